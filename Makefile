@@ -1,0 +1,74 @@
+# Everything runs inside .venv, which is made on first use. Start with `make help`.
+
+PYTHON ?= python3
+JOBS   ?= 2
+ARGS   ?=
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# pip says nothing unless it fails (-qq below hides its warnings, not its errors).
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint docs bench reproduce clean
+
+help: ## Show this list
+	@echo "weakprox: make <target>, where <target> is one of"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'Settings: PYTHON=python3.12 (for a new .venv), JOBS=4 and ARGS="-k l1" (for test).'
+
+setup: $(STAMP) ## Make .venv and install weakprox with all its tools
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "Cannot find '$(PYTHON)'. Name a Python 3.11 or newer: make setup PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "weakprox needs Python 3.11 or newer, but '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
+	  echo "Name another one: make setup PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@echo "Making $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(STAMP): pyproject.toml constraints.txt $(BIN)/python
+	@echo "Installing weakprox and its tools (a few minutes the first time)"
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e ".[dev]"
+	@touch $@
+
+demo: $(STAMP) ## Solve a small problem and draw the result
+	$(BIN)/python examples/demo.py
+
+test: export OPENBLAS_NUM_THREADS := 1
+test: export OMP_NUM_THREADS := 1
+test: export MPLBACKEND := Agg
+test: $(STAMP) ## Run the tests (ARGS="..." goes to pytest)
+	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+lint: $(STAMP) ## Check style, formatting, types, import layers and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+docs: $(STAMP) ## Build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench: $(STAMP) ## Time the solvers
+	$(BIN)/python benchmarks/run.py
+
+reproduce: $(STAMP) ## Redo the paper's experiments
+	$(BIN)/python benchmarks/reproduce.py
+
+clean: ## Delete built files and caches (keeps .venv)
+	rm -rf build dist docs/_build docs/gallery docs/generated
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis demo.png
+	find src tests examples benchmarks docs -name __pycache__ -type d -prune \
+	  -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,41 @@
+"""Sphinx settings. Build with `make docs`; nothing is fetched from the network."""
+
+import weakprox
+
+project = "weakprox"
+author = "weakprox developers"
+copyright = "2026, weakprox developers"
+version = release = weakprox.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+
+html_theme = "furo"
+html_title = f"weakprox {release}"
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings' Parameters sections say it in words
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    # Other scripts, demo.py among them, are not gallery pages.
+    "ignore_pattern": r"(^|/)(?!plot_)[^/]*\.py$",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}

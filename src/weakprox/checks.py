@@ -1,0 +1,194 @@
+"""Self-checks for your own terms: whether they keep their word.
+
+Each function raises `CheckError` with the numbers that disagree, and returns nothing
+when all is well. The library's own tests run them on every built-in term.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weakprox.errors import WeakproxError
+from weakprox.linalg.arrays import Array, gaussian, inner, norm, sqnorm
+from weakprox.penalties import Smoothed
+from weakprox.protocols import Loss, Penalty, SpectralTerm, Tolerance
+
+__all__ = [
+    "CheckError",
+    "check_conjugate",
+    "check_gradient",
+    "check_smoothing",
+    "check_unbiased",
+    "check_weak_prox",
+]
+
+
+class CheckError(WeakproxError, AssertionError):
+    """A term does not do what it declares."""
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise CheckError(message)
+
+
+def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
+    """The gradient matches central differences, and smoothness bounds its change."""
+    rng = np.random.default_rng(seed)
+    batch = loss.everything() if loss.is_finite_sum else loss.draw(rng, 8)
+    X = gaussian(rng, loss.shape, loss.reference)
+    D = gaussian(rng, loss.shape, loss.reference)
+    D = D / norm(D)
+    h = 1e-4
+    slope = (loss.value(X + h * D, batch) - loss.value(X - h * D, batch)) / (2 * h)
+    claimed = inner(loss.grad(X, batch), D)
+    scale = 1.0 + abs(slope)
+    _require(
+        abs(slope - claimed) <= tol * scale,
+        f"directional derivative {slope:.8g}, but the gradient says {claimed:.8g}",
+    )
+    if not loss.is_finite_sum:
+        return  # a batch may be rougher than the mean it estimates
+    change = norm(loss.grad(X + D, batch) - loss.grad(X, batch))
+    _require(
+        change <= loss.smoothness * (1 + 1e-6),
+        f"gradient moved by {change:.6g} over distance 1, smoothness {loss.smoothness:.6g}",
+    )
+    moved = inner(loss.grad(X + D, batch) - loss.grad(X, batch), D)
+    _require(
+        moved >= loss.strong_convexity * (1 - 1e-6) - tol * scale,
+        f"curvature {moved:.6g} below strong_convexity {loss.strong_convexity:.6g}",
+    )
+
+
+def check_unbiased(
+    loss: Loss,
+    *,
+    seed: int = 0,
+    draws: int = 2000,
+    size: int = 3,
+    deviations: float = 5.0,
+) -> None:
+    """Small batches of a finite sum average to its full gradient."""
+    rng = np.random.default_rng(seed)
+    X = gaussian(rng, loss.shape, loss.reference)
+    W = gaussian(rng, loss.shape, loss.reference)
+    target = inner(loss.grad(X, loss.everything()), W)
+    seen = np.array([inner(loss.grad(X, loss.draw(rng, size)), W) for _ in range(draws)])
+    error = float(seen.std(ddof=1)) / np.sqrt(draws)
+    _require(
+        abs(seen.mean() - target) <= deviations * error + 1e-9 * (1 + abs(target)),
+        f"batches average to {seen.mean():.6g} +- {error:.2g}, full gradient {target:.6g}",
+    )
+
+
+def check_smoothing(
+    penalty: Penalty,
+    like: Array,
+    *,
+    mus: tuple[float, ...] = (1.0, 0.1, 1e-3),
+    seed: int = 0,
+) -> None:
+    """R - gamma mu <= R_mu <= R, the gradient is right, and bR-Lipschitz."""
+    rng = np.random.default_rng(seed)
+    shape = (int(like.shape[0]), int(like.shape[1]))
+    for mu in mus:
+        smooth = Smoothed.of(penalty, mu, shape)
+        for spread in (0.1 * mu, mu, 1.0, 30.0):
+            X = spread * gaussian(rng, shape, like)
+            D = spread * gaussian(rng, shape, like)
+            sharp, soft = penalty.value(X), smooth.value(X)
+            slack = 1e-9 * (1 + abs(sharp))
+            _require(soft <= sharp + slack, f"R_mu {soft:.8g} above R {sharp:.8g}, mu {mu}")
+            _require(
+                sharp <= soft + smooth.bias + slack,
+                f"R {sharp:.8g} above R_mu + gamma mu {soft + smooth.bias:.8g}, mu {mu}",
+            )
+            G0, G1 = smooth.grad(X), smooth.grad(X + D)
+            limit = smooth.smoothness * norm(D)
+            _require(
+                norm(G1 - G0) <= limit * (1 + 1e-9) + 1e-12,
+                f"gradient of R_mu moved {norm(G1 - G0):.6g}, allowed {limit:.6g}",
+            )
+            # convexity and the descent lemma bracket the value between the tangents
+            ahead = smooth.value(X + D)
+            tangent = soft + inner(G0, D)
+            roundoff = 1e-9 * (1 + abs(ahead) + abs(tangent))
+            _require(
+                tangent - roundoff <= ahead,
+                f"R_mu {ahead:.8g} below its tangent {tangent:.8g}",
+            )
+            _require(
+                ahead <= tangent + 0.5 * smooth.smoothness * sqnorm(D) + roundoff,
+                f"R_mu {ahead:.8g} above its quadratic upper bound",
+            )
+
+
+def check_weak_prox(
+    spectral: SpectralTerm,
+    A: Array,
+    *,
+    rank: int,
+    weight: float = 1.0,
+    delta1: float = 0.0,
+    trials: int = 50,
+    seed: int = 0,
+    certify: bool = False,
+) -> None:
+    """psi(V) <= psi(X) + delta1 for random feasible X of rank <= r; delta for any rank."""
+    rng = np.random.default_rng(seed)
+    shape = (int(A.shape[0]), int(A.shape[1]))
+    found = spectral.weak_prox(
+        A,
+        weight=weight,
+        rank=rank,
+        tolerance=Tolerance(delta1),
+        certify=certify,
+        rng=rng,
+    )
+    _require(found.V.rank <= rank, f"rank {found.V.rank} above the {rank} asked for")
+    _require(spectral.violation(found.V) <= 1e-9, "the oracle's point is not feasible")
+
+    def psi(X: Array, h: float) -> float:
+        return sqnorm(X - A) + 2 * h / weight
+
+    mine = psi(found.V.dense(), spectral.value(found.V))
+    slack = 1e-8 * (1 + abs(mine))
+    _require(
+        0.5 * weight * mine >= found.lower - slack * weight,
+        f"lower bound {found.lower:.8g} above an attained value {0.5 * weight * mine:.8g}",
+    )
+    for trial in range(trials):
+        size = 1 + trial % rank if trial % 2 else min(shape)
+        near = trial % 4 < 2  # half of the points are close to V, where it is hardest
+        X = spectral.random_point(rng, shape, size, A)
+        if near:
+            blend = 0.9 ** (1 + trial)
+            mixed = found.V.plus(X, mine=1 - blend, theirs=blend)
+            X = spectral.compress(mixed.dense(), size, rng)
+        theirs = psi(X.dense(), spectral.value(X))
+        allowed = delta1 if size <= rank else found.delta
+        _require(
+            mine <= theirs + allowed + slack,
+            f"psi(V) {mine:.8g} above psi(X) {theirs:.8g} + {allowed:.3g}, rank {size}",
+        )
+        _require(
+            found.lower <= 0.5 * weight * theirs + slack * weight,
+            f"lower bound {found.lower:.8g} above a feasible value",
+        )
+
+
+def check_conjugate(
+    spectral: SpectralTerm, U: Array, *, trials: int = 50, seed: int = 0
+) -> None:
+    """<U, X> - h(X) never exceeds the conjugate's bound."""
+    rng = np.random.default_rng(seed)
+    bound = spectral.conjugate(U, rng)
+    shape = (int(U.shape[0]), int(U.shape[1]))
+    for trial in range(trials):
+        X = spectral.random_point(rng, shape, 1 + trial % min(shape), U)
+        reached = X.inner(U) - spectral.value(X)
+        _require(
+            reached <= bound * (1 + 1e-9) + 1e-9,
+            f"<U, X> - h(X) = {reached:.8g} above the conjugate's bound {bound:.8g}",
+        )

@@ -1,0 +1,51 @@
+"""Exceptions and warnings: every one names the argument, what came and what is wanted."""
+
+from __future__ import annotations
+
+
+class WeakproxError(Exception):
+    """Base of all errors raised on purpose by this library."""
+
+
+class InputError(WeakproxError, ValueError):
+    """An argument cannot be used as given.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument as the caller wrote it.
+    given : object
+        What came in (a short description, not the data itself).
+    wanted : str
+        What would be accepted.
+    """
+
+    def __init__(self, argument: str, given: object, wanted: str) -> None:
+        self.argument = argument
+        self.given = given
+        self.wanted = wanted
+        super().__init__(f"{argument}: got {given}; wanted {wanted}.")
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, object, str]]:
+        """Rebuild from the three parts, so the error survives process borders."""
+        return type(self), (self.argument, self.given, self.wanted)
+
+
+class ShapeError(InputError):
+    """Array shapes do not fit together."""
+
+
+class ConvexityError(InputError):
+    """G + R is not strongly convex, so the method's theory does not apply."""
+
+
+class SamplerError(InputError):
+    """A user's sampler raised, or returned something of the wrong shape or kind."""
+
+
+class DecompositionError(WeakproxError):
+    """A singular value decomposition did not reach the accuracy asked for."""
+
+
+class WeakproxWarning(UserWarning):
+    """Something works, but not as well as the caller may think."""

@@ -1,0 +1,8 @@
+"""Linear algebra: arrays of any namespace, low-rank matrices, thin decompositions."""
+
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
+from weakprox.linalg.thin_svd import ThinSVD, thin_svd
+
+__all__ = ["Array", "LowRank", "ThinEigh", "ThinSVD", "thin_eigh", "thin_svd"]

@@ -1,0 +1,136 @@
+"""Arrays of any namespace (NumPy, torch, ...): the only place that knows the difference.
+
+Mathematics elsewhere is written against the array API standard; what the standard
+lacks (moving random numbers to a device, row-blocked passes) is gathered here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import array_api_compat as compat
+import numpy as np
+
+Array: TypeAlias = Any  # an array of any namespace that follows the array API
+"""An array of any namespace that follows the array API standard."""
+
+# A block of rows this large stays in a core's second-level cache, so that several
+# element-wise operations on it cost about one trip to main memory.
+BLOCK_BYTES = 1 << 18
+
+
+def namespace(*arrays: Array) -> Any:
+    """Array-API namespace shared by the arrays."""
+    return compat.array_namespace(*arrays)
+
+
+def is_array(x: object) -> bool:
+    """Whether x is an array of a namespace we can compute with."""
+    return bool(compat.is_array_api_obj(x))
+
+
+def device_of(x: Array) -> Any:
+    """Device the array lives on."""
+    return compat.device(x)
+
+
+def is_numpy(x: Array) -> bool:
+    """Whether x is a NumPy array."""
+    return isinstance(x, np.ndarray)
+
+
+def is_floating(x: Array) -> bool:
+    """Whether the entries are real floating-point numbers."""
+    xp = namespace(x)
+    return bool(xp.isdtype(x.dtype, "real floating"))
+
+
+def on_cpu(x: Array) -> bool:
+    """Whether the entries sit in host memory."""
+    return is_numpy(x) or str(device_of(x)).startswith("cpu")
+
+
+def eps_of(x: Array) -> float:
+    """Machine epsilon of the array's dtype."""
+    return float(namespace(x).finfo(x.dtype).eps)
+
+
+def itemsize(x: Array) -> int:
+    """Bytes per entry."""
+    return int(namespace(x).finfo(x.dtype).bits) // 8
+
+
+def like(values: Any, reference: Array) -> Array:
+    """Values (NumPy or nested lists) in the namespace, dtype and device of reference."""
+    xp = namespace(reference)
+    host = np.asarray(values)
+    return xp.asarray(host, dtype=reference.dtype, device=device_of(reference))
+
+
+def zeros(shape: tuple[int, ...], reference: Array) -> Array:
+    """Zeros in the namespace, dtype and device of reference."""
+    xp = namespace(reference)
+    return xp.zeros(shape, dtype=reference.dtype, device=device_of(reference))
+
+
+def empty(shape: tuple[int, ...], reference: Array) -> Array:
+    """Uninitialised array in the namespace, dtype and device of reference."""
+    xp = namespace(reference)
+    return xp.empty(shape, dtype=reference.dtype, device=device_of(reference))
+
+
+def gaussian(rng: np.random.Generator, shape: tuple[int, ...], reference: Array) -> Array:
+    """Standard normal array; the same numbers in every namespace for the same rng."""
+    return like(rng.standard_normal(shape), reference)
+
+
+def to_numpy(x: Array) -> np.ndarray[Any, Any]:
+    """Copy or view of x in host memory as a NumPy array."""
+    if is_numpy(x):
+        return np.asarray(x)
+    if compat.is_torch_array(x):
+        return np.asarray(x.detach().cpu().numpy())
+    return np.asarray(x)
+
+
+def inner(X: Array, Y: Array) -> float:
+    """Frobenius inner product as a Python float."""
+    if is_numpy(X) and X.flags.c_contiguous and Y.flags.c_contiguous:
+        return float(np.dot(X.reshape(-1), Y.reshape(-1)))  # one BLAS pass, no copy
+    xp = namespace(X, Y)
+    return float(xp.sum(X * Y))
+
+
+def sqnorm(X: Array) -> float:
+    """Squared Frobenius norm as a Python float."""
+    return inner(X, X)
+
+
+def norm(X: Array) -> float:
+    """Frobenius norm as a Python float."""
+    return math.sqrt(max(sqnorm(X), 0.0))
+
+
+def all_finite(X: Array) -> bool:
+    """Whether no entry is NaN or infinite (row blocks, so no second copy)."""
+    xp = namespace(X)
+    flat = X.ndim < 2
+    return all(bool(xp.all(xp.isfinite(X if flat else X[rows]))) for rows in row_blocks(X))
+
+
+def row_blocks(X: Array) -> Iterator[slice]:
+    """Row slices of cache size on the CPU, of everything at once on an accelerator.
+
+    Element-wise formulas evaluated block by block keep their temporaries in cache:
+    NumPy then pays one memory pass per formula rather than one per operator.
+    """
+    rows = int(X.shape[0])
+    if X.ndim < 2 or not on_cpu(X):
+        yield slice(0, rows)
+        return
+    row_bytes = max(1, math.prod(X.shape[1:]) * X.dtype.itemsize)
+    step = max(1, BLOCK_BYTES // row_bytes)
+    for first in range(0, rows, step):
+        yield slice(first, min(rows, first + step))

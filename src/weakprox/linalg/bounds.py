@@ -1,0 +1,101 @@
+"""Upper bounds on singular values that a truncated decomposition does not show.
+
+Ritz values bound singular values from below, so nothing that claims to be a lower bound
+on an optimum may use them as they are. What is proved here: with e at least the norm of
+A deflated on both sides and R the residual of the kept triplets, the true values lie
+below `raised`; and e itself is bounded by a few products with fresh Gaussian vectors,
+wrong with probability at most `FAILURE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.operators import products
+from weakprox.linalg.thin_svd import thin_svd
+
+FAILURE = 1e-10  # probability with which one randomised bound may fail
+EXACT_BELOW = 600  # a full decomposition once per certificate is cheap up to here
+
+
+def power_bound(
+    apply: Callable[[Array], Array],
+    apply_transpose: Callable[[Array], Array],
+    columns: int,
+    reference: Array,
+    rng: np.random.Generator,
+    *,
+    powers: int = 3,
+    vectors: int = 16,
+) -> float:
+    """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
+
+    That vector is at least s_1^(2q+1) |<w, v_1>| long and the inner product is standard
+    normal, so dividing by a number it exceeds with probability 1 - FAILURE is safe.
+    """
+    xp = namespace(reference)
+    W = gaussian(rng, (columns, vectors), reference)
+    log_scale = 0.0
+    for _ in range(powers):
+        W = apply_transpose(apply(W))
+        size = float(xp.max(xp.abs(W)))
+        if size == 0.0:
+            return 0.0
+        W = W / size  # one common factor: keeps float32 away from overflow
+        log_scale += math.log(size)
+    longest = float(xp.max(xp.linalg.vector_norm(apply(W), axis=0)))
+    if longest == 0.0:
+        return 0.0
+    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
+    exponent = (math.log(longest) + log_scale - math.log(x)) / (2 * powers + 1)
+    return math.exp(exponent) * (1 + 100 * eps_of(W))
+
+
+def deflated_norm(A: Any, kept: LowRank, rng: np.random.Generator) -> float:
+    """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
+    ops = products(A)
+
+    def apply(W: Array) -> Array:
+        W = W - kept.Vt.T @ (kept.Vt @ W)
+        Y = ops.times(W)
+        return Y - kept.U @ (kept.U.T @ Y)
+
+    def apply_transpose(Y: Array) -> Array:
+        Y = Y - kept.U @ (kept.U.T @ Y)
+        W = ops.transpose_times(Y)
+        return W - kept.Vt.T @ (kept.Vt @ W)
+
+    return power_bound(apply, apply_transpose, ops.shape[1], ops.reference, rng)
+
+
+def raised(s: Array, residual: float, tail: float) -> Array:
+    """Upper bounds on the leading singular values from Ritz values s.
+
+    Valid when A V = U s, `residual` >= |A'U - V s|_2 and `tail` bounds the deflated norm.
+    """
+    values = np.asarray(to_numpy(s), dtype=float)
+    always = np.sqrt(values**2 + tail**2 + residual**2)
+    gap = values**2 - tail**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = values * np.sqrt(1 + residual**2 / gap)
+    upper = np.where(gap > 0, np.minimum(always, apart), always)
+    return like(upper * (1 + 4 * eps_of(s)), s)
+
+
+def spectral_norm_bound(A: Any, rng: np.random.Generator) -> float:
+    """Upper bound on the largest singular value: exact if small, else randomised."""
+    ops = products(A)
+    if ops.is_dense and min(ops.shape) <= EXACT_BELOW:
+        xp = namespace(ops.reference)
+        return float(xp.max(xp.linalg.svdvals(A))) * (1 + 10 * eps_of(A))
+    found = thin_svd(A, 2, tol=1e-3, rng=rng, strict=False)
+    tail = deflated_norm(A, found.triplets, rng)
+    R = ops.transpose_times(found.triplets.U) - found.triplets.Vt.T * found.triplets.s
+    residual = float(namespace(R).linalg.vector_norm(R))
+    return max(float(raised(found.triplets.s, residual, tail)[0]), tail)

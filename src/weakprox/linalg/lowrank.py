@@ -1,0 +1,79 @@
+"""Matrices kept as factors U diag(s) Vt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weakprox.linalg.arrays import Array, inner, namespace, row_blocks, sqnorm, zeros
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """X = U diag(s) Vt with orthonormal columns of U, rows of Vt, and s >= 0 falling.
+
+    For symmetric positive semidefinite matrices Vt is U transposed.
+    """
+
+    U: Array
+    s: Array
+    Vt: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix represented."""
+        return int(self.U.shape[0]), int(self.Vt.shape[1])
+
+    @property
+    def rank(self) -> int:
+        """Number of nonzero singular values."""
+        return int((self.s > 0).sum())
+
+    @property
+    def nuclear_norm(self) -> float:
+        """Sum of singular values."""
+        return float(self.s.sum())
+
+    @property
+    def sqnorm(self) -> float:
+        """Squared Frobenius norm."""
+        return sqnorm(self.s)
+
+    def dense(self) -> Array:
+        """The m x d matrix itself."""
+        return (self.U * self.s) @ self.Vt
+
+    def inner(self, A: Array) -> float:
+        """Frobenius inner product with a dense or low-rank matrix, no m x d temporary."""
+        if isinstance(A, LowRank):
+            return float(self.s @ ((self.U.T @ A.U) * (self.Vt @ A.Vt.T)) @ A.s)
+        return inner(self.U * self.s, A @ self.Vt.T)
+
+    def trimmed(self, tol: float = 0.0) -> LowRank:
+        """Without the triplets whose singular value is at most tol (one is kept)."""
+        keep = max(1, int((self.s > tol).sum()))
+        return LowRank(self.U[:, :keep], self.s[:keep], self.Vt[:keep, :])
+
+    def plus(self, other: LowRank, *, mine: float = 1.0, theirs: float = 1.0) -> LowRank:
+        """Compute mine * self + theirs * other, factored, by two thin QRs and one small SVD."""
+        xp = namespace(self.U)
+        left, R1 = xp.linalg.qr(xp.concat([self.U, other.U], axis=1))
+        right, R2 = xp.linalg.qr(xp.concat([self.Vt.T, other.Vt.T], axis=1))
+        weights = xp.concat([mine * self.s, theirs * other.s])
+        U, s, Vt = xp.linalg.svd((R1 * weights) @ R2.T, full_matrices=False)
+        return LowRank(left @ U, s, Vt @ right.T)
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int], reference: Array) -> LowRank:
+        """The zero matrix, with one unit triplet of weight 0."""
+        U = zeros((shape[0], 1), reference)
+        Vt = zeros((1, shape[1]), reference)
+        U[0, 0] = 1.0
+        Vt[0, 0] = 1.0
+        return cls(U, zeros((1,), reference), Vt)
+
+
+def blend_into(X: Array, V: LowRank, step: float) -> None:
+    """Overwrite X by (1 - step) X + step V in one pass, V never formed whole."""
+    scaled = V.U * (step * V.s)
+    for rows in row_blocks(X):
+        X[rows] = (1.0 - step) * X[rows] + scaled[rows] @ V.Vt

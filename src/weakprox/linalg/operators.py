@@ -1,0 +1,59 @@
+"""One pair of products, A Q and A' Q, for dense arrays, sparse matrices and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator
+
+from weakprox.linalg.arrays import Array, is_array, sqnorm
+
+
+@dataclass
+class Products:
+    """The two products a thin SVD needs; `passes` counts them."""
+
+    shape: tuple[int, int]
+    right: Callable[[Array], Array]
+    left: Callable[[Array], Array]
+    reference: Array  # an array whose namespace, dtype and device the factors take
+    source: Any
+    passes: int = field(default=0)
+
+    def times(self, Q: Array) -> Array:
+        """A Q."""
+        self.passes += 1
+        return self.right(Q)
+
+    def transpose_times(self, Q: Array) -> Array:
+        """A' Q."""
+        self.passes += 1
+        return self.left(Q)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the entries themselves are at hand."""
+        return is_array(self.source)
+
+    def sqnorm(self) -> float | None:
+        """Squared Frobenius norm where the entries are at hand, else None."""
+        if issparse(self.source):
+            return float(np.sum(np.abs(self.source.data) ** 2))
+        return sqnorm(self.source) if self.is_dense else None
+
+
+def products(A: Any) -> Products:
+    """Wrap A (array, SciPy sparse matrix or LinearOperator) as a pair of products."""
+    shape = (int(A.shape[0]), int(A.shape[1]))
+    if isinstance(A, LinearOperator):
+        dtype = A.dtype if A.dtype is not None else np.dtype(float)
+        return Products(shape, A.matmat, A.rmatmat, np.empty(0, dtype=dtype), A)
+    if issparse(A):
+        transposed = A.T
+        reference = np.empty(0, dtype=A.dtype)
+        return Products(shape, lambda Q: A @ Q, lambda Q: transposed @ Q, reference, A)
+    return Products(shape, lambda Q: A @ Q, lambda Q: A.T @ Q, A, A)

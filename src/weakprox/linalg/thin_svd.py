@@ -1,0 +1,264 @@
+"""Leading singular triplets by a warm-started block Krylov method, residual-checked.
+
+One sweep is A Q, a small Rayleigh-Ritz problem, and A'U: the second product gives the
+residual of every triplet and, at no extra cost, the next block. A good start (the last
+call's basis) usually makes one sweep enough; from a random start the blocks pile up into
+a Krylov space, restarted when it grows too wide (Musco & Musco 2015 for its rate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse.linalg import svds
+
+from weakprox.errors import DecompositionError
+from weakprox.linalg.arrays import (
+    Array,
+    eps_of,
+    gaussian,
+    is_numpy,
+    like,
+    namespace,
+    to_numpy,
+)
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.operators import Products, products
+
+Method = Literal["auto", "block", "lapack", "arpack", "propack"]
+Vector = np.ndarray[Any, np.dtype[np.floating[Any]]]
+Accept = Callable[[Vector, Vector, float], bool]
+
+OVERSAMPLE = 6  # extra columns: they speed convergence and show the next value
+MAX_BLOCKS = 4  # width of the Krylov space in blocks before it is restarted
+FULL_BELOW = 48  # LAPACK beats any iteration on matrices this narrow ...
+FULL_SHARE = 0.25  # ... and when this share of all triplets is wanted (benchmarks/)
+
+
+@dataclass(frozen=True)
+class ThinSVD:
+    """Leading triplets of A with their quality.
+
+    Attributes
+    ----------
+    triplets : LowRank
+        U, s, Vt of the `rank` leading triplets.
+    residuals : Array
+        Per triplet, the larger of |A v - s u| and |A'u - s v|.
+    next_value : float
+        Ritz value after the last triplet: an estimate from below of the next
+        singular value (exact for LAPACK).
+    basis : Array
+        Right basis to start the next, nearby decomposition from.
+    passes : int
+        Products with A or A' spent; 0 for LAPACK.
+    exact : bool
+        Whether this is a full decomposition.
+    sweeps : int
+        Iterations spent.
+    """
+
+    triplets: LowRank
+    residuals: Array
+    next_value: float
+    basis: Array
+    passes: int
+    exact: bool
+    sweeps: int = 1
+
+
+def wants_full(shape: tuple[int, int], rank: int) -> bool:
+    """Whether a full decomposition is the cheaper way to `rank` triplets."""
+    return min(shape) <= FULL_BELOW or rank >= FULL_SHARE * min(shape)
+
+
+def thin_svd(
+    A: Any,
+    rank: int,
+    *,
+    start: Array | None = None,
+    tol: float = 1e-8,
+    method: Method = "auto",
+    rng: np.random.Generator | None = None,
+    max_sweeps: int = 60,
+    strict: bool = True,
+    accept: Accept | None = None,
+) -> ThinSVD:
+    """Leading `rank` singular triplets of a matrix, each residual-checked.
+
+    Parameters
+    ----------
+    A : array, SciPy sparse matrix or LinearOperator of shape (m, d)
+        Only products with A and A' are taken by the iterative methods.
+    rank : int
+        Number of triplets, at most min(m, d).
+    start : array of shape (d, any), optional
+        Right basis to start from, such as `basis` of an earlier result.
+    tol : float
+        Largest residual allowed, relative to the largest singular value.
+    method : {"auto", "block", "lapack", "arpack", "propack"}
+        "auto" takes LAPACK where a full decomposition is cheaper (see
+        `wants_full`) and the block method otherwise.
+    rng : numpy Generator, optional
+        Fills the start where none is given; a fixed one by default.
+    max_sweeps : int
+        Sweeps of the block method at most.
+    strict : bool
+        Raise `DecompositionError` if `tol` is not met; otherwise return what
+        there is, with its residuals.
+    accept : callable, optional
+        `accept(values, residuals, next_value)` on NumPy vectors ends the block
+        method early: the caller knows better than `tol` what is accurate enough.
+    """
+    ops = products(A)
+    rank = min(rank, min(ops.shape))
+    if method == "auto":
+        full = ops.is_dense and wants_full(ops.shape, rank)
+        method = "lapack" if full else "block"
+    if rng is None:
+        rng = np.random.default_rng(0)
+    if method == "lapack":
+        return _lapack(ops, rank)
+    if method == "block":
+        found = _block_krylov(ops, rank, start, tol, rng, max_sweeps, accept)
+    else:
+        found = _scipy(ops, rank, tol, method, rng)
+        if float(found.residuals.max()) > tol * float(found.triplets.s[0]):
+            # ties and rank deficiency defeat single-vector Lanczos: block it is
+            found = _block_krylov(ops, rank, found.basis, tol, rng, max_sweeps)
+    worst = float(found.residuals.max())
+    scale = float(found.triplets.s[0])
+    if strict and worst > max(tol, 50 * eps_of(found.residuals)) * scale:
+        raise DecompositionError(
+            f"{method} SVD of rank {rank} ended with residual {worst:.1e}, above "
+            f"{tol:.1e} of the largest singular value {scale:.1e}; allow more sweeps "
+            "or use method='lapack'."
+        )
+    return found
+
+
+def small_svd(B: Array) -> tuple[Array, Array, Array]:
+    """SVD of a tall thin block by QR, so that LAPACK's iteration sees a small square."""
+    xp = namespace(B)
+    Q, R = xp.linalg.qr(B)
+    U, s, Wt = xp.linalg.svd(R, full_matrices=False)
+    return Q @ U, s, Wt
+
+
+def orthonormal(B: Array, against: Array | None = None) -> Array:
+    """Orthonormal basis of the columns of B, orthogonal to another basis."""
+    xp = namespace(B)
+    if against is not None:
+        for _ in range(2):  # twice is enough (Giraud et al.); once is not
+            B = B - against @ (against.T @ B)
+            B = xp.linalg.qr(B)[0]
+        return B
+    return xp.linalg.qr(B)[0]
+
+
+def starting_block(
+    start: Array | None, rows: int, width: int, rng: np.random.Generator, ref: Array
+) -> Array:
+    """Orthonormal rows x width block: the given start, filled up by Gaussians."""
+    xp = namespace(ref)
+    have = 0 if start is None else min(int(start.shape[1]), width)
+    if start is None or have == 0:
+        return orthonormal(gaussian(rng, (rows, width), ref))
+    if have == width:
+        return orthonormal(start[:, :width])
+    fresh = gaussian(rng, (rows, width - have), ref)
+    return orthonormal(xp.concat([start[:, :have], fresh], axis=1))
+
+
+def _block_krylov(
+    ops: Products,
+    rank: int,
+    start: Array | None,
+    tol: float,
+    rng: np.random.Generator,
+    max_sweeps: int,
+    accept: Accept | None = None,
+) -> ThinSVD:
+    xp = namespace(ops.reference)
+    width = min(rank + OVERSAMPLE, min(ops.shape))
+    K = starting_block(start, ops.shape[1], width, rng, ops.reference)
+    AK = ops.times(K)
+    for sweep in range(1, max_sweeps + 1):
+        U, s, Wt = small_svd(AK)
+        U, s, V = U[:, :width], s[:width], (K @ Wt.T)[:, :width]
+        Z = ops.transpose_times(U)
+        residuals = xp.linalg.vector_norm(Z - V * s, axis=0)[:rank]
+        floor = 10 * eps_of(s) * float(s[0])
+        worst = float(xp.max(residuals))
+        spanned = int(K.shape[1]) >= ops.shape[1]
+        after = float(s[rank]) if width > rank else 0.0
+        if accept is not None and accept(to_numpy(s[:rank]), to_numpy(residuals), after):
+            break
+        if worst <= max(tol * float(s[0]), floor) or spanned or sweep == max_sweeps:
+            break
+        if K.shape[1] + width > min(MAX_BLOCKS * width, ops.shape[1]):
+            K, AK = V, U * s  # thick restart: A V = U s holds to rounding
+        room = ops.shape[1] - int(K.shape[1])
+        fresh = orthonormal(Z, against=K)[:, :room]
+        K = xp.concat([K, fresh], axis=1)
+        AK = xp.concat([AK, ops.times(fresh)], axis=1)
+    return ThinSVD(
+        triplets=LowRank(U[:, :rank], s[:rank], V[:, :rank].T),
+        residuals=residuals,
+        next_value=after,
+        basis=Z,
+        passes=ops.passes,
+        exact=False,
+        sweeps=sweep,
+    )
+
+
+def _lapack(ops: Products, rank: int) -> ThinSVD:
+    xp = namespace(ops.reference)
+    A = ops.source
+    if not ops.is_dense:
+        eye = like(np.eye(ops.shape[1]), ops.reference)
+        A = ops.times(eye)
+    U, s, Vt = xp.linalg.svd(A, full_matrices=False)
+    top = LowRank(U[:, :rank], s[:rank], Vt[:rank, :])
+    return ThinSVD(
+        triplets=top,
+        residuals=_both_residuals(top, A @ top.Vt.T, A.T @ top.U),
+        next_value=float(s[rank]) if s.shape[0] > rank else 0.0,
+        basis=Vt[: rank + OVERSAMPLE, :].T,
+        passes=0,
+        exact=True,
+    )
+
+
+def _scipy(
+    ops: Products, rank: int, tol: float, method: Method, rng: np.random.Generator
+) -> ThinSVD:
+    if not (is_numpy(ops.source) or not ops.is_dense):
+        raise DecompositionError(f"method={method!r} works on NumPy and SciPy inputs.")
+    m, d = ops.shape
+    # ARPACK and PROPACK cannot return all triplets; a full decomposition can.
+    if rank + 1 >= min(m, d):
+        return _lapack(ops, rank)
+    v0 = rng.standard_normal(min(m, d) if method == "arpack" else m)
+    try:
+        U, s, Vt = svds(
+            ops.source, k=rank + 1, tol=tol / 10, solver=method, v0=v0, maxiter=50 * m
+        )
+    except (RuntimeError, np.linalg.LinAlgError):  # zero or defective start space
+        return _block_krylov(ops, rank, None, tol, rng, max_sweeps=60)
+    order = np.argsort(-s)
+    U, s, Vt = U[:, order], s[order], Vt[order, :]
+    top = LowRank(U[:, :rank], s[:rank], Vt[:rank, :])
+    residuals = _both_residuals(top, ops.times(top.Vt.T), ops.transpose_times(top.U))
+    return ThinSVD(top, residuals, float(s[rank]), Vt.T, ops.passes, exact=False)
+
+
+def _both_residuals(top: LowRank, AV: Array, AtU: Array) -> Array:
+    xp = namespace(AV)
+    right = xp.linalg.vector_norm(AV - top.U * top.s, axis=0)
+    left = xp.linalg.vector_norm(AtU - top.Vt.T * top.s, axis=0)
+    return xp.maximum(right, left)

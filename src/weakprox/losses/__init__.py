@@ -1,0 +1,8 @@
+"""Losses G: smooth terms given by a matrix, a finite sum or a sampler."""
+
+from weakprox.losses.completion import Completion
+from weakprox.losses.custom import Custom
+from weakprox.losses.denoising import Denoising
+from weakprox.losses.sensing import Sensing
+
+__all__ = ["Completion", "Custom", "Denoising", "Sensing"]

@@ -1,0 +1,164 @@
+"""A loss from the user's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import Array, all_finite, gaussian, is_array, norm, sqnorm
+from weakprox.losses.inputs import call_sampler, chunk_of, constant
+
+PILOT_TERMS = 32
+
+
+class Custom:
+    """G from callables, in one of three forms.
+
+    Deterministic: `value(X)`, `grad(X)`. Finite sum: `n_terms` given, `value(X, i)` and
+    `grad(X, i)` return means over the terms in the index array i. Sampled: `sampler`
+    given, they take what `sampler(rng, k)` returned instead of i.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Shape of X.
+    value, grad : callable
+        As above; `grad` returns an array of that shape, which becomes ours to overwrite.
+    n_terms : int, optional
+        Number of terms of a finite sum.
+    sampler : callable, optional
+        `sampler(rng, k)` returns any batch of k samples.
+    strong_convexity : float
+        Of G, 0 if none. It cannot be estimated safely, so it is taken at your word.
+    smoothness, term_smoothness : float, optional
+        Estimated from gradient differences (power iteration) when not given.
+    sigma : float, optional
+        Gradient noise; estimated by sampling when not given.
+    samples_cancel : bool
+        Whether grad g(X) - grad g(Y) is the same for every sample.
+    like : array, optional
+        An array whose namespace, dtype and device X shall have; NumPy float64 if None.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        *,
+        value: Callable[..., float],
+        grad: Callable[..., Array],
+        n_terms: int | None = None,
+        sampler: Callable[[np.random.Generator, int], Any] | None = None,
+        strong_convexity: float = 0.0,
+        smoothness: float | None = None,
+        term_smoothness: float | None = None,
+        sigma: float | None = None,
+        samples_cancel: bool = False,
+        like: Array | None = None,
+    ) -> None:
+        if len(shape) != 2 or min(shape) < 1:
+            raise ShapeError("shape", shape, "(m, d) with m, d >= 1")
+        for name, function in (("value", value), ("grad", grad)):
+            if not callable(function):
+                raise InputError(name, type(function).__name__, "a callable")
+        if n_terms is not None and (sampler is not None or int(n_terms) < 1):
+            raise InputError("n_terms", n_terms, "at least 1, and no sampler beside it")
+        self.shape = (int(shape[0]), int(shape[1]))
+        self._value, self._grad, self._sampler = value, grad, sampler
+        self._deterministic = n_terms is None and sampler is None
+        self.n_terms = 1 if n_terms is None else int(n_terms)
+        self.is_finite_sum = sampler is None
+        self.samples_cancel = samples_cancel or self._deterministic
+        self.strong_convexity = constant("strong_convexity", strong_convexity) or 0.0
+        self._smoothness = constant("smoothness", smoothness)
+        self._term_smoothness = constant("term_smoothness", term_smoothness)
+        self.sigma = 0.0 if self._deterministic else constant("sigma", sigma)
+        self.reference = np.zeros(self.shape) if like is None else like[:0]
+        self._try()
+
+    def _try(self) -> None:
+        """One gradient at a random point: wrong shapes and NaN show before any work."""
+        X = gaussian(np.random.default_rng(0), self.shape, self.reference)
+        found = self.grad(X, self.draw(np.random.default_rng(0), 1))
+        if not is_array(found) or tuple(found.shape) != self.shape:
+            given = getattr(found, "shape", type(found).__name__)
+            raise ShapeError("grad", f"a return of shape {given}", f"{self.shape}")
+        if not all_finite(found):
+            raise InputError("grad", "NaN or infinite entries", "finite numbers")
+
+    def __repr__(self) -> str:
+        return f"Custom({self.shape[0]} x {self.shape[1]}, {self.n_terms} terms)"
+
+    @property
+    def chunk(self) -> int:
+        """Assume that one sample is about as large as X."""
+        return chunk_of(8 * self.shape[0] * self.shape[1])
+
+    def draw(self, rng: np.random.Generator, size: int) -> Any:
+        """Indices of terms, or what the user's sampler returns."""
+        if self._sampler is not None:
+            return call_sampler(self._sampler, rng, size)
+        return rng.integers(0, self.n_terms, size)
+
+    def everything(self) -> Any:
+        """All indices."""
+        return np.arange(self.n_terms)
+
+    def value(self, X: Array, batch: Any) -> float:
+        """The user's value."""
+        return float(self._value(X) if self._deterministic else self._value(X, batch))
+
+    def grad(self, X: Array, batch: Any) -> Array:
+        """The user's gradient."""
+        return self._grad(X) if self._deterministic else self._grad(X, batch)
+
+    def spread(self, X: Array, batch: Any) -> float:
+        """Sample variance over single-sample gradients (fresh draws for a sampler)."""
+        if self._deterministic:
+            return 0.0
+        rng = np.random.default_rng(4)
+        grads = [self.grad(X, self.draw(rng, 1)) for _ in range(PILOT_TERMS)]
+        mean = sum(grads[1:], start=grads[0]) / len(grads)
+        return sum(sqnorm(g - mean) for g in grads) / (len(grads) - 1)
+
+    @cached_property
+    def _whole(self) -> Any:
+        if self.is_finite_sum:
+            return self.everything()
+        return self.draw(np.random.default_rng(5), 256)
+
+    def _curvature(self, batch: Any, sweeps: int = 30) -> float:
+        """Largest curvature by power iteration on gradient differences, plus 5 %."""
+        rng = np.random.default_rng(6)
+        X = gaussian(rng, self.shape, self.reference)
+        D = gaussian(rng, self.shape, self.reference)
+        base, found = self.grad(X, batch), 0.0
+        for _ in range(sweeps):
+            size = norm(D)
+            if size == 0.0:
+                break
+            D = D / size
+            D = self.grad(X + D, batch) - base
+            found = max(found, norm(D))
+        return 1.05 * found
+
+    @property
+    def smoothness(self) -> float:
+        """Of G: given, or estimated."""
+        if self._smoothness is None:
+            self._smoothness = self._curvature(self._whole)
+        return self._smoothness
+
+    @property
+    def term_smoothness(self) -> float:
+        """Of the worst term: given, or the worst of some drawn terms."""
+        if self._term_smoothness is None:
+            rng = np.random.default_rng(7)
+            count = 1 if self._deterministic else PILOT_TERMS
+            drawn = [self.draw(rng, 1) for _ in range(count)]
+            worst = max(self._curvature(batch, sweeps=10) for batch in drawn)
+            self._term_smoothness = max(worst, self.smoothness)
+        return self._term_smoothness

@@ -1,0 +1,88 @@
+"""Input checks shared by the losses: arrays in, clear errors out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError, SamplerError, ShapeError
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    is_array,
+    is_floating,
+    namespace,
+)
+
+CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
+
+
+def as_array(name: str, value: Any, ndim: int) -> Array:
+    """An array with the wanted number of axes and no empty axis."""
+    if isinstance(value, (list, tuple)):
+        value = np.asarray(value)
+    if not is_array(value):
+        raise InputError(
+            name, type(value).__name__, f"a {ndim}-dimensional array (NumPy or torch)"
+        )
+    if value.ndim != ndim or 0 in tuple(value.shape):
+        wanted = f"{ndim} axes, none of them empty"
+        raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
+    xp = namespace(value)
+    if not (is_floating(value) or xp.isdtype(value.dtype, ("integral", "bool"))):
+        raise InputError(name, f"dtype {value.dtype}", "real numbers")
+    return value
+
+
+def as_real(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> Array:
+    """A finite floating-point array; integers become float64."""
+    value = floating(as_array(name, value, ndim))
+    if not all_finite(value):
+        raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
+    return value
+
+
+def floating(value: Array) -> Array:
+    """The array itself, or float64 if it holds integers."""
+    if is_floating(value):
+        return value
+    xp = namespace(value)
+    return xp.astype(value, xp.float64)
+
+
+def constant(name: str, value: float | None, *, at_least: float = 0.0) -> float | None:
+    """A given constant, checked; None passes through."""
+    if value is None:
+        return None
+    number = float(value)
+    if not at_least <= number < float("inf"):
+        raise InputError(name, value, f"a finite number >= {at_least:g}")
+    return number
+
+
+def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: int) -> Any:
+    """The user's sampler, with its own failures reported as ours."""
+    try:
+        return sampler(rng, size)
+    except Exception as problem:
+        raise SamplerError(
+            "sampler", f"{type(problem).__name__}: {problem}", "samples from f(rng, k)"
+        ) from problem
+
+
+def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> Array:
+    """A sampler's return, checked for kind, shape and finite entries."""
+    if not is_array(value) or tuple(value.shape) != shape:
+        given = getattr(value, "shape", type(value).__name__)
+        raise SamplerError(what, f"a return of shape {given}", f"shape {shape}")
+    value = floating(value)
+    if not all_finite(value):
+        raise SamplerError(what, "NaN or infinite entries", "finite samples")
+    return value
+
+
+def chunk_of(bytes_per_sample: int) -> int:
+    """How many samples make one chunk."""
+    return max(1, CHUNK_BYTES // max(1, bytes_per_sample))

@@ -1,0 +1,145 @@
+"""The front door: one function that checks, seeds, runs and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import Array, all_finite, is_array, zeros
+from weakprox.oracles.metering import Budget
+from weakprox.problem import Problem
+from weakprox.protocols import Solver
+from weakprox.result import Result
+from weakprox.solvers._look import Look
+from weakprox.solvers._run import Settings, run
+from weakprox.solvers.svrgcg import SVRGCG
+
+FEASIBLE_START = 1e-6  # relative slack allowed to a start the user computed
+
+
+def minimize(
+    problem: Problem,
+    solver: Solver | None = None,
+    *,
+    eps: float,
+    seed: int = 0,
+    start: Array | None = None,
+    resume: Result | None = None,
+    max_seconds: float | None = None,
+    max_samples: int | None = None,
+    max_svds: int | None = None,
+    callback: Callable[[Look], bool | None] | None = None,
+    progress: bool | Literal["auto"] = "auto",
+    look_every: int | None = None,
+    stop_when_certified: bool = True,
+    evaluation_samples: int = 256,
+) -> Result:
+    """Solve min G(X) + R(X) + h(X) to accuracy eps.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    solver : Solver, optional
+        How; `SVRGCG(rank="estimate")` if not given.
+    eps : float
+        Accuracy in the value of f (absolute).
+    seed : int
+        Fixes every random choice: the same call gives the same bits.
+    start : array of shape (m, d), optional
+        Feasible first point; zero by default.
+    resume : Result, optional
+        Go on from the last epoch end of an earlier result of the same problem, solver
+        and seed; the end is the same, to the bit, as that of an uninterrupted run.
+    max_seconds, max_samples, max_svds : optional
+        Limits; the best point so far is returned when one is reached.
+    callback : callable, optional
+        Called with a `Look` whenever the run is evaluated; returning True ends it.
+    progress : bool or "auto"
+        A progress bar on stderr; "auto" shows it on a terminal only.
+    look_every : int, optional
+        Evaluate f every so many inner steps; by default at every step first, then ever
+        more rarely (each tenth more steps), and at epoch ends.
+    stop_when_certified : bool
+        End as soon as the duality gap proves eps (finite sums only).
+    evaluation_samples : int
+        Samples for reporting values where G is only sampled.
+
+    Returns
+    -------
+    Result
+        Feasible, low-rank, with value, status, counts and trace. Ctrl-C returns it too.
+    """
+    if not isinstance(problem, Problem):
+        raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+    solver = SVRGCG(rank="estimate") if solver is None else solver
+    if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(solver, "step"):
+        given = solver.__name__ if isinstance(solver, type) else repr(solver)
+        raise InputError("solver", given, "a solver object such as SVRGCG(rank=10)")
+    settings = Settings(
+        eps=_number("eps", eps, above=0.0),
+        seed=_whole("seed", seed, least=0),
+        budget=Budget(
+            None if max_seconds is None else _number("max_seconds", max_seconds),
+            None if max_samples is None else _whole("max_samples", max_samples),
+            None if max_svds is None else _whole("max_svds", max_svds),
+        ),
+        callback=_callable("callback", callback),
+        progress=progress,
+        look_every=None if look_every is None else _whole("look_every", look_every, least=1),
+        stop_when_certified=bool(stop_when_certified),
+        evaluation_samples=_whole("evaluation_samples", evaluation_samples, least=2),
+    )
+    solver.check(problem)
+    if resume is not None:
+        if start is not None:
+            raise InputError("start", "a matrix, together with resume", "only one of them")
+        if resume.low_rank.shape != problem.shape or resume.memory is None:
+            raise InputError("resume", "a result of another problem", "one of this problem")
+    return run(problem, solver, _start(problem, start), settings, resume)
+
+
+def _start(problem: Problem, start: Any) -> Array | None:
+    """The first point, copied and checked for shape, kind and feasibility."""
+    if start is None:
+        return None
+    if not is_array(start) or tuple(start.shape) != problem.shape:
+        given = getattr(start, "shape", type(start).__name__)
+        raise ShapeError("start", given, f"an array of shape {problem.shape}")
+    X = zeros(problem.shape, problem.loss.reference)
+    X[:] = start[:]
+    if not all_finite(X):
+        raise InputError("start", "NaN or infinite entries", "finite numbers")
+    factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
+    excess = problem.spectral.violation(factors)
+    if excess > FEASIBLE_START:
+        raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
+    return X
+
+
+def _number(name: str, value: Any, *, above: float | None = None) -> float:
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
+        raise InputError(name, repr(value), "a number")
+    number = float(value)
+    least = 0.0 if above is None else above
+    if not np.isfinite(number) or number < least or (above is not None and number <= above):
+        raise InputError(name, value, f"a finite number > {least:g}")
+    return number
+
+
+def _whole(name: str, value: Any, *, least: int = 0) -> int:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise InputError(name, repr(value), f"an integer >= {least}")
+    if int(value) < least:
+        raise InputError(name, value, f"an integer >= {least}")
+    return int(value)
+
+
+def _callable(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise InputError(name, type(value).__name__, "a callable, or None")
+    return value

@@ -1,0 +1,1 @@
+"""Oracles: gradients, the theorems' parameters, certificates, and the metering of all."""

@@ -1,0 +1,74 @@
+"""Mini-batch and variance-reduced gradients (the snapshot estimator of SVRG)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array, row_blocks
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The snapshot gradient of an epoch, or the samples that stand for it.
+
+    Where samples cancel, the samples' mean gradient at any X is already the
+    variance-reduced one, so only they are kept and nothing is drawn again.
+    """
+
+    X: Array
+    gradient: Array | None
+    samples: Any | None
+
+    @classmethod
+    def take(cls, loss: Any, X: Array, rng: np.random.Generator, size: int | None) -> Snapshot:
+        """Snapshot at X from `size` fresh samples, or from all terms if None."""
+        if loss.samples_cancel:
+            batch = loss.everything() if size is None else loss.draw(rng, size)
+            return cls(X, None, batch)
+        return cls(X, mean_gradient(loss, X, rng, size), None)
+
+    def at(
+        self, loss: Any, X: Array, rng: np.random.Generator, size: int, *, first: bool
+    ) -> Array:
+        """Variance-reduced gradient at X from `size` inner samples.
+
+        Unbiased for the snapshot's own error; `first` says that X is the snapshot point,
+        where the estimator is the snapshot gradient itself whatever is drawn.
+        """
+        if self.samples is not None:
+            return loss.grad(X, self.samples, counted=first)
+        assert self.gradient is not None
+        if first:
+            return self.gradient * 1.0
+        if loss.is_finite_sum and size >= loss.n_terms:
+            return mean_gradient(loss, X, rng, None)  # cheaper, and without variance
+        total = self.gradient * 1.0
+        for batch, share in _batches(loss, rng, size):
+            new, old = loss.grad(X, batch), loss.grad(self.X, batch)
+            for rows in row_blocks(X):
+                total[rows] += share * (new[rows] - old[rows])
+        return total
+
+
+def mean_gradient(loss: Any, X: Array, rng: np.random.Generator, size: int | None) -> Array:
+    """Mean gradient over `size` fresh samples, in chunks, or over all terms if None."""
+    if size is None:
+        return loss.grad(X, loss.everything())
+    total = None
+    for batch, share in _batches(loss, rng, size):
+        part = loss.grad(X, batch)
+        total = share * part if total is None else total + share * part
+    return total
+
+
+def _batches(loss: Any, rng: np.random.Generator, size: int) -> Iterator[tuple[Any, float]]:
+    """Draws of at most one chunk each, with their share of the whole."""
+    left = size
+    while left > 0:
+        now = min(left, loss.chunk)
+        yield loss.draw(rng, now), now / size
+        left -= now

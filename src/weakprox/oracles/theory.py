@@ -1,0 +1,324 @@
+"""The theorems' parameters, worked out for a problem.
+
+Numbering follows the compiled paper's text as used in the docs: Theorem 1 (stochastic),
+the finite-sum theorem, Theorem 3 (nonsmooth). Two constant sets: "paper", as printed, and
+"repaired", which closes a gap in Lemma 1 for the stochastic setting (the snapshot's error
+is correlated with the iterates) by more inner samples and steps; see docs/theory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
+from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.gradients import mean_gradient
+from weakprox.oracles.metering import Budget, Meter, MeteredLoss
+from weakprox.penalties import Smoothed
+from weakprox.problem import Constants, Problem
+
+ConstantSet = Literal["paper", "repaired"]
+PILOT = 64  # samples for sigma and C0 where G is only sampled
+LN8 = math.log(8.0)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Everything Algorithm 1 or 2 needs to reach eps in expectation.
+
+    Attributes
+    ----------
+    eps, mu, delta, delta2 : float
+        Accuracy; smoothing (0 if nothing is smoothed); the oracle's delta1 and delta2.
+    alpha, beta_G, beta_R, beta, beta_term, sigma, C0 : float
+        Constants of the smoothed problem; C0 bounds its initial gap.
+    inner : int
+        Inner steps per epoch, T - 1.
+    eta : float
+        Step, alpha / (2 beta).
+    first_batch : float
+        Snapshot samples of the first epoch before rounding (0 for a finite sum).
+    k_t : int
+        Inner samples per step, 0 where samples cancel.
+    S : int
+        The theorem bounds X_S, so S - 1 epochs are run.
+    finite_sum : bool
+        Algorithm 2 rather than Algorithm 1.
+    constants : {"paper", "repaired"}
+        Which constant set.
+    """
+
+    eps: float
+    mu: float
+    delta: float
+    delta2: float
+    alpha: float
+    beta_G: float
+    beta_R: float
+    beta: float
+    beta_term: float
+    sigma: float
+    C0: float
+    inner: int
+    eta: float
+    first_batch: float
+    k_t: int
+    S: int
+    finite_sum: bool
+    constants: str
+    n_terms: int = field(default=0, repr=False)
+    bias: float = 0.0  # gamma mu, how far the smoothed f lies below f
+
+    @property
+    def T(self) -> int:
+        """The paper's T, inner steps plus one."""
+        return self.inner + 1
+
+    @property
+    def epochs(self) -> int:
+        """Epochs to run."""
+        return self.S - 1
+
+    def k_s(self, epoch: int) -> int:
+        """Snapshot samples of an epoch (from 1); all terms for a finite sum."""
+        if self.finite_sum:
+            return self.n_terms
+        return max(1, math.ceil(self.first_batch * 2.0 ** (epoch - 1)))
+
+    @property
+    def predicted_svds(self) -> int:
+        """Calls of the weak proximal oracle."""
+        return self.epochs * self.inner
+
+    @property
+    def predicted_samples(self) -> int:
+        """Samples drawn: snapshots and inner batches."""
+        inner = self.epochs * (self.inner - 1) * self.k_t
+        if self.finite_sum:
+            return 0 if self.k_t >= self.n_terms else inner
+        return inner + sum(self.k_s(s) for s in range(1, self.epochs + 1))
+
+    @property
+    def predicted_gradients(self) -> int:
+        """Gradients of single terms: an inner sample costs two."""
+        snapshots = sum(self.k_s(s) for s in range(1, self.epochs + 1))
+        if self.finite_sum and self.k_t >= self.n_terms:
+            return snapshots + self.epochs * (self.inner - 1) * self.n_terms
+        return snapshots + 2 * self.epochs * (self.inner - 1) * self.k_t
+
+    def bound(self, epoch: int) -> float:
+        """The theorem's bound on E f(X_s) - f*, s counted from 1."""
+        rate = 5.0 / 12.0 if self.finite_sum else 0.5
+        oracle = 8.0 / 7.0 * self.alpha * self.delta + 16.0 / 7.0 * self.delta2
+        return self.C0 * rate ** (epoch - 1) + oracle + 23.0 / 7.0 * self.bias
+
+    def __str__(self) -> str:
+        kind = "finite sum (Algorithm 2)" if self.finite_sum else "sampled (Algorithm 1)"
+        growth = "" if self.finite_sum else " in the first epoch, doubling"
+        return "\n".join(
+            [
+                f"SVRGCG, {kind}, {self.constants} constants, eps = {self.eps:.4g}",
+                f"  alpha {self.alpha:.4g}, beta {self.beta:.4g} = G {self.beta_G:.4g} + "
+                f"R {self.beta_R:.4g}, worst term {self.beta_term:.4g}, "
+                f"sigma {self.sigma:.4g}, C0 {self.C0:.4g}",
+                f"  mu {self.mu:.4g}, delta {self.delta:.4g}, eta {self.eta:.4g}",
+                f"  {self.epochs} epochs (S = {self.S}) of {self.inner} steps "
+                f"(T = {self.T}); k_s = {self.k_s(1)}{growth}; k_t = {self.k_t}",
+                f"  predicted: {self.predicted_svds} SVDs, {self.predicted_samples} "
+                f"samples, {self.predicted_gradients} gradients",
+            ]
+        )
+
+
+def parameters(
+    problem: Problem,
+    eps: float,
+    *,
+    constants: ConstantSet = "repaired",
+    mu: float | None = None,
+    C0: float | None = None,
+    sigma: float | None = None,
+    delta: float | None = None,
+    delta2: float = 0.0,
+    eta: float | None = None,
+    start: Array | None = None,
+    seed: int = 0,
+    loss: Any = None,
+) -> Parameters:
+    """Parameters with which Algorithm 1 or 2 reaches eps in expectation.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; G + R must be strongly convex.
+    eps : float
+        Accuracy in the value of f.
+    constants : {"repaired", "paper"}
+        "repaired" (default) also uses the smaller batches that convex terms allow,
+        linear in beta/alpha; "paper" is as printed.
+    mu, C0, sigma, delta, eta : float, optional
+        Override what would be worked out: smoothing, bound on the initial gap, gradient
+        noise, oracle accuracy delta1, step.
+    delta2 : float
+        What the rank asked for may cost in value (Definition 2 of the paper).
+    start : array, optional
+        First point, zero by default; C0 refers to it.
+    seed : int
+        For estimates where G is only sampled.
+    loss : object
+        The problem's loss, wrapped for counting (used by the solver).
+    """
+    eps = _positive("eps", eps)
+    room = eps - 16.0 / 7.0 * delta2
+    if delta2 < 0 or room <= 0:
+        raise InputError("delta2", delta2, f"between 0 and 7/16 of eps = {eps:g}")
+    if constants not in ("paper", "repaired"):
+        raise InputError("constants", repr(constants), "'paper' or 'repaired'")
+    if loss is None:
+        loss = MeteredLoss(problem.loss, Meter(Budget()))
+    c = problem.constants()
+    smoothing = c.theta > 0 and c.gamma > 0
+    if mu is None:
+        mu = 7.0 * room / (92.0 * c.gamma) if smoothing else 0.0
+    elif smoothing:
+        mu = _positive("mu", mu)
+    if c.theta > 0 and mu == 0.0:
+        mu = room  # a single affine piece: smoothing it changes nothing
+    smooth = Smoothed.of(problem.penalty, mu, problem.shape)
+    finite = bool(problem.loss.is_finite_sum)
+    beta = c.beta_G + smooth.smoothness
+    step = c.alpha / (2 * beta) if eta is None else _positive("eta", eta)
+    if delta is None:
+        delta = 7.0 * room / ((32.0 if smoothing else 16.0) * c.alpha)
+    X = zeros(problem.shape, problem.loss.reference) if start is None else start
+    rng = np.random.default_rng([seed, 1])
+    if sigma is None:
+        sigma = 0.0 if finite else estimate_sigma(problem, loss, rng)
+    if C0 is None:
+        C0 = initial_gap(problem, smooth, loss, X, c.alpha, rng)
+    C0 = max(float(C0), np.finfo(float).tiny)
+    repaired = constants == "repaired" and not finite
+    inner = (16.0 / 5.0 if repaired else 8.0 / 3.0) * beta / c.alpha * LN8
+    ratio = math.log(12 / 5) if finite else math.log(2)
+    S = math.ceil(math.log(2 * C0 / room) / ratio + 1 - 1e-12)
+    return Parameters(
+        eps=eps,
+        mu=mu,
+        delta=delta,
+        delta2=delta2,
+        alpha=c.alpha,
+        beta_G=c.beta_G,
+        beta_R=smooth.smoothness,
+        beta=beta,
+        beta_term=c.beta_term,
+        sigma=sigma,
+        C0=C0,
+        inner=math.ceil(inner - 1e-9),
+        eta=step,
+        first_batch=0.0 if finite else 32.0 * sigma**2 / (c.alpha * C0),
+        k_t=_inner_batch(problem, c, beta, step, constants, repaired),
+        S=max(2, S),
+        finite_sum=finite,
+        constants=constants,
+        n_terms=problem.loss.n_terms if finite else 0,
+        bias=smooth.bias,
+    )
+
+
+def _inner_batch(
+    problem: Problem,
+    c: Constants,
+    beta: float,
+    eta: float,
+    constants: str,
+    repaired: bool,
+) -> int:
+    """k_t = 16 L^2/(alpha beta eta), that is 32 (L/alpha)^2 at the default step.
+
+    Where the terms are convex, co-coercivity replaces one L/alpha by 1.
+    """
+    if problem.loss.samples_cancel:
+        return 0
+    factor = 32.0 if repaired else 16.0
+    squared = factor * c.beta_term**2 / (c.alpha * beta * eta)
+    linear = factor * c.beta_term / (beta * eta)
+    return max(1, math.ceil((squared if constants == "paper" else min(squared, linear)) - 1e-9))
+
+
+def estimate_sigma(problem: Problem, loss: Any, rng: np.random.Generator) -> float:
+    """Gradient noise: declared, or the largest sample deviation at some feasible points."""
+    known = problem.loss.sigma
+    if known is not None:
+        return float(known)
+    batch = loss.draw(rng, PILOT)
+    ref = problem.loss.reference
+    points = [zeros(problem.shape, ref)]
+    if not problem.loss.samples_cancel:  # otherwise the noise is the same everywhere
+        points += [
+            problem.spectral.random_point(rng, problem.shape, 1, ref).dense() for _ in range(3)
+        ]
+    return math.sqrt(max(loss.spread(X, batch) for X in points))
+
+
+def initial_gap(
+    problem: Problem,
+    smooth: Smoothed,
+    loss: Any,
+    X: Array,
+    alpha: float,
+    rng: np.random.Generator,
+) -> float:
+    """Bound on f_mu(X_1) - f_mu* from the gradient there (safe formulas).
+
+    The Frank-Wolfe gap h(X) + <g, X> + h*(-g), and strong convexity with the proximal
+    minimum: h(X) + |g|^2/(2 alpha) - min over V of alpha/2 |V - X + g/alpha|^2 + h(V),
+    which is never more than |g|^2/(2 alpha) for h >= 0. Sampled gradients make it an
+    estimate that errs upwards in the mean.
+    """
+    size = None if problem.loss.is_finite_sum else PILOT
+    grad = mean_gradient(loss, X, rng, size) + smooth.grad(X)
+    h = problem.spectral.value(_factored(problem, X))
+    wolfe = h + inner(grad, X) + problem.spectral.conjugate(-grad, rng)
+    prox = problem.spectral.weak_prox(
+        X - grad / alpha,
+        weight=alpha,
+        rank=min(16, *problem.shape),
+        certify=True,
+        rng=rng,
+    )
+    strong = h + sqnorm(grad) / (2 * alpha) - prox.lower
+    return max(0.0, min(wolfe, strong))
+
+
+def _factored(problem: Problem, X: Array) -> LowRank:
+    """The first point as factors; the zero matrix needs no decomposition."""
+    if sqnorm(X) == 0.0:
+        return LowRank.zero(problem.shape, X)
+    rng = np.random.default_rng(0)
+    return problem.spectral.compress(X, min(problem.shape), rng)
+
+
+def _positive(name: str, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(name, repr(value), "a number > 0") from None
+    if not 0.0 < number < float("inf"):
+        raise InputError(name, value, "a finite number > 0")
+    return number
+
+
+Schedule = float | int | Callable[..., float] | None
+
+
+def scheduled(value: Schedule, default: float, *where: int) -> float:
+    """A setting that may be a number, a callable of (epoch[, step]), or left to theory."""
+    if value is None:
+        return default
+    return float(value(*where)) if callable(value) else float(value)

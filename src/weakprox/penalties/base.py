@@ -1,0 +1,93 @@
+"""What all penalties share: sums, multiples and the smoothed penalty, written once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, inner, row_blocks, sqnorm
+from weakprox.protocols import Penalty, Smoothability
+
+if TYPE_CHECKING:
+    from weakprox.penalties.combine import Sum
+
+
+def nonnegative(name: str, value: object) -> float:
+    """The value as a float, or a typed error: weights must be finite and >= 0."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(name, repr(value), "a number >= 0") from None
+    if not 0.0 <= number < float("inf"):
+        raise InputError(name, repr(value), "a finite number >= 0")
+    return number
+
+
+class Combinable:
+    """Mixin: `2.0 * R` scales the weights, `R1 + R2` makes a sum."""
+
+    _weights: tuple[str, ...] = ()
+
+    def __add__(self, other: Penalty) -> Sum:
+        """Sum of two penalties."""
+        from weakprox.penalties.combine import Sum
+
+        return Sum((self, other))  # type: ignore[arg-type]
+
+    def __rmul__(self, factor: float) -> Any:
+        """Positive multiple: every weight times the factor."""
+        factor = nonnegative("factor", factor)
+        scaled = {name: factor * getattr(self, name) for name in self._weights}
+        return replace(self, **scaled)  # type: ignore[type-var]
+
+    __mul__ = __rmul__
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """R_mu, the Beck-Teboulle smoothing of a penalty: within gamma mu below R.
+
+    R_mu(X) = curvature/2 |X|^2 + max over y in Y of <y, K X> - phi(y) - mu d(y). The
+    quadratic stays exact, so strong convexity is not lost by smoothing.
+    """
+
+    penalty: Penalty
+    mu: float
+    constants: Smoothability
+
+    @classmethod
+    def of(cls, penalty: Penalty, mu: float, shape: tuple[int, int]) -> Smoothed:
+        """Smoothed penalty on matrices of this shape."""
+        return cls(penalty, mu, penalty.smoothability(shape))
+
+    @property
+    def smoothness(self) -> float:
+        """BR = K + theta / mu."""
+        return self.constants.smoothness(self.mu)
+
+    @property
+    def bias(self) -> float:
+        """R - bias <= R_mu <= R."""
+        return self.constants.gamma * self.mu if self.constants.theta > 0 else 0.0
+
+    def dual(self, X: Array) -> Any:
+        """The maximising y."""
+        t = self.constants.theta / self.mu if self.constants.theta > 0 else 0.0
+        return self.penalty.ascend(None, X, t)
+
+    def grad(self, X: Array) -> Array:
+        """Gradient of R_mu, as a new array."""
+        G = self.penalty.pull(self.dual(X))
+        if self.penalty.curvature:
+            for rows in row_blocks(X):
+                G[rows] += self.penalty.curvature * X[rows]
+        return G
+
+    def value(self, X: Array) -> float:
+        """R_mu(X)."""
+        y = self.dual(X)
+        linear = inner(self.penalty.pull(y), X) - self.penalty.dual_value(y)
+        quadratic = 0.5 * self.penalty.curvature * sqnorm(X)
+        prox = self.mu * self.penalty.distance(y) if self.constants.theta > 0 else 0.0
+        return quadratic + linear - prox

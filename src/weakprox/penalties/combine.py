@@ -1,0 +1,97 @@
+"""Sums of penalties: constants add, duals are tuples, curvature is shared by weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from weakprox.linalg.arrays import Array
+from weakprox.penalties.base import Combinable
+from weakprox.protocols import Geometry, Penalty, Smoothability
+
+
+@dataclass(frozen=True)
+class Sum(Combinable):
+    """R = R_1 + R_2 + ...; made by `+`.
+
+    A dual step with total Lipschitz constant t gives each part t theta_i / theta, which
+    is one common smoothing parameter mu for all parts.
+    """
+
+    parts: tuple[Penalty, ...]
+    separable: bool = False
+
+    def __post_init__(self) -> None:
+        """Flatten nested sums."""
+        flat: list[Penalty] = []
+        for part in self.parts:
+            flat.extend(part.parts if isinstance(part, Sum) else (part,))
+        object.__setattr__(self, "parts", tuple(flat))
+
+    def __rmul__(self, factor: float) -> Sum:
+        """Scale every part."""
+        scaled: list[Any] = [factor * cast(Any, part) for part in self.parts]
+        return Sum(tuple(scaled))
+
+    __mul__ = __rmul__
+
+    @property
+    def curvature(self) -> float:
+        """Sum of curvatures."""
+        return sum(part.curvature for part in self.parts)
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """theta, gamma and K add."""
+        each = [part.smoothability(shape) for part in self.parts]
+        return Smoothability(
+            sum(c.theta for c in each),
+            sum(c.gamma for c in each),
+            sum(c.K for c in each),
+        )
+
+    def value(self, X: Array) -> float:
+        """Sum of values."""
+        return sum(part.value(X) for part in self.parts)
+
+    def pull(self, y: tuple[Any, ...]) -> Array:
+        """Sum of the parts' K'y."""
+        total = self.parts[0].pull(y[0])
+        for part, dual in zip(self.parts[1:], y[1:], strict=True):
+            total = total + part.pull(dual)
+        return total
+
+    def dual_value(self, y: tuple[Any, ...]) -> float:
+        """Sum of the parts' phi."""
+        return sum(p.dual_value(v) for p, v in zip(self.parts, y, strict=True))
+
+    def feasible(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Each part's own projection."""
+        return tuple(p.feasible(v) for p, v in zip(self.parts, y, strict=True))
+
+    def ascend(
+        self,
+        y: tuple[Any, ...] | None,
+        X: Array,
+        t: float,
+        *,
+        geometry: Geometry = "paper",
+    ) -> tuple[Any, ...]:
+        """Each part's own step, t shared in proportion to theta."""
+        shape = (int(X.shape[0]), int(X.shape[1]))
+        thetas = [part.smoothability(shape).theta for part in self.parts]
+        total = sum(thetas)
+        shares = [t * theta / total if total > 0 else 0.0 for theta in thetas]
+        duals = [None] * len(self.parts) if y is None else list(y)
+        return tuple(
+            part.ascend(dual, X, share, geometry=geometry)
+            for part, dual, share in zip(self.parts, duals, shares, strict=True)
+        )
+
+    def distance(self, y: tuple[Any, ...]) -> float:
+        """Sum of the parts' distances."""
+        return sum(p.distance(v) for p, v in zip(self.parts, y, strict=True))
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Every part must fit."""
+        for part in self.parts:
+            part.check(shape)

@@ -1,0 +1,83 @@
+"""Group sparsity: sums of Euclidean norms of rows or columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, namespace, sqnorm
+from weakprox.penalties.base import Combinable, nonnegative
+from weakprox.protocols import Geometry, Smoothability
+
+
+@dataclass(frozen=True)
+class GroupL2(Combinable):
+    r"""Whole rows or columns go to zero, :math:`R(X) = \lambda \sum_g \|x_g\|_2`.
+
+    Smoothed to lam sum H_mu(|x_g|): theta = lam, gamma = lam (number of groups) / 2.
+
+    Parameters
+    ----------
+    lam : float
+        Weight, at least 0.
+    groups : {"rows", "columns"}
+        What forms a group.
+    """
+
+    lam: float
+    groups: Literal["rows", "columns"] = "rows"
+    curvature: float = field(default=0.0, init=False, repr=False)
+    separable: bool = field(default=True, init=False, repr=False)
+    _weights = ("lam",)
+
+    def __post_init__(self) -> None:
+        """Check weight and grouping."""
+        object.__setattr__(self, "lam", nonnegative("lam", self.lam))
+        if self.groups not in ("rows", "columns"):
+            raise InputError("groups", repr(self.groups), "'rows' or 'columns'")
+
+    @property
+    def _axis(self) -> int:
+        return 1 if self.groups == "rows" else 0
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """(lam, lam groups / 2, 0)."""
+        return Smoothability(self.lam, 0.5 * self.lam * shape[1 - self._axis], 0.0)
+
+    def value(self, X: Array) -> float:
+        """Weighted sum of group norms."""
+        xp = namespace(X)
+        return self.lam * float(xp.sum(xp.linalg.vector_norm(X, axis=self._axis)))
+
+    def pull(self, y: Array) -> Array:
+        """K is the identity."""
+        return y
+
+    def dual_value(self, y: Array) -> float:
+        """No linear term."""
+        return 0.0
+
+    def feasible(self, y: Array) -> Array:
+        """Shrink every group into the ball of radius lam."""
+        xp = namespace(y)
+        sizes = xp.linalg.vector_norm(y, axis=self._axis, keepdims=True)
+        factor = xp.where(
+            sizes > self.lam,
+            self.lam / xp.where(sizes > 0, sizes, xp.ones_like(sizes)),
+            xp.ones_like(sizes),
+        )
+        return y * factor
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """Y + t X, each group projected on its ball."""
+        return self.feasible(t * X if y is None else y + t * X)
+
+    def distance(self, y: Array) -> float:
+        """|y|^2 / (2 lam)."""
+        return sqnorm(y) / (2 * self.lam) if self.lam > 0 else 0.0
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Any shape will do."""

@@ -1,0 +1,143 @@
+"""The largest of n affine functions of X (Example 2 of the paper)."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    device_of,
+    is_array,
+    is_floating,
+    like,
+    namespace,
+)
+from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.simplex import project_simplex
+from weakprox.penalties.base import Combinable, nonnegative
+from weakprox.protocols import Geometry, Smoothability
+
+
+class MaxAffine(Combinable):
+    r"""Largest of affine pieces, :math:`R(X) = \max_i \langle A_i, X\rangle - b_i`.
+
+    In max form over the probability simplex, phi(p) = <p, b>. The paper's smoothing is
+    mu log((1/n) sum exp(z_i/mu)), evaluated by shifting with the largest z_i: gamma =
+    log n, theta = min(|A|^2 / 2, max_i |A_i|_F^2). A Euclidean geometry serves dual
+    methods. To penalise violated constraints only, add a pair (0, 0).
+
+    Parameters
+    ----------
+    A : array of shape (n, m, d)
+        The pieces' matrices.
+    b : array of shape (n,), optional
+        Offsets, zero by default.
+    """
+
+    curvature = 0.0
+    separable = False
+
+    def __init__(self, A: Array, b: Array | None = None) -> None:
+        if not is_array(A) or A.ndim != 3 or min(A.shape) < 1:
+            raise ShapeError(
+                "A", getattr(A, "shape", type(A).__name__), "an array (n, m, d), n >= 1"
+            )
+        if not is_floating(A):
+            xp = namespace(A)
+            A = xp.astype(A, xp.float64)
+        if not all_finite(A):
+            raise InputError("A", "NaN or infinite entries", "finite numbers")
+        if b is None:
+            b = like(np.zeros(A.shape[0]), A)
+        elif not is_array(b) or tuple(b.shape) != (A.shape[0],):
+            given = getattr(b, "shape", type(b).__name__)
+            raise ShapeError("b", given, f"an array of shape ({A.shape[0]},)")
+        b = namespace(A).asarray(b, dtype=A.dtype, device=device_of(A))
+        if not all_finite(b):
+            raise InputError("b", "NaN or infinite entries", "finite numbers")
+        self.A = A
+        self.b = b
+        self._flat = namespace(A).reshape(A, (A.shape[0], -1))
+
+    def __repr__(self) -> str:
+        n, m, d = self.A.shape
+        return f"MaxAffine({n} pieces on {m} x {d} matrices)"
+
+    def __rmul__(self, factor: float) -> MaxAffine:
+        """Positive multiple: all pieces times the factor."""
+        factor = nonnegative("factor", factor)
+        return MaxAffine(factor * self.A, factor * self.b)
+
+    __mul__ = __rmul__
+
+    @cached_property
+    def _sqnorm(self) -> float:
+        """Upper bound on |A|^2, the squared norm of X -> (<A_i, X>)_i."""
+        gram = self._flat @ self._flat.T
+        return spectral_norm_bound(gram, np.random.default_rng(0))
+
+    @cached_property
+    def _theta(self) -> float:
+        xp = namespace(self.A)
+        largest = float(xp.max(xp.sum(self._flat * self._flat, axis=1)))
+        return min(self._sqnorm / 2, largest)
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """(min(|A|^2/2, max |A_i|^2), log n, 0)."""
+        return Smoothability(self._theta, math.log(self.A.shape[0]), 0.0)
+
+    def pieces(self, X: Array) -> Array:
+        """The n values <A_i, X> - b_i."""
+        return self._flat @ namespace(X).reshape(X, (-1,)) - self.b
+
+    def value(self, X: Array) -> float:
+        """The largest piece."""
+        return float(namespace(X).max(self.pieces(X)))
+
+    def pull(self, y: Array) -> Array:
+        """Sum of y_i A_i."""
+        return namespace(y).reshape(y @ self._flat, tuple(self.A.shape[1:]))
+
+    def dual_value(self, y: Array) -> float:
+        """<y, b>."""
+        return float(y @ self.b)
+
+    def feasible(self, y: Array) -> Array:
+        """Projection on the probability simplex."""
+        return project_simplex(y)
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """Softmax step (entropy, the paper's) or projected step (Euclidean)."""
+        xp = namespace(X)
+        n = self.A.shape[0]
+        z = self.pieces(X)
+        if geometry == "euclidean":
+            base = xp.ones_like(z) / n if y is None else y
+            return project_simplex(base + (t / self._sqnorm) * z)
+        if self._theta == 0.0:
+            return xp.ones_like(z) / n
+        z = z * (t / self._theta)
+        if y is not None:
+            z = z + xp.log(xp.clip(y, 1e-300 if y.dtype == xp.float64 else 1e-37, None))
+        weights = xp.exp(z - xp.max(z))  # shifted: the largest exponent is 0
+        return weights / xp.sum(weights)
+
+    def distance(self, y: Array) -> float:
+        """Relative entropy to the uniform weights."""
+        xp = namespace(y)
+        logs = xp.log(xp.where(y > 0, y, xp.ones_like(y)))
+        return max(0.0, float(xp.sum(y * logs)) + math.log(self.A.shape[0]))
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """The pieces must have the shape of X."""
+        if tuple(self.A.shape[1:]) != tuple(shape):
+            raise ShapeError(
+                "penalty", f"pieces of shape {tuple(self.A.shape[1:])}", f"{shape}"
+            )

@@ -1,0 +1,113 @@
+"""The problem min G(X) + R(X) + h(X): three terms that fit together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weakprox.errors import ConvexityError, InputError
+from weakprox.linalg.arrays import Array, eps_of, norm
+from weakprox.linalg.lowrank import LowRank
+from weakprox.penalties import Zero
+from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
+
+_LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]
+_PENALTY = ["curvature", "smoothability", "value", "pull", "dual_value", "ascend", "check"]
+_SPECTRAL = ["value", "violation", "weak_prox", "conjugate", "compress", "check"]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the theory needs to know of a problem.
+
+    alpha: strong convexity of G + R. beta_G: smoothness of G. beta_term: smoothness of
+    the worst sampled term. theta, gamma, K: smoothability of R.
+    """
+
+    alpha: float
+    beta_G: float
+    beta_term: float
+    theta: float
+    gamma: float
+    K: float
+
+
+class Problem:
+    """min over X of G(X) + R(X) + h(X).
+
+    Parameters
+    ----------
+    loss : Loss
+        G, from `weakprox.losses` or your own.
+    penalty : Penalty or None
+        R, from `weakprox.penalties` or your own; None for no penalty.
+    spectral : SpectralTerm
+        h, from `weakprox.spectral` or your own.
+    """
+
+    def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
+        self.loss: Loss = loss
+        self.penalty: Penalty = Zero() if penalty is None else penalty
+        self.spectral: SpectralTerm = spectral
+        _offers("loss", self.loss, _LOSS)
+        _offers("penalty", self.penalty, _PENALTY)
+        _offers("spectral", self.spectral, _SPECTRAL)
+        self.shape: tuple[int, int] = loss.shape
+        self.penalty.check(self.shape)
+        spectral.check(self.shape)
+        target = getattr(loss, "target", None)
+        if spectral.symmetric and target is not None and not _is_symmetric(target):
+            raise InputError(
+                "M",
+                f"a matrix that is not symmetric, with {type(spectral).__name__}",
+                "a symmetric one, such as (M + M.T) / 2",
+            )
+
+    def __repr__(self) -> str:
+        return f"Problem({self.loss!r}, {self.penalty!r}, {self.spectral!r})"
+
+    def constants(self) -> Constants:
+        """alpha, beta and the smoothing constants; raises if alpha is 0."""
+        alpha = self.loss.strong_convexity + self.penalty.curvature
+        if not alpha > 0.0:
+            raise ConvexityError(
+                "problem",
+                f"G + R that is not strongly convex ({self.loss!r} + {self.penalty!r})",
+                "a strongly convex part: add penalties.ElasticNet(0.0, lam2) with "
+                "lam2 > 0 to the penalty, or state the loss's strong_convexity",
+            )
+        smooth = self.penalty.smoothability(self.shape)
+        return Constants(
+            alpha=alpha,
+            beta_G=self.loss.smoothness,
+            beta_term=self.loss.term_smoothness,
+            theta=smooth.theta,
+            gamma=smooth.gamma,
+            K=smooth.K,
+        )
+
+    def value(self, X: LowRank, batch: Batch | None = None) -> float:
+        """f(X); a batch is needed where G is only known through samples."""
+        return self.smooth_value(X.dense(), batch) + self.spectral.value(X)
+
+    def smooth_value(self, X: Array, batch: Batch | None = None) -> float:
+        """G(X) + R(X) for a dense X."""
+        if batch is None:
+            if not self.loss.is_finite_sum:
+                raise InputError("batch", None, "samples: this loss has no finite sum")
+            batch = self.loss.everything()
+        return self.loss.value(X, batch) + self.penalty.value(X)
+
+
+def _offers(name: str, term: Any, members: list[str]) -> None:
+    """Raise if the term lacks a member (looked up without computing properties)."""
+    known = set(dir(type(term))) | set(getattr(term, "__dict__", {}))
+    missing = [member for member in members if member not in known]
+    if missing or isinstance(term, type):
+        what = "a class" if isinstance(term, type) else type(term).__name__
+        wanted = f"an object with {', '.join(missing or members)}"
+        raise InputError(name, what, wanted)
+
+
+def _is_symmetric(M: Array) -> bool:
+    return norm(M - M.T) <= 1e3 * eps_of(M) * norm(M)

@@ -1,0 +1,261 @@
+"""The shared vocabulary: what a loss, a penalty, a spectral term and a solver must offer.
+
+Solvers see the three letters of f = G + R + h only through these Protocols, so a term
+written elsewhere works as soon as it has the members named here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
+
+Batch: TypeAlias = Any  # whatever a loss's `draw` returns and its `grad` accepts
+"""Samples of a loss: opaque to everyone but the loss that drew them."""
+
+Dual: TypeAlias = Any  # array, or a tuple of them for a sum
+"""A dual point y of a penalty: an array, or a tuple of them for a sum."""
+
+Geometry = Literal["paper", "euclidean"]
+
+
+class Loss(Protocol):
+    """G(X) = E g(X; xi), smooth and convex.
+
+    `smoothness` is that of the average G and sets steps; `term_smoothness` that of the
+    worst g and sets batch sizes; `strong_convexity` is 0.0 if there is none. `sigma`
+    bounds the gradient's standard deviation (Frobenius) over dom h, None if unknown.
+    `samples_cancel` says that grad g(X) - grad g(Y) is the same for all samples, so
+    that a snapshot's samples serve the whole epoch and no inner draws are needed.
+    `chunk` is how many samples fit comfortably in memory at once. Where
+    `is_finite_sum` holds, the loss also offers `n_terms` and `everything()`.
+    """
+
+    shape: tuple[int, int]
+    samples_cancel: bool
+    n_terms: int
+    reference: Array  # an array whose namespace, dtype and device X shall have
+
+    @property
+    def smoothness(self) -> float: ...
+    @property
+    def term_smoothness(self) -> float: ...
+    @property
+    def strong_convexity(self) -> float: ...
+    @property
+    def sigma(self) -> float | None: ...
+    @property
+    def chunk(self) -> int: ...
+    @property
+    def is_finite_sum(self) -> bool: ...
+
+    def everything(self) -> Batch:
+        """All terms of a finite sum, each once."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> Batch:
+        """Independent samples."""
+
+    def value(self, X: Array, batch: Batch) -> float:
+        """Mean of g over the batch, up to a constant that does not depend on X."""
+
+    def grad(self, X: Array, batch: Batch) -> Array:
+        """Mean gradient over the batch, as a new array."""
+
+    def spread(self, X: Array, batch: Batch) -> float:
+        """Sample variance (sum over entries) of the gradient of one term at X."""
+
+
+@dataclass(frozen=True)
+class Smoothability:
+    """(theta, gamma, K) of Beck & Teboulle: R - gamma mu <= R_mu <= R, bR = K + theta/mu."""
+
+    theta: float
+    gamma: float
+    K: float
+
+    def smoothness(self, mu: float) -> float:
+        """Smoothness of R_mu."""
+        return self.K + (self.theta / mu if self.theta > 0 else 0.0)
+
+
+class Penalty(Protocol):
+    """R(X) = curvature/2 |X|^2 + max over y in Y of <y, K X> - phi(y).
+
+    `ascend(y, X, t)` is one dual step after which `pull` is t-Lipschitz in X. From the
+    centre (y = None) it is Beck-Teboulle smoothing with t = theta/mu; from the last y it
+    is dual ascent. `separable` says that K is the identity, so that
+    prox_{g R}(v) follows from ascend(0, v, 1/g).
+    """
+
+    @property
+    def curvature(self) -> float: ...
+    @property
+    def separable(self) -> bool: ...
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """(theta, gamma, K) on matrices of this shape."""
+
+    def value(self, X: Array) -> float:
+        """R(X)."""
+
+    def pull(self, y: Dual) -> Array:
+        """K' y, as a matrix."""
+
+    def dual_value(self, y: Dual) -> float:
+        """phi(y)."""
+
+    def feasible(self, y: Dual) -> Dual:
+        """Nearest point of Y."""
+
+    def ascend(
+        self, y: Dual | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Dual:
+        """One dual step from y, or from the centre of Y."""
+
+    def distance(self, y: Dual) -> float:
+        """Prox function d(y) >= 0 of the smoothing: R_mu = max <y,KX> - phi - mu d."""
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Raise if the penalty does not fit matrices of this shape."""
+
+
+@dataclass(frozen=True)
+class WeakProx:
+    """Answer of the weak proximal oracle at A with weight w; psi(V) = |V-A|^2 + (2/w) h(V).
+
+    Attributes
+    ----------
+    V : LowRank
+        Feasible, of rank at most the rank asked for.
+    delta : float
+        psi(V) <= psi(X) + delta for every feasible X, proved.
+    delta_estimate : float
+        The same with Ritz values taken at their word: cheap, close, not a bound.
+    tail : float
+        Upper bound on the next singular value (eigenvalue for PSD sets).
+    lower : float
+        Lower bound on the minimum of w/2 |X-A|^2 + h(X).
+    basis : Array
+        Start for the next decomposition.
+    passes : int
+        Products with A or A' spent.
+    rests_on : {"exact", "high-probability"}
+        What the three bounds rest on.
+    """
+
+    V: LowRank
+    delta: float
+    delta_estimate: float
+    tail: float
+    lower: float
+    basis: Array
+    passes: int
+    rests_on: Literal["exact", "high-probability"]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """(delta1, delta2) of the paper's Definition 2.
+
+    The oracle guarantees psi(V) <= psi(X~) + delta1 for some feasible X~ whose value is
+    within delta2 of the optimum. delta1 sets how accurate the SVD must be. delta2 is the
+    price of the rank: X~ is the best feasible matrix of the rank asked for, so a rank
+    below that of X* is covered as long as it costs at most delta2.
+    """
+
+    delta1: float = 0.0
+    delta2: float = 0.0
+
+
+class SpectralTerm(Protocol):
+    """h, the term that makes X low-rank."""
+
+    @property
+    def symmetric(self) -> bool: ...
+
+    def value(self, X: LowRank) -> float:
+        """h(X); infinite outside the set, beyond rounding."""
+
+    def violation(self, X: LowRank) -> float:
+        """Relative distance from the set, 0 where h is finite everywhere."""
+
+    def weak_prox(
+        self,
+        A: Array,
+        *,
+        weight: float,
+        rank: int,
+        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
+        start: Array | None = None,
+        certify: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> WeakProx:
+        """Best feasible point of rank at most `rank` for w/2 |V-A|^2 + h(V).
+
+        `certify` spends extra passes on tight upper bounds of what the truncated
+        decomposition does not show.
+        """
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """Upper bound on h*(U) = max <U, X> - h(X)."""
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """X cut to the rank without leaving the domain of h."""
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """A random feasible matrix of the given rank (for checks and estimates)."""
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Raise if the term does not fit matrices of this shape."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What the loop judges: the iterate X and the latest oracle point V."""
+
+    X: Array
+    V: LowRank | None
+    h_bound: float  # upper bound on h(X), carried along by convexity
+    epoch: int
+    step: int
+    delta_estimate: float = 0.0
+
+
+Tick: TypeAlias = Callable[[Candidate], None]
+"""Called by a solver after each inner step; the loop looks and may end the run."""
+
+
+class Solver(Protocol):
+    """Settings of a method, as a frozen dataclass; all state lives in the memory.
+
+    The loop needs of a memory: `X`, `epoch`, `rank`, `parameters`.
+    """
+
+    @property
+    def answer(self) -> Literal["low_rank", "iterate"]:
+        """Which point the user wants back."""
+
+    def check(self, problem: Any) -> None:
+        """Raise on settings that cannot work for this problem."""
+
+    def start(self, problem: Any, X: Array | None, tools: Any) -> Any:
+        """Memory before the first step."""
+
+    def step(self, problem: Any, memory: Any, tools: Any) -> Any:
+        """Memory after one outer step; calls `tools.tick` after each inner one."""
+
+    def finished(self, memory: Any) -> bool:
+        """Whether the work the theory asks for is done."""
+
+    def candidate(self, memory: Any) -> Candidate:
+        """What the loop may judge between outer steps."""
+
+    def dual(self, problem: Any, memory: Any, X: Array) -> Dual:
+        """A dual point of the penalty to certify X with."""

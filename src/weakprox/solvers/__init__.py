@@ -1,0 +1,5 @@
+"""Solvers: each a file of mathematics; the loop they share is in `_run`."""
+
+from weakprox.solvers.svrgcg import SVRGCG
+
+__all__ = ["SVRGCG"]

@@ -1,0 +1,131 @@
+"""Looking at a run from outside: values, trace, best point, progress and callbacks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.metering import Meter, StopRun
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate
+from weakprox.result import Counts, Status, Trace
+from weakprox.solvers._progress import Progress
+
+GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a callback sees; returning True from it ends the run.
+
+    Attributes
+    ----------
+    epoch, step : int
+        Where the run is; step 0 is the end of an epoch.
+    value, value_low_rank : float
+        f at the iterate and at the latest point of the rank asked for.
+    seconds, counts
+        Work so far.
+    X : Array
+        The iterate itself: read it, do not write to it.
+    """
+
+    epoch: int
+    step: int
+    value: float
+    value_low_rank: float
+    seconds: float
+    counts: Counts
+    X: Array
+
+
+@dataclass
+class Looker:
+    """Evaluates candidates on a schedule of cost and remembers the best point."""
+
+    problem: Problem
+    meter: Meter
+    progress: Progress
+    batch: Any  # all terms, or the evaluation samples
+    trace: Trace
+    callback: Callable[[Look], bool | None] | None = None
+    every: int | None = None
+    best: LowRank | None = None
+    best_value: float = math.inf
+    latest: Candidate | None = None
+    lower: float = -math.inf
+    rests_on: str = "exact"
+    _steps: int = 0
+    _next: int = 1
+    _last_value: float = field(default=math.inf)
+
+    @contextmanager
+    def off_the_clock(self) -> Iterator[None]:
+        """Looking is not the method's work: its time is not counted."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.meter.idle += time.perf_counter() - begun
+
+    def tick(self, candidate: Candidate) -> None:
+        """After an inner step: show progress, and look if it is time to."""
+        self._steps += 1
+        self.latest = candidate
+        if self._steps >= self._next:
+            grown = math.ceil(self._steps * GROWTH)
+            self._next = (
+                max(self._steps + 1, grown) if self.every is None else self._steps + self.every
+            )
+            self.look(candidate)
+        self.progress.show(self.meter.counts, candidate.epoch, self._last_value)
+        self.meter.check()
+
+    def look(self, candidate: Candidate) -> None:
+        """Evaluate, record, remember, and ask the callback."""
+        with self.off_the_clock():
+            value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
+            low = math.nan
+            if candidate.V is not None:
+                low = self.offer(candidate.V)
+            self._last_value = value
+            counts, seconds = self.meter.counts, self.meter.seconds
+            self.trace.add(
+                seconds=seconds,
+                epoch=candidate.epoch,
+                step=candidate.step,
+                samples=counts.samples,
+                gradients=counts.gradients,
+                svds=counts.svds,
+                rank_one_svds=counts.rank_one_svds,
+                value=value,
+                value_low_rank=low,
+                lower_bound=self.lower if self.lower > -math.inf else math.nan,
+                delta=candidate.delta_estimate,
+            )
+            if self.callback is None:
+                return
+            seen = Look(
+                candidate.epoch,
+                candidate.step,
+                value,
+                low,
+                seconds,
+                counts.copy(),
+                candidate.X,
+            )
+            if self.callback(seen):
+                raise StopRun(Status.CALLBACK)
+
+    def offer(self, V: LowRank) -> float:
+        """Value of a low-rank point, kept if it is the best so far."""
+        value = self.problem.value(V, self.batch)
+        if value < self.best_value or self.best is None:
+            self.best, self.best_value = V, value
+        return value

@@ -1,0 +1,176 @@
+"""SVRGCG: stochastic variance-reduced generalised conditional gradient.
+
+Garber & Kaplan, "Fast Stochastic Algorithms for Low-rank and Nonsmooth Matrix Problems",
+AISTATS 2019: Algorithm 1 (G sampled) and Algorithm 2 (G a finite sum) on the smoothed
+problem of its Section 4. `step` is one epoch and reads like the algorithm box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, row_blocks, zeros
+from weakprox.linalg.lowrank import LowRank, blend_into
+from weakprox.oracles.gradients import Snapshot
+from weakprox.oracles.theory import (
+    ConstantSet,
+    Parameters,
+    Schedule,
+    parameters,
+    scheduled,
+)
+from weakprox.penalties import Smoothed
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, Dual, Tolerance
+from weakprox.solvers.rank import checked_rank, estimated_rank
+from weakprox.solvers.tools import Tools
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Everything the next epoch reads, so that a copy of it is a checkpoint.
+
+    Random numbers of epoch s come from the stream (seed, s): the epoch number is the
+    random state.
+    """
+
+    X: Array
+    V: LowRank | None
+    h_bound: float
+    epoch: int
+    rank: int
+    basis: Array | None
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class SVRGCG:
+    """Settings of the paper's algorithm; what is left out is worked out by theory.
+
+    Parameters
+    ----------
+    rank : int or "estimate"
+        Rank of the weak proximal oracle: that of the optimum, or more. "estimate" lets
+        the first proximal steps choose it.
+    constants : {"repaired", "paper"}
+        Constant set, see `weakprox.theory.parameters`.
+    mu, C0, sigma, delta : float, optional
+        Smoothing, initial gap, gradient noise, oracle accuracy.
+    delta2 : float
+        What the rank may cost in value (Definition 2 of the paper).
+    eta : float or callable, optional
+        Step; a callable gets (epoch, step), both from 1.
+    k_s, inner : number or callable, optional
+        Snapshot samples and inner steps; a callable gets (epoch).
+    k_t : number or callable, optional
+        Inner samples; a callable gets (epoch, step).
+    epochs : int, optional
+        Epochs to run instead of the theorem's S - 1.
+    answer : {"low_rank", "iterate"}
+        What to return: the best point of the rank asked for, or the theorem's iterate
+        X_S, whose rank may be higher.
+    """
+
+    rank: int | Literal["estimate"]
+    constants: ConstantSet = "repaired"
+    mu: float | None = None
+    C0: float | None = None
+    sigma: float | None = None
+    delta: float | None = None
+    delta2: float = 0.0
+    eta: Schedule = None
+    k_s: Schedule = None
+    k_t: Schedule = None
+    inner: Schedule = None
+    epochs: int | None = None
+    answer: Literal["low_rank", "iterate"] = "low_rank"
+
+    def check(self, problem: Problem) -> None:
+        """Raise on settings that cannot work, before any work."""
+        checked_rank(self.rank, problem.shape)
+        if self.answer not in ("low_rank", "iterate"):
+            raise InputError("answer", repr(self.answer), "'low_rank' or 'iterate'")
+        if self.epochs is not None and int(self.epochs) < 1:
+            raise InputError("epochs", self.epochs, "an integer >= 1")
+        if isinstance(self.eta, (int, float)) and not 0 < self.eta <= 1:
+            raise InputError("eta", self.eta, "a step in (0, 1]")
+        problem.constants()
+
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
+        """Parameters and the first point X_1 (zero unless given)."""
+        if X is None:
+            X = zeros(problem.shape, problem.loss.reference)
+        found = parameters(
+            problem,
+            tools.eps,
+            constants=self.constants,
+            mu=self.mu,
+            C0=self.C0,
+            sigma=self.sigma,
+            delta=self.delta,
+            delta2=self.delta2,
+            eta=self.eta if isinstance(self.eta, (int, float)) else None,
+            start=X,
+            seed=tools.seed,
+            loss=tools.loss,
+        )
+        rank = self.rank
+        if rank == "estimate":
+            rank = estimated_rank(problem, X, found, tools)
+        first = tools.compressed(X)
+        h = problem.spectral.value(first)
+        if self.epochs is not None:
+            found = replace(found, S=int(self.epochs) + 1)
+        return Memory(X, None, h, 0, int(rank), None, found)
+
+    def finished(self, memory: Memory) -> bool:
+        """Whether S - 1 epochs are done."""
+        return memory.epoch >= memory.parameters.epochs
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """One epoch: snapshot gradient, then T - 1 weak proximal steps."""
+        p, s = memory.parameters, memory.epoch + 1
+        rng = tools.rng(s)
+        R = Smoothed.of(problem.penalty, p.mu, problem.shape)
+        tolerance = Tolerance(p.delta, p.delta2)
+        steps = int(scheduled(self.inner, p.inner, s))
+        k_s = None if p.finite_sum else int(scheduled(self.k_s, p.k_s(s), s))
+
+        snapshot = Snapshot.take(tools.loss, memory.X, rng, k_s)
+        X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
+        for t in range(1, steps + 1):
+            eta = scheduled(self.eta, p.eta, s, t)
+            k_t = int(scheduled(self.k_t, p.k_t, s, t))
+            weight = 2 * p.beta * eta
+            A = snapshot.at(tools.loss, X, rng, k_t, first=t == 1)
+            _gradient_step(X, A, R.grad(X), weight)
+            prox = tools.spectral.weak_prox(
+                A,
+                weight=weight,
+                rank=memory.rank,
+                tolerance=tolerance,
+                start=basis,
+                rng=rng,
+            )
+            del A
+            V, basis = prox.V, prox.basis
+            blend_into(X, V, eta)
+            h = (1 - eta) * h + eta * problem.spectral.value(V)
+            tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate))
+        return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis)
+
+    def dual(self, problem: Problem, memory: Memory, X: Array) -> Dual:
+        """The penalty's dual point at X: the gradient of its smoothing."""
+        return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape).dual(X)
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """What the loop may judge at an epoch's end."""
+        return Candidate(memory.X, memory.V, memory.h_bound, memory.epoch, 0)
+
+
+def _gradient_step(X: Array, G: Array, R: Array, weight: float) -> None:
+    """Overwrite G by the oracle's target A = X - (G + R)/(2 beta eta), in one pass."""
+    for rows in row_blocks(X):
+        G[rows] = X[rows] - (G[rows] + R[rows]) / weight

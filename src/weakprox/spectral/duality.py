@@ -1,0 +1,104 @@
+"""What a truncated decomposition proves about a proximal step: lower bounds and delta.
+
+All terms here are functions of singular values (or eigenvalues), so the minimum of
+w/2 |X - A|^2 + h(X) is bounded below through upper bounds on the values of A: the kept
+ones, `upper`, and everything after them, at most `tail` each with squares summing to at
+most `energy`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.linalg.thin_svd import Accept, Vector
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What is known of the values of A: Ritz values, bounds on them and on the rest."""
+
+    ritz: Vector
+    upper: Vector
+    tail: float
+    energy: float
+    sqnorm: float  # |A|_F^2
+    slack: float  # rounding of sqnorm, taken off every lower bound
+
+
+def soft_sum(values: Vector, theta: float) -> float:
+    """Sum of (v - theta)_+^2."""
+    excess = np.maximum(values - theta, 0.0)
+    return float(excess @ excess)
+
+
+def tail_sum(spec: Spectrum, theta: float) -> float:
+    """Upper bound on the same sum over the values not kept."""
+    if spec.tail <= max(theta, 0.0):
+        return 0.0
+    return (1.0 - theta / spec.tail) ** 2 * spec.energy
+
+
+def penalty_lower(spec: Spectrum, weight: float, lam: float) -> float:
+    """Lower bound on min w/2 |X-A|^2 + lam |X|_*."""
+    c = lam / weight
+    kept = soft_sum(spec.upper, c) + tail_sum(spec, c)
+    return weight * (0.5 * (spec.sqnorm - kept) - spec.slack)
+
+
+def ball_lower(spec: Spectrum, weight: float, tau: float) -> float:
+    """Lower bound on min w/2 |X-A|^2 over nonnegative values summing to at most tau.
+
+    Lagrange duality in the one constraint: any theta >= 0 gives a bound; the best one is
+    found by bisection on the (monotone) derivative.
+    """
+
+    def slope(theta: float) -> float:
+        total = float(np.maximum(spec.upper - theta, 0.0).sum())
+        if spec.tail > theta:
+            total += spec.energy / spec.tail * (1 - theta / spec.tail)
+        return total - tau
+
+    low, high = 0.0, max(float(spec.upper.max(initial=0.0)), spec.tail)
+    if slope(0.0) > 0.0:
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            if slope(middle) > 0.0:
+                low = middle
+            else:
+                high = middle
+            if high - low <= 1e-15 * high:
+                break
+    theta = high if slope(0.0) > 0.0 else 0.0
+    kept = soft_sum(spec.upper, theta) + tail_sum(spec, theta)
+    return weight * (0.5 * (spec.sqnorm - kept) - theta * tau - spec.slack)
+
+
+def value_errors(s: Vector, residuals: Vector, after: float) -> Vector:
+    """How far Ritz values may lie below the true ones, judged by their residuals.
+
+    Second order in the residual where the value stands clear of the next one, first
+    order always. An estimate (`after` is itself a Ritz value), used to stop the SVD.
+    """
+    gap = np.maximum(s - max(after, 0.0), 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        second = np.where(gap > 0, residuals**2 / gap, np.inf)
+    return np.minimum(residuals, second)
+
+
+def accurate_enough(gain: Any, delta1: float, floor: float) -> Accept:
+    """Stop rule for the SVD: triplets good enough for a delta1-weak proximal step.
+
+    `gain(s)` is the part of -min psi that depends on the values; raising them by their
+    errors must not improve it by more than delta1. The floor keeps delta1 = 0 meaningful.
+    """
+
+    def accept(s: Vector, residuals: Vector, after: float) -> bool:
+        errors = value_errors(s, residuals, after)
+        allowed = max(delta1, floor * max(gain(s), 0.0))
+        return bool(math.isfinite(allowed) and gain(s + errors) - gain(s) <= allowed)
+
+    return accept

@@ -1,0 +1,102 @@
+"""Any h whose exact proximal map the user can write down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    gaussian,
+    is_array,
+    namespace,
+    sqnorm,
+)
+from weakprox.linalg.lowrank import LowRank
+from weakprox.protocols import Tolerance, WeakProx
+
+
+@dataclass(frozen=True)
+class Exact:
+    """h given by its own proximal map; the rank asked for is ignored.
+
+    Parameters
+    ----------
+    prox : callable
+        `prox(A, weight)` returns the minimiser of weight/2 |X-A|^2 + h(X).
+    value_of : callable
+        `value_of(X)` returns h(X) for a dense X; may be infinite.
+    conjugate_of : callable, optional
+        `conjugate_of(U)` returns h*(U) or an upper bound; infinite if not given.
+    """
+
+    prox: Callable[[Array, float], Array]
+    value_of: Callable[[Array], float]
+    conjugate_of: Callable[[Array], float] | None = None
+    symmetric: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check that the callables are callable."""
+        for name in ("prox", "value_of"):
+            if not callable(getattr(self, name)):
+                raise InputError(name, type(getattr(self, name)).__name__, "a callable")
+
+    def value(self, X: LowRank) -> float:
+        """h(X), by the user's function."""
+        return float(self.value_of(X.dense()))
+
+    def violation(self, X: LowRank) -> float:
+        """Zero where h is finite, else infinite."""
+        return 0.0 if np.isfinite(self.value(X)) else float("inf")
+
+    def weak_prox(
+        self,
+        A: Array,
+        *,
+        weight: float,
+        rank: int,
+        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
+        start: Array | None = None,
+        certify: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> WeakProx:
+        """The user's prox, factored."""
+        V = self.prox(A, weight)
+        if not is_array(V) or tuple(V.shape) != tuple(A.shape) or not all_finite(V):
+            given = getattr(V, "shape", type(V).__name__)
+            raise InputError("prox", f"a return of {given}", f"finite, {A.shape}")
+        xp = namespace(A)
+        U, s, Vt = xp.linalg.svd(V, full_matrices=False)
+        lower = 0.5 * weight * sqnorm(V - A) + float(self.value_of(V))
+        return WeakProx(
+            V=LowRank(U, s, Vt).trimmed(1e-14 * float(s[0])),
+            delta=0.0,
+            delta_estimate=0.0,
+            tail=0.0,
+            lower=lower,
+            basis=Vt.T,
+            passes=0,
+            rests_on="exact",
+        )
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """The user's conjugate, or infinity."""
+        return float("inf") if self.conjugate_of is None else float(self.conjugate_of(U))
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """X as it is: cutting its rank might leave the domain of an unknown h."""
+        U, s, Vt = namespace(X).linalg.svd(X, full_matrices=False)
+        return LowRank(U, s, Vt)
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """The prox of a random matrix."""
+        return self.weak_prox(gaussian(rng, shape, ref), weight=1.0, rank=rank).V
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Any shape will do."""

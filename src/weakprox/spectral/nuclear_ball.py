@@ -1,0 +1,105 @@
+"""Matrices of nuclear norm at most tau."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array, like, to_numpy
+from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import project_capped
+from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.protocols import Tolerance, WeakProx
+from weakprox.spectral.checks import positive, random_lowrank
+from weakprox.spectral.duality import accurate_enough, ball_lower
+from weakprox.spectral.singular import decompose
+
+FEASIBLE = 1e-9  # relative slack below which a point counts as inside
+
+
+@dataclass(frozen=True)
+class NuclearBall:
+    r"""Indicator of :math:`\{X : \|X\|_* \le \tau\}`, the sum of singular values.
+
+    The weak proximal step keeps the r leading singular triplets of A and projects the
+    values on {p >= 0, sum p <= tau}: the best feasible matrix of rank at most r.
+
+    Parameters
+    ----------
+    tau : float
+        Radius, positive.
+    """
+
+    tau: float
+    symmetric: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the radius."""
+        object.__setattr__(self, "tau", positive("tau", self.tau))
+
+    def value(self, X: LowRank) -> float:
+        """Zero inside, infinity outside."""
+        return 0.0 if self.violation(X) <= FEASIBLE else float("inf")
+
+    def violation(self, X: LowRank) -> float:
+        """Relative excess of the nuclear norm over tau."""
+        return max(0.0, X.nuclear_norm / self.tau - 1.0)
+
+    def weak_prox(
+        self,
+        A: Array,
+        *,
+        weight: float,
+        rank: int,
+        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
+        start: Array | None = None,
+        certify: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> WeakProx:
+        """Project the leading triplets of A on the ball."""
+
+        def gain(s: Vector) -> float:
+            p = np.asarray(project_capped(s, self.tau))
+            return float(2 * p @ s - p @ p)
+
+        accept = accurate_enough(gain, tolerance.delta1, 1e-12)
+        svd, spec, rests_on = decompose(A, rank, accept, start, certify, rng)
+        p = np.asarray(project_capped(spec.ritz, self.tau))
+        psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
+        lower = ball_lower(spec, weight, self.tau)
+        # Frank-Wolfe gap of the projection: 2 (tau |A-V|_2 - <A-V, V>)
+        residual = float(np.linalg.norm(to_numpy(svd.residuals)))
+        widest = max(float((spec.ritz - p).max()), spec.tail) + residual
+        wolfe = 2 * (self.tau * widest - float((spec.ritz - p) @ p))
+        theta = float((spec.ritz - p).max()) if p.sum() >= self.tau * (1 - 1e-12) else 0.0
+        V = LowRank(svd.triplets.U, like(p, A), svd.triplets.Vt)
+        return WeakProx(
+            V=V.trimmed(),
+            delta=max(0.0, min(psi - 2 * lower / weight, wolfe)),
+            delta_estimate=2 * self.tau * max(0.0, svd.next_value - theta),
+            tail=spec.tail,
+            lower=lower,
+            basis=svd.basis,
+            passes=svd.passes,
+            rests_on=rests_on,
+        )
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """Tau times the spectral norm, bounded from above."""
+        return self.tau * spectral_norm_bound(U, rng)
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """Leading triplets of X: the nuclear norm cannot grow."""
+        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """Random directions, random values on the boundary."""
+        weights = self.tau * rng.dirichlet(np.ones(rank))
+        return random_lowrank(rng, shape, np.sort(weights)[::-1], ref)
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Any shape will do."""

@@ -1,0 +1,97 @@
+"""The nuclear norm as a penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array, eps_of, like
+from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.protocols import Tolerance, WeakProx
+from weakprox.spectral.checks import positive, random_lowrank
+from weakprox.spectral.duality import accurate_enough, penalty_lower, soft_sum
+from weakprox.spectral.singular import decompose
+
+
+@dataclass(frozen=True)
+class NuclearNorm:
+    r"""Low rank by a price, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
+
+    The weak proximal step soft-thresholds the r leading singular values at lam / w.
+
+    Parameters
+    ----------
+    lam : float
+        Weight, positive.
+    """
+
+    lam: float
+    symmetric: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the weight."""
+        object.__setattr__(self, "lam", positive("lam", self.lam))
+
+    def value(self, X: LowRank) -> float:
+        """Weighted sum of singular values."""
+        return self.lam * X.nuclear_norm
+
+    def violation(self, X: LowRank) -> float:
+        """Always zero: every matrix is allowed."""
+        return 0.0
+
+    def weak_prox(
+        self,
+        A: Array,
+        *,
+        weight: float,
+        rank: int,
+        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
+        start: Array | None = None,
+        certify: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> WeakProx:
+        """Soft-threshold the leading singular values of A."""
+        c = self.lam / weight
+
+        def gain(s: Vector) -> float:
+            return soft_sum(s, c)
+
+        accept = accurate_enough(gain, tolerance.delta1, 1e-12)
+        svd, spec, rests_on = decompose(A, rank, accept, start, certify, rng)
+        p = np.maximum(spec.ritz - c, 0.0)
+        psi = spec.sqnorm - gain(spec.ritz)
+        lower = penalty_lower(spec, weight, self.lam)
+        beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
+        V = LowRank(svd.triplets.U, like(p, A), svd.triplets.Vt)
+        return WeakProx(
+            V=V.trimmed(),
+            delta=max(0.0, psi - 2 * lower / weight),
+            delta_estimate=beyond**2 * spec.energy,
+            tail=spec.tail,
+            lower=lower,
+            basis=svd.basis,
+            passes=svd.passes,
+            rests_on=rests_on,
+        )
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """Zero if the spectral norm is at most lam, else infinite."""
+        largest = spectral_norm_bound(U, rng)
+        return 0.0 if largest <= self.lam * (1 + 64 * eps_of(U)) else float("inf")
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """Leading triplets of X: the nuclear norm cannot grow."""
+        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """Random directions with exponential values."""
+        return random_lowrank(rng, shape, np.sort(rng.exponential(size=rank))[::-1], ref)
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Any shape will do."""

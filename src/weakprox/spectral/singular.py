@@ -1,0 +1,61 @@
+"""Thin SVD of a proximal target together with what it proves about the other values."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array, eps_of, sqnorm, to_numpy
+from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
+from weakprox.linalg.thin_svd import Accept, ThinSVD, thin_svd
+from weakprox.spectral.duality import Spectrum
+
+RestsOn = Literal["exact", "high-probability"]
+
+
+def decompose(
+    A: Array,
+    rank: int,
+    accept: Accept,
+    start: Array | None,
+    certify: bool,
+    rng: np.random.Generator | None,
+) -> tuple[ThinSVD, Spectrum, RestsOn]:
+    """Leading triplets of A and bounds on its spectrum.
+
+    Without `certify` the values not kept are bounded by the Frobenius norm of what is
+    left: always true, never tight. With it, a full decomposition (small A) or a
+    randomised bound (large A) is spent.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    small = certify and min(A.shape) <= EXACT_BELOW
+    svd = thin_svd(
+        A,
+        rank,
+        start=start,
+        tol=1e-13 if accept is not None else 1e-8,
+        method="lapack" if small else "auto",
+        rng=rng,
+        strict=False,
+        accept=accept,
+    )
+    ritz = np.asarray(to_numpy(svd.triplets.s), dtype=float)
+    total = sqnorm(A)
+    slack = 64 * eps_of(A) * total
+    energy = max(0.0, total - float(ritz @ ritz)) + slack
+    if svd.exact:
+        upper = ritz * (1 + 16 * eps_of(A))
+        tail = svd.next_value * (1 + 16 * eps_of(A)) + 16 * eps_of(A) * math.sqrt(total)
+        return svd, Spectrum(ritz, upper, tail, energy, total, slack), "exact"
+    residual = float(np.linalg.norm(to_numpy(svd.residuals)))
+    rests_on: RestsOn = "exact"
+    deflated = math.sqrt(energy)
+    if certify:
+        bound = deflated_norm(A, svd.triplets, rng)
+        if bound < deflated:
+            deflated, rests_on = bound, "high-probability"
+    upper = np.asarray(to_numpy(raised(svd.triplets.s, residual, deflated)), dtype=float)
+    tail = math.hypot(deflated, residual)
+    return svd, Spectrum(ritz, upper, tail, energy, total, slack), rests_on

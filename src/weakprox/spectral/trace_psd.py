@@ -1,0 +1,199 @@
+"""Symmetric positive semidefinite matrices of trace at most tau."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weakprox.errors import ShapeError
+from weakprox.linalg.arrays import (
+    Array,
+    eps_of,
+    like,
+    namespace,
+    norm,
+    sqnorm,
+    to_numpy,
+)
+from weakprox.linalg.bounds import EXACT_BELOW, power_bound
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import project_capped
+from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
+from weakprox.linalg.thin_svd import Vector
+from weakprox.protocols import Tolerance, WeakProx
+from weakprox.spectral.checks import positive, random_lowrank
+from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
+from weakprox.spectral.nuclear_ball import FEASIBLE
+from weakprox.spectral.singular import RestsOn
+
+
+@dataclass(frozen=True)
+class TracePSD:
+    r"""Indicator of :math:`\{X = X^\top \succeq 0,\ \mathrm{tr} X \le \tau\}`.
+
+    The weak proximal step keeps the r algebraically largest eigenpairs of A (of its
+    symmetric part) and projects the values on {p >= 0, sum p <= tau}.
+
+    Parameters
+    ----------
+    tau : float
+        Largest trace, positive.
+    """
+
+    tau: float
+    symmetric: bool = field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the bound."""
+        object.__setattr__(self, "tau", positive("tau", self.tau))
+
+    def value(self, X: LowRank) -> float:
+        """Zero inside, infinity outside."""
+        return 0.0 if self.violation(X) <= FEASIBLE else float("inf")
+
+    def violation(self, X: LowRank) -> float:
+        """Largest relative excess: trace over tau, or asymmetry of the factors."""
+        skew = norm((X.U - X.Vt.T) * X.s) / max(self.tau, X.nuclear_norm)
+        return max(0.0, X.nuclear_norm / self.tau - 1.0, skew)
+
+    def weak_prox(
+        self,
+        A: Array,
+        *,
+        weight: float,
+        rank: int,
+        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
+        start: Array | None = None,
+        certify: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> WeakProx:
+        """Project the largest eigenpairs of A."""
+        rng = np.random.default_rng(0) if rng is None else rng
+        A = symmetric_part(A)
+
+        def gain(w: Vector) -> float:
+            p = np.asarray(project_capped(w, self.tau))
+            return float(2 * p @ w - p @ p)
+
+        eig = thin_eigh(
+            A,
+            rank,
+            start=start,
+            tol=1e-13,
+            rng=rng,
+            strict=False,
+            full=True if certify and A.shape[0] <= EXACT_BELOW else None,
+            accept=accurate_enough(gain, tolerance.delta1, 1e-12),
+        )
+        spec, rests_on = _spectrum(A, eig, certify, rng)
+        p = np.asarray(project_capped(spec.ritz, self.tau))
+        psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
+        lower = ball_lower(spec, weight, self.tau)
+        theta = float((spec.ritz - p).max()) if p.sum() >= self.tau * (1 - 1e-12) else 0.0
+        V = LowRank(eig.vectors, like(p, A), eig.vectors.T).trimmed()
+        return WeakProx(
+            V=V,
+            delta=max(0.0, psi - 2 * lower / weight),
+            delta_estimate=2 * self.tau * max(0.0, eig.next_value - theta),
+            tail=spec.tail,
+            lower=lower,
+            basis=eig.basis,
+            passes=eig.passes,
+            rests_on=rests_on,
+        )
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """Tau times the positive part of the largest eigenvalue, bounded from above."""
+        U = symmetric_part(U)
+        eig = thin_eigh(
+            U,
+            1,
+            tol=1e-10,
+            rng=rng,
+            strict=False,
+            full=True if U.shape[0] <= EXACT_BELOW else None,
+        )
+        spec, _ = _spectrum(U, eig, True, rng)
+        return self.tau * max(0.0, float(spec.upper[0]), spec.tail)
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """Largest eigenpairs of X, negative values (rounding) set to zero."""
+        eig = thin_eigh(X, rank, tol=1e-10, rng=rng, strict=False)
+        values = namespace(X).clip(eig.values, 0.0, None)
+        return LowRank(eig.vectors, values, eig.vectors.T)
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """Random eigenvectors, random eigenvalues summing to tau."""
+        weights = self.tau * rng.dirichlet(np.ones(rank))
+        return random_lowrank(rng, shape, np.sort(weights)[::-1], ref, symmetric=True)
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """X must be square."""
+        if shape[0] != shape[1]:
+            raise ShapeError("spectral", f"TracePSD with X of shape {shape}", "square X")
+
+
+def symmetric_part(A: Array) -> Array:
+    """(A + A')/2, or A itself when a probe shows that it is symmetric already.
+
+    Two products with one fixed vector cost far less than forming the transpose sum.
+    """
+    probe = np.random.default_rng(7).standard_normal((A.shape[0], 1))
+    w = like(probe, A)
+    right, left = A @ w, A.T @ w
+    if norm(right - left) <= 32 * eps_of(A) * max(norm(right), norm(left)):
+        return A
+    return (A + A.T) / 2
+
+
+def _spectrum(
+    A: Array, eig: ThinEigh, certify: bool, rng: np.random.Generator
+) -> tuple[Spectrum, RestsOn]:
+    """Bounds on the eigenvalues of A from its kept pairs (Cauchy interlacing)."""
+    ritz = np.asarray(to_numpy(eig.values), dtype=float)
+    total = sqnorm(A)
+    slack = 64 * eps_of(A) * total
+    energy = max(0.0, total - float(ritz @ ritz)) + slack
+    rounding = 16 * eps_of(A) * math.sqrt(total)
+    if eig.exact:
+        tail = max(0.0, eig.next_value + rounding)
+        return Spectrum(ritz, ritz + rounding, tail, energy, total, slack), "exact"
+    residual = float(np.linalg.norm(to_numpy(eig.residuals)))
+    tail, rests_on = math.sqrt(energy), "exact"
+    if certify:
+        bound = _largest_deflated(A, eig.vectors, rng)
+        if bound < tail:
+            tail, rests_on = bound, "high-probability"
+    gap = ritz - tail
+    with np.errstate(divide="ignore", invalid="ignore"):
+        second = np.where(gap > 0, residual**2 / gap, np.inf)
+    above = np.maximum(ritz, tail) - ritz  # without a gap nothing better than this
+    upper = ritz + np.minimum(above + residual, second) + rounding
+    spec = Spectrum(ritz, upper, max(0.0, tail), energy, total, slack)
+    return spec, "high-probability" if rests_on != "exact" else "exact"
+
+
+def _largest_deflated(A: Array, V: Array, rng: np.random.Generator) -> float:
+    """Upper bound on the largest eigenvalue of (I-VV') A (I-VV').
+
+    A large negative end would drown it in any bound on |E|, so E is shifted first and
+    raised to a higher power than usual.
+    """
+    xp = namespace(A)
+
+    def deflated(W: Array) -> Array:
+        W = W - V @ (V.T @ W)
+        Y = A @ W
+        return Y - V @ (V.T @ Y)
+
+    n = int(A.shape[0])
+    shift = power_bound(deflated, deflated, n, xp.empty_like(V), rng)
+
+    def shifted(W: Array) -> Array:
+        return deflated(W) + shift * W
+
+    return power_bound(shifted, shifted, n, xp.empty_like(V), rng, powers=10) - shift
