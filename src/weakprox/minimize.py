@@ -15,7 +15,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.result import Result
 from weakprox.solvers._look import Look
-from weakprox.solvers._run import Settings, run
+from weakprox.solvers._run import Run, Settings
 from weakprox.solvers.svrgcg import SVRGCG
 
 FEASIBLE_START = 1e-6  # relative slack allowed to a start the user computed
@@ -100,7 +100,7 @@ def minimize(
             raise InputError("start", "a matrix, together with resume", "only one of them")
         if resume.low_rank.shape != problem.shape or resume.memory is None:
             raise InputError("resume", "a result of another problem", "one of this problem")
-    return run(problem, solver, _start(problem, start), settings, resume)
+    return Run(problem, solver, settings, resume).execute(_start(problem, start))
 
 
 def _start(problem: Problem, start: Any) -> Array | None:

@@ -18,6 +18,7 @@ from weakprox.result import Counts, Status, Trace
 from weakprox.solvers._progress import Progress
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
+PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,12 @@ class Looker:
     problem: Problem
     meter: Meter
     progress: Progress
-    batch: Any  # all terms, or the evaluation samples
     trace: Trace
+    batch: Any = None  # all terms, or the evaluation samples
     callback: Callable[[Look], bool | None] | None = None
     every: int | None = None
+    prove: Callable[[Array], None] | None = None
+    eps: float = 0.0
     best: LowRank | None = None
     best_value: float = math.inf
     latest: Candidate | None = None
@@ -63,6 +66,7 @@ class Looker:
     rests_on: str = "exact"
     _steps: int = 0
     _next: int = 1
+    _next_proof: int = 1
     _last_value: float = field(default=math.inf)
 
     @contextmanager
@@ -83,18 +87,23 @@ class Looker:
             self._next = (
                 max(self._steps + 1, grown) if self.every is None else self._steps + self.every
             )
-            self.look(candidate)
+            due = self.prove is not None and self._steps >= self._next_proof
+            if due:
+                self._next_proof = math.ceil(self._steps * PROOF_GROWTH) + 1
+            self.look(candidate, prove=due)
         self.progress.show(self.meter.counts, candidate.epoch, self._last_value)
         self.meter.check()
 
-    def look(self, candidate: Candidate) -> None:
-        """Evaluate, record, remember, and ask the callback."""
+    def look(self, candidate: Candidate, *, prove: bool = False) -> None:
+        """Evaluate, record, remember, try to prove, and ask the callback."""
         with self.off_the_clock():
             value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
             low = math.nan
             if candidate.V is not None:
                 low = self.offer(candidate.V)
             self._last_value = value
+            if prove and self.prove is not None:
+                self.prove(candidate.X)
             counts, seconds = self.meter.counts, self.meter.seconds
             self.trace.add(
                 seconds=seconds,
@@ -109,19 +118,13 @@ class Looker:
                 lower_bound=self.lower if self.lower > -math.inf else math.nan,
                 delta=candidate.delta_estimate,
             )
-            if self.callback is None:
-                return
-            seen = Look(
-                candidate.epoch,
-                candidate.step,
-                value,
-                low,
-                seconds,
-                counts.copy(),
-                candidate.X,
-            )
-            if self.callback(seen):
-                raise StopRun(Status.CALLBACK)
+            if self.callback is not None:
+                where = (candidate.epoch, candidate.step)
+                seen = Look(*where, value, low, seconds, counts.copy(), candidate.X)
+                if self.callback(seen):
+                    raise StopRun(Status.CALLBACK)
+            if self.prove is not None and self.best_value - self.lower <= self.eps:
+                raise StopRun(Status.CERTIFIED)
 
     def offer(self, V: LowRank) -> float:
         """Value of a low-rank point, kept if it is the best so far."""

@@ -12,7 +12,7 @@ from weakprox.result import Counts
 class Progress:
     """A rich progress bar over the predicted SVDs, or nothing at all."""
 
-    def __init__(self, wanted: bool | Literal["auto"], total: int | None, name: str) -> None:
+    def __init__(self, wanted: bool | Literal["auto"], name: str) -> None:
         self._bar: Any = None
         shown = sys.stderr.isatty() if wanted == "auto" else wanted
         if shown:
@@ -34,7 +34,7 @@ class Progress:
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._bar.add_task(name, total=total, note="")
+            self._task = self._bar.add_task(name, total=None, note="")
 
     def __enter__(self) -> Progress:
         if self._bar is not None:

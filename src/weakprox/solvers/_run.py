@@ -10,15 +10,9 @@ from typing import Any, Literal
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import lower_bound
-from weakprox.oracles.metering import (
-    Budget,
-    Meter,
-    MeteredLoss,
-    MeteredSpectral,
-    StopRun,
-)
+from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Solver
+from weakprox.protocols import Candidate, Solver
 from weakprox.result import Certificate, Counts, Result, Status, Trace
 from weakprox.solvers._look import Look, Looker
 from weakprox.solvers._progress import Progress
@@ -41,155 +35,135 @@ class Settings:
     evaluation_samples: int
 
 
-def run(
-    problem: Problem,
-    solver: Solver,
-    X: Array | None,
-    settings: Settings,
-    resume: Result | None = None,
-) -> Result:
-    """Run a solver to its end, to a limit, or to an interruption; always return."""
-    counts = Counts() if resume is None else resume.counts.copy()
-    meter = Meter(settings.budget, counts)
-    sampled = not problem.loss.is_finite_sum
-    name = type(solver).__name__
-    with Progress(settings.progress, None, name) as progress:
+class Run:
+    """One run of a solver: to its end, to a proof, to a limit or to an interruption."""
+
+    def __init__(
+        self, problem: Problem, solver: Solver, settings: Settings, resume: Result | None
+    ) -> None:
+        self.problem = problem
+        self.solver = solver
+        self.settings = settings
+        self.sampled = not problem.loss.is_finite_sum
+        counts = Counts() if resume is None else resume.counts.copy()
+        self.meter = Meter(settings.budget, counts)
+        self.progress = Progress(settings.progress, type(solver).__name__)
         trace = Trace([] if resume is None else list(resume.trace.rows))
-        looker = Looker(
+        self.looker = Looker(
             problem,
-            meter,
-            progress,
-            None,
+            self.meter,
+            self.progress,
             trace,
-            settings.callback,
-            settings.look_every,
+            callback=settings.callback,
+            every=settings.look_every,
+            prove=self.prove if settings.stop_when_certified else None,
+            eps=settings.eps,
         )
-        tools = Tools(
+        self.tools = Tools(
             problem,
-            MeteredLoss(problem.loss, meter),
-            MeteredSpectral(problem.spectral, meter),
+            MeteredLoss(problem.loss, self.meter),
+            MeteredSpectral(problem.spectral, self.meter),
             settings.eps,
             settings.seed,
-            looker.tick,
+            self.looker.tick,
         )
-        with looker.off_the_clock():
-            if sampled:
-                size = settings.evaluation_samples
-                looker.batch = problem.loss.draw(tools.rng(EVALUATION), size)
-                counts.evaluation_samples += size
+        self.memory: Any = None if resume is None else resume.memory
+
+    def execute(self, X: Array | None) -> Result:
+        """Run; whatever ends it, the best point so far comes back."""
+        with self.progress:
+            status = Status.EXPECTED
+            try:
+                self._prepare(X)
+                while not self.solver.finished(self.memory):
+                    self.memory = self.solver.step(self.problem, self.memory, self.tools)
+                    candidate = self.solver.candidate(self.memory)
+                    self.looker.latest = candidate
+                    self.looker.look(candidate, prove=not self.sampled)
+            except StopRun as stop:
+                status = stop.status
+            except KeyboardInterrupt:
+                # the interrupted iterate may be half updated: go back to the last whole one
+                status, self.looker.latest = Status.INTERRUPTED, None
+            return self._result(status)
+
+    def _prepare(self, X: Array | None) -> None:
+        loss = self.problem.loss
+        with self.looker.off_the_clock():
+            if self.sampled:
+                size = self.settings.evaluation_samples
+                self.looker.batch = loss.draw(self.tools.rng(EVALUATION), size)
+                self.meter.counts.evaluation_samples += size
             else:
-                looker.batch = problem.loss.everything()
-        memory: Any = None if resume is None else resume.memory
-        status = Status.EXPECTED
-        try:
-            if memory is None:
-                memory = solver.start(problem, X, tools)
-            progress.aim(getattr(memory.parameters, "predicted_svds", 0) + counts.svds)
-            while not solver.finished(memory):
-                memory = solver.step(problem, memory, tools)
-                certify(problem, solver, memory, looker, tools)
-                looker.look(solver.candidate(memory))
-                proved = looker.best_value - looker.lower <= settings.eps
-                if proved and settings.stop_when_certified:
-                    status = Status.CERTIFIED
-                    break
-        except StopRun as stop:
-            status = stop.status
-        except KeyboardInterrupt:
-            status, looker.latest = Status.INTERRUPTED, None
-        seconds = meter.seconds
-        return _result(
-            problem, solver, memory, looker, tools, status, settings, seconds, sampled
+                self.looker.batch = loss.everything()
+        if self.memory is None:
+            self.memory = self.solver.start(self.problem, X, self.tools)
+        predicted = getattr(self.memory.parameters, "predicted_svds", 0)
+        self.progress.aim(predicted + self.meter.counts.svds)
+
+    def prove(self, X: Array) -> None:
+        """Raise the lower bound by the dual point at X; end the run if that settles it."""
+        if self.sampled or self.memory is None:
+            return
+        bound, rests_on = lower_bound(
+            self.problem,
+            X,
+            self.solver.dual(self.problem, self.memory, X),
+            rank=min(2 * self.memory.rank + 8, *self.problem.shape),
+            rng=self.tools.rng(CERTIFICATE),
+        )
+        looker = self.looker
+        if bound > looker.lower:
+            looker.lower, looker.rests_on = bound, rests_on
+
+    def _result(self, status: Status) -> Result:
+        """The best answer at hand, with everything about it computed anew from X."""
+        seconds = self.meter.seconds
+        problem, looker = self.problem, self.looker
+        answer, iterate_value = self._answer()
+        value = problem.value(answer, looker.batch)
+        certificate = None
+        if not self.sampled:
+            self.prove(answer.dense())
+            certificate = Certificate(value, looker.lower, looker.rests_on)
+            if status is Status.EXPECTED and certificate.gap <= self.settings.eps:
+                status = Status.CERTIFIED
+        rounding = 1e-9 * (1.0 + abs(iterate_value))
+        if status is Status.EXPECTED and value > iterate_value + rounding:
+            status = Status.RANK_LIMITED
+        return Result(
+            low_rank=answer,
+            value=value,
+            violation=problem.spectral.violation(answer),
+            status=status,
+            eps=self.settings.eps,
+            certificate=certificate,
+            counts=self.meter.counts,
+            trace=looker.trace,
+            parameters=None if self.memory is None else self.memory.parameters,
+            solver=type(self.solver).__name__,
+            seconds=seconds,
+            seed=self.settings.seed,
+            sampled=self.sampled,
+            memory=self.memory,
+            iterate_value=iterate_value,
         )
 
-
-def certify(
-    problem: Problem, solver: Solver, memory: Any, looker: Looker, tools: Tools
-) -> None:
-    """Raise the lower bound by the dual point at the current iterate, if G is known."""
-    if not problem.loss.is_finite_sum:
-        return
-    with looker.off_the_clock():
-        _raise_bound(problem, solver, memory, memory.X, looker, tools)
-
-
-def _raise_bound(
-    problem: Problem,
-    solver: Solver,
-    memory: Any,
-    X: Array,
-    looker: Looker,
-    tools: Tools,
-) -> None:
-    bound, rests_on = lower_bound(
-        problem,
-        X,
-        solver.dual(problem, memory, X),
-        rank=min(2 * memory.rank + 8, *problem.shape),
-        rng=tools.rng(CERTIFICATE),
-    )
-    if bound > looker.lower:
-        looker.lower, looker.rests_on = bound, rests_on
-
-
-def _result(
-    problem: Problem,
-    solver: Solver,
-    memory: Any,
-    looker: Looker,
-    tools: Tools,
-    status: Status,
-    settings: Settings,
-    seconds: float,
-    sampled: bool,
-) -> Result:
-    """The best answer at hand, with everything about it computed anew from X."""
-    answer, iterate_value = _answer(problem, solver, memory, looker, tools)
-    value = problem.value(answer, looker.batch)
-    certificate = None
-    if not sampled:
-        if memory is not None:
-            _raise_bound(problem, solver, memory, answer.dense(), looker, tools)
-        certificate = Certificate(value, looker.lower, looker.rests_on)
-        if status is Status.EXPECTED and certificate.gap <= settings.eps:
-            status = Status.CERTIFIED
-    rounding = 1e-9 * (1.0 + abs(iterate_value))
-    if status is Status.EXPECTED and value > iterate_value + rounding:
-        status = Status.RANK_LIMITED
-    return Result(
-        low_rank=answer,
-        value=value,
-        violation=problem.spectral.violation(answer),
-        status=status,
-        eps=settings.eps,
-        certificate=certificate,
-        counts=looker.meter.counts,
-        trace=looker.trace,
-        parameters=None if memory is None else memory.parameters,
-        solver=type(solver).__name__,
-        seconds=seconds,
-        seed=settings.seed,
-        sampled=sampled,
-        memory=memory,
-        iterate_value=iterate_value,
-    )
-
-
-def _answer(
-    problem: Problem, solver: Solver, memory: Any, looker: Looker, tools: Tools
-) -> tuple[LowRank, float]:
-    """The point to return, and the value of the iterate it comes from."""
-    if memory is None:  # stopped before the first step: zero is always feasible
-        zero = LowRank.zero(problem.shape, problem.loss.reference)
-        return zero, problem.value(zero, looker.batch)
-    last = solver.candidate(memory) if looker.latest is None else looker.latest
-    iterate_value = problem.smooth_value(last.X, looker.batch) + last.h_bound
-    if solver.answer == "iterate":
-        return tools.compressed(last.X), iterate_value
-    looker.offer(tools.compressed(last.X, memory.rank).trimmed())
-    if last.V is not None:
-        looker.offer(last.V)
-    assert looker.best is not None
-    if not math.isfinite(looker.best_value):
-        return LowRank.zero(problem.shape, problem.loss.reference), iterate_value
-    return looker.best, iterate_value
+    def _answer(self) -> tuple[LowRank, float]:
+        """The point to return, and the value of the iterate it comes from."""
+        problem, looker = self.problem, self.looker
+        if self.memory is None:  # stopped before the first step
+            zero = LowRank.zero(problem.shape, problem.loss.reference)
+            return zero, problem.value(zero, looker.batch)
+        last: Candidate | None = looker.latest
+        if last is None:
+            last = self.solver.candidate(self.memory)
+        iterate_value = problem.smooth_value(last.X, looker.batch) + last.h_bound
+        if self.solver.answer == "iterate":
+            return self.tools.compressed(last.X), iterate_value
+        looker.offer(self.tools.compressed(last.X, self.memory.rank).trimmed())
+        if last.V is not None:
+            looker.offer(last.V)
+        assert looker.best is not None
+        assert math.isfinite(looker.best_value)
+        return looker.best, iterate_value

@@ -71,7 +71,7 @@ class TracePSD:
     ) -> WeakProx:
         """Project the largest eigenpairs of A."""
         rng = np.random.default_rng(0) if rng is None else rng
-        A = symmetric_part(A)
+        given, A = A, symmetric_part(A)
 
         def gain(w: Vector) -> float:
             p = np.asarray(project_capped(w, self.tau))
@@ -90,12 +90,13 @@ class TracePSD:
         spec, rests_on = _spectrum(A, eig, certify, rng)
         p = np.asarray(project_capped(spec.ritz, self.tau))
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
-        lower = ball_lower(spec, weight, self.tau)
+        skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
+        lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
         theta = float((spec.ritz - p).max()) if p.sum() >= self.tau * (1 - 1e-12) else 0.0
         V = LowRank(eig.vectors, like(p, A), eig.vectors.T).trimmed()
         return WeakProx(
             V=V,
-            delta=max(0.0, psi - 2 * lower / weight),
+            delta=max(0.0, psi + skew - 2 * lower / weight),
             delta_estimate=2 * self.tau * max(0.0, eig.next_value - theta),
             tail=spec.tail,
             lower=lower,
