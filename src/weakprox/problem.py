@@ -12,7 +12,16 @@ from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 
 _LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]
-_PENALTY = ["curvature", "smoothability", "value", "pull", "dual_value", "ascend", "check"]
+_PENALTY = [
+    "curvature",
+    "smoothability",
+    "value",
+    "pull",
+    "dual_value",
+    "ascend",
+    "rowwise",
+    "check",
+]
 _SPECTRAL = ["value", "violation", "weak_prox", "conjugate", "compress", "check"]
 
 

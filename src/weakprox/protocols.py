@@ -89,13 +89,16 @@ class Penalty(Protocol):
     `ascend(y, X, t)` is one dual step after which `pull` is t-Lipschitz in X. From the
     centre (y = None) it is Beck-Teboulle smoothing with t = theta/mu; from the last y it
     is dual ascent. `separable` says that K is the identity, so that
-    prox_{g R}(v) follows from ascend(0, v, 1/g).
+    prox_{g R}(v) follows from ascend(0, v, 1/g). `rowwise` says that rows do not
+    interact: ascend and dual_value on a block of rows are those rows' share.
     """
 
     @property
     def curvature(self) -> float: ...
     @property
     def separable(self) -> bool: ...
+    @property
+    def rowwise(self) -> bool: ...
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(theta, gamma, K) on matrices of this shape."""
@@ -122,6 +125,13 @@ class Penalty(Protocol):
 
     def check(self, shape: tuple[int, int]) -> None:
         """Raise if the penalty does not fit matrices of this shape."""
+
+
+class DualPoint(Protocol):
+    """A dual point y of the penalty, known through the proximal target it leads to."""
+
+    def target(self, X: Array, G: Array, weight: float) -> float:
+        """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
 
 
 @dataclass(frozen=True)
@@ -257,5 +267,5 @@ class Solver(Protocol):
     def candidate(self, memory: Any) -> Candidate:
         """What the loop may judge between outer steps."""
 
-    def dual(self, problem: Any, memory: Any, X: Array) -> Dual:
-        """A dual point of the penalty to certify X with."""
+    def dual(self, problem: Any, memory: Any) -> DualPoint:
+        """The dual point to certify with."""

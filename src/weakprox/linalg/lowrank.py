@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import Array, inner, namespace, row_blocks, sqnorm, zeros
+from weakprox.linalg.arrays import Array, inner, namespace, sqnorm, zeros
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,3 @@ class LowRank:
         U[0, 0] = 1.0
         Vt[0, 0] = 1.0
         return cls(U, zeros((1,), reference), Vt)
-
-
-def blend_into(X: Array, V: LowRank, step: float) -> None:
-    """Overwrite X by (1 - step) X + step V in one pass, V never formed whole."""
-    scaled = V.U * (step * V.s)
-    for rows in row_blocks(X):
-        X[rows] = (1.0 - step) * X[rows] + scaled[rows] @ V.Vt

@@ -14,7 +14,6 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
-    empty,
     inner,
     itemsize,
     namespace,
@@ -207,10 +206,7 @@ class Denoising:
 
     def grad(self, X: Array, batch: Moments) -> Array:
         """X minus the batch mean."""
-        out = empty(self.shape, X)
-        for rows in row_blocks(X):
-            out[rows] = X[rows] - batch.mean[rows]
-        return out
+        return X - batch.mean
 
     def spread(self, X: Array, batch: Moments) -> float:
         """Sample variance of one matrix, the same at every X."""

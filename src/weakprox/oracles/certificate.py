@@ -13,54 +13,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, eps_of, inner, row_blocks, sqnorm
+from weakprox.linalg.arrays import Array, eps_of, inner, sqnorm
 from weakprox.problem import Problem
-from weakprox.protocols import Dual
-from weakprox.result import Certificate
+from weakprox.protocols import DualPoint, Tolerance
 
 
 def lower_bound(
     problem: Problem,
     X: Array,
-    y: Dual,
+    dual: DualPoint,
     *,
     rank: int,
     rng: np.random.Generator,
-    start: Array | None = None,
+    accuracy: float = 0.0,
 ) -> tuple[float, str]:
-    """A number below min f, and what it rests on; needs G as a finite sum."""
-    loss, penalty = problem.loss, problem.penalty
+    """A number below min f, and what it rests on; needs G as a finite sum.
+
+    `accuracy` is what the decomposition's inexactness may cost the bound, in units of f.
+    """
+    loss = problem.loss
     batch = loss.everything()
     a = loss.strong_convexity
-    w = a + penalty.curvature
-    g = loss.grad(X, batch)
-    pulled = penalty.pull(y)
-    value, linear, square = loss.value(X, batch), inner(g, X), sqnorm(X)
-    A = g
-    for rows in row_blocks(X):
-        A[rows] = (a * X[rows] - g[rows] - pulled[rows]) / w
-    del pulled
+    w = a + problem.penalty.curvature
+    A = loss.grad(X, batch)
+    value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
+    phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
     prox = problem.spectral.weak_prox(
-        A, weight=w, rank=rank, certify=True, rng=rng, start=start
+        A, weight=w, rank=rank, tolerance=Tolerance(2 * accuracy / w), certify=True, rng=rng
     )
     size = sqnorm(A)
-    phi = penalty.dual_value(y)
     bound = value - linear + 0.5 * a * square - phi + prox.lower - 0.5 * w * size
     # Rounding of each sum, generously: the bound must never be optimistic.
     scale = abs(value) + abs(linear) + a * square + abs(phi) + w * size
     return bound - 64 * eps_of(A) * scale, prox.rests_on
-
-
-def certify(
-    problem: Problem,
-    value: float,
-    points: list[tuple[Array, Dual]],
-    *,
-    rank: int,
-    rng: np.random.Generator,
-) -> Certificate:
-    """The best certificate the given primal-dual points yield."""
-    best = (-float("inf"), "exact")
-    for X, y in points:
-        best = max(best, lower_bound(problem, X, y, rank=rank, rng=rng))
-    return Certificate(value=value, lower_bound=best[0], rests_on=best[1])

@@ -17,6 +17,7 @@ import numpy as np
 
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
+from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.gradients import mean_gradient
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss
@@ -282,17 +283,17 @@ def initial_gap(
     estimate that errs upwards in the mean.
     """
     size = None if problem.loss.is_finite_sum else PILOT
-    grad = mean_gradient(loss, X, rng, size) + smooth.grad(X)
+    grad = mean_gradient(loss, X, rng, size)
+    add_scaled(grad, 1.0, smooth.grad(X))
     h = problem.spectral.value(_factored(problem, X))
-    wolfe = h + inner(grad, X) + problem.spectral.conjugate(-grad, rng)
-    prox = problem.spectral.weak_prox(
-        X - grad / alpha,
-        weight=alpha,
-        rank=min(16, *problem.shape),
-        certify=True,
-        rng=rng,
-    )
-    strong = h + sqnorm(grad) / (2 * alpha) - prox.lower
+    linear, square = inner(grad, X), sqnorm(grad)
+    grad *= -1.0
+    wolfe = h + linear + problem.spectral.conjugate(grad, rng)
+    grad *= 1.0 / alpha
+    grad += X  # now the proximal target X - gradient/alpha
+    rank = min(16, *problem.shape)
+    prox = problem.spectral.weak_prox(grad, weight=alpha, rank=rank, certify=True, rng=rng)
+    strong = h + square / (2 * alpha) - prox.lower
     return max(0.0, min(wolfe, strong))
 
 

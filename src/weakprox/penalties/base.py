@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, inner, row_blocks, sqnorm
+from weakprox.linalg.kernels import add_scaled
 from weakprox.protocols import Penalty, Smoothability
 
 if TYPE_CHECKING:
@@ -80,9 +81,26 @@ class Smoothed:
         """Gradient of R_mu, as a new array."""
         G = self.penalty.pull(self.dual(X))
         if self.penalty.curvature:
-            for rows in row_blocks(X):
-                G[rows] += self.penalty.curvature * X[rows]
+            add_scaled(G, self.penalty.curvature, X)
         return G
+
+    def target(self, X: Array, G: Array, weight: float) -> float:
+        """Overwrite G by the proximal target X - (G + grad R_mu(X))/weight; return phi(y).
+
+        Penalties that act on rows one by one are visited in blocks of rows, so that
+        their gradient is never stored whole: one pass over X and G, and one array less.
+        """
+        blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
+        keep = self.penalty.curvature - weight
+        phi = 0.0
+        for rows in blocks:
+            y = self.dual(X[rows])
+            phi += self.penalty.dual_value(y)
+            part = G[rows]
+            part += self.penalty.pull(y)
+            add_scaled(part, keep, X[rows])
+            part *= -1.0 / weight
+        return phi
 
     def value(self, X: Array) -> float:
         """R_mu(X)."""

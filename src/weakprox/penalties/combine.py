@@ -36,6 +36,11 @@ class Sum(Combinable):
     __mul__ = __rmul__
 
     @property
+    def rowwise(self) -> bool:
+        """Whether every part acts on rows one by one."""
+        return all(part.rowwise for part in self.parts)
+
+    @property
     def curvature(self) -> float:
         """Sum of curvatures."""
         return sum(part.curvature for part in self.parts)

@@ -38,6 +38,11 @@ class GroupL2(Combinable):
             raise InputError("groups", repr(self.groups), "'rows' or 'columns'")
 
     @property
+    def rowwise(self) -> bool:
+        """Whether no group spans several rows."""
+        return self.groups == "rows"
+
+    @property
     def _axis(self) -> int:
         return 1 if self.groups == "rows" else 0
 

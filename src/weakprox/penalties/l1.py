@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from weakprox.linalg.arrays import (
     Array,
-    empty,
     namespace,
     row_blocks,
     sqnorm,
     zeros,
 )
+from weakprox.linalg.kernels import clipped
 from weakprox.penalties.base import Combinable, nonnegative
 from weakprox.protocols import Geometry, Smoothability
 
@@ -32,6 +32,7 @@ class L1(Combinable):
     lam: float
     curvature: float = field(default=0.0, init=False, repr=False)
     separable: bool = field(default=True, init=False, repr=False)
+    rowwise: bool = field(default=True, init=False, repr=False)
     _weights = ("lam",)
 
     def __post_init__(self) -> None:
@@ -56,13 +57,13 @@ class L1(Combinable):
 
     def feasible(self, y: Array) -> Array:
         """Clip to the box |y| <= lam."""
-        return clip(y, self.lam)
+        return clipped(y, 1.0, self.lam)
 
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
         """clip(y + t X) to the box; from the centre, lam clip(X / mu)."""
-        return clip_step(y, X, t, self.lam)
+        return clipped(X, t, self.lam, y)
 
     def distance(self, y: Array) -> float:
         """|y|^2 / (2 lam)."""
@@ -88,6 +89,7 @@ class ElasticNet(Combinable):
     lam1: float
     lam2: float
     separable: bool = field(default=True, init=False, repr=False)
+    rowwise: bool = field(default=True, init=False, repr=False)
     _weights = ("lam1", "lam2")
 
     def __post_init__(self) -> None:
@@ -119,13 +121,13 @@ class ElasticNet(Combinable):
 
     def feasible(self, y: Array) -> Array:
         """Clip to the box |y| <= lam1."""
-        return clip(y, self.lam1)
+        return clipped(y, 1.0, self.lam1)
 
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
         """clip(y + t X) to the box |y| <= lam1."""
-        return clip_step(y, X, t, self.lam1)
+        return clipped(X, t, self.lam1, y)
 
     def distance(self, y: Array) -> float:
         """|y|^2 / (2 lam1)."""
@@ -141,6 +143,7 @@ class Zero(Combinable):
 
     curvature: float = field(default=0.0, init=False, repr=False)
     separable: bool = field(default=True, init=False, repr=False)
+    rowwise: bool = field(default=True, init=False, repr=False)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """All zero: nothing to smooth."""
@@ -180,18 +183,3 @@ def abs_sum(X: Array) -> float:
     """Sum of absolute values, block by block."""
     xp = namespace(X)
     return sum(float(xp.sum(xp.abs(X[rows]))) for rows in row_blocks(X))
-
-
-def clip(y: Array, bound: float) -> Array:
-    """Entries clipped to [-bound, bound]."""
-    return namespace(y).clip(y, -bound, bound)
-
-
-def clip_step(y: Array | None, X: Array, t: float, bound: float) -> Array:
-    """clip(y + t X, -bound, bound) in one pass; y = None stands for zero."""
-    xp = namespace(X)
-    out = empty(X.shape, X)
-    for rows in row_blocks(X):
-        moved = t * X[rows] if y is None else y[rows] + t * X[rows]
-        out[rows] = xp.clip(moved, -bound, bound)
-    return out

@@ -41,6 +41,7 @@ class MaxAffine(Combinable):
 
     curvature = 0.0
     separable = False
+    rowwise = False
 
     def __init__(self, A: Array, b: Array | None = None) -> None:
         if not is_array(A) or A.ndim != 3 or min(A.shape) < 1:

@@ -108,9 +108,10 @@ class Run:
         bound, rests_on = lower_bound(
             self.problem,
             X,
-            self.solver.dual(self.problem, self.memory, X),
+            self.solver.dual(self.problem, self.memory),
             rank=min(2 * self.memory.rank + 8, *self.problem.shape),
             rng=self.tools.rng(CERTIFICATE),
+            accuracy=0.01 * self.settings.eps,
         )
         looker = self.looker
         if bound > looker.lower:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, row_blocks, zeros
-from weakprox.linalg.lowrank import LowRank, blend_into
+from weakprox.linalg.arrays import Array, zeros
+from weakprox.linalg.kernels import blend_into
+from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.gradients import Snapshot
 from weakprox.oracles.theory import (
     ConstantSet,
@@ -23,7 +24,7 @@ from weakprox.oracles.theory import (
 )
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Dual, Tolerance
+from weakprox.protocols import Candidate, Tolerance
 from weakprox.solvers.rank import checked_rank, estimated_rank
 from weakprox.solvers.tools import Tools
 
@@ -133,7 +134,7 @@ class SVRGCG:
         """One epoch: snapshot gradient, then T - 1 weak proximal steps."""
         p, s = memory.parameters, memory.epoch + 1
         rng = tools.rng(s)
-        R = Smoothed.of(problem.penalty, p.mu, problem.shape)
+        R = self.dual(problem, memory)
         tolerance = Tolerance(p.delta, p.delta2)
         steps = int(scheduled(self.inner, p.inner, s))
         k_s = None if p.finite_sum else int(scheduled(self.k_s, p.k_s(s), s))
@@ -145,7 +146,7 @@ class SVRGCG:
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
             weight = 2 * p.beta * eta
             A = snapshot.at(tools.loss, X, rng, k_t, first=t == 1)
-            _gradient_step(X, A, R.grad(X), weight)
+            R.target(X, A, weight)  # A = X - (gradient + grad R_mu(X)) / (2 beta eta)
             prox = tools.spectral.weak_prox(
                 A,
                 weight=weight,
@@ -161,16 +162,10 @@ class SVRGCG:
             tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate))
         return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis)
 
-    def dual(self, problem: Problem, memory: Memory, X: Array) -> Dual:
-        """The penalty's dual point at X: the gradient of its smoothing."""
-        return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape).dual(X)
+    def dual(self, problem: Problem, memory: Memory) -> Smoothed:
+        """The smoothed penalty: its maximiser at X is the dual point to certify with."""
+        return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
 
     def candidate(self, memory: Memory) -> Candidate:
         """What the loop may judge at an epoch's end."""
         return Candidate(memory.X, memory.V, memory.h_bound, memory.epoch, 0)
-
-
-def _gradient_step(X: Array, G: Array, R: Array, weight: float) -> None:
-    """Overwrite G by the oracle's target A = X - (G + R)/(2 beta eta), in one pass."""
-    for rows in row_blocks(X):
-        G[rows] = X[rows] - (G[rows] + R[rows]) / weight

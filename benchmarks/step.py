@@ -1,0 +1,109 @@
+"""What one SVRGCG inner step costs, in units of the passes it cannot do without.
+
+Example 1 (Denoising + L1 + NuclearBall) at m = d = 1000, r = 10. The bare passes are
+the products of the thin SVD (timed with the block width the oracle uses, as many as it
+took) plus three element-wise passes (z = x + y into a ready buffer). Both sides are timed
+in turns within one run, so that a busy machine slows them alike.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import tracemalloc
+
+import numpy as np
+
+import weakprox as wp
+from weakprox.linalg.thin_svd import OVERSAMPLE
+from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.solvers.tools import Tools
+
+
+def instance(d: int, r: int, seed: int = 0) -> tuple[np.ndarray, float, float]:
+    """The paper's matrix: M = Y Y' + N with sparse Y; also tau and |Y Y'|_F^2."""
+    rng = np.random.default_rng([seed, d, r])
+    kept = rng.random((d, r)) < 1 / np.sqrt(d)
+    Y = np.where(kept, rng.integers(1, 11, (d, r)), 0).astype(float)
+    signal = Y @ Y.T
+    M = signal + rng.standard_normal((d, d))
+    return M, float(np.trace(signal)), float(np.sum(signal**2))
+
+
+def prepared(
+    d: int, r: int, inner: int
+) -> tuple[wp.Problem, wp.SVRGCG, Tools, Meter]:
+    """Problem, solver and tools for a few inner steps at the paper's settings."""
+    M, tau, size = instance(d, r)
+    problem = wp.Problem(
+        wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
+    )
+    meter = Meter(Budget())
+    tools = Tools(
+        problem,
+        MeteredLoss(problem.loss, meter),
+        MeteredSpectral(problem.spectral, meter),
+        0.01 * size,
+        0,
+        lambda candidate: None,
+    )
+    solver = wp.SVRGCG(rank=r, mu=0.01 * size / d**2, inner=inner)
+    return problem, solver, tools, meter
+
+
+def bare_passes(d: int, width: int, products: int, rng: np.random.Generator) -> float:
+    """Seconds for the thin SVD's products and three element-wise passes."""
+    A, B, C = (rng.standard_normal((d, d)) for _ in range(3))
+    Q = np.linalg.qr(rng.standard_normal((d, width)))[0]
+    begun = time.perf_counter()
+    for k in range(products):
+        _ = A @ Q if k % 2 == 0 else A.T @ Q
+    for _ in range(3):
+        np.add(A, B, out=C)
+    return time.perf_counter() - begun
+
+
+def measure_time(d: int = 1000, r: int = 10, rounds: int = 15, inner: int = 12) -> None:
+    """Print the ratio of an inner step to its bare passes."""
+    problem, solver, tools, meter = prepared(d, r, inner)
+    memory = solver.start(problem, None, tools)
+    memory = solver.step(problem, memory, tools)  # warm: caches, BLAS threads, basis
+    rng = np.random.default_rng(1)
+    steps, bare, products = [], [], 2
+    for _ in range(rounds):
+        before = meter.counts.passes
+        begun = time.perf_counter()
+        memory = solver.step(problem, memory, tools)
+        steps.append((time.perf_counter() - begun) / inner)
+        products = max(1, round((meter.counts.passes - before) / inner))
+        repeats = [bare_passes(d, r + OVERSAMPLE, products, rng) for _ in range(3)]
+        bare.append(statistics.median(repeats))
+    ratio = statistics.median(s / b for s, b in zip(steps, bare, strict=True))
+    print(
+        f"inner step, d = {d}, r = {r}: {1e3 * statistics.median(steps):.2f} ms; bare passes "
+        f"({products} products, 3 element-wise): {1e3 * statistics.median(bare):.2f} ms; "
+        f"ratio {ratio:.2f} (bar: 2)"
+    )
+
+
+def measure_memory(d: int = 1000, r: int = 10) -> None:
+    """Print the peak of a whole run in units of one m x d array, the data included."""
+    array = d * d * 8
+    tracemalloc.start()
+    M, tau, size = instance(d, r)
+    held = M.nbytes
+    tracemalloc.reset_peak()
+    base = tracemalloc.get_traced_memory()[0] - held
+    problem = wp.Problem(
+        wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
+    )
+    solver = wp.SVRGCG(rank=r, mu=0.01 * size / d**2, inner=10, epochs=2)
+    wp.minimize(problem, solver, eps=0.01 * size, stop_when_certified=False)
+    peak = (tracemalloc.get_traced_memory()[1] - base) / array
+    tracemalloc.stop()
+    print(f"peak memory of a run, d = {d}: {peak:.2f} m x d arrays, M included (bar: 5)")
+
+
+if __name__ == "__main__":
+    measure_time()
+    measure_memory()
