@@ -30,9 +30,7 @@ def instance(d: int, r: int, seed: int = 0) -> tuple[np.ndarray, float, float]:
     return M, float(np.trace(signal)), float(np.sum(signal**2))
 
 
-def prepared(
-    d: int, r: int, inner: int
-) -> tuple[wp.Problem, wp.SVRGCG, Tools, Meter]:
+def prepared(d: int, r: int, inner: int) -> tuple[wp.Problem, wp.SVRGCG, Tools, Meter]:
     """Problem, solver and tools for a few inner steps at the paper's settings."""
     M, tau, size = instance(d, r)
     problem = wp.Problem(

@@ -19,7 +19,7 @@ from weakprox.linalg.thin_svd import (
     MAX_BLOCKS,
     OVERSAMPLE,
     Accept,
-    orthonormal,
+    new_directions,
     starting_block,
     wants_full,
 )
@@ -57,7 +57,7 @@ def thin_eigh(
     rank = min(rank, n)
     xp = namespace(ops.reference)
     if full is None:
-        full = ops.is_dense and wants_full(ops.shape, rank)
+        full = ops.is_dense and wants_full(ops.shape, rank, start is not None)
     if full:
         w, V = xp.linalg.eigh(A)
         w, V = xp.flip(w), xp.flip(V, axis=1)
@@ -78,7 +78,8 @@ def thin_eigh(
         w, W = xp.flip(w)[:width], xp.flip(W, axis=1)[:, :width]
         V, AV = K @ W, AK @ W
         R = AV - V * w
-        residuals = xp.linalg.vector_norm(R, axis=0)[:rank]
+        sizes = xp.linalg.vector_norm(R, axis=0)
+        residuals = sizes[:rank]
         worst = float(xp.max(residuals))
         scale = max(float(xp.max(xp.abs(w))), float(xp.linalg.vector_norm(H)) / n)
         limit = max(tol, 10 * eps_of(w)) * scale
@@ -89,7 +90,9 @@ def thin_eigh(
             break
         if K.shape[1] + width > min(MAX_BLOCKS * width, n):
             K, AK = V, AV
-        fresh = orthonormal(R, against=K)[:, : max(1, n - int(K.shape[1]))]
+        fresh = new_directions(R, sizes, scale, K)
+        if fresh is None:
+            break
         K = xp.concat([K, fresh], axis=1)
         AK = xp.concat([AK, ops.times(fresh)], axis=1)
     if strict and worst > 5 * limit:

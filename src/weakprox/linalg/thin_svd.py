@@ -18,6 +18,7 @@ from scipy.sparse.linalg import svds
 from weakprox.errors import DecompositionError
 from weakprox.linalg.arrays import (
     Array,
+    device_of,
     eps_of,
     gaussian,
     is_numpy,
@@ -34,8 +35,11 @@ Accept = Callable[[Vector, Vector, float], bool]
 
 OVERSAMPLE = 6  # extra columns: they speed convergence and show the next value
 MAX_BLOCKS = 4  # width of the Krylov space in blocks before it is restarted
-FULL_BELOW = 48  # LAPACK beats any iteration on matrices this narrow ...
-FULL_SHARE = 0.25  # ... and when this share of all triplets is wanted (benchmarks/)
+# When LAPACK's full decomposition is the faster way (benchmarks/thin_svd.py): on narrow
+# matrices, wider ones if there is no basis to start from, and for a large share of triplets.
+FULL_BELOW = 48
+FULL_BELOW_COLD = 128
+FULL_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,10 @@ class ThinSVD:
     sweeps: int = 1
 
 
-def wants_full(shape: tuple[int, int], rank: int) -> bool:
+def wants_full(shape: tuple[int, int], rank: int, warm: bool) -> bool:
     """Whether a full decomposition is the cheaper way to `rank` triplets."""
-    return min(shape) <= FULL_BELOW or rank >= FULL_SHARE * min(shape)
+    narrow = FULL_BELOW if warm else FULL_BELOW_COLD
+    return min(shape) <= narrow or rank >= FULL_SHARE * min(shape)
 
 
 def thin_svd(
@@ -101,7 +106,8 @@ def thin_svd(
         Largest residual allowed, relative to the largest singular value.
     method : {"auto", "block", "lapack", "arpack", "propack"}
         "auto" takes LAPACK where a full decomposition is cheaper (see
-        `wants_full`) and the block method otherwise.
+        `wants_full`) and the block method otherwise. ARPACK and PROPACK can be faster
+        from a cold start on a flat spectrum, but they may miss repeated values.
     rng : numpy Generator, optional
         Fills the start where none is given; a fixed one by default.
     max_sweeps : int
@@ -116,7 +122,7 @@ def thin_svd(
     ops = products(A)
     rank = min(rank, min(ops.shape))
     if method == "auto":
-        full = ops.is_dense and wants_full(ops.shape, rank)
+        full = ops.is_dense and wants_full(ops.shape, rank, start is not None)
         method = "lapack" if full else "block"
     if rng is None:
         rng = np.random.default_rng(0)
@@ -140,23 +146,36 @@ def thin_svd(
     return found
 
 
-def small_svd(B: Array) -> tuple[Array, Array, Array]:
-    """SVD of a tall thin block by QR, so that LAPACK's iteration sees a small square."""
+def small_svd(B: Array, count: int) -> tuple[Array, Array, Array]:
+    """Leading triplets of a tall thin block by QR: the SVD itself sees a small square."""
     xp = namespace(B)
     Q, R = xp.linalg.qr(B)
     U, s, Wt = xp.linalg.svd(R, full_matrices=False)
-    return Q @ U, s, Wt
+    return Q @ U[:, :count], s[:count], Wt[:count, :]
 
 
-def orthonormal(B: Array, against: Array | None = None) -> Array:
-    """Orthonormal basis of the columns of B, orthogonal to another basis."""
-    xp = namespace(B)
-    if against is not None:
-        for _ in range(2):  # twice is enough (Giraud et al.); once is not
-            B = B - against @ (against.T @ B)
-            B = xp.linalg.qr(B)[0]
-        return B
-    return xp.linalg.qr(B)[0]
+def orthonormal(B: Array) -> Array:
+    """Orthonormal basis of the columns of B."""
+    return namespace(B).linalg.qr(B)[0]
+
+
+def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | None:
+    """Orthonormal basis of the residuals worth following, orthogonal to the basis K.
+
+    Converged columns are rounding noise that lies mostly in the span of K; normalising
+    them would destroy the orthogonality of the space within a few sweeps, so they are
+    left out. None if nothing is left to follow.
+    """
+    live = np.flatnonzero(to_numpy(sizes) > 1e4 * eps_of(R) * scale)
+    live = live[: int(K.shape[0] - K.shape[1])]
+    if live.size == 0:
+        return None
+    xp = namespace(R)
+    B = R / xp.where(sizes > 0, sizes, xp.ones_like(sizes))
+    B = xp.take(B, xp.asarray(live, device=device_of(R)), axis=1)
+    for _ in range(3):
+        B = orthonormal(B - K @ (K.T @ B))
+    return B
 
 
 def starting_block(
@@ -187,10 +206,12 @@ def _block_krylov(
     K = starting_block(start, ops.shape[1], width, rng, ops.reference)
     AK = ops.times(K)
     for sweep in range(1, max_sweeps + 1):
-        U, s, Wt = small_svd(AK)
-        U, s, V = U[:, :width], s[:width], (K @ Wt.T)[:, :width]
+        U, s, Wt = small_svd(AK, width)
+        V = K @ Wt.T
         Z = ops.transpose_times(U)
-        residuals = xp.linalg.vector_norm(Z - V * s, axis=0)[:rank]
+        R = Z - V * s
+        sizes = xp.linalg.vector_norm(R, axis=0)
+        residuals = sizes[:rank]
         floor = 10 * eps_of(s) * float(s[0])
         worst = float(xp.max(residuals))
         spanned = int(K.shape[1]) >= ops.shape[1]
@@ -201,8 +222,9 @@ def _block_krylov(
             break
         if K.shape[1] + width > min(MAX_BLOCKS * width, ops.shape[1]):
             K, AK = V, U * s  # thick restart: A V = U s holds to rounding
-        room = ops.shape[1] - int(K.shape[1])
-        fresh = orthonormal(Z, against=K)[:, :room]
+        fresh = new_directions(R, sizes, float(s[0]), K)
+        if fresh is None:
+            break
         K = xp.concat([K, fresh], axis=1)
         AK = xp.concat([AK, ops.times(fresh)], axis=1)
     return ThinSVD(

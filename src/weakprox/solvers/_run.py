@@ -122,6 +122,7 @@ class Run:
         seconds = self.meter.seconds
         problem, looker = self.problem, self.looker
         answer, iterate_value = self._answer()
+        looker.latest = None  # its iterate is not needed any more: room for the proof
         value = problem.value(answer, looker.batch)
         certificate = None
         if not self.sampled:
