@@ -10,6 +10,7 @@ import numpy as np
 
 from weakprox.errors import WeakproxError
 from weakprox.linalg.arrays import Array, gaussian, inner, norm, sqnorm
+from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Smoothed
 from weakprox.protocols import Loss, Penalty, SpectralTerm, Tolerance
 
@@ -158,6 +159,27 @@ def check_weak_prox(
         0.5 * weight * mine >= found.lower - slack * weight,
         f"lower bound {found.lower:.8g} above an attained value {0.5 * weight * mine:.8g}",
     )
+
+    def compare(X: LowRank, allowed: float) -> None:
+        theirs = psi(X.dense(), spectral.value(X))
+        _require(
+            mine <= theirs + allowed + slack,
+            f"psi(V) {mine:.8g} above psi(X) {theirs:.8g} + {allowed:.3g}, rank {X.rank}",
+        )
+        _require(
+            found.lower <= 0.5 * weight * theirs + slack * weight,
+            f"lower bound {found.lower:.8g} above a feasible value",
+        )
+
+    # Random points seldom lie in a direction of descent; multiples of V, answers to
+    # rescaled targets and the answer of full rank do where V is not what it should be.
+    for factor in (0.5, 0.9, 1.1, 2.0):
+        compare(LowRank(found.V.U, factor * found.V.s, found.V.Vt), delta1)
+        other = spectral.weak_prox(
+            factor * A, weight=weight, rank=rank, tolerance=Tolerance(delta1), rng=rng
+        )
+        compare(other.V, delta1)
+    compare(spectral.weak_prox(A, weight=weight, rank=min(shape), rng=rng).V, found.delta)
     for trial in range(trials):
         size = 1 + trial % rank if trial % 2 else min(shape)
         near = trial % 4 < 2  # half of the points are close to V, where it is hardest
@@ -166,16 +188,7 @@ def check_weak_prox(
             blend = 0.9 ** (1 + trial)
             mixed = found.V.plus(X, mine=1 - blend, theirs=blend)
             X = spectral.compress(mixed.dense(), size, rng)
-        theirs = psi(X.dense(), spectral.value(X))
-        allowed = delta1 if size <= rank else found.delta
-        _require(
-            mine <= theirs + allowed + slack,
-            f"psi(V) {mine:.8g} above psi(X) {theirs:.8g} + {allowed:.3g}, rank {size}",
-        )
-        _require(
-            found.lower <= 0.5 * weight * theirs + slack * weight,
-            f"lower bound {found.lower:.8g} above a feasible value",
-        )
+        compare(X, delta1 if size <= rank else found.delta)
 
 
 def check_conjugate(

@@ -98,7 +98,7 @@ def minimize(
     if resume is not None:
         if start is not None:
             raise InputError("start", "a matrix, together with resume", "only one of them")
-        if resume.low_rank.shape != problem.shape or resume.memory is None:
+        if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
             raise InputError("resume", "a result of another problem", "one of this problem")
     return Run(problem, solver, settings, resume).execute(_start(problem, start))
 

@@ -264,6 +264,9 @@ class Solver(Protocol):
     def finished(self, memory: Any) -> bool:
         """Whether the work the theory asks for is done."""
 
+    def promised(self, memory: Any) -> float:
+        """Bound on the expected error of a finished run; infinite if there is none."""
+
     def candidate(self, memory: Any) -> Candidate:
         """What the loop may judge between outer steps."""
 

@@ -35,7 +35,11 @@ class Status(Enum):
     MAX_SECONDS = ("out of time", "Raise max_seconds, or ask for a larger eps.")
     MAX_SAMPLES = ("out of samples", "Raise max_samples, or ask for a larger eps.")
     MAX_SVDS = ("out of SVDs", "Raise max_svds, or ask for a larger eps.")
-    MAX_EPOCHS = ("out of epochs", "Raise epochs, or leave it to the theory.")
+    FINISHED = (
+        "finished, nothing promised",
+        "The settings given were run to their end, but no theorem promises eps for them. "
+        "Look at the gap, or leave mu, eta, k_s, k_t, inner and epochs to the theory.",
+    )
     CALLBACK = ("stopped by the callback", "The callback returned True.")
     INTERRUPTED = ("interrupted", "Ctrl-C; this is the best point so far.")
 
@@ -185,7 +189,7 @@ class Result:
         What the solver used (T, eta, k_s, ...).
     solver, seconds, seed, sampled
         The method's name, time, seed, and whether the value is an estimate.
-    memory : object
+    checkpoint : object
         State at the last epoch end, for `minimize(..., resume=result)`.
     iterate_value : float
         f at the full-rank iterate the answer comes from.
@@ -204,7 +208,7 @@ class Result:
     seconds: float
     seed: int
     sampled: bool
-    memory: Any
+    checkpoint: Any
     iterate_value: float
 
     @cached_property

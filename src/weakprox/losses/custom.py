@@ -68,6 +68,7 @@ class Custom:
             raise InputError("n_terms", n_terms, "at least 1, and no sampler beside it")
         self.shape = (int(shape[0]), int(shape[1]))
         self._value, self._grad, self._sampler = value, grad, sampler
+        self.pilot_samples = 0  # drawn to find constants that were not given
         self._deterministic = n_terms is None and sampler is None
         self.n_terms = 1 if n_terms is None else int(n_terms)
         self.is_finite_sum = sampler is None
@@ -128,6 +129,7 @@ class Custom:
     def _whole(self) -> Any:
         if self.is_finite_sum:
             return self.everything()
+        self.pilot_samples += 256
         return self.draw(np.random.default_rng(5), 256)
 
     def _curvature(self, batch: Any, sweeps: int = 30) -> float:
@@ -159,6 +161,7 @@ class Custom:
             rng = np.random.default_rng(7)
             count = 1 if self._deterministic else PILOT_TERMS
             drawn = [self.draw(rng, 1) for _ in range(count)]
+            self.pilot_samples += 0 if self.is_finite_sum else count
             worst = max(self._curvature(batch, sweeps=10) for batch in drawn)
             self._term_smoothness = max(worst, self.smoothness)
         return self._term_smoothness

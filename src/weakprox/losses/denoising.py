@@ -73,6 +73,7 @@ class Denoising:
     term_smoothness = 1.0
     strong_convexity = 1.0
     samples_cancel = True
+    n_terms = 0
 
     def __init__(
         self,

@@ -59,6 +59,8 @@ class Sensing:
     """
 
     samples_cancel = False
+    n_terms = 0
+    pilot_samples = 0  # drawn to find constants that were not given
 
     def __init__(
         self,
@@ -179,10 +181,6 @@ class Sensing:
         )
 
     @cached_property
-    def _pilot(self) -> tuple[DenseMeasurements, Array]:
-        return self.draw(np.random.default_rng(1), PILOT)
-
-    @cached_property
     def _extremes(self) -> tuple[float, float]:
         """Largest and smallest eigenvalue of the mean of vec(A) vec(A)'."""
         terms = self._terms if self._sampler is None else self._many
@@ -202,6 +200,7 @@ class Sensing:
     def _many(self) -> DenseMeasurements:
         md = self.shape[0] * self.shape[1]
         size = max(PILOT, min(4 * md, self.chunk))
+        self.pilot_samples += size
         return self.draw(np.random.default_rng(2), size)[0]  # type: ignore[no-any-return]
 
     @property

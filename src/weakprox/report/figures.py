@@ -58,7 +58,8 @@ def overview(
     figure = plt.figure(figsize=(13.0, 7.6), layout="constrained")
     top = ["answer", "support", "sizes"] if M is None else ["data", "answer", "support"]
     low = ["run", "run", "values"] if M is None else ["run", "values", "sizes"]
-    axes = figure.subplot_mosaic([top, low], height_ratios=[1.25, 1.0])
+    mosaic: list[Any] = [top, low]
+    axes = figure.subplot_mosaic(mosaic, height_ratios=[1.25, 1.0])
     if M is not None:
         _heat_map(axes["data"], M, "the data", labels)
     _heat_map(axes["answer"], X, f"the answer, rank {result.rank}", labels)
@@ -98,8 +99,9 @@ def _support(ax: Axes, X: Matrix, labels: Sequence[str] | None) -> None:
     size = np.abs(X)
     nonzero = (size > SUPPORT * size.max()) & (size > 0)
     ax.imshow(nonzero, cmap="Greys", vmin=0, vmax=1.25, interpolation="none")
-    ax.set_title(f"{nonzero.mean():.0%} of entries above {SUPPORT:.0%} of the largest")
+    ax.set_title(f"support: {nonzero.mean():.0%} of entries")
     _mark_blocks(ax, X.shape, labels, names=False)
+    ax.set_xlabel(f"black: above {SUPPORT:.0%} of the largest entry")
 
 
 def _mark_blocks(
@@ -154,7 +156,7 @@ def _convergence(ax: Axes, result: Result) -> None:
 def _singular_values(ax: Axes, result: Result) -> None:
     s = np.asarray(to_numpy(result.low_rank.s), dtype=float)
     ax.bar(np.arange(1, s.size + 1), s, color=BLUE)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)
     ax.set_title(f"singular values, sum {s.sum():.4g}")
     ax.set_xlabel("index")
 

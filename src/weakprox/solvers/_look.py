@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weakprox.linalg.arrays import Array
@@ -46,6 +46,19 @@ class Look:
     X: Array
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What has been seen so far: the best point, the best bound, and the schedule."""
+
+    best: LowRank | None = None
+    best_value: float = math.inf
+    lower: float = -math.inf
+    rests_on: str = "exact"
+    steps: int = 0
+    next_look: int = 1
+    next_proof: int = 1
+
+
 @dataclass
 class Looker:
     """Evaluates candidates on a schedule of cost and remembers the best point."""
@@ -59,15 +72,9 @@ class Looker:
     every: int | None = None
     prove: Callable[[Array], None] | None = None
     eps: float = 0.0
-    best: LowRank | None = None
-    best_value: float = math.inf
+    seen: Seen = field(default_factory=Seen)
     latest: Candidate | None = None
-    lower: float = -math.inf
-    rests_on: str = "exact"
-    _steps: int = 0
-    _next: int = 1
-    _next_proof: int = 1
-    _last_value: float = field(default=math.inf)
+    _last_value: float = math.inf
 
     @contextmanager
     def off_the_clock(self) -> Iterator[None]:
@@ -80,16 +87,19 @@ class Looker:
 
     def tick(self, candidate: Candidate) -> None:
         """After an inner step: show progress, and look if it is time to."""
-        self._steps += 1
         self.latest = candidate
-        if self._steps >= self._next:
-            grown = math.ceil(self._steps * GROWTH)
-            self._next = (
-                max(self._steps + 1, grown) if self.every is None else self._steps + self.every
+        now = self.seen.steps + 1
+        self.seen = replace(self.seen, steps=now)
+        if now >= self.seen.next_look:
+            later = (
+                max(now + 1, math.ceil(now * GROWTH))
+                if self.every is None
+                else now + self.every
             )
-            due = self.prove is not None and self._steps >= self._next_proof
+            self.seen = replace(self.seen, next_look=later)
+            due = self.prove is not None and now >= self.seen.next_proof
             if due:
-                self._next_proof = math.ceil(self._steps * PROOF_GROWTH) + 1
+                self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
             self.look(candidate, prove=due)
         self.progress.show(self.meter.counts, candidate.epoch, self._last_value)
         self.meter.check()
@@ -115,20 +125,25 @@ class Looker:
                 rank_one_svds=counts.rank_one_svds,
                 value=value,
                 value_low_rank=low,
-                lower_bound=self.lower if self.lower > -math.inf else math.nan,
+                lower_bound=self.seen.lower if self.seen.lower > -math.inf else math.nan,
                 delta=candidate.delta_estimate,
             )
             if self.callback is not None:
                 where = (candidate.epoch, candidate.step)
-                seen = Look(*where, value, low, seconds, counts.copy(), candidate.X)
-                if self.callback(seen):
+                view = Look(*where, value, low, seconds, counts.copy(), candidate.X)
+                if self.callback(view):
                     raise StopRun(Status.CALLBACK)
-            if self.prove is not None and self.best_value - self.lower <= self.eps:
+            if self.prove is not None and self.seen.best_value - self.seen.lower <= self.eps:
                 raise StopRun(Status.CERTIFIED)
 
     def offer(self, V: LowRank) -> float:
         """Value of a low-rank point, kept if it is the best so far."""
         value = self.problem.value(V, self.batch)
-        if value < self.best_value or self.best is None:
-            self.best, self.best_value = V, value
+        if value < self.seen.best_value or self.seen.best is None:
+            self.seen = replace(self.seen, best=V, best_value=value)
         return value
+
+    def bounded(self, lower: float, rests_on: str) -> None:
+        """A proved lower bound, kept if it is the best so far."""
+        if lower > self.seen.lower:
+            self.seen = replace(self.seen, lower=lower, rests_on=rests_on)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectra
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Solver
 from weakprox.result import Certificate, Counts, Result, Status, Trace
-from weakprox.solvers._look import Look, Looker
+from weakprox.solvers._look import Look, Looker, Seen
 from weakprox.solvers._progress import Progress
 from weakprox.solvers.tools import Tools
 
@@ -35,6 +34,16 @@ class Settings:
     evaluation_samples: int
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything needed to go on from an outer step's end as if nothing had happened."""
+
+    memory: Any  # the solver's own
+    seen: Seen
+    counts: Counts
+    trace: Trace
+
+
 class Run:
     """One run of a solver: to its end, to a proof, to a limit or to an interruption."""
 
@@ -45,10 +54,11 @@ class Run:
         self.solver = solver
         self.settings = settings
         self.sampled = not problem.loss.is_finite_sum
-        counts = Counts() if resume is None else resume.counts.copy()
-        self.meter = Meter(settings.budget, counts)
+        last: Checkpoint | None = None if resume is None else resume.checkpoint
+        self.checkpoint = last
+        self.meter = Meter(settings.budget, Counts() if last is None else last.counts.copy())
         self.progress = Progress(settings.progress, type(solver).__name__)
-        trace = Trace([] if resume is None else list(resume.trace.rows))
+        trace = Trace([] if last is None else list(last.trace.rows))
         self.looker = Looker(
             problem,
             self.meter,
@@ -58,6 +68,7 @@ class Run:
             every=settings.look_every,
             prove=self.prove if settings.stop_when_certified else None,
             eps=settings.eps,
+            seen=Seen() if last is None else last.seen,
         )
         self.tools = Tools(
             problem,
@@ -67,7 +78,7 @@ class Run:
             settings.seed,
             self.looker.tick,
         )
-        self.memory: Any = None if resume is None else resume.memory
+        self.memory: Any = None if last is None else last.memory
 
     def execute(self, X: Array | None) -> Result:
         """Run; whatever ends it, the best point so far comes back."""
@@ -80,6 +91,9 @@ class Run:
                     candidate = self.solver.candidate(self.memory)
                     self.looker.latest = candidate
                     self.looker.look(candidate, prove=not self.sampled)
+                    self._save()
+                if self.solver.promised(self.memory) > (1 + 1e-9) * self.settings.eps:
+                    status = Status.FINISHED
             except StopRun as stop:
                 status = stop.status
             except KeyboardInterrupt:
@@ -93,13 +107,21 @@ class Run:
             if self.sampled:
                 size = self.settings.evaluation_samples
                 self.looker.batch = loss.draw(self.tools.rng(EVALUATION), size)
-                self.meter.counts.evaluation_samples += size
+                if self.checkpoint is None:
+                    self.meter.counts.evaluation_samples += size
             else:
                 self.looker.batch = loss.everything()
         if self.memory is None:
             self.memory = self.solver.start(self.problem, X, self.tools)
+            # samples a loss drew to find its own constants are part of the price
+            self.meter.counts.samples += getattr(loss, "pilot_samples", 0)
+            self._save()
         predicted = getattr(self.memory.parameters, "predicted_svds", 0)
         self.progress.aim(predicted + self.meter.counts.svds)
+
+    def _save(self) -> None:
+        counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
+        self.checkpoint = Checkpoint(self.memory, self.looker.seen, counts, trace)
 
     def prove(self, X: Array) -> None:
         """Raise the lower bound by the dual point at X; end the run if that settles it."""
@@ -113,9 +135,7 @@ class Run:
             rng=self.tools.rng(CERTIFICATE),
             accuracy=0.01 * self.settings.eps,
         )
-        looker = self.looker
-        if bound > looker.lower:
-            looker.lower, looker.rests_on = bound, rests_on
+        self.looker.bounded(bound, rests_on)
 
     def _result(self, status: Status) -> Result:
         """The best answer at hand, with everything about it computed anew from X."""
@@ -127,8 +147,9 @@ class Run:
         certificate = None
         if not self.sampled:
             self.prove(answer.dense())
-            certificate = Certificate(value, looker.lower, looker.rests_on)
-            if status is Status.EXPECTED and certificate.gap <= self.settings.eps:
+            certificate = Certificate(value, looker.seen.lower, looker.seen.rests_on)
+            finished = status in (Status.EXPECTED, Status.FINISHED)
+            if finished and certificate.gap <= self.settings.eps:
                 status = Status.CERTIFIED
         rounding = 1e-9 * (1.0 + abs(iterate_value))
         if status is Status.EXPECTED and value > iterate_value + rounding:
@@ -147,7 +168,7 @@ class Run:
             seconds=seconds,
             seed=self.settings.seed,
             sampled=self.sampled,
-            memory=self.memory,
+            checkpoint=self.checkpoint,
             iterate_value=iterate_value,
         )
 
@@ -166,6 +187,5 @@ class Run:
         looker.offer(self.tools.compressed(last.X, self.memory.rank).trimmed())
         if last.V is not None:
             looker.offer(last.V)
-        assert looker.best is not None
-        assert math.isfinite(looker.best_value)
-        return looker.best, iterate_value
+        assert looker.seen.best is not None
+        return looker.seen.best, iterate_value

@@ -130,6 +130,13 @@ class SVRGCG:
         """Whether S - 1 epochs are done."""
         return memory.epoch >= memory.parameters.epochs
 
+    def promised(self, memory: Memory) -> float:
+        """The theorem's bound on E f(X_S) - f*; infinite for settings it does not cover."""
+        changed = (self.eta, self.k_s, self.k_t, self.inner, self.epochs)
+        if any(setting is not None for setting in changed):
+            return float("inf")
+        return memory.parameters.bound(memory.parameters.S)
+
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: snapshot gradient, then T - 1 weak proximal steps."""
         p, s = memory.parameters, memory.epoch + 1
