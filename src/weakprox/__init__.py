@@ -1,6 +1,6 @@
 """weakprox: low-rank and sparse matrix problems, min G(X) + R(X) + h(X)."""
 
-from weakprox import losses, penalties, spectral
+from weakprox import losses, penalties, solvers, spectral
 from weakprox.errors import (
     ConvexityError,
     InputError,
@@ -32,6 +32,7 @@ __all__ = [
     "losses",
     "minimize",
     "penalties",
+    "solvers",
     "spectral",
     "theory",
 ]

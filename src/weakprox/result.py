@@ -248,7 +248,7 @@ class Result:
         about = "about " if self.sampled else ""
         lines = [
             f"{self.solver} on {m} x {d}: {self.status.label}"
-            + ("" if self.status.reached else "  ** TARGET NOT REACHED **"),
+            + ("" if self.status.reached else "  ** TARGET NOT CONFIRMED **"),
             f"  value      {about}{self.value:.6g}   (eps asked for: {self.eps:.3g})",
         ]
         if self.certificate is not None:

@@ -65,7 +65,7 @@ def itemsize(x: Array) -> int:
 def like(values: Any, reference: Array) -> Array:
     """Values (NumPy or nested lists) in the namespace, dtype and device of reference."""
     xp = namespace(reference)
-    host = np.asarray(values, order="C")  # torch cannot take reversed views
+    host = np.array(values, order="C")  # a copy: torch takes no reversed views
     return xp.asarray(host, dtype=reference.dtype, device=device_of(reference))
 
 
