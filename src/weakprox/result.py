@@ -66,7 +66,8 @@ class Counts:
     full_gradients : int
         Passes over all terms of a finite sum.
     svds, rank_one_svds : int
-        Thin decompositions, and the sum of the ranks asked of them.
+        Thin decompositions the method asked for, and the sum of their ranks; those of
+        certificates and of C0 are not counted.
     passes : int
         Products of the proximal target with a thin block.
     evaluation_samples : int

@@ -22,7 +22,10 @@ CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
 def as_array(name: str, value: Any, ndim: int) -> Array:
     """An array with the wanted number of axes and no empty axis."""
     if isinstance(value, (list, tuple)):
-        value = np.asarray(value)
+        try:
+            value = np.asarray(value)
+        except ValueError:
+            raise ShapeError(name, "a ragged list", f"{ndim} axes of fixed length") from None
     if not is_array(value):
         raise InputError(
             name, type(value).__name__, f"a {ndim}-dimensional array (NumPy or torch)"

@@ -17,9 +17,8 @@ from weakprox.linalg.arrays import (
     device_of,
     namespace,
     sqnorm,
-    to_numpy,
 )
-from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.losses.gram import extremes
 from weakprox.losses.inputs import (
     as_array,
     as_real,
@@ -36,7 +35,6 @@ from weakprox.losses.measurements import (
     SparseMeasurements,
 )
 
-EIGEN_BELOW = 1500  # Gram matrices up to this size are decomposed exactly
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
 
 
@@ -183,18 +181,7 @@ class Sensing:
     @cached_property
     def _extremes(self) -> tuple[float, float]:
         """Largest and smallest eigenvalue of the mean of vec(A) vec(A)'."""
-        terms = self._terms if self._sampler is None else self._many
-        n, md = terms.count, self.shape[0] * self.shape[1]
-        flat = terms.flat() if min(n, md) <= EIGEN_BELOW else None
-        if flat is None:
-            bound = spectral_norm_bound(_operator(terms, self.shape), _rng())
-            return bound**2 / n, 0.0
-        gram = flat.T @ flat if md <= n else flat @ flat.T
-        gram = gram.toarray() if issparse(gram) else to_numpy(gram)
-        values = np.linalg.eigvalsh(np.asarray(gram, dtype=float)) / n
-        rounding = 1e-13 * float(values[-1])
-        smallest = max(0.0, float(values[0]) - rounding) if md <= n else 0.0
-        return float(values[-1]) + rounding, smallest
+        return extremes(self._terms if self._sampler is None else self._many, self.shape)
 
     @cached_property
     def _many(self) -> DenseMeasurements:
@@ -270,27 +257,3 @@ def _measurements(
     if shape is not None and tuple(shape) != size:
         raise ShapeError("shape", tuple(shape), f"{size}, that of A")
     return found, size
-
-
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(3)
-
-
-def _operator(terms: Measurements, shape: tuple[int, int]) -> Any:
-    """The map X -> (<A_i, X>)_i as a SciPy operator (host arrays)."""
-    from scipy.sparse.linalg import LinearOperator
-
-    md = shape[0] * shape[1]
-    first = terms.take(slice(0, 1))
-    like_X = first.adjoint(first.sqnorms() * 0.0)
-    xp = namespace(like_X)
-
-    def forward(x: Any) -> Any:
-        X = xp.asarray(np.reshape(x, shape), dtype=like_X.dtype, device=device_of(like_X))
-        return to_numpy(terms.apply(X))
-
-    def backward(y: Any) -> Any:
-        w = xp.asarray(np.ravel(y), dtype=like_X.dtype, device=device_of(like_X))
-        return np.ravel(to_numpy(terms.adjoint(w)))
-
-    return LinearOperator((terms.count, md), matvec=forward, rmatvec=backward, dtype=float)

@@ -97,6 +97,8 @@ class Run:
             except StopRun as stop:
                 status = stop.status
             except KeyboardInterrupt:
+                if self.looker.batch is None:
+                    raise  # nothing has begun, so there is nothing to return
                 # the interrupted iterate may be half updated: go back to the last whole one
                 status, self.looker.latest = Status.INTERRUPTED, None
             return self._result(status)

@@ -1,0 +1,70 @@
+"""Extreme eigenvalues of the mean of vec(A_i) vec(A_i)': a sensing loss's constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator
+
+from weakprox.linalg.arrays import device_of, namespace, to_numpy
+from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.losses.measurements import Measurements
+
+EIGEN_BELOW = 1500  # Gram matrices up to this size are decomposed exactly
+FLAT_ENTRIES = 1 << 25  # n x md matrices up to this many entries may be formed
+
+
+def extremes(terms: Measurements, shape: tuple[int, int]) -> tuple[float, float]:
+    """Upper bound on the largest and lower bound on the smallest eigenvalue.
+
+    Exact up to rounding where a Gram matrix is small enough; otherwise the largest is
+    bounded by the randomised power bound and the smallest by 0.
+    """
+    n, md = terms.count, shape[0] * shape[1]
+    if md <= EIGEN_BELOW:
+        gram = _gram(terms, md)
+    elif n <= EIGEN_BELOW and n * md <= FLAT_ENTRIES:
+        flat = terms.flat()
+        gram = _dense(flat @ flat.T)
+    else:
+        rng = np.random.default_rng(3)
+        return spectral_norm_bound(_operator(terms, shape), rng, powers=10) ** 2 / n, 0.0
+    values = np.linalg.eigvalsh(gram) / n
+    rounding = 1e-13 * float(values[-1])
+    smallest = max(0.0, float(values[0]) - rounding) if md <= n else 0.0
+    return float(values[-1]) + rounding, smallest
+
+
+def _gram(terms: Measurements, md: int) -> Any:
+    """Sum of vec(A_i) vec(A_i)', md x md, over chunks."""
+    step = max(1, FLAT_ENTRIES // (8 * md))
+    total = np.zeros((md, md))
+    for i in range(0, terms.count, step):
+        flat = terms.take(slice(i, i + step)).flat()
+        total += _dense(flat.T @ flat)
+    return total
+
+
+def _dense(gram: Any) -> Any:
+    """A small product as a float64 NumPy array, whatever its kind."""
+    return np.asarray(gram.toarray() if issparse(gram) else to_numpy(gram), dtype=float)
+
+
+def _operator(terms: Measurements, shape: tuple[int, int]) -> LinearOperator:
+    """The map X -> (<A_i, X>)_i as a SciPy operator (host arrays)."""
+    first = terms.take(slice(0, 1))
+    ref = first.adjoint(first.sqnorms() * 0.0)
+    xp = namespace(ref)
+
+    def forward(x: Any) -> Any:
+        X = xp.asarray(np.reshape(x, shape), dtype=ref.dtype, device=device_of(ref))
+        return to_numpy(terms.apply(X))
+
+    def backward(y: Any) -> Any:
+        w = xp.asarray(np.ravel(y), dtype=ref.dtype, device=device_of(ref))
+        return np.ravel(to_numpy(terms.adjoint(w)))
+
+    size = (terms.count, shape[0] * shape[1])
+    return LinearOperator(size, matvec=forward, rmatvec=backward, dtype=float)
