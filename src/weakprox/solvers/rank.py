@@ -9,7 +9,8 @@ import numpy as np
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.oracles.gradients import mean_gradient
-from weakprox.oracles.theory import PILOT, Parameters
+from weakprox.oracles.parameters import Parameters
+from weakprox.oracles.theory import PILOT
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Tolerance

@@ -15,9 +15,9 @@ from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import blend_into
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.gradients import Snapshot
+from weakprox.oracles.parameters import Parameters
 from weakprox.oracles.theory import (
     ConstantSet,
-    Parameters,
     Schedule,
     parameters,
     scheduled,
