@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class WeakproxError(Exception):
     """Base of all errors raised on purpose by this library."""
@@ -49,3 +51,16 @@ class DecompositionError(WeakproxError):
 
 class WeakproxWarning(UserWarning):
     """Something works, but not as well as the caller may think."""
+
+
+def checked_number(argument: str, value: object, wanted: str) -> float:
+    """The value as a finite float; strings, booleans and arrays are no numbers here."""
+    if isinstance(value, (bool, str, bytes)):
+        raise InputError(argument, repr(value), wanted)
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except Exception:  # whatever the object's own conversion raises
+        raise InputError(argument, repr(value), wanted) from None
+    if not math.isfinite(number):
+        raise InputError(argument, repr(value), wanted)
+    return number

@@ -9,7 +9,16 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import Array, all_finite, is_array, zeros
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    eps_of,
+    is_array,
+    is_real,
+    namespace,
+    norm,
+    zeros,
+)
 from weakprox.oracles.metering import Budget
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
@@ -17,8 +26,6 @@ from weakprox.result import Result
 from weakprox.solvers._look import Look
 from weakprox.solvers._run import Run, Settings
 from weakprox.solvers.svrgcg import SVRGCG
-
-FEASIBLE_START = 1e-6  # relative slack allowed to a start the user computed
 
 
 def minimize(
@@ -77,6 +84,8 @@ def minimize(
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
     solver = SVRGCG(rank="estimate") if solver is None else solver
+    if progress not in (True, False, "auto"):
+        raise InputError("progress", repr(progress), "True, False or 'auto'")
     if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(solver, "step"):
         given = solver.__name__ if isinstance(solver, type) else repr(solver)
         raise InputError("solver", given, "a solver object such as SVRGCG(rank=10)")
@@ -98,6 +107,8 @@ def minimize(
     if resume is not None:
         if start is not None:
             raise InputError("start", "a matrix, together with resume", "only one of them")
+        if not isinstance(resume, Result):
+            raise InputError("resume", type(resume).__name__, "a Result of minimize")
         if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
             raise InputError("resume", "a result of another problem", "one of this problem")
     return Run(problem, solver, settings, resume).execute(_start(problem, start))
@@ -111,12 +122,17 @@ def _start(problem: Problem, start: Any) -> Array | None:
         given = getattr(start, "shape", type(start).__name__)
         raise ShapeError("start", given, f"an array of shape {problem.shape}")
     X = zeros(problem.shape, problem.loss.reference)
+    if namespace(start) is not namespace(X) or not is_real(start):
+        given = f"{type(start).__name__} of {start.dtype}"
+        raise InputError("start", given, f"real numbers in a {type(X).__name__}")
     X[:] = start[:]
     if not all_finite(X):
         raise InputError("start", "NaN or infinite entries", "finite numbers")
     factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
-    excess = problem.spectral.violation(factors)
-    if excess > FEASIBLE_START:
+    # a full-rank factorisation loses nothing but what the set does not allow
+    lost = norm(X - factors.dense()) / max(norm(X), np.finfo(float).tiny)
+    if lost > 1e-9 + 1e3 * eps_of(X) or not np.isfinite(problem.spectral.value(factors)):
+        excess = max(problem.spectral.violation(factors), lost)
         raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
     return X
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, eps_of, norm
+from weakprox.linalg.arrays import Array, eps_of, norm, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
@@ -63,6 +63,13 @@ class Problem:
         _offers("spectral", self.spectral, _SPECTRAL)
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
+        try:  # a penalty that holds arrays must be able to meet those of the loss
+            self.penalty.value(zeros(self.shape, loss.reference))
+        except (TypeError, RuntimeError) as problem:
+            kind = f"{type(loss.reference).__name__} of {loss.reference.dtype}"
+            raise InputError(
+                "penalty", str(problem), f"arrays like the loss's: {kind}"
+            ) from None
         spectral.check(self.shape)
         target = getattr(loss, "target", None)
         if spectral.symmetric and target is not None and not _is_symmetric(target):

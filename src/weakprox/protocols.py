@@ -267,6 +267,9 @@ class Solver(Protocol):
     def promised(self, memory: Any) -> float:
         """Bound on the expected error of a finished run; infinite if there is none."""
 
+    def oracle_excess(self, memory: Any) -> float:
+        """What the oracle's measured inexactness adds to the promise."""
+
     def candidate(self, memory: Any) -> Candidate:
         """What the loop may judge between outer steps."""
 

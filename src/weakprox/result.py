@@ -22,15 +22,16 @@ class Status(Enum):
     )
     EXPECTED = (
         "done as the theorem asks",
-        "The work that makes the expected error at most eps is done. It rests on the "
-        "constants and on the rank being at least that of the optimum; the gap, where "
-        "shown, is what is proved for this very answer.",
+        "The work that makes the expected error at most eps is done, with an oracle as "
+        "accurate as the theorem asks. It rests on the constants; the gap, where shown, is "
+        "what is proved for this very answer.",
     )
     RANK_LIMITED = (
-        "rank too small",
-        "The theorem's work is done, but the iterate has a higher rank than asked for "
-        "and a lower value than its rank-limited answer: raise rank, or take "
-        "answer='iterate'.",
+        "rank not shown to suffice",
+        "The theorem's work is done, but nothing shows that the rank asked for is enough: "
+        "the proximal oracle left out more than the theorem allows, or the iterate is "
+        "better than its rank-limited answer. Raise rank; or, if you know what the rank "
+        "costs at most, give it as delta2.",
     )
     MAX_SECONDS = ("out of time", "Raise max_seconds, or ask for a larger eps.")
     MAX_SAMPLES = ("out of samples", "Raise max_samples, or ask for a larger eps.")

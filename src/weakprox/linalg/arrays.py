@@ -47,6 +47,11 @@ def is_floating(x: Array) -> bool:
     return bool(xp.isdtype(x.dtype, "real floating"))
 
 
+def is_real(x: Array) -> bool:
+    """Whether the entries are real numbers: floating-point, integers or booleans."""
+    return is_floating(x) or bool(namespace(x).isdtype(x.dtype, ("integral", "bool")))
+
+
 def on_cpu(x: Array) -> bool:
     """Whether the entries sit in host memory."""
     return is_numpy(x) or str(device_of(x)).startswith("cpu")

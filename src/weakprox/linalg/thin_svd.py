@@ -132,8 +132,9 @@ def thin_svd(
         found = _block_krylov(ops, rank, start, tol, rng, max_sweeps, accept)
     else:
         found = _scipy(ops, rank, tol, method, rng)
-        if float(found.residuals.max()) > tol * float(found.triplets.s[0]):
-            # ties and rank deficiency defeat single-vector Lanczos: block it is
+        largest = float(found.triplets.s[0])
+        if largest == 0.0 or float(found.residuals.max()) > tol * largest:
+            # ties, rank deficiency, zero: single-vector Lanczos fails, block it is
             found = _block_krylov(ops, rank, found.basis, tol, rng, max_sweeps)
     worst = float(found.residuals.max())
     scale = float(found.triplets.s[0])

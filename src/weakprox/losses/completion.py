@@ -10,7 +10,7 @@ from scipy.sparse import coo_array, issparse
 
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, namespace, sqnorm, to_numpy, zeros
-from weakprox.losses.inputs import as_array, as_real, constant, floating
+from weakprox.losses.inputs import as_array, as_real, as_shape, constant, floating
 
 
 class Completion:
@@ -45,9 +45,7 @@ class Completion:
     ) -> None:
         if reduction not in ("sum", "mean"):
             raise InputError("reduction", repr(reduction), "'sum' or 'mean'")
-        if len(shape) != 2 or min(shape) < 1:
-            raise ShapeError("shape", shape, "(m, d) with m, d >= 1")
-        self.shape = (int(shape[0]), int(shape[1]))
+        self.shape = as_shape(shape)
         self._values = as_real("values", values, 1)
         self.n_terms = int(self._values.shape[0])
         self._cells = self._flat_index(rows, cols)
@@ -93,7 +91,7 @@ class Completion:
         if not issparse(M) or M.nnz == 0:
             raise InputError("M", type(M).__name__, "a sparse matrix with stored entries")
         coo = coo_array(M)
-        return cls(coo.row, coo.col, coo.data.astype(float), tuple(coo.shape), **options)
+        return cls(coo.row, coo.col, coo.data, tuple(coo.shape), **options)
 
     def __repr__(self) -> str:
         share = self.n_terms / math.prod(self.shape)

@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import Array, all_finite, gaussian, is_array, norm, sqnorm
-from weakprox.losses.inputs import call_sampler, chunk_of, constant
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    gaussian,
+    is_array,
+    is_floating,
+    norm,
+    sqnorm,
+)
+from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant
 
 PILOT_TERMS = 32
 
@@ -59,14 +67,16 @@ class Custom:
         samples_cancel: bool = False,
         like: Array | None = None,
     ) -> None:
-        if len(shape) != 2 or min(shape) < 1:
-            raise ShapeError("shape", shape, "(m, d) with m, d >= 1")
+        self.shape = as_shape(shape)
         for name, function in (("value", value), ("grad", grad)):
             if not callable(function):
                 raise InputError(name, type(function).__name__, "a callable")
-        if n_terms is not None and (sampler is not None or int(n_terms) < 1):
-            raise InputError("n_terms", n_terms, "at least 1, and no sampler beside it")
-        self.shape = (int(shape[0]), int(shape[1]))
+        whole = isinstance(n_terms, (int, np.integer)) and not isinstance(n_terms, bool)
+        if n_terms is not None and (sampler is not None or not whole or n_terms < 1):
+            given = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
+            raise InputError("n_terms", given, "an integer >= 1, and no sampler beside it")
+        if like is not None and not (is_array(like) and is_floating(like)):
+            raise InputError("like", type(like).__name__, "a floating-point array, or None")
         self._value, self._grad, self._sampler = value, grad, sampler
         self.pilot_samples = 0  # drawn to find constants that were not given
         self._deterministic = n_terms is None and sampler is None

@@ -24,6 +24,7 @@ from weakprox.linalg.arrays import (
 from weakprox.losses.inputs import (
     as_array,
     as_real,
+    as_shape,
     call_sampler,
     checked_draw,
     chunk_of,
@@ -110,14 +111,13 @@ class Denoising:
             int(self.reference.shape[0]),
             int(self.reference.shape[1]),
         )
-        if shape is not None and tuple(shape) != self.shape:
+        if shape is not None and as_shape(shape) != self.shape:
             raise ShapeError("shape", tuple(shape), f"{self.shape}, that of the data")
 
     def _prepare_sampler(self, sampler: Any, shape: tuple[int, int] | None) -> None:
         if not callable(sampler):
             raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
-        if shape is None or len(shape) != 2 or min(shape) < 1:
-            raise ShapeError("shape", shape, "(m, d) with m, d >= 1, with a sampler")
+        shape = as_shape(shape, ", with a sampler")
         self._sampler = sampler
         self._terms = None
         # One trial draw from a stream of its own: shows shape, dtype and device early.

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, SamplerError, ShapeError
+from weakprox.errors import InputError, SamplerError, ShapeError, checked_number
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
     is_array,
     is_floating,
+    is_real,
     namespace,
 )
 
@@ -33,8 +34,7 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     if value.ndim != ndim or 0 in tuple(value.shape):
         wanted = f"{ndim} axes, none of them empty"
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
-    xp = namespace(value)
-    if not (is_floating(value) or xp.isdtype(value.dtype, ("integral", "bool"))):
+    if not is_real(value):
         raise InputError(name, f"dtype {value.dtype}", "real numbers")
     return value
 
@@ -59,10 +59,22 @@ def constant(name: str, value: float | None, *, at_least: float = 0.0) -> float 
     """A given constant, checked; None passes through."""
     if value is None:
         return None
-    number = float(value)
-    if not at_least <= number < float("inf"):
-        raise InputError(name, value, f"a finite number >= {at_least:g}")
+    wanted = f"a finite number >= {at_least:g}"
+    number = checked_number(name, value, wanted)
+    if number < at_least:
+        raise InputError(name, repr(value), wanted)
     return number
+
+
+def as_shape(value: Any, hint: str = "") -> tuple[int, int]:
+    """A pair of positive integers."""
+    wanted = f"(m, d), integers >= 1{hint}"
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ShapeError("shape", repr(value), wanted)
+    whole = [isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value]
+    if not all(whole) or min(value) < 1:
+        raise ShapeError("shape", repr(value), wanted)
+    return int(value[0]), int(value[1])
 
 
 def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: int) -> Any:
@@ -80,6 +92,8 @@ def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> A
     if not is_array(value) or tuple(value.shape) != shape:
         given = getattr(value, "shape", type(value).__name__)
         raise SamplerError(what, f"a return of shape {given}", f"shape {shape}")
+    if not is_real(value):
+        raise SamplerError(what, f"dtype {value.dtype}", "real numbers")
     value = floating(value)
     if not all_finite(value):
         raise SamplerError(what, "NaN or infinite entries", "finite samples")

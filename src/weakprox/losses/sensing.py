@@ -15,6 +15,7 @@ from weakprox.linalg.arrays import (
     Array,
     all_finite,
     device_of,
+    is_real,
     namespace,
     sqnorm,
 )
@@ -22,6 +23,7 @@ from weakprox.losses.gram import extremes
 from weakprox.losses.inputs import (
     as_array,
     as_real,
+    as_shape,
     call_sampler,
     checked_draw,
     chunk_of,
@@ -105,9 +107,7 @@ class Sensing:
         if not callable(self._sampler):
             given = type(self._sampler).__name__
             raise InputError("sampler", given, "a callable f(rng, k)")
-        if shape is None or len(shape) != 2 or min(shape) < 1:
-            raise ShapeError("shape", shape, "(m, d) with m, d >= 1, with a sampler")
-        self.shape = (int(shape[0]), int(shape[1]))
+        self.shape = as_shape(shape, ", with a sampler")
         trial, _ = self.draw(np.random.default_rng(0), 1)
         self.reference = trial.A[0] * 0.0
 
@@ -232,18 +232,23 @@ def _measurements(
 ) -> tuple[Measurements, tuple[int, int]]:
     """Sort the user's A into one of the forms."""
     if issparse(A):
-        if shape is None or shape[0] * shape[1] != A.shape[1]:
+        shape = as_shape(shape, ", with a sparse A")
+        if shape[0] * shape[1] != A.shape[1]:
             raise ShapeError("shape", shape, f"(m, d) with m d = {A.shape[1]} columns")
+        if not is_real(A.data):
+            raise InputError("A", f"dtype {A.dtype}", "real numbers")
         if not np.all(np.isfinite(A.data)):
             raise InputError("A", "NaN or infinite entries", "finite numbers")
         A = csr_array(A)
         if not np.issubdtype(A.dtype, np.floating):
             A = A.astype(float)
-        return SparseMeasurements(A, (int(shape[0]), int(shape[1]))), shape
+        return SparseMeasurements(A, shape), shape
     if isinstance(A, tuple):
         if len(A) != 2:
             raise InputError("A", f"a tuple of {len(A)}", "a pair (U, V)")
         U, V = as_real("A[0]", A[0], 2), as_real("A[1]", A[1], 2)
+        if U.dtype != V.dtype:
+            raise InputError("A", f"{U.dtype} and {V.dtype}", "a pair of one kind")
         if U.shape[0] != V.shape[0]:
             raise ShapeError("A", f"{U.shape[0]} and {V.shape[0]} rows", "equally many")
         found: Measurements = RankOneMeasurements(U, V)
@@ -254,6 +259,6 @@ def _measurements(
         step = chunk_of(found.bytes_each)
         if not all(all_finite(A[i : i + step]) for i in range(0, found.count, step)):
             raise InputError("A", "NaN or infinite entries", "finite numbers")
-    if shape is not None and tuple(shape) != size:
+    if shape is not None and as_shape(shape) != size:
         raise ShapeError("shape", tuple(shape), f"{size}, that of A")
     return found, size

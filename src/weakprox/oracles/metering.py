@@ -77,6 +77,11 @@ class MeteredLoss:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loss, name)
 
+    @property
+    def samples_drawn(self) -> int:
+        """Samples counted so far."""
+        return self._meter.counts.samples
+
     def draw(self, rng: np.random.Generator, size: int) -> Sized:
         """Count and limit samples."""
         self._meter.check(samples=size)

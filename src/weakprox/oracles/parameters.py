@@ -52,6 +52,7 @@ class Parameters:
     constants: str
     n_terms: int = field(default=0, repr=False)
     bias: float = 0.0  # gamma mu, how far the smoothed f lies below f
+    pilot: int = 0  # samples spent on estimating sigma and C0
 
     @property
     def T(self) -> int:
@@ -76,11 +77,11 @@ class Parameters:
 
     @property
     def predicted_samples(self) -> int:
-        """Samples drawn: snapshots and inner batches."""
+        """Samples drawn: pilot, snapshots and inner batches."""
         inner = self.epochs * (self.inner - 1) * self.k_t
         if self.finite_sum:
             return 0 if self.k_t >= self.n_terms else inner
-        return inner + sum(self.k_s(s) for s in range(1, self.epochs + 1))
+        return self.pilot + inner + sum(self.k_s(s) for s in range(1, self.epochs + 1))
 
     @property
     def predicted_gradients(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError
+from weakprox.errors import InputError, checked_number
 from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
 from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
@@ -68,6 +68,9 @@ def parameters(
         The problem's loss, wrapped for counting (used by the solver).
     """
     eps = _positive("eps", eps)
+    if not isinstance(problem, Problem):
+        raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+    check_overrides(mu=mu, C0=C0, sigma=sigma, delta=delta, delta2=delta2, eta=eta)
     room = eps - 16.0 / 7.0 * delta2
     if delta2 < 0 or room <= 0:
         raise InputError("delta2", delta2, f"between 0 and 7/16 of eps = {eps:g}")
@@ -90,6 +93,7 @@ def parameters(
     if delta is None:
         delta = 7.0 * room / ((32.0 if smoothing else 16.0) * c.alpha)
     X = zeros(problem.shape, problem.loss.reference) if start is None else start
+    before = loss.samples_drawn
     rng = np.random.default_rng([seed, 1])
     if sigma is None:
         sigma = 0.0 if finite else estimate_sigma(problem, loss, rng)
@@ -121,6 +125,7 @@ def parameters(
         constants=constants,
         n_terms=problem.loss.n_terms if finite else 0,
         bias=smooth.bias,
+        pilot=loss.samples_drawn - before,
     )
 
 
@@ -197,13 +202,17 @@ def _factored(problem: Problem, X: Array) -> LowRank:
     return problem.spectral.compress(X, min(problem.shape), rng)
 
 
+def check_overrides(**settings: float | None) -> None:
+    """Raise unless every setting is a number >= 0, or None."""
+    for name, value in settings.items():
+        if value is not None and checked_number(name, value, "a finite number >= 0") < 0:
+            raise InputError(name, repr(value), "a finite number >= 0")
+
+
 def _positive(name: str, value: object) -> float:
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InputError(name, repr(value), "a number > 0") from None
-    if not 0.0 < number < float("inf"):
-        raise InputError(name, value, "a finite number > 0")
+    number = checked_number(name, value, "a finite number > 0")
+    if number <= 0.0:
+        raise InputError(name, repr(value), "a finite number > 0")
     return number
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weakprox.errors import InputError
+from weakprox.errors import InputError, checked_number
 from weakprox.linalg.arrays import Array, inner, row_blocks, sqnorm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.protocols import Penalty, Smoothability
@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
 def nonnegative(name: str, value: object) -> float:
     """The value as a float, or a typed error: weights must be finite and >= 0."""
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InputError(name, repr(value), "a number >= 0") from None
-    if not 0.0 <= number < float("inf"):
+    number = checked_number(name, value, "a finite number >= 0")
+    if number < 0.0:
         raise InputError(name, repr(value), "a finite number >= 0")
     return number
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Penalty, Smoothability
@@ -25,7 +26,11 @@ class Sum(Combinable):
         """Flatten nested sums."""
         flat: list[Penalty] = []
         for part in self.parts:
+            if isinstance(part, type) or not hasattr(part, "smoothability"):
+                raise InputError("penalty", f"a sum with {part!r}", "penalties only")
             flat.extend(part.parts if isinstance(part, Sum) else (part,))
+        if not flat:
+            raise InputError("penalty", "an empty sum", "at least one penalty")
         object.__setattr__(self, "parts", tuple(flat))
 
     def __rmul__(self, factor: float) -> Sum:

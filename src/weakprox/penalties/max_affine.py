@@ -14,6 +14,7 @@ from weakprox.linalg.arrays import (
     device_of,
     is_array,
     is_floating,
+    is_real,
     like,
     namespace,
 )
@@ -48,6 +49,8 @@ class MaxAffine(Combinable):
             raise ShapeError(
                 "A", getattr(A, "shape", type(A).__name__), "an array (n, m, d), n >= 1"
             )
+        if not is_real(A):
+            raise InputError("A", f"dtype {A.dtype}", "real numbers")
         if not is_floating(A):
             xp = namespace(A)
             A = xp.astype(A, xp.float64)
@@ -58,6 +61,8 @@ class MaxAffine(Combinable):
         elif not is_array(b) or tuple(b.shape) != (A.shape[0],):
             given = getattr(b, "shape", type(b).__name__)
             raise ShapeError("b", given, f"an array of shape ({A.shape[0]},)")
+        elif not is_real(b):
+            raise InputError("b", f"dtype {b.dtype}", "real numbers")
         b = namespace(A).asarray(b, dtype=A.dtype, device=device_of(A))
         if not all_finite(b):
             raise InputError("b", "NaN or infinite entries", "finite numbers")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def checked_rank(rank: object, shape: tuple[int, int]) -> None:
     """Raise unless the rank is an integer in 1..min(m, d) or "estimate"."""
-    if rank == "estimate":
+    if isinstance(rank, str) and rank == "estimate":
         return
     whole = isinstance(rank, (int, np.integer)) and not isinstance(rank, bool)
     if not whole or not 1 <= rank <= min(shape):  # type: ignore[operator]

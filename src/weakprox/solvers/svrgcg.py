@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from weakprox.errors import InputError
+from weakprox.errors import InputError, checked_number
 from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import blend_into
 from weakprox.linalg.lowrank import LowRank
@@ -19,6 +19,7 @@ from weakprox.oracles.parameters import Parameters
 from weakprox.oracles.theory import (
     ConstantSet,
     Schedule,
+    check_overrides,
     parameters,
     scheduled,
 )
@@ -43,6 +44,7 @@ class Memory:
     epoch: int
     rank: int
     basis: Array | None
+    delta: float  # the oracle's inexactness, averaged as it enters the bound
     parameters: Parameters
 
 
@@ -93,10 +95,18 @@ class SVRGCG:
         checked_rank(self.rank, problem.shape)
         if self.answer not in ("low_rank", "iterate"):
             raise InputError("answer", repr(self.answer), "'low_rank' or 'iterate'")
-        if self.epochs is not None and int(self.epochs) < 1:
-            raise InputError("epochs", self.epochs, "an integer >= 1")
-        if isinstance(self.eta, (int, float)) and not 0 < self.eta <= 1:
-            raise InputError("eta", self.eta, "a step in (0, 1]")
+        check_overrides(
+            mu=self.mu, C0=self.C0, sigma=self.sigma, delta=self.delta, delta2=self.delta2
+        )
+        for name in ("eta", "k_s", "k_t", "inner", "epochs"):
+            given = getattr(self, name)
+            if given is None or (callable(given) and name != "epochs"):
+                continue
+            wanted = "a step in (0, 1]" if name == "eta" else "a number >= 1"
+            number = checked_number(name, given, wanted)
+            unused = name == "k_t" and problem.loss.samples_cancel
+            if not (0 < number <= 1 if name == "eta" else number >= 1 or unused):
+                raise InputError(name, repr(given), wanted)
         problem.constants()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
@@ -124,7 +134,7 @@ class SVRGCG:
         h = problem.spectral.value(first)
         if self.epochs is not None:
             found = replace(found, S=int(self.epochs) + 1)
-        return Memory(X, None, h, 0, int(rank), None, found)
+        return Memory(X, None, h, 0, int(rank), None, 0.0, found)
 
     def finished(self, memory: Memory) -> bool:
         """Whether S - 1 epochs are done."""
@@ -137,6 +147,18 @@ class SVRGCG:
             return float("inf")
         return memory.parameters.bound(memory.parameters.S)
 
+    def oracle_excess(self, memory: Memory) -> float:
+        """What the oracle's measured inexactness adds to the promise.
+
+        The theorem asks for psi(V) <= psi(X*) + delta, which holds with delta = 0 if the
+        rank covers X*. That cannot be seen; what can is a delta for every feasible point.
+        Whoever gives delta2 vouches for the rank.
+        """
+        p = memory.parameters
+        if p.delta2 > 0:
+            return 0.0
+        return 8.0 / 7.0 * p.alpha * max(0.0, memory.delta - p.delta)
+
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: snapshot gradient, then T - 1 weak proximal steps."""
         p, s = memory.parameters, memory.epoch + 1
@@ -148,8 +170,11 @@ class SVRGCG:
 
         snapshot = Snapshot.take(tools.loss, memory.X, rng, k_s)
         X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
+        delta = memory.delta
         for t in range(1, steps + 1):
             eta = scheduled(self.eta, p.eta, s, t)
+            if not 0 < eta <= 1:
+                raise InputError("eta", f"{eta} at epoch {s}, step {t}", "a step in (0, 1]")
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
             weight = 2 * p.beta * eta
             A = snapshot.at(tools.loss, X, rng, k_t, first=t == 1)
@@ -166,8 +191,9 @@ class SVRGCG:
             V, basis = prox.V, prox.basis
             blend_into(X, V, eta)
             h = (1 - eta) * h + eta * problem.spectral.value(V)
+            delta += 0.75 * eta * (prox.delta_estimate - delta)  # the recursion's weights
             tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate))
-        return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis)
+        return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis, delta=delta)
 
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
         """The smoothed penalty: its maximiser at X is the dual point to certify with."""

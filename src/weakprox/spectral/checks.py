@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, like
+from weakprox.errors import InputError, checked_number
+from weakprox.linalg.arrays import Array, eps_of, like
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector
 
 
 def positive(name: str, value: object) -> float:
     """The value as a float, or a typed error: it must be finite and > 0."""
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InputError(name, repr(value), "a number > 0") from None
-    if not 0.0 < number < float("inf"):
+    number = checked_number(name, value, "a finite number > 0")
+    if number <= 0.0:
         raise InputError(name, repr(value), "a finite number > 0")
     return number
+
+
+def rounded_inside(p: Vector, tau: float, ref: Array) -> Array:
+    """The values in the dtype of ref, scaled down if rounding took their sum above tau."""
+    values = like(p, ref)
+    total = float(values.sum())
+    return values if total <= tau else values * (tau / total * (1 - len(p) * eps_of(ref)))
 
 
 def random_lowrank(

@@ -41,9 +41,10 @@ class Exact:
 
     def __post_init__(self) -> None:
         """Check that the callables are callable."""
-        for name in ("prox", "value_of"):
-            if not callable(getattr(self, name)):
-                raise InputError(name, type(getattr(self, name)).__name__, "a callable")
+        for name in ("prox", "value_of", "conjugate_of"):
+            given = getattr(self, name)
+            if not callable(given) and not (given is None and name == "conjugate_of"):
+                raise InputError(name, type(given).__name__, "a callable")
 
     def value(self, X: LowRank) -> float:
         """h(X), by the user's function."""

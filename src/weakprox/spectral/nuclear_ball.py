@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, like, to_numpy
+from weakprox.linalg.arrays import Array, eps_of, to_numpy
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
-from weakprox.spectral.checks import positive, random_lowrank
+from weakprox.spectral.checks import positive, random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 
@@ -41,7 +41,8 @@ class NuclearBall:
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
-        return 0.0 if self.violation(X) <= FEASIBLE else float("inf")
+        allowed = max(FEASIBLE, 64 * eps_of(X.s))
+        return 0.0 if self.violation(X) <= allowed else float("inf")
 
     def violation(self, X: LowRank) -> float:
         """Relative excess of the nuclear norm over tau."""
@@ -74,7 +75,7 @@ class NuclearBall:
         widest = max(float((spec.ritz - p).max()), spec.tail) + residual
         wolfe = 2 * (self.tau * widest - float((spec.ritz - p) @ p))
         theta = float((spec.ritz - p).max()) if p.sum() >= self.tau * (1 - 1e-12) else 0.0
-        V = LowRank(svd.triplets.U, like(p, A), svd.triplets.Vt)
+        V = LowRank(svd.triplets.U, rounded_inside(p, self.tau, A), svd.triplets.Vt)
         return WeakProx(
             V=V.trimmed(),
             delta=max(0.0, min(psi - 2 * lower / weight, wolfe)),

@@ -23,7 +23,7 @@ from weakprox.linalg.simplex import project_capped
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.protocols import Tolerance, WeakProx
-from weakprox.spectral.checks import positive, random_lowrank
+from weakprox.spectral.checks import positive, random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE
 from weakprox.spectral.singular import RestsOn
@@ -51,7 +51,8 @@ class TracePSD:
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
-        return 0.0 if self.violation(X) <= FEASIBLE else float("inf")
+        allowed = max(FEASIBLE, 64 * eps_of(X.s))
+        return 0.0 if self.violation(X) <= allowed else float("inf")
 
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""
@@ -93,7 +94,8 @@ class TracePSD:
         skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
         lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
         theta = float((spec.ritz - p).max()) if p.sum() >= self.tau * (1 - 1e-12) else 0.0
-        V = LowRank(eig.vectors, like(p, A), eig.vectors.T).trimmed()
+        values = rounded_inside(p, self.tau, A)
+        V = LowRank(eig.vectors, values, eig.vectors.T).trimmed()
         return WeakProx(
             V=V,
             delta=max(0.0, psi + skew - 2 * lower / weight),
