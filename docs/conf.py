@@ -1,5 +1,7 @@
 """Sphinx settings. Build with `make docs`; nothing is fetched from the network."""
 
+import re
+
 import weakprox
 
 project = "weakprox"
@@ -39,3 +41,16 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,
 }
+
+
+def escape_bars(app, what, name, obj, options, lines):
+    """Docstrings write norms as |X|, which reStructuredText would take for a substitution."""
+    for i, line in enumerate(lines):
+        parts = re.split(r"(:math:`[^`]*`|`+[^`]*`+)", line)
+        parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+        lines[i] = "".join(parts)
+
+
+def setup(app):
+    """Hook in before numpydoc (priority 500) has rewritten the docstrings."""
+    app.connect("autodoc-process-docstring", escape_bars, priority=400)

@@ -56,7 +56,8 @@ def minimize(
     eps : float
         Accuracy in the value of f (absolute).
     seed : int
-        Fixes every random choice: the same call gives the same bits.
+        Fixes every random choice: the same call on the same machine (and number of BLAS
+        threads) gives the same bits.
     start : array of shape (m, d), optional
         Feasible first point; zero by default.
     resume : Result, optional

@@ -247,10 +247,11 @@ class Result:
 
     def __repr__(self) -> str:
         m, d = self.low_rank.shape
+        reached = self.status.reached or self.certified
         about = "about " if self.sampled else ""
         lines = [
             f"{self.solver} on {m} x {d}: {self.status.label}"
-            + ("" if self.status.reached else "  ** TARGET NOT CONFIRMED **"),
+            + ("" if reached else "  ** TARGET NOT CONFIRMED **"),
             f"  value      {about}{self.value:.6g}   (eps asked for: {self.eps:.3g})",
         ]
         if self.certificate is not None:

@@ -31,6 +31,8 @@ class Look:
         Where the run is; step 0 is the end of an epoch.
     value, value_low_rank : float
         f at the iterate and at the latest point of the rank asked for.
+    lower_bound : float
+        What is proved about the optimum so far; minus infinity if nothing is.
     seconds, counts
         Work so far.
     X : Array
@@ -41,6 +43,7 @@ class Look:
     step: int
     value: float
     value_low_rank: float
+    lower_bound: float
     seconds: float
     counts: Counts
     X: Array
@@ -57,6 +60,11 @@ class Seen:
     steps: int = 0
     next_look: int = 1
     next_proof: int = 1
+
+    @property
+    def gap(self) -> float:
+        """Distance of the best point from the best bound, infinite without one."""
+        return self.best_value - self.lower if self.lower > -math.inf else math.inf
 
 
 @dataclass
@@ -91,21 +99,29 @@ class Looker:
         now = self.seen.steps + 1
         self.seen = replace(self.seen, steps=now)
         if now >= self.seen.next_look:
-            later = (
-                max(now + 1, math.ceil(now * GROWTH))
-                if self.every is None
-                else now + self.every
-            )
+            grown = max(now + 1, math.ceil(now * GROWTH))
+            later = grown if self.every is None else now + self.every
             self.seen = replace(self.seen, next_look=later)
-            due = self.prove is not None and now >= self.seen.next_proof
-            if due:
-                self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
-            self.look(candidate, prove=due)
-        self.progress.show(self.meter.counts, candidate.epoch, self._last_value)
+            self.look(candidate)
+        self.progress.show(
+            self.meter.counts, candidate.epoch, self._last_value, self.seen.gap, self.eps
+        )
         self.meter.check()
 
-    def look(self, candidate: Candidate, *, prove: bool = False) -> None:
-        """Evaluate, record, remember, try to prove, and ask the callback."""
+    def outer(self, candidate: Candidate) -> None:
+        """After an outer step: always look, unless such steps come without inner ones."""
+        if self.latest is None or self.latest.epoch != candidate.epoch:
+            self.tick(candidate)
+        else:
+            self.look(candidate)
+        self.latest = candidate
+
+    def look(self, candidate: Candidate) -> None:
+        """Evaluate, record, remember, try to prove if it is time to, ask the callback."""
+        now = self.seen.steps
+        prove = self.prove is not None and now >= self.seen.next_proof
+        if prove:
+            self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
         with self.off_the_clock():
             value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
             low = math.nan
@@ -130,10 +146,11 @@ class Looker:
             )
             if self.callback is not None:
                 where = (candidate.epoch, candidate.step)
-                view = Look(*where, value, low, seconds, counts.copy(), candidate.X)
+                values = (value, low, self.seen.lower)
+                view = Look(*where, *values, seconds, counts.copy(), candidate.X)
                 if self.callback(view):
                     raise StopRun(Status.CALLBACK)
-            if self.prove is not None and self.seen.best_value - self.seen.lower <= self.eps:
+            if self.prove is not None and self.seen.gap <= self.eps:
                 raise StopRun(Status.CERTIFIED)
 
     def offer(self, V: LowRank) -> float:

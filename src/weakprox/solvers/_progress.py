@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from types import TracebackType
 from typing import Any, Literal
@@ -10,19 +11,18 @@ from weakprox.result import Counts
 
 
 class Progress:
-    """A rich progress bar over the predicted SVDs, or nothing at all."""
+    """A rich progress bar, or nothing at all.
+
+    It fills with the share of the predicted SVDs done or with how far the gap has come
+    down towards eps (on a logarithmic scale), whichever is more.
+    """
 
     def __init__(self, wanted: bool | Literal["auto"], name: str) -> None:
         self._bar: Any = None
         shown = sys.stderr.isatty() if wanted == "auto" else wanted
         if shown:
             from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as RichProgress
 
             self._bar = RichProgress(
@@ -30,11 +30,13 @@ class Progress:
                 BarColumn(),
                 TextColumn("{task.fields[note]}"),
                 TimeElapsedColumn(),
-                TimeRemainingColumn(),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._bar.add_task(name, total=None, note="")
+            self._task = self._bar.add_task(name, total=1.0, note="")
+            self._predicted = 0
+            self._first_gap = math.inf
+            self._share = 0.0
 
     def __enter__(self) -> Progress:
         if self._bar is not None:
@@ -50,15 +52,24 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, counts: Counts, epoch: int, value: float) -> None:
+    def show(self, counts: Counts, epoch: int, value: float, gap: float, eps: float) -> None:
         """Update the line."""
-        if self._bar is not None:
-            note = f"epoch {epoch}  SVDs {counts.svds}  samples {counts.samples}"
-            if value < float("inf"):
-                note += f"  f {value:.5g}"
-            self._bar.update(self._task, completed=counts.svds, note=note)
+        if self._bar is None:
+            return
+        note = f"epoch {epoch}  SVDs {counts.svds}  samples {counts.samples}"
+        if value < math.inf:
+            note += f"  f {value:.5g}"
+        if self._predicted:
+            self._share = max(self._share, counts.svds / self._predicted)
+        if gap < math.inf:
+            note += f"  gap {gap:.3g} (eps {eps:.3g})"
+            if self._first_gap == math.inf:
+                self._first_gap = max(gap, 2 * eps)
+            come, way = self._first_gap / max(gap, eps), self._first_gap / eps
+            self._share = max(self._share, math.log(come) / math.log(way))
+        self._bar.update(self._task, completed=min(1.0, self._share), note=note)
 
-    def aim(self, total: int) -> None:
-        """Set the number of SVDs expected."""
+    def aim(self, predicted: int) -> None:
+        """Set the number of SVDs expected in all."""
         if self._bar is not None:
-            self._bar.update(self._task, total=total)
+            self._predicted = predicted

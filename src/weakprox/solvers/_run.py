@@ -66,7 +66,7 @@ class Run:
             trace,
             callback=settings.callback,
             every=settings.look_every,
-            prove=self.prove if settings.stop_when_certified else None,
+            prove=self.prove if settings.stop_when_certified and not self.sampled else None,
             eps=settings.eps,
             seen=Seen() if last is None else last.seen,
         )
@@ -88,9 +88,7 @@ class Run:
                 self._prepare(X)
                 while not self.solver.finished(self.memory):
                     self.memory = self.solver.step(self.problem, self.memory, self.tools)
-                    candidate = self.solver.candidate(self.memory)
-                    self.looker.latest = candidate
-                    self.looker.look(candidate, prove=not self.sampled)
+                    self.looker.outer(self.solver.candidate(self.memory))
                     self._save()
                 if self.solver.promised(self.memory) > (1 + 1e-9) * self.settings.eps:
                     status = Status.FINISHED
@@ -119,7 +117,7 @@ class Run:
             self.meter.counts.samples += getattr(loss, "pilot_samples", 0)
             self._save()
         predicted = getattr(self.memory.parameters, "predicted_svds", 0)
-        self.progress.aim(predicted + self.meter.counts.svds)
+        self.progress.aim(max(predicted, self.meter.counts.svds))
 
     def _save(self) -> None:
         counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
@@ -150,8 +148,8 @@ class Run:
         if not self.sampled:
             self.prove(answer.dense())
             certificate = Certificate(value, looker.seen.lower, looker.seen.rests_on)
-            finished = status in (Status.EXPECTED, Status.FINISHED)
-            if finished and certificate.gap <= self.settings.eps:
+            chosen = status in (Status.CALLBACK, Status.INTERRUPTED)
+            if certificate.gap <= self.settings.eps and not chosen:
                 status = Status.CERTIFIED
         if status is Status.EXPECTED:
             # The theorem speaks of the iterate and of an oracle whose rank suffices: its
