@@ -71,6 +71,11 @@ class Parameters:
         return max(1, math.ceil(self.first_batch * 2.0 ** (epoch - 1)))
 
     @property
+    def contraction(self) -> float:
+        """Share of the error that one inner step removes: an epoch leaves an eighth."""
+        return min(1.0, math.log(8.0) / self.inner)
+
+    @property
     def predicted_svds(self) -> int:
         """Calls of the weak proximal oracle."""
         return self.epochs * self.inner

@@ -191,7 +191,7 @@ class SVRGCG:
             V, basis = prox.V, prox.basis
             blend_into(X, V, eta)
             h = (1 - eta) * h + eta * problem.spectral.value(V)
-            delta += 0.75 * eta * (prox.delta_estimate - delta)  # the recursion's weights
+            delta += p.contraction * (prox.delta_estimate - delta)
             tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate))
         return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis, delta=delta)
 
