@@ -6,10 +6,12 @@ when all is well. The library's own tests run them on every built-in term.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from weakprox.errors import WeakproxError
-from weakprox.linalg.arrays import Array, gaussian, inner, norm, sqnorm
+from weakprox.linalg.arrays import Array, eps_of, gaussian, inner, norm, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Smoothed
 from weakprox.protocols import Loss, Penalty, SpectralTerm, Tolerance
@@ -33,6 +35,11 @@ def _require(holds: bool, message: str) -> None:
         raise CheckError(message)
 
 
+def _rounding(like: Array, usual: float) -> float:
+    """Relative rounding to forgive: the usual, or more in single precision."""
+    return max(usual, 256 * eps_of(like))
+
+
 def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
     """The gradient matches central differences, and smoothness bounds its change."""
     rng = np.random.default_rng(seed)
@@ -40,7 +47,8 @@ def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
     X = gaussian(rng, loss.shape, loss.reference)
     D = gaussian(rng, loss.shape, loss.reference)
     D = D / norm(D)
-    h = 1e-4
+    h = max(1e-4, eps_of(D) ** (1 / 3))
+    tol = max(tol, 3 * math.sqrt(eps_of(D)))  # what single precision allows
     slope = (loss.value(X + h * D, batch) - loss.value(X - h * D, batch)) / (2 * h)
     claimed = inner(loss.grad(X, batch), D)
     scale = 1.0 + abs(slope)
@@ -50,9 +58,10 @@ def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
     )
     if not loss.is_finite_sum:
         return  # a batch may be rougher than the mean it estimates
+    rounding = 64 * eps_of(D) * norm(loss.grad(X, batch))
     change = norm(loss.grad(X + D, batch) - loss.grad(X, batch))
     _require(
-        change <= loss.smoothness * (1 + 1e-6),
+        change <= loss.smoothness * (1 + 1e-6) + rounding,
         f"gradient moved by {change:.6g} over distance 1, smoothness {loss.smoothness:.6g}",
     )
     moved = inner(loss.grad(X + D, batch) - loss.grad(X, batch), D)
@@ -93,13 +102,14 @@ def check_smoothing(
     """R - gamma mu <= R_mu <= R, the gradient is right, and bR-Lipschitz."""
     rng = np.random.default_rng(seed)
     shape = (int(like.shape[0]), int(like.shape[1]))
+    rounding = _rounding(like, 1e-9)
     for mu in mus:
         smooth = Smoothed.of(penalty, mu, shape)
         for spread in (0.1 * mu, mu, 1.0, 30.0):
             X = spread * gaussian(rng, shape, like)
             D = spread * gaussian(rng, shape, like)
             sharp, soft = penalty.value(X), smooth.value(X)
-            slack = 1e-9 * (1 + abs(sharp))
+            slack = rounding * (1 + abs(sharp))
             _require(soft <= sharp + slack, f"R_mu {soft:.8g} above R {sharp:.8g}, mu {mu}")
             _require(
                 sharp <= soft + smooth.bias + slack,
@@ -108,13 +118,13 @@ def check_smoothing(
             G0, G1 = smooth.grad(X), smooth.grad(X + D)
             limit = smooth.smoothness * norm(D)
             _require(
-                norm(G1 - G0) <= limit * (1 + 1e-9) + 1e-12,
+                norm(G1 - G0) <= limit * (1 + rounding) + 1e-3 * rounding * (1 + norm(G0)),
                 f"gradient of R_mu moved {norm(G1 - G0):.6g}, allowed {limit:.6g}",
             )
             # convexity and the descent lemma bracket the value between the tangents
             ahead = smooth.value(X + D)
             tangent = soft + inner(G0, D)
-            roundoff = 1e-9 * (1 + abs(ahead) + abs(tangent))
+            roundoff = rounding * (1 + abs(ahead) + abs(tangent))
             _require(
                 tangent - roundoff <= ahead,
                 f"R_mu {ahead:.8g} below its tangent {tangent:.8g}",
@@ -154,7 +164,7 @@ def check_weak_prox(
         return sqnorm(X - A) + 2 * h / weight
 
     mine = psi(found.V.dense(), spectral.value(found.V))
-    slack = 1e-8 * (1 + abs(mine))
+    slack = _rounding(A, 1e-8) * (1 + abs(mine))
     _require(
         0.5 * weight * mine >= found.lower - slack * weight,
         f"lower bound {found.lower:.8g} above an attained value {0.5 * weight * mine:.8g}",
@@ -197,11 +207,12 @@ def check_conjugate(
     """<U, X> - h(X) never exceeds the conjugate's bound."""
     rng = np.random.default_rng(seed)
     bound = spectral.conjugate(U, rng)
+    rounding = _rounding(U, 1e-9)
     shape = (int(U.shape[0]), int(U.shape[1]))
     for trial in range(trials):
         X = spectral.random_point(rng, shape, 1 + trial % min(shape), U)
         reached = X.inner(U) - spectral.value(X)
         _require(
-            reached <= bound * (1 + 1e-9) + 1e-9,
+            reached <= bound * (1 + rounding) + rounding,
             f"<U, X> - h(X) = {reached:.8g} above the conjugate's bound {bound:.8g}",
         )

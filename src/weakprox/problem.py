@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, eps_of, norm, zeros
+from weakprox.linalg.arrays import Array, eps_of, namespace, norm, zeros
+from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
@@ -63,13 +64,7 @@ class Problem:
         _offers("spectral", self.spectral, _SPECTRAL)
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
-        try:  # a penalty that holds arrays must be able to meet those of the loss
-            self.penalty.value(zeros(self.shape, loss.reference))
-        except (TypeError, RuntimeError) as problem:
-            kind = f"{type(loss.reference).__name__} of {loss.reference.dtype}"
-            raise InputError(
-                "penalty", str(problem), f"arrays like the loss's: {kind}"
-            ) from None
+        self._check_kind()
         spectral.check(self.shape)
         target = getattr(loss, "target", None)
         if spectral.symmetric and target is not None and not _is_symmetric(target):
@@ -78,6 +73,19 @@ class Problem:
                 f"a matrix that is not symmetric, with {type(spectral).__name__}",
                 "a symmetric one, such as (M + M.T) / 2",
             )
+
+    def _check_kind(self) -> None:
+        """A penalty that holds arrays must be able to meet those of the loss."""
+        X = zeros(self.shape, self.loss.reference)
+        try:
+            met = self.penalty.pull(self.penalty.ascend(None, X, 1.0))
+            given = f"arrays that lead to {type(met).__name__}"
+            fits = namespace(met) is namespace(X)
+        except (TypeError, RuntimeError, Warning) as failure:
+            given, fits = str(failure), False
+        if not fits:
+            wanted = f"arrays like the loss's, {type(X).__name__} of {X.dtype}"
+            raise InputError("penalty", given, wanted) from None
 
     def __repr__(self) -> str:
         return f"Problem({self.loss!r}, {self.penalty!r}, {self.spectral!r})"
@@ -102,9 +110,14 @@ class Problem:
             K=smooth.K,
         )
 
-    def value(self, X: LowRank, batch: Batch | None = None) -> float:
-        """f(X); a batch is needed where G is only known through samples."""
-        return self.smooth_value(X.dense(), batch) + self.spectral.value(X)
+    def value(
+        self, X: LowRank, batch: Batch | None = None, *, scratch: Array | None = None
+    ) -> float:
+        """f(X); a batch is needed where G is only known through samples.
+
+        `scratch`, an m x d array, is overwritten if given and saves making one.
+        """
+        return self.smooth_value(dense(X, scratch), batch) + self.spectral.value(X)
 
     def smooth_value(self, X: Array, batch: Batch | None = None) -> float:
         """G(X) + R(X) for a dense X."""

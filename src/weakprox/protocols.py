@@ -64,7 +64,10 @@ class Loss(Protocol):
         """Mean of g over the batch, up to a constant that does not depend on X."""
 
     def grad(self, X: Array, batch: Batch) -> Array:
-        """Mean gradient over the batch, as a new array."""
+        """Mean gradient over the batch, as a new array.
+
+        A loss may also offer `grad_into(X, batch, out)`, which writes it over `out`.
+        """
 
     def spread(self, X: Array, batch: Batch) -> float:
         """Sample variance (sum over entries) of the gradient of one term at X."""
@@ -236,6 +239,7 @@ class Candidate:
     epoch: int
     step: int
     delta_estimate: float = 0.0
+    scratch: Array | None = None  # an array like X that may be overwritten
 
 
 Tick: TypeAlias = Callable[[Candidate], None]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
 
@@ -149,6 +150,8 @@ class Trace:
         self.rows.append(tuple(float(row[name]) for name in COLUMNS))
 
     def __getitem__(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        if column not in COLUMNS:
+            raise InputError("column", repr(column), f"one of {', '.join(COLUMNS)}")
         index = COLUMNS.index(column)
         return np.array([row[index] for row in self.rows], dtype=float)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array_api_compat as compat
 import numpy as np
-from scipy.linalg.blas import dgemm, sgemm
 
 from weakprox.linalg.arrays import Array, empty, is_numpy, namespace, row_blocks
 from weakprox.linalg.lowrank import LowRank
@@ -36,18 +35,47 @@ def add_scaled(Y: Array, scale: float, X: Array) -> None:
         Y += scale * X
 
 
-def blend_into(X: Array, V: LowRank, step: float) -> None:
-    """Overwrite X by (1 - step) X + step V, V never formed."""
-    left = V.U * (step * V.s)
-    if is_numpy(X) and X.flags.c_contiguous and X.dtype in (np.float32, np.float64):
-        gemm = dgemm if X.dtype == np.float64 else sgemm
-        # X' = (1-step) X' + V' (U s)': BLAS sees the transposes as column-major
-        gemm(1.0, V.Vt.T, left.T, beta=1.0 - step, c=X.T, overwrite_c=True)
-    elif compat.is_torch_array(X):
-        X.addmm_(left, V.Vt, beta=1.0 - step)
+def subtract(X: Array, Y: Array, out: Array) -> Array:
+    """X - Y written over `out`."""
+    if is_numpy(out):
+        return np.subtract(X, Y, out=out)
+    out[...] = X - Y
+    return out
+
+
+def dense(V: LowRank, out: Array | None) -> Array:
+    """V as a dense matrix, written over `out` where there is one."""
+    if out is None:
+        return V.dense()
+    if is_numpy(out):
+        return np.matmul(V.U * V.s, V.Vt, out=out)
+    out[...] = V.dense()
+    return out
+
+
+def reflect(Y: Array, scale: float, X: Array, keep: float) -> None:
+    """Overwrite Y by keep X - scale Y."""
+    if scale != 1.0:
+        Y *= scale
+    if not is_numpy(Y):
+        Y *= -1.0
+        Y += X if keep == 1.0 else keep * X
     else:
-        X *= 1.0 - step
-        X += left @ V.Vt
+        np.subtract(X if keep == 1.0 else keep * X, Y, out=Y)
+
+
+def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:
+    """Overwrite X by (1 - step) X + step V; `scratch`, like X, may be overwritten too."""
+    left = V.U * (step * V.s)
+    if compat.is_torch_array(X):
+        X.addmm_(left, V.Vt, beta=1.0 - step)
+        return
+    if scratch is not None and is_numpy(X):
+        np.matmul(left, V.Vt, out=scratch)
+    for rows in row_blocks(X):
+        part = X[rows]
+        part *= 1.0 - step
+        part += left[rows] @ V.Vt if scratch is None else scratch[rows]
 
 
 def _multiply(X: Array, scale: float, out: Array) -> None:

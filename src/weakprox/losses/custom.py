@@ -73,8 +73,8 @@ class Custom:
                 raise InputError(name, type(function).__name__, "a callable")
         whole = isinstance(n_terms, (int, np.integer)) and not isinstance(n_terms, bool)
         if n_terms is not None and (sampler is not None or not whole or n_terms < 1):
-            given = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
-            raise InputError("n_terms", given, "an integer >= 1, and no sampler beside it")
+            came = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
+            raise InputError("n_terms", came, "an integer >= 1, and no sampler beside it")
         if like is not None and not (is_array(like) and is_floating(like)):
             raise InputError("like", type(like).__name__, "a floating-point array, or None")
         self._value, self._grad, self._sampler = value, grad, sampler
@@ -86,7 +86,8 @@ class Custom:
         self.strong_convexity = constant("strong_convexity", strong_convexity) or 0.0
         self._smoothness = constant("smoothness", smoothness)
         self._term_smoothness = constant("term_smoothness", term_smoothness)
-        self.sigma = 0.0 if self._deterministic else constant("sigma", sigma)
+        given = constant("sigma", sigma)
+        self.sigma = 0.0 if self._deterministic else given
         self.reference = np.zeros(self.shape) if like is None else like[:0]
         self._try()
 

@@ -21,6 +21,7 @@ from weakprox.linalg.arrays import (
     sqnorm,
     zeros,
 )
+from weakprox.linalg.kernels import subtract
 from weakprox.losses.inputs import (
     as_array,
     as_real,
@@ -208,6 +209,10 @@ class Denoising:
     def grad(self, X: Array, batch: Moments) -> Array:
         """X minus the batch mean."""
         return X - batch.mean
+
+    def grad_into(self, X: Array, batch: Moments, out: Array) -> Array:
+        """The same, written over `out`."""
+        return subtract(X, batch.mean, out)
 
     def spread(self, X: Array, batch: Moments) -> float:
         """Sample variance of one matrix, the same at every X."""

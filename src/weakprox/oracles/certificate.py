@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, inner, sqnorm
+from weakprox.oracles.metering import gradient
 from weakprox.problem import Problem
 from weakprox.protocols import DualPoint, Tolerance
 
@@ -26,16 +27,18 @@ def lower_bound(
     rank: int,
     rng: np.random.Generator,
     accuracy: float = 0.0,
+    scratch: Array | None = None,
 ) -> tuple[float, str]:
     """A number below min f, and what it rests on; needs G as a finite sum.
 
-    `accuracy` is what the decomposition's inexactness may cost the bound, in units of f.
+    `accuracy` is what the decomposition's inexactness may cost the bound, in units of f;
+    `scratch`, an array like X, may be overwritten.
     """
     loss = problem.loss
     batch = loss.everything()
     a = loss.strong_convexity
     w = a + problem.penalty.curvature
-    A = loss.grad(X, batch)
+    A = gradient(loss, X, batch, scratch)
     value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
     prox = problem.spectral.weak_prox(

@@ -32,15 +32,23 @@ class Snapshot:
         return cls(X, mean_gradient(loss, X, rng, size), None)
 
     def at(
-        self, loss: Any, X: Array, rng: np.random.Generator, size: int, *, first: bool
+        self,
+        loss: Any,
+        X: Array,
+        rng: np.random.Generator,
+        size: int,
+        *,
+        first: bool,
+        out: Array | None = None,
     ) -> Array:
         """Variance-reduced gradient at X from `size` inner samples.
 
         Unbiased for the snapshot's own error; `first` says that X is the snapshot point,
-        where the estimator is the snapshot gradient itself whatever is drawn.
+        where the estimator is the snapshot gradient itself whatever is drawn. The answer
+        may be written over `out`.
         """
         if self.samples is not None:
-            return loss.grad(X, self.samples, counted=first)
+            return loss.grad(X, self.samples, counted=first, out=out)
         assert self.gradient is not None
         if first:
             return self.gradient * 1.0

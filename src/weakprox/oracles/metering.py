@@ -60,6 +60,14 @@ def _beyond(count: int, limit: int | None) -> bool:
     return limit is not None and count > limit
 
 
+def gradient(loss: Loss, X: Array, batch: Batch, out: Array | None) -> Array:
+    """The loss's gradient, over `out` where there is one and the loss knows how."""
+    into = getattr(loss, "grad_into", None)
+    if out is None or into is None:
+        return loss.grad(X, batch)
+    return into(X, batch, out)
+
+
 @dataclass(frozen=True)
 class Sized:
     """A batch that knows how many samples it holds."""
@@ -96,11 +104,13 @@ class MeteredLoss:
         self._meter.counts.full_gradients += 1
         return Sized(self._loss.everything(), self._loss.n_terms)
 
-    def grad(self, X: Array, batch: Sized, *, counted: bool = True) -> Array:
+    def grad(
+        self, X: Array, batch: Sized, *, counted: bool = True, out: Array | None = None
+    ) -> Array:
         """Count one gradient per sample; not where samples cancel and cost nothing."""
         if counted:
             self._meter.counts.gradients += batch.size
-        return self._loss.grad(X, batch.batch)
+        return gradient(self._loss, X, batch.batch, out)
 
     def spread(self, X: Array, batch: Sized) -> float:
         """Gradient variance over a batch."""

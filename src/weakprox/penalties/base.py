@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import InputError, checked_number
 from weakprox.linalg.arrays import Array, inner, row_blocks, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.kernels import add_scaled, reflect
 from weakprox.protocols import Penalty, Smoothability
 
 if TYPE_CHECKING:
@@ -88,15 +88,14 @@ class Smoothed:
         their gradient is never stored whole: one pass over X and G, and one array less.
         """
         blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
-        keep = self.penalty.curvature - weight
+        keep = 1.0 - self.penalty.curvature / weight
         phi = 0.0
         for rows in blocks:
             y = self.dual(X[rows])
             phi += self.penalty.dual_value(y)
             part = G[rows]
             part += self.penalty.pull(y)
-            add_scaled(part, keep, X[rows])
-            part *= -1.0 / weight
+            reflect(part, 1.0 / weight, X[rows], keep)
         return phi
 
     def value(self, X: Array) -> float:

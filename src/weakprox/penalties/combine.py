@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
-from weakprox.penalties.base import Combinable
+from weakprox.penalties.base import Combinable, nonnegative
 from weakprox.protocols import Geometry, Penalty, Smoothability
 
 
@@ -35,6 +35,7 @@ class Sum(Combinable):
 
     def __rmul__(self, factor: float) -> Sum:
         """Scale every part."""
+        factor = nonnegative("factor", factor)
         scaled: list[Any] = [factor * cast(Any, part) for part in self.parts]
         return Sum(tuple(scaled))
 

@@ -78,7 +78,7 @@ class Looker:
     batch: Any = None  # all terms, or the evaluation samples
     callback: Callable[[Look], bool | None] | None = None
     every: int | None = None
-    prove: Callable[[Array], None] | None = None
+    prove: Callable[[Array, Array | None], None] | None = None
     eps: float = 0.0
     seen: Seen = field(default_factory=Seen)
     latest: Candidate | None = None
@@ -113,7 +113,7 @@ class Looker:
         if self.latest is None or self.latest.epoch != candidate.epoch:
             self.tick(candidate)
         else:
-            self.look(candidate)
+            self.look(replace(candidate, scratch=self.latest.scratch))
         self.latest = candidate
 
     def look(self, candidate: Candidate) -> None:
@@ -122,15 +122,16 @@ class Looker:
         prove = self.prove is not None and now >= self.seen.next_proof
         if prove:
             self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
+        seconds = self.meter.seconds  # before looking: the look itself is off the clock
         with self.off_the_clock():
             value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
             low = math.nan
             if candidate.V is not None:
-                low = self.offer(candidate.V)
+                low = self.offer(candidate.V, candidate.scratch)
             self._last_value = value
             if prove and self.prove is not None:
-                self.prove(candidate.X)
-            counts, seconds = self.meter.counts, self.meter.seconds
+                self.prove(candidate.X, candidate.scratch)
+            counts = self.meter.counts
             self.trace.add(
                 seconds=seconds,
                 epoch=candidate.epoch,
@@ -153,9 +154,9 @@ class Looker:
             if self.prove is not None and self.seen.gap <= self.eps:
                 raise StopRun(Status.CERTIFIED)
 
-    def offer(self, V: LowRank) -> float:
+    def offer(self, V: LowRank, scratch: Array | None = None) -> float:
         """Value of a low-rank point, kept if it is the best so far."""
-        value = self.problem.value(V, self.batch)
+        value = self.problem.value(V, self.batch, scratch=scratch)
         if value < self.seen.best_value or self.seen.best is None:
             self.seen = replace(self.seen, best=V, best_value=value)
         return value

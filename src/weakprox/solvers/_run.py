@@ -123,7 +123,7 @@ class Run:
         counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
         self.checkpoint = Checkpoint(self.memory, self.looker.seen, counts, trace)
 
-    def prove(self, X: Array) -> None:
+    def prove(self, X: Array, scratch: Array | None = None) -> None:
         """Raise the lower bound by the dual point at X; end the run if that settles it."""
         if self.sampled or self.memory is None:
             return
@@ -134,6 +134,7 @@ class Run:
             rank=min(2 * self.memory.rank + 8, *self.problem.shape),
             rng=self.tools.rng(CERTIFICATE),
             accuracy=0.01 * self.settings.eps,
+            scratch=scratch,
         )
         self.looker.bounded(bound, rests_on)
 
@@ -187,8 +188,8 @@ class Run:
         iterate_value = problem.smooth_value(last.X, looker.batch) + last.h_bound
         if self.solver.answer == "iterate":
             return self.tools.compressed(last.X), iterate_value
-        looker.offer(self.tools.compressed(last.X, self.memory.rank).trimmed())
+        looker.offer(self.tools.compressed(last.X, self.memory.rank).trimmed(), last.scratch)
         if last.V is not None:
-            looker.offer(last.V)
+            looker.offer(last.V, last.scratch)
         assert looker.seen.best is not None
         return looker.seen.best, iterate_value

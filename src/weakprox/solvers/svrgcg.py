@@ -105,7 +105,8 @@ class SVRGCG:
             wanted = "a step in (0, 1]" if name == "eta" else "a number >= 1"
             number = checked_number(name, given, wanted)
             unused = name == "k_t" and problem.loss.samples_cancel
-            if not (0 < number <= 1 if name == "eta" else number >= 1 or unused):
+            whole = name != "epochs" or number % 1 == 0
+            if not (0 < number <= 1 if name == "eta" else (number >= 1 and whole) or unused):
                 raise InputError(name, repr(given), wanted)
         problem.constants()
 
@@ -170,14 +171,14 @@ class SVRGCG:
 
         snapshot = Snapshot.take(tools.loss, memory.X, rng, k_s)
         X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
-        delta = memory.delta
+        delta, A = memory.delta, None  # one array serves all targets of the epoch
         for t in range(1, steps + 1):
             eta = scheduled(self.eta, p.eta, s, t)
             if not 0 < eta <= 1:
                 raise InputError("eta", f"{eta} at epoch {s}, step {t}", "a step in (0, 1]")
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
             weight = 2 * p.beta * eta
-            A = snapshot.at(tools.loss, X, rng, k_t, first=t == 1)
+            A = snapshot.at(tools.loss, X, rng, k_t, first=t == 1, out=A)
             R.target(X, A, weight)  # A = X - (gradient + grad R_mu(X)) / (2 beta eta)
             prox = tools.spectral.weak_prox(
                 A,
@@ -187,12 +188,11 @@ class SVRGCG:
                 start=basis,
                 rng=rng,
             )
-            del A
             V, basis = prox.V, prox.basis
-            blend_into(X, V, eta)
+            blend_into(X, V, eta, scratch=A)
             h = (1 - eta) * h + eta * problem.spectral.value(V)
             delta += p.contraction * (prox.delta_estimate - delta)
-            tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate))
+            tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate, scratch=A))
         return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis, delta=delta)
 
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
