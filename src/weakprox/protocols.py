@@ -66,7 +66,9 @@ class Loss(Protocol):
     def grad(self, X: Array, batch: Batch) -> Array:
         """Mean gradient over the batch, as a new array.
 
-        A loss may also offer `grad_into(X, batch, out)`, which writes it over `out`.
+        A loss may also offer `grad_into(X, batch, out)`, which writes it over `out`, and
+        `centre(batch)` if it is L/2 |X - C|^2 + const, L its smoothness, C the centre:
+        proximal targets then skip the gradient altogether.
         """
 
     def spread(self, X: Array, batch: Batch) -> float:

@@ -53,6 +53,13 @@ def dense(V: LowRank, out: Array | None) -> Array:
     return out
 
 
+def difference(X: Array, a: float, Y: Array, b: float, out: Array) -> None:
+    """A X - b Y written over `out`."""
+    X = X if a == 1.0 else a * X
+    Y = Y if b == 1.0 else b * Y
+    subtract(X, Y, out)
+
+
 def reflect(Y: Array, scale: float, X: Array, keep: float) -> None:
     """Overwrite Y by keep X - scale Y."""
     if scale != 1.0:
@@ -70,12 +77,13 @@ def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) 
     if compat.is_torch_array(X):
         X.addmm_(left, V.Vt, beta=1.0 - step)
         return
-    if scratch is not None and is_numpy(X):
-        np.matmul(left, V.Vt, out=scratch)
     for rows in row_blocks(X):
         part = X[rows]
         part *= 1.0 - step
-        part += left[rows] @ V.Vt if scratch is None else scratch[rows]
+        if scratch is not None and is_numpy(X):
+            part += np.matmul(left[rows], V.Vt, out=scratch[rows])
+        else:
+            part += left[rows] @ V.Vt
 
 
 def _multiply(X: Array, scale: float, out: Array) -> None:

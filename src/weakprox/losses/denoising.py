@@ -214,6 +214,10 @@ class Denoising:
         """The same, written over `out`."""
         return subtract(X, batch.mean, out)
 
+    def centre(self, batch: Moments) -> Array:
+        """The batch mean C: this loss is 1/2 |X - C|^2 and a constant."""
+        return batch.mean
+
     def spread(self, X: Array, batch: Moments) -> float:
         """Sample variance of one matrix, the same at every X."""
         return batch.scatter / max(1, batch.size - 1)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, row_blocks
+from weakprox.penalties import Smoothed
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,30 @@ class Snapshot:
             return cls(X, None, batch)
         return cls(X, mean_gradient(loss, X, rng, size), None)
 
+    def target(
+        self,
+        loss: Any,
+        X: Array,
+        R: Smoothed,
+        weight: float,
+        rng: np.random.Generator,
+        size: int,
+        *,
+        first: bool,
+        out: Array | None = None,
+    ) -> Array:
+        """Proximal target X - (gradient + grad R_mu(X))/weight, perhaps written over `out`.
+
+        The gradient is the variance-reduced one from `size` inner samples; `first` says
+        that X is the snapshot point, where it is the snapshot's whatever is drawn.
+        """
+        if self.samples is not None and loss.has_centre:
+            C = loss.centre(self.samples, counted=first)
+            return R.target_around(X, C, loss.smoothness, weight, out)
+        A = self.at(loss, X, rng, size, first=first, out=out)
+        R.target(X, A, weight)
+        return A
+
     def at(
         self,
         loss: Any,
@@ -41,12 +66,7 @@ class Snapshot:
         first: bool,
         out: Array | None = None,
     ) -> Array:
-        """Variance-reduced gradient at X from `size` inner samples.
-
-        Unbiased for the snapshot's own error; `first` says that X is the snapshot point,
-        where the estimator is the snapshot gradient itself whatever is drawn. The answer
-        may be written over `out`.
-        """
+        """Variance-reduced gradient at X; unbiased but for the snapshot's own error."""
         if self.samples is not None:
             return loss.grad(X, self.samples, counted=first, out=out)
         assert self.gradient is not None

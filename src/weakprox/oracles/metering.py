@@ -112,6 +112,17 @@ class MeteredLoss:
             self._meter.counts.gradients += batch.size
         return gradient(self._loss, X, batch.batch, out)
 
+    @property
+    def has_centre(self) -> bool:
+        """Whether the loss is an isotropic quadratic that shows its centre."""
+        return hasattr(self._loss, "centre")
+
+    def centre(self, batch: Sized, *, counted: bool) -> Array:
+        """The centre over a batch; counted as its gradients, which it stands for."""
+        if counted:
+            self._meter.counts.gradients += batch.size
+        return self._loss.centre(batch.batch)  # type: ignore[attr-defined]
+
     def spread(self, X: Array, batch: Sized) -> float:
         """Gradient variance over a batch."""
         self._meter.counts.gradients += batch.size

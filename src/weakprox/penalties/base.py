@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import InputError, checked_number
-from weakprox.linalg.arrays import Array, inner, row_blocks, sqnorm
-from weakprox.linalg.kernels import add_scaled, reflect
+from weakprox.linalg.arrays import Array, empty, eps_of, inner, row_blocks, sqnorm
+from weakprox.linalg.kernels import add_scaled, difference, reflect
 from weakprox.protocols import Penalty, Smoothability
 
 if TYPE_CHECKING:
@@ -97,6 +97,26 @@ class Smoothed:
             part += self.penalty.pull(y)
             reflect(part, 1.0 / weight, X[rows], keep)
         return phi
+
+    def target_around(
+        self, X: Array, C: Array, smoothness: float, weight: float, out: Array | None
+    ) -> Array:
+        """The same for G = L/2 |X - C|^2, whose gradient need not be formed.
+
+        At the theory's step, weight = L + curvature, X itself drops out of the target.
+        """
+        out = empty(X.shape, X) if out is None else out
+        blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
+        keep = 1.0 - (smoothness + self.penalty.curvature) / weight
+        if abs(keep) <= 8 * eps_of(X):
+            keep = 0.0
+        for rows in blocks:
+            pulled = self.penalty.pull(self.dual(X[rows]))
+            part = out[rows]
+            difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
+            if keep:
+                part += keep * X[rows]
+        return out
 
     def value(self, X: Array) -> float:
         """R_mu(X)."""

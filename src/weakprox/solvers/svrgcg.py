@@ -178,8 +178,7 @@ class SVRGCG:
                 raise InputError("eta", f"{eta} at epoch {s}, step {t}", "a step in (0, 1]")
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
             weight = 2 * p.beta * eta
-            A = snapshot.at(tools.loss, X, rng, k_t, first=t == 1, out=A)
-            R.target(X, A, weight)  # A = X - (gradient + grad R_mu(X)) / (2 beta eta)
+            A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=t == 1, out=A)
             prox = tools.spectral.weak_prox(
                 A,
                 weight=weight,

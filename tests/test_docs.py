@@ -1,0 +1,45 @@
+"""The code in README and docs runs as it stands, top to bottom, page by page."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/quickstart.md", "docs/extend.md")
+
+
+def blocks(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # whatever a page writes stays out of the tree
+    found = blocks(page)
+    assert found, f"{page} shows no code"
+    module = ModuleType("page")  # dataclasses look their module up
+    monkeypatch.setitem(sys.modules, "page", module)
+    for number, code in enumerate(found, start=1):
+        exec(compile(code, f"{page}, block {number}", "exec"), vars(module))
+
+
+def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """The numbers in README come from examples/first_steps.py (times left out)."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"^```text\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    source = (ROOT / "examples" / "first_steps.py").read_text(encoding="utf-8")
+    exec(compile(source, "first_steps.py", "exec"), {"__name__": "__main__"})
+    printed = capsys.readouterr().out
+
+    def steady(lines: str) -> list[str]:
+        kept = [re.sub(r", [\d.]+ s$", "", line) for line in lines.splitlines()]
+        return [line.strip() for line in kept if line.strip() and "work" not in line]
+
+    assert steady(printed) == steady(shown.group(1))
