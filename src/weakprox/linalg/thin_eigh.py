@@ -14,13 +14,12 @@ import numpy as np
 
 from weakprox.errors import DecompositionError
 from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
+from weakprox.linalg.blocks import new_directions, starting_block
 from weakprox.linalg.operators import products
 from weakprox.linalg.thin_svd import (
     MAX_BLOCKS,
     OVERSAMPLE,
     Accept,
-    new_directions,
-    starting_block,
     wants_full,
 )
 

@@ -1,0 +1,130 @@
+"""Public names are documented, the library is silent, and imports stay light."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import weakprox
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = Path(weakprox.__file__).parent
+MODULES = (
+    "weakprox",
+    "weakprox.losses",
+    "weakprox.penalties",
+    "weakprox.spectral",
+    "weakprox.solvers",
+    "weakprox.checks",
+)
+NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def ids(pair):
+    return f"{pair[0]}.{pair[1]}"
+
+
+@pytest.mark.parametrize("pair", NAMES, ids=ids)
+def test_every_public_name_exists_and_has_a_docstring(pair):
+    found = getattr(import_module(pair[0]), pair[1])
+    text = inspect.getdoc(found)
+    assert text
+    assert len(text) > 10
+
+
+@pytest.mark.parametrize("pair", NAMES, ids=ids)
+def test_public_classes_document_their_public_methods(pair):
+    found = getattr(import_module(pair[0]), pair[1])
+    if not inspect.isclass(found) or issubclass(found, Exception):
+        return
+    for name, member in vars(found).items():
+        if name.startswith("_") or not (
+            inspect.isfunction(member) or isinstance(member, property)
+        ):
+            continue
+        assert inspect.getdoc(member), f"{found.__name__}.{name}"
+
+
+@pytest.mark.parametrize("pair", NAMES, ids=ids)
+def test_every_public_name_is_in_the_reference(pair):
+    import re
+
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert re.search(rf"\b{pair[1]}\b", text), f"{pair[1]} is missing in docs/api.md"
+
+
+@pytest.mark.parametrize(
+    "pair", [p for p in NAMES if inspect.isclass(getattr(import_module(p[0]), p[1]))], ids=ids
+)
+def test_parameters_in_docstrings_exist(pair):
+    """Names listed under "Parameters" are parameters of the signature, and all are listed."""
+    found = getattr(import_module(pair[0]), pair[1])
+    text = inspect.getdoc(found) or ""
+    if "Parameters\n----------" not in text:
+        return
+    block = text.split("Parameters\n----------\n")[1].split("\n\n")[0]
+    listed = [
+        name.strip()
+        for line in block.splitlines()
+        if line and not line.startswith(" ")
+        for name in line.split(":")[0].split(",")
+    ]
+    real = [n for n in inspect.signature(found).parameters if n != "args"]
+    assert sorted(listed) == sorted(real)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_module_prints(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = [n.func for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    names = {f.id for f in calls if isinstance(f, ast.Name)}
+    assert "print" not in names
+    assert "breakpoint" not in names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_files_are_of_readable_length(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+
+
+def test_importing_is_light_and_silent():
+    code = (
+        "import sys, weakprox, weakprox.checks;"
+        "heavy = {'torch', 'matplotlib', 'sklearn', 'dask', 'pandas', 'cvxpy', 'rich'};"
+        "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout == ""
+    assert done.returncode == 0
+
+
+def test_a_numpy_run_does_not_import_torch():
+    code = (
+        "import sys, numpy as np, weakprox as wp;"
+        "p = wp.Problem(wp.losses.Denoising(np.eye(4)), None, wp.spectral.NuclearBall(1.0));"
+        "r = wp.minimize(p, wp.SVRGCG(2), eps=0.1); repr(r);"
+        "sys.exit(','.join({'torch', 'matplotlib'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_version_is_a_string():
+    assert weakprox.__version__.count(".") == 2
+
+
+def test_exports_are_sorted_and_unique():
+    for module in MODULES:
+        names = import_module(module).__all__
+        assert len(set(names)) == len(names)
+        assert all(isinstance(name, str) for name in names)

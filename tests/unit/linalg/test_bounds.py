@@ -1,0 +1,132 @@
+"""Upper bounds on singular values must hold on every instance, converged or not."""
+
+import numpy as np
+import pytest
+from registry import DOUBLE, SINGLE, numbers
+from scipy.sparse.linalg import aslinearoperator
+
+from weakprox.linalg import LowRank, thin_svd
+from weakprox.linalg.bounds import deflated_norm, power_bound, raised, spectral_norm_bound
+
+
+def subspace(A, V):
+    """Rayleigh-Ritz on the orthonormal V: U, s, W with A W = U s, as the block method has."""
+    U, s, Qt = np.linalg.svd(A @ V, full_matrices=False)
+    return LowRank(U, s, Qt @ V.T)
+
+
+def instance(rng):
+    """A random matrix and a subspace between useless and converged."""
+    m, d = rng.integers(2, 24, 2)
+    r = int(rng.integers(1, min(m, d) + 1))
+    U, _, Vt = np.linalg.svd(rng.standard_normal((m, d)), full_matrices=False)
+    s = np.sort(10.0 ** rng.uniform(-3, 1, min(m, d)))[::-1]
+    if rng.random() < 0.3:
+        s[1:] = s[rng.integers(0, len(s))]  # ties
+        s = np.sort(s)[::-1]
+    A = (U * s) @ Vt
+    noise = 10.0 ** rng.uniform(-8, 1)
+    V = np.linalg.qr(Vt[:r].T + noise * rng.standard_normal((d, r)))[0]
+    return A, subspace(A, V), s
+
+
+def true_deflated(A, kept):
+    left = np.eye(A.shape[0]) - kept.U @ kept.U.T
+    right = np.eye(A.shape[1]) - kept.Vt.T @ kept.Vt
+    return np.linalg.norm(left @ A @ right, 2)
+
+
+def test_raised_bounds_the_leading_values():
+    rng = np.random.default_rng(0)
+    ratios = []
+    for _ in range(400):
+        A, kept, s = instance(rng)
+        residual = np.linalg.norm(A.T @ kept.U - kept.Vt.T * kept.s, 2)
+        upper = raised(kept.s, residual, true_deflated(A, kept))
+        assert (upper >= s[: len(upper)] * (1 - 1e-12)).all()
+        ratios.append(upper[0] / s[0])
+    assert np.median(ratios) < 1.01  # and it is of use
+
+
+def test_raised_holds_where_it_is_tight():
+    """[[s, rho], [0, e]]: the worst case for a residual rho and a tail e."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        s, rho, e = 10.0 ** rng.uniform(-2, 2, 3)
+        true = np.linalg.norm(np.array([[s, rho], [0.0, e]]), 2)
+        assert raised(np.array([s]), rho, e)[0] >= true * (1 - 1e-12)
+
+
+def test_deflated_norm_is_never_below_the_truth():
+    rng = np.random.default_rng(2)
+    ratios = []
+    for _ in range(200):
+        A, kept, _ = instance(rng)
+        true, bound = true_deflated(A, kept), deflated_norm(A, kept, rng)
+        assert bound >= true * (1 - 1e-9) - 1e-13 * np.linalg.norm(A)
+        if true > 1e-9:
+            ratios.append(bound / true)
+    assert np.median(ratios) < 5
+
+
+def test_bounds_from_an_iteration_that_was_cut_short():
+    rng = np.random.default_rng(3)
+    for sweeps in (1, 2, 4):
+        for seed in range(10):
+            A = numbers(90, 80, seed=seed) * (0.9 ** np.arange(80))
+            kept = thin_svd(
+                A, 4, method="block", max_sweeps=sweeps, strict=False, rng=rng
+            ).triplets
+            residual = np.linalg.norm(A.T @ kept.U - kept.Vt.T * kept.s)
+            upper = raised(kept.s, residual, deflated_norm(A, kept, rng))
+            true = np.linalg.svd(A, compute_uv=False)
+            assert (upper >= true[:4]).all()
+
+
+@pytest.mark.parametrize("backend", DOUBLE + SINGLE, ids=lambda b: b.name)
+def test_spectral_norm_bound_of_small_matrices(backend):
+    rng = np.random.default_rng(4)
+    for seed in range(40):
+        A = numbers(1 + seed, 1 + (7 * seed) % 31, seed=seed)
+        bound = spectral_norm_bound(backend.array(A), rng)
+        true = np.linalg.norm(np.asarray(backend.array(A), dtype=float), 2)
+        assert true <= bound * (1 + 1e-12) <= true * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("kind", ["flat", "gap", "ties", "identity"])
+def test_spectral_norm_bound_of_operators(kind):
+    """Without entries at hand the randomised branch must hold, and be of use."""
+    rng = np.random.default_rng(5)
+    A = {
+        "flat": numbers(120, 110),
+        "gap": numbers(120, 110) + 40 * np.outer(numbers(120, seed=1), numbers(110, seed=2)),
+        "ties": np.diag(np.r_[np.full(20, 3.0), np.ones(100)]),
+        "identity": np.eye(100),
+    }[kind]
+    true = np.linalg.norm(A, 2)
+    for _ in range(10):
+        bound = spectral_norm_bound(aslinearoperator(A), rng)
+        assert true * (1 - 1e-12) <= bound <= 2.5 * true
+
+
+def test_spectral_norm_bound_of_large_matrices():
+    A = numbers(700, 640) / 30
+    bound = spectral_norm_bound(A, np.random.default_rng(6))
+    true = np.linalg.norm(A, 2)
+    assert true <= bound <= 1.6 * true
+
+
+def test_zero_has_bound_zero():
+    rng = np.random.default_rng(7)
+    assert spectral_norm_bound(np.zeros((5, 4)), rng) == 0.0
+    assert spectral_norm_bound(aslinearoperator(np.zeros((50, 40))), rng) == 0.0
+
+
+def test_power_bound_does_not_overflow_in_single_precision():
+    for scale in (1e-12, 1.0, 1e12):
+        A = (scale * numbers(60, 60)).astype(np.float32)
+        bound = power_bound(
+            lambda W, A=A: A @ W, lambda W, A=A: A.T @ W, 60, A, np.random.default_rng(8)
+        )
+        true = np.linalg.norm(A.astype(float), 2)
+        assert true <= bound <= 4 * true

@@ -1,0 +1,143 @@
+"""TracePSD: eigenvalue projection, symmetry, bounds with a large negative end."""
+
+import numpy as np
+import pytest
+from registry import DOUBLE, SINGLE, numbers
+
+from weakprox.errors import ShapeError
+from weakprox.linalg import LowRank
+from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.simplex import project_capped
+from weakprox.spectral import TracePSD
+from weakprox.spectral.trace_psd import symmetric_part
+
+G = numbers(9, 9, seed=160)
+A = G + G.T
+by_backend = pytest.mark.parametrize("backend", DOUBLE + SINGLE, ids=lambda b: b.name)
+
+
+def spectrum(w, seed=0):
+    V = np.linalg.qr(numbers(len(w), len(w), seed=seed))[0]
+    B = (V * w) @ V.T
+    return (B + B.T) / 2
+
+
+@by_backend
+@pytest.mark.parametrize("tau", [0.5, 5.0, 1e3])
+@pytest.mark.parametrize("rank", [1, 3, 9])
+def test_weak_prox_projects_the_largest_eigenvalues(backend, tau, rank):
+    tol = 1e-3 if backend in SINGLE else 1e-9
+    found = TracePSD(tau).weak_prox(backend.array(A), weight=2.0, rank=rank)
+    w, V = np.linalg.eigh(A)
+    w, V = w[::-1][:rank], V[:, ::-1][:, :rank]
+    p = project_capped(w, tau)
+    X = to_numpy(found.V.dense())
+    assert pytest.approx((V * p) @ V.T, abs=tol) == X
+    assert pytest.approx(X.T, abs=tol) == X
+    assert np.linalg.eigvalsh(X).min() >= -tol
+    assert np.trace(X) <= tau * (1 + 1e-6)
+    assert found.V.rank <= rank
+    assert TracePSD(tau).violation(found.V) == 0.0
+
+
+@pytest.mark.parametrize("tau", [0.5, 5.0, 40.0])
+@pytest.mark.parametrize("rank", [1, 3, 9])
+@pytest.mark.parametrize("certify", [False, True])
+def test_delta_and_lower_bound(tau, rank, certify):
+    w = np.linalg.eigvalsh(A)[::-1]
+    best, p = project_capped(w, tau), project_capped(w[:rank], tau)
+    kept = np.concatenate([p, np.zeros(9 - rank)])
+    minimum = ((best - w) ** 2).sum()
+    true = ((kept - w) ** 2).sum() - minimum
+    found = TracePSD(tau).weak_prox(A, weight=2.0, rank=rank, certify=certify)
+    assert true - 1e-9 <= found.delta
+    assert found.lower <= minimum + 1e-9
+    if rank < 9:
+        assert found.tail >= max(0.0, w[rank]) - 1e-12
+
+
+def test_only_the_symmetric_part_counts():
+    """For symmetric X, |X - A|^2 = |X - sym A|^2 + |skew A|^2: the same answer."""
+    whole, sym = (TracePSD(3.0).weak_prox(B, weight=1.0, rank=3) for B in (G, (G + G.T) / 2))
+    assert whole.V.dense() == pytest.approx(sym.V.dense(), abs=1e-10)
+    skew = (((G - G.T) / 2) ** 2).sum()
+    assert whole.lower == pytest.approx(sym.lower + 0.5 * skew)
+    assert whole.delta == pytest.approx(sym.delta, abs=1e-9)
+
+
+def test_symmetric_part_spots_asymmetry():
+    assert symmetric_part(A) is A
+    B = A.copy()
+    B[0, 1] += 1e-3
+    assert symmetric_part(B) == pytest.approx((B + B.T) / 2)
+    assert np.array_equal(symmetric_part(B), symmetric_part(B).T)
+
+
+def test_negative_definite_targets_give_zero():
+    found = TracePSD(2.0).weak_prox(-np.eye(6), weight=1.0, rank=2)
+    assert found.V.rank == 0
+    assert found.delta <= 1e-12
+    assert found.lower == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("rank", [2, 8])
+def test_certified_bounds_of_large_matrices(rank):
+    """650 rows, and a negative end that would drown a bound on the norm."""
+    w = np.concatenate([[60.0, 50.0, 40.0, 30.0], np.linspace(1.0, -300.0, 646)])
+    B, tau = spectrum(w), 150.0
+    found = TracePSD(tau).weak_prox(
+        B, weight=1.0, rank=rank, certify=True, rng=np.random.default_rng(1)
+    )
+    best = project_capped(w, tau)
+    p = np.concatenate([project_capped(w[:rank], tau), np.zeros(650 - rank)])
+    minimum = ((best - w) ** 2).sum()
+    assert found.passes > 0
+    assert found.rests_on == "high-probability"
+    assert found.tail >= w[rank] - 1e-9
+    assert 2 * found.lower <= minimum
+    assert ((p - w) ** 2).sum() - minimum - 1e-6 <= found.delta
+    plain = TracePSD(tau).weak_prox(B, weight=1.0, rank=rank)
+    assert found.delta <= plain.delta
+
+
+def test_conjugate_is_tau_times_the_largest_eigenvalue():
+    rng = np.random.default_rng(0)
+    top = np.linalg.eigvalsh(A)[-1]
+    assert TracePSD(3.0).conjugate(A, rng) == pytest.approx(3.0 * top)
+    assert TracePSD(3.0).conjugate(-np.eye(5), rng) <= 1e-12
+    w = np.concatenate([[5.0], np.linspace(1.0, -100.0, 649)])
+    bound = TracePSD(2.0).conjugate(spectrum(w), rng)  # the randomised branch
+    assert 10.0 <= bound <= 60.0
+
+
+def test_value_and_violation():
+    w, V = np.linalg.eigh(A @ A)
+    X = LowRank(V[:, ::-1], w[::-1], V[:, ::-1].T)
+    trace = w.sum()
+    assert TracePSD(2 * trace).value(X) == 0.0
+    assert TracePSD(trace / 2).violation(X) == pytest.approx(1.0)
+    U, s, Vt = np.linalg.svd(G, full_matrices=False)
+    assert TracePSD(1e3).value(LowRank(U, s, Vt)) == np.inf  # not symmetric
+    assert TracePSD(1e3).violation(LowRank(U, s, -U.T)) > 0.01  # negative semidefinite
+
+
+def test_compress_drops_negative_values():
+    cut = TracePSD(1.0).compress(A, 9, np.random.default_rng(0))
+    w = np.linalg.eigvalsh(A)
+    assert cut.nuclear_norm == pytest.approx(w[w > 0].sum())
+
+
+def test_only_square_matrices():
+    TracePSD(1.0).check((4, 4))
+    with pytest.raises(ShapeError, match="square"):
+        TracePSD(1.0).check((4, 5))
+
+
+@pytest.mark.parametrize("backend", SINGLE, ids=lambda b: b.name)
+def test_single_precision_answers_are_feasible(backend):
+    for seed in range(60):
+        B = backend.array(numbers(15, 15, seed=seed))
+        term = TracePSD(1.7 + 0.1 * seed)
+        found = term.weak_prox(B + B.T, weight=1.0, rank=6)
+        assert term.violation(found.V) <= 1e-9
+        assert term.value(found.V) == 0.0

@@ -1,0 +1,120 @@
+"""Problem: values, constants, symmetry, and terms written elsewhere."""
+
+import numpy as np
+import pytest
+from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
+
+import weakprox as wp
+from weakprox.losses import Completion, Denoising, Sensing
+from weakprox.penalties import L1, ElasticNet, Zero
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+M = numbers(*SHAPE)
+POINT = NuclearBall(2.0).random_point(np.random.default_rng(0), SHAPE, 2, M)
+
+
+def test_value_is_the_sum_of_the_terms():
+    problem = wp.Problem(Denoising(M), L1(0.5), NuclearNorm(0.3))
+    X = POINT.dense()
+    wanted = 0.5 * ((X - M) ** 2).sum() + 0.5 * np.abs(X).sum() + 0.3 * 2.0
+    assert problem.value(POINT) == pytest.approx(wanted)
+    assert problem.smooth_value(X) == pytest.approx(wanted - 0.6)
+
+
+def test_value_outside_the_set_is_infinite():
+    assert wp.Problem(Denoising(M), None, NuclearBall(1.0)).value(POINT) == np.inf
+
+
+def test_sampled_values_need_a_batch():
+    loss = Denoising(sampler=lambda rng, k: NOISY[:k], shape=SHAPE)
+    problem = wp.Problem(loss, None, NuclearBall(2.0))
+    with pytest.raises(wp.InputError, match="batch"):
+        problem.value(POINT)
+    assert np.isfinite(problem.value(POINT, loss.draw(np.random.default_rng(0), 4)))
+
+
+def test_constants():
+    found = wp.Problem(Denoising(M), ElasticNet(0.5, 0.2), NuclearBall(1.0)).constants()
+    assert found.alpha == pytest.approx(1.4)
+    assert (found.beta_G, found.beta_term, found.theta) == (1.0, 1.0, 0.5)
+    assert pytest.approx(0.4) == found.K
+    sensing = Sensing(MATRICES, MEASURED)
+    found = wp.Problem(sensing, L1(1.0), NuclearBall(1.0)).constants()
+    assert found.alpha == sensing.strong_convexity
+    assert found.beta_term == sensing.term_smoothness > found.beta_G
+
+
+def test_no_penalty():
+    problem = wp.Problem(Denoising(M), None, NuclearBall(1.0))
+    assert problem.penalty == Zero()
+    assert "Zero" in repr(problem)
+    assert "NuclearBall" in repr(problem)
+
+
+def test_missing_strong_convexity_names_the_remedy():
+    problem = wp.Problem(Completion([0], [0], [1.0], SHAPE), L1(1.0), NuclearBall(1.0))
+    with pytest.raises(wp.ConvexityError, match="ElasticNet") as caught:
+        problem.constants()
+    assert "Completion" in str(caught.value)
+    mended = wp.Problem(problem.loss, L1(1.0) + ElasticNet(0.0, 0.1), NuclearBall(1.0))
+    assert mended.constants().alpha == pytest.approx(0.2)
+
+
+def test_symmetry_is_asked_of_M_only_where_it_matters():
+    square = numbers(5, 5)
+    wp.Problem(Denoising(square), None, NuclearBall(1.0))
+    wp.Problem(Denoising(square + square.T), None, TracePSD(1.0))
+    nearly = square + square.T
+    nearly[0, 1] *= 1 + 1e-15
+    wp.Problem(Denoising(nearly), None, TracePSD(1.0))
+    with pytest.raises(wp.InputError, match=r"\(M \+ M.T\) / 2") as caught:
+        wp.Problem(Denoising(square), None, TracePSD(1.0))
+    assert caught.value.argument == "M"
+
+
+class OwnLoss:
+    """1/2 |X - C|^2 written from scratch, as the docs invite users to."""
+
+    shape = SHAPE
+    smoothness = term_smoothness = strong_convexity = 1.0
+    samples_cancel = True
+    is_finite_sum = True
+    n_terms = 1
+    sigma = 0.0
+    chunk = 1
+    reference = M
+
+    def everything(self):
+        return None
+
+    def draw(self, rng, size):
+        return None
+
+    def value(self, X, batch):
+        return 0.5 * float(((X - M) ** 2).sum())
+
+    def grad(self, X, batch):
+        return X - M
+
+    def spread(self, X, batch):
+        return 0.0
+
+
+def test_terms_written_elsewhere_work():
+    mine, theirs = (
+        wp.minimize(wp.Problem(loss, L1(0.1), NuclearBall(2.0)), wp.SVRGCG(3), eps=0.1, seed=1)
+        for loss in (OwnLoss(), Denoising(M))
+    )
+    assert np.array_equal(mine.X, theirs.X)
+
+
+def test_what_is_missing_is_named():
+    class Half(OwnLoss):
+        grad = property()
+
+    class NoGrad:
+        shape = SHAPE
+
+    with pytest.raises(wp.InputError, match="grad") as caught:
+        wp.Problem(NoGrad(), None, NuclearBall(1.0))
+    assert caught.value.argument == "loss"
