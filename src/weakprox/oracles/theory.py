@@ -18,11 +18,14 @@ from weakprox.errors import InputError, checked_number
 from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
 from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.complexity import Complexity, complexity
 from weakprox.oracles.gradients import mean_gradient
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss
 from weakprox.oracles.parameters import Parameters
 from weakprox.penalties import Smoothed
 from weakprox.problem import Constants, Problem
+
+__all__ = ["Complexity", "Parameters", "complexity", "parameters"]
 
 ConstantSet = Literal["paper", "repaired"]
 PILOT = 64  # samples for sigma and C0 where G is only sampled
