@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +101,10 @@ class Problem:
                 "a strongly convex part: add penalties.ElasticNet(0.0, lam2) with "
                 "lam2 > 0 to the penalty, or state the loss's strong_convexity",
             )
+        if not self.loss.smoothness >= (1 - 1e-6) * self.loss.strong_convexity:
+            given = f"{self.loss.smoothness:g}"
+            wanted = f"at least strong_convexity = {self.loss.strong_convexity:g}"
+            raise InputError("smoothness", given, wanted)
         smooth = self.penalty.smoothability(self.shape)
         return Constants(
             alpha=alpha,
@@ -125,7 +130,11 @@ class Problem:
             if not self.loss.is_finite_sum:
                 raise InputError("batch", None, "samples: this loss has no finite sum")
             batch = self.loss.everything()
-        return self.loss.value(X, batch) + self.penalty.value(X)
+        value = self.loss.value(X, batch) + self.penalty.value(X)
+        if math.isnan(value):
+            given = f"NaN as the value of {self.loss!r} + {self.penalty!r}"
+            raise InputError("problem", given, "terms with finite values")
+        return value
 
 
 def _offers(name: str, term: Any, members: list[str]) -> None:

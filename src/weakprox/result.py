@@ -109,7 +109,8 @@ class Certificate:
     @property
     def gap(self) -> float:
         """The answer is at most this far above the optimum."""
-        return max(0.0, self.value - self.lower_bound)
+        gap = self.value - self.lower_bound
+        return 0.0 if gap < 0.0 else gap  # not max(0, gap), which would hide a NaN
 
     def __str__(self) -> str:
         how = "" if self.rests_on == "exact" else " (except with probability 1e-10)"

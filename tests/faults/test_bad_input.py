@@ -6,7 +6,7 @@ import torch
 from registry import NUMPY, SHAPE, TORCH, numbers
 
 import weakprox as wp
-from weakprox.losses import Completion, Denoising
+from weakprox.losses import Completion, Custom, Denoising
 from weakprox.penalties import L1, ElasticNet, MaxAffine
 from weakprox.spectral import NuclearBall, TracePSD
 
@@ -175,37 +175,24 @@ def test_options(name, bad):
     refused(lambda: minimise(**{name: bad}), name)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        M,  # outside the ball
-        M * NAN,
-        M * INF,
-        M.T * 0.01,
-        np.zeros((0, 0)),
-        np.zeros(SHAPE, dtype=complex),
-        np.full(SHAPE, "a"),
-        np.zeros(SHAPE, dtype=object),
-        torch.zeros(SHAPE, dtype=torch.float64),
-        "text",
-        [[0.0]],
-    ],
-    ids=[
-        "far",
-        "nan",
-        "inf",
-        "shape",
-        "empty",
-        "complex",
-        "str",
-        "object",
-        "torch",
-        "text",
-        "list",
-    ],
-)
-def test_starts(bad):
-    refused(lambda: minimise(start=bad), "start")
+STARTS = {
+    "outside the ball": M,
+    "nan": M * NAN,
+    "inf": M * INF,
+    "transposed": M.T * 0.01,
+    "empty": np.zeros((0, 0)),
+    "complex": np.zeros(SHAPE, dtype=complex),
+    "strings": np.full(SHAPE, "a"),
+    "objects": np.zeros(SHAPE, dtype=object),
+    "torch": torch.zeros(SHAPE, dtype=torch.float64),
+    "text": "text",
+    "list": [[0.0]],
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_starts(name):
+    refused(lambda: minimise(start=STARTS[name]), "start")
 
 
 def test_starts_in_another_namespace():
@@ -227,6 +214,17 @@ def test_starts_on_the_boundary_are_fine():
     refused(lambda: minimise(start=edge * (1 + 1e-7)), "start", "outside")
     single = wp.Problem(Denoising(M.astype(np.float32)), None, BALL)
     assert np.isfinite(minimise(single, start=edge.astype(np.float32)).value)
+
+
+def test_constants_that_contradict_each_other():
+    def build(**constants):
+        loss = Custom(SHAPE, value=lambda X: 0.0, grad=lambda X: X * 1.0, **constants)
+        return wp.Problem(loss, None, BALL)
+
+    steep = build(strong_convexity=5.0, smoothness=1.0)
+    refused(lambda: minimise(steep), "smoothness", "strong_convexity = 5")
+    flat = build(strong_convexity=1.0, smoothness=0.0)
+    refused(lambda: minimise(flat), "smoothness")
 
 
 def test_missing_arguments_are_named_by_python():

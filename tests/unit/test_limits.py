@@ -7,6 +7,7 @@ from registry import MATRICES, MEASURED, NUMPY, SHAPE, denoising_sampler, number
 import weakprox as wp
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
+from weakprox.solvers import svrgcg
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 M = numbers(*SHAPE)
@@ -146,6 +147,29 @@ def test_ctrl_c_inside_the_oracle_of_a_later_epoch():
     assert result.status is wp.Status.INTERRUPTED
     assert result.checkpoint.memory.epoch >= 1
     assert result.counts.svds == 39
+
+
+@pytest.mark.parametrize("answer", ["low_rank", "iterate"])
+def test_ctrl_c_in_the_middle_of_an_update(answer, monkeypatch):
+    """A half-written iterate is never returned."""
+    blend, calls = svrgcg.blend_into, 0
+
+    def interrupted(X, *rest, **options):
+        nonlocal calls
+        calls += 1
+        blend(X, *rest, **options)
+        if calls == 12:
+            X[:3] = 1e6
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(svrgcg, "blend_into", interrupted)
+    solver = wp.SVRGCG(rank=3, inner=5, answer=answer)
+    result = wp.minimize(FINITE, solver, eps=EPS, stop_when_certified=False)
+    assert result.status is wp.Status.INTERRUPTED
+    assert result.checkpoint.memory.epoch == 2
+    assert result.violation <= 1e-9
+    assert np.abs(result.X).max() < 10
+    assert np.isfinite(result.value)
 
 
 def test_stopping_before_the_first_step_returns_a_feasible_point():

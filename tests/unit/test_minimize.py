@@ -121,6 +121,31 @@ def test_smooth_projection_is_found_exactly():
     assert pytest.approx(wanted, abs=1e-6) == result.X
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (2, 2), (1, 200), (200, 1)])
+@pytest.mark.parametrize("spectral", [NuclearBall(0.7), NuclearNorm(0.3)], ids=["ball", "norm"])
+def test_slivers(shape, spectral):
+    problem = wp.Problem(Denoising(numbers(*shape)), L1(0.1), spectral)
+    result = wp.minimize(problem, wp.SVRGCG(1), eps=0.5)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.X.shape == shape
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-30, 1e30, 1e100])
+def test_units_do_not_matter(scale):
+    """Rescaled data, weights and eps give the rescaled answer."""
+    plain, scaled = (
+        wp.minimize(
+            wp.Problem(Denoising(c * M), L1(0.2 * c), NuclearBall(2.0 * c)),
+            wp.SVRGCG(3),
+            eps=0.1 * c * c,
+        )
+        for c in (1.0, scale)
+    )
+    assert scaled.X / scale == pytest.approx(plain.X, abs=1e-9)
+    assert scaled.value / scale**2 == pytest.approx(plain.value)
+    assert scaled.counts.svds == plain.counts.svds
+
+
 def test_nothing_is_printed():
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):

@@ -1,5 +1,7 @@
 """Resumed runs end bit-identical to uninterrupted ones, wherever they were cut."""
 
+import pickle
+
 import numpy as np
 import pytest
 from registry import MATRICES, MEASURED, NUMPY, SHAPE, TORCH, denoising_sampler, numbers
@@ -69,6 +71,7 @@ def test_after_a_callback_and_in_several_pieces(kind):
         pieces += 1
     assert pieces >= 2
     same(result, whole)
+    assert (np.diff(result.trace["seconds"]) >= 0).all()  # the clock goes on, too
 
 
 def test_after_ctrl_c():
@@ -92,6 +95,14 @@ def test_with_certified_stopping():
     assert whole.checkpoint.memory.epoch >= 2
     part = run(problem, max_svds=whole.counts.svds // 2, **options)
     same(run(problem, resume=part, **options), whole)
+
+
+def test_from_disk():
+    """A result survives pickling, checkpoint included."""
+    problem = build("sensing")
+    whole = run(problem)
+    part = run(problem, max_svds=whole.counts.svds // 2)
+    same(run(problem, resume=pickle.loads(pickle.dumps(part))), whole)
 
 
 def test_torch():

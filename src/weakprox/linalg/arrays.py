@@ -48,8 +48,13 @@ def is_floating(x: Array) -> bool:
 
 
 def is_real(x: Array) -> bool:
-    """Whether the entries are real numbers: floating-point, integers or booleans."""
-    return is_floating(x) or bool(namespace(x).isdtype(x.dtype, ("integral", "bool")))
+    """Whether the entries are real numbers that LAPACK knows: floats of 32 or 64 bits.
+
+    Integers and booleans, which become such floats, count as well.
+    """
+    if is_floating(x):
+        return itemsize(x) in (4, 8)
+    return bool(namespace(x).isdtype(x.dtype, ("integral", "bool")))
 
 
 def on_cpu(x: Array) -> bool:
@@ -123,6 +128,12 @@ def all_finite(X: Array) -> bool:
     xp = namespace(X)
     flat = X.ndim < 2
     return all(bool(xp.all(xp.isfinite(X if flat else X[rows]))) for rows in row_blocks(X))
+
+
+def largest(X: Array) -> float:
+    """Largest absolute value of an entry (row blocks, so no second copy)."""
+    xp = namespace(X)
+    return max(float(xp.max(xp.abs(X[rows]))) for rows in row_blocks(X))
 
 
 def row_blocks(X: Array) -> Iterator[slice]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, ShapeError
+from weakprox.errors import InputError, ShapeError, checked_number
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
@@ -92,14 +92,11 @@ class Custom:
         self._try()
 
     def _try(self) -> None:
-        """One gradient at a random point: wrong shapes and NaN show before any work."""
+        """One call of each function at a random point: mistakes show before any work."""
         X = gaussian(np.random.default_rng(0), self.shape, self.reference)
-        found = self.grad(X, self.draw(np.random.default_rng(0), 1))
-        if not is_array(found) or tuple(found.shape) != self.shape:
-            given = getattr(found, "shape", type(found).__name__)
-            raise ShapeError("grad", f"a return of shape {given}", f"{self.shape}")
-        if not all_finite(found):
-            raise InputError("grad", "NaN or infinite entries", "finite numbers")
+        batch = self.draw(np.random.default_rng(0), 1)
+        self.grad(X, batch)
+        self.value(X, batch)
 
     def __repr__(self) -> str:
         return f"Custom({self.shape[0]} x {self.shape[1]}, {self.n_terms} terms)"
@@ -121,11 +118,20 @@ class Custom:
 
     def value(self, X: Array, batch: Any) -> float:
         """The user's value."""
-        return float(self._value(X) if self._deterministic else self._value(X, batch))
+        found = self._value(X) if self._deterministic else self._value(X, batch)
+        return checked_number("value", found, "a function that returns a finite number")
 
     def grad(self, X: Array, batch: Any) -> Array:
-        """The user's gradient."""
-        return self._grad(X) if self._deterministic else self._grad(X, batch)
+        """The user's gradient, checked at every call: it may go wrong at any X."""
+        found = self._grad(X) if self._deterministic else self._grad(X, batch)
+        if not is_array(found) or tuple(found.shape) != self.shape:
+            given = getattr(found, "shape", type(found).__name__)
+            raise ShapeError("grad", f"a return of shape {given}", f"{self.shape}")
+        if found.dtype != X.dtype:
+            raise InputError("grad", f"a return of {found.dtype}", f"{X.dtype}, like X")
+        if not all_finite(found):
+            raise InputError("grad", "NaN or infinite entries", "finite numbers")
+        return found
 
     def spread(self, X: Array, batch: Any) -> float:
         """Sample variance over single-sample gradients (fresh draws for a sampler)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from weakprox.linalg.arrays import (
     is_array,
     is_floating,
     is_real,
+    largest,
     namespace,
 )
 
@@ -27,6 +29,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
             value = np.asarray(value)
         except ValueError:
             raise ShapeError(name, "a ragged list", f"{ndim} axes of fixed length") from None
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(name, "a masked array", "a plain one, or losses.Completion")
     if not is_array(value):
         raise InputError(
             name, type(value).__name__, f"a {ndim}-dimensional array (NumPy or torch)"
@@ -35,7 +39,7 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
         wanted = f"{ndim} axes, none of them empty"
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
     if not is_real(value):
-        raise InputError(name, f"dtype {value.dtype}", "real numbers")
+        raise InputError(name, f"dtype {value.dtype}", "float32, float64 or integers")
     return value
 
 
@@ -44,6 +48,12 @@ def as_real(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> Array:
     value = floating(as_array(name, value, ndim))
     if not all_finite(value):
         raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
+    limit = 0.01 * math.sqrt(
+        float(namespace(value).finfo(value.dtype).max) / math.prod(value.shape)
+    )
+    if largest(value) > limit:
+        wanted = f"at most {limit:.1e}, or their squares overflow: rescale the data"
+        raise InputError(name, f"entries up to {largest(value):.1e}", wanted)
     return value
 
 

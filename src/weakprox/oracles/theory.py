@@ -102,6 +102,9 @@ def parameters(
         sigma = 0.0 if finite else estimate_sigma(problem, loss, rng)
     if C0 is None:
         C0 = initial_gap(problem, smooth, loss, X, c.alpha, rng)
+    if not math.isfinite(C0):
+        given = "a first point where f is infinite (zero, if none was given)"
+        raise InputError("start", given, "a feasible one")
     C0 = max(float(C0), np.finfo(float).tiny)
     repaired = constants == "repaired" and not finite
     inner = (16.0 / 5.0 if repaired else 8.0 / 3.0) * beta / c.alpha * LN8

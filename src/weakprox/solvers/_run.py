@@ -59,6 +59,7 @@ class Run:
         self.meter = Meter(settings.budget, Counts() if last is None else last.counts.copy())
         self.progress = Progress(settings.progress, type(solver).__name__)
         trace = Trace([] if last is None else list(last.trace.rows))
+        self.meter.idle = -float(trace["seconds"][-1]) if len(trace) else 0.0  # goes on
         self.looker = Looker(
             problem,
             self.meter,

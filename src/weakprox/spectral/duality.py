@@ -52,29 +52,31 @@ def penalty_lower(spec: Spectrum, weight: float, lam: float) -> float:
 def ball_lower(spec: Spectrum, weight: float, tau: float) -> float:
     """Lower bound on min w/2 |X-A|^2 over nonnegative values summing to at most tau.
 
-    Lagrange duality in the one constraint: any theta >= 0 gives a bound; the best one is
-    found by bisection on the (monotone) derivative.
+    Lagrange duality in the one constraint: any theta >= 0 gives a bound.
     """
-
-    def slope(theta: float) -> float:
-        total = float(np.maximum(spec.upper - theta, 0.0).sum())
-        if spec.tail > theta:
-            total += spec.energy / spec.tail * (1 - theta / spec.tail)
-        return total - tau
-
-    low, high = 0.0, max(float(spec.upper.max(initial=0.0)), spec.tail)
-    if slope(0.0) > 0.0:
-        for _ in range(100):
-            middle = 0.5 * (low + high)
-            if slope(middle) > 0.0:
-                low = middle
-            else:
-                high = middle
-            if high - low <= 1e-15 * high:
-                break
-    theta = high if slope(0.0) > 0.0 else 0.0
+    theta = _best_multiplier(spec, tau)
     kept = soft_sum(spec.upper, theta) + tail_sum(spec, theta)
     return weight * (0.5 * (spec.sqnorm - kept) - theta * tau - spec.slack)
+
+
+def _best_multiplier(spec: Spectrum, tau: float) -> float:
+    """Where the concave bound of `ball_lower` is largest: a zero of its slope.
+
+    The slope is piecewise linear and falling, with breaks at the values and at the tail.
+    """
+    breaks = np.concatenate([[0.0, max(spec.tail, 0.0)], np.maximum(spec.upper, 0.0)])
+    breaks = np.sort(breaks)
+    slopes = np.maximum(spec.upper - breaks[:, None], 0.0).sum(axis=1) - tau
+    if spec.tail > 0.0:
+        slopes += spec.energy / spec.tail * np.maximum(1.0 - breaks / spec.tail, 0.0)
+    rising = int((slopes > 0.0).sum())  # the bound still grows at this many breaks
+    if rising == 0:
+        return 0.0
+    left, right = rising - 1, min(rising, len(breaks) - 1)
+    fall = slopes[left] - slopes[right]
+    if fall <= 0.0:
+        return float(breaks[right])
+    return float(breaks[left] + slopes[left] / fall * (breaks[right] - breaks[left]))
 
 
 def value_errors(s: Vector, residuals: Vector, after: float) -> Vector:

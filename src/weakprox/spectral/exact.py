@@ -48,7 +48,17 @@ class Exact:
 
     def value(self, X: LowRank) -> float:
         """h(X), by the user's function."""
-        return float(self.value_of(X.dense()))
+        return self._value(X.dense())
+
+    def _value(self, X: Array) -> float:
+        found = self.value_of(X)
+        try:
+            value = float(found)
+        except (TypeError, ValueError):
+            value = float("nan")
+        if np.isnan(value):
+            raise InputError("value_of", repr(found), "a function that returns a number")
+        return value
 
     def violation(self, X: LowRank) -> float:
         """Zero where h is finite, else infinite."""
@@ -72,7 +82,7 @@ class Exact:
             raise InputError("prox", f"a return of {given}", f"finite, {A.shape}")
         xp = namespace(A)
         U, s, Vt = xp.linalg.svd(V, full_matrices=False)
-        lower = 0.5 * weight * sqnorm(V - A) + float(self.value_of(V))
+        lower = 0.5 * weight * sqnorm(V - A) + self._value(V)
         return WeakProx(
             V=LowRank(U, s, Vt).trimmed(1e-14 * float(s[0])),
             delta=0.0,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from registry import DOUBLE, NUMPY, NUMPY32, SINGLE, TORCH
+from registry import DOUBLE, NUMPY, NUMPY32, SINGLE, TORCH, numbers
 
 from weakprox.linalg import arrays
 
@@ -100,6 +100,26 @@ def test_kinds():
     assert not arrays.is_floating(np.zeros(2, dtype=complex))
     assert arrays.on_cpu(np.zeros(2))
     assert arrays.on_cpu(torch.zeros(2))
+
+
+def test_real_numbers_that_lapack_knows():
+    for good in (np.float32, np.float64, np.int8, bool, torch.float32, torch.int64):
+        assert arrays.is_real(
+            torch.zeros(2, dtype=good)
+            if isinstance(good, torch.dtype)
+            else np.zeros(2, dtype=good)
+        )
+    for bad in (np.float16, np.longdouble, complex, object, "U1"):
+        assert not arrays.is_real(np.zeros(2, dtype=bad))
+    assert not arrays.is_real(torch.zeros(2, dtype=torch.bfloat16))
+
+
+@by_backend
+def test_largest(backend):
+    values = numbers(300, 200)
+    values[250, 7] = -9.5
+    assert arrays.largest(backend.array(values)) == 9.5
+    assert arrays.largest(backend.array(values[250])) == 9.5
 
 
 def test_to_numpy_shares_memory_on_the_host():

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from registry import DOUBLE, SINGLE, numbers
 
-from weakprox.linalg.kernels import add_scaled, clipped
+from weakprox.linalg import LowRank
+from weakprox.linalg.kernels import (
+    add_scaled,
+    blend_into,
+    clipped,
+    dense,
+    difference,
+    reflect,
+    subtract,
+)
 
 by_backend = pytest.mark.parametrize("backend", DOUBLE + SINGLE, ids=lambda b: b.name)
 shapes = pytest.mark.parametrize("shape", [(1, 1), (40, 30), (900, 70)])
@@ -34,6 +43,36 @@ def test_add_scaled(backend, shape, scale):
     assert add_scaled(Y, scale, X) is None
     assert far(Y, wanted) <= 1e-6
     assert backend.owns(Y)
+
+
+@by_backend
+@shapes
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.3, 1.0), (1.0, -2.0), (0.3, 0.7)])
+def test_passes_that_write_over_an_array(backend, shape, a, b):
+    X, Y = backend.array(numbers(*shape)), backend.array(numbers(*shape, seed=1))
+    out, wanted = X * 0.0, a * X - b * Y
+    difference(X, a, Y, b, out)
+    assert far(out, wanted) <= 1e-6
+    assert subtract(X, Y, out) is out
+    assert far(out, X - Y) <= 1e-6
+    kept = X * 1.0, Y * 1.0
+    reflect(out, b, X, a)
+    assert far(out, a * X - b * (X - Y)) <= 1e-5
+    assert far(X, kept[0]) == far(Y, kept[1]) == 0.0
+
+
+@by_backend
+def test_low_rank_matrices_written_over_an_array(backend):
+    U, s, Vt = np.linalg.svd(numbers(40, 30), full_matrices=False)
+    V = LowRank(*(backend.array(x) for x in (U[:, :3], s[:3], Vt[:3])))
+    out = backend.array(numbers(40, 30, seed=2))
+    assert dense(V, out) is out
+    assert far(out, V.dense()) <= 1e-6
+    assert far(dense(V, None), V.dense()) == 0.0
+    X = backend.array(numbers(40, 30, seed=3))
+    wanted = 0.7 * X + 0.3 * V.dense()
+    blend_into(X, V, 0.3, scratch=out)
+    assert far(X, wanted) <= 1e-5
 
 
 def test_huge_scale_does_not_overflow():

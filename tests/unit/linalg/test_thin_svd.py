@@ -52,6 +52,14 @@ def test_falling_spectrum(method, shape):
 
 
 @by_method
+def test_next_value_estimates_the_following_one(method):
+    A = with_values(200, 150, FALLING)
+    for rank in (1, 5):
+        following = thin_svd(A, rank, method=method, tol=1e-10).next_value
+        assert 0.9 * FALLING[rank] <= following <= FALLING[rank] * (1 + 1e-9)
+
+
+@by_method
 @pytest.mark.parametrize("shape", [(140, 40), (40, 140), (30, 30)])
 def test_small_shapes(method, shape):
     A = numbers(*shape)

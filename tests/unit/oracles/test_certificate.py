@@ -40,6 +40,11 @@ def closed_forms():
     yield "diagonal psd", wp.Problem(Denoising(d), L1(0.5), TracePSD(2.0)), diagonal
     ridge = wp.Problem(Denoising(M), ElasticNet(0.3, 0.2), NuclearBall(1e3))
     yield "elastic net", ridge, soft(M, 0.3) / 1.4
+    for offset in (-4.0, 4.0):  # one affine piece: R is linear, so X* is a projection
+        piece = MaxAffine(PIECES[:1], np.array([offset]))
+        U, s, Vt = np.linalg.svd(M - PIECES[0], full_matrices=False)
+        linear = wp.Problem(Denoising(M), piece, NuclearBall(2.0))
+        yield f"linear {offset}", linear, (U * project_capped(s, 2.0)) @ Vt
     norms = np.linalg.norm(M, axis=1, keepdims=True)
     groups = wp.Problem(Denoising(M), GroupL2(0.5), NuclearBall(1e3))
     yield "groups", groups, M * np.maximum(1 - 0.5 / norms, 0)

@@ -8,6 +8,7 @@ from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 
 import weakprox as wp
 from weakprox import theory
+from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, MaxAffine
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
@@ -108,6 +109,22 @@ def test_tight_C0_at_zero():
     gap = 0.5 * (M**2).sum() - wp.minimize(SMOOTH, wp.SVRGCG(5), eps=1e-9).value
     fw, strong = 3.0 * np.linalg.norm(M, 2), 0.5 * (M**2).sum()
     assert gap * (1 - 1e-9) <= p.C0 <= min(fw, strong) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("tau", [0.05, 3.0])
+def test_C0_is_the_better_of_the_two_safe_formulas(tau):
+    """T18: the Frank-Wolfe gap, or strong convexity with the proximal minimum."""
+    spectral = NuclearBall(tau)
+    problem = wp.Problem(Denoising(M), L1(0.2), spectral)
+    X = -spectral.compress(M, 2, np.random.default_rng(2)).dense()
+    X *= tau / np.linalg.norm(X, "nuc")
+    p = theory.parameters(problem, 0.5, start=X)
+    g = X - M + 0.2 * np.clip(X / p.mu, -1, 1)
+    wolfe = (g * X).sum() + tau * np.linalg.norm(g, 2)
+    s = np.linalg.svd(X - g, compute_uv=False)
+    strong = 0.5 * (g**2).sum() - 0.5 * ((project_capped(s, tau) - s) ** 2).sum()
+    assert strong <= wolfe  # with the exact minimum it always is
+    assert pytest.approx(strong) == p.C0
 
 
 @pytest.mark.parametrize(

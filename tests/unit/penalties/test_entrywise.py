@@ -5,7 +5,7 @@ import pytest
 from registry import DOUBLE, numbers
 
 from weakprox.linalg.arrays import to_numpy
-from weakprox.penalties import L1, ElasticNet, Smoothed, Zero
+from weakprox.penalties import L1, ElasticNet, GroupL2, Smoothed, Zero
 
 X = numbers(6, 4, seed=110)
 by_backend = pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)
@@ -87,6 +87,22 @@ def test_target_is_the_proximal_target(backend, rows):
         out = G * 1.0
         assert smooth.target(Z, out, 1.3) == 0.0
         assert float(abs(out - wanted).max()) <= 1e-12
+
+
+@by_backend
+@pytest.mark.parametrize("weight", [1.3, 1.0, 1.6])
+@pytest.mark.parametrize("penalty", [L1(0.7), ElasticNet(0.7, 0.3), GroupL2(0.4, "columns")])
+def test_target_around_a_centre_is_the_same_target(backend, weight, penalty):
+    """For G = L/2 |X - C|^2 the gradient need not be formed."""
+    Z, C = backend.array(numbers(3000, 40)), backend.array(numbers(3000, 40, seed=1))
+    smooth = Smoothed.of(penalty, 0.2, (3000, 40))
+    for smoothness in (1.0, 0.8):
+        G = smoothness * (Z - C)
+        smooth.target(Z, G, weight)
+        for out in (None, C * 0.0):
+            around = smooth.target_around(Z, C, smoothness, weight, out)
+            assert float(abs(around - G).max()) <= 1e-12
+            assert out is None or around is out
 
 
 @pytest.mark.parametrize("mu", [1e-300, 1e-6, 1e300])

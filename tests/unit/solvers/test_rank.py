@@ -53,6 +53,15 @@ def test_sampled_losses():
     assert result.counts.svds > result.parameters.predicted_svds  # the estimate's own
 
 
+def test_the_second_step_sees_what_the_penalty_does():
+    """At zero the smoothed penalty is flat: only the next step shows that it kills noise."""
+    M = np.diag(np.r_[10.0, np.full(11, 0.1)])
+    problem = wp.Problem(Denoising(M), L1(0.3), TracePSD(50.0))
+    result = wp.minimize(problem, wp.SVRGCG("estimate"), eps=0.1)
+    assert result.checkpoint.memory.rank == 1
+    assert pytest.approx(np.diag(np.r_[9.7, np.zeros(11)]), abs=0.2) == result.X
+
+
 def test_full_rank_optimum_and_zero():
     full = wp.Problem(Denoising(np.eye(12)), None, NuclearBall(11.0))
     assert wp.minimize(full, wp.SVRGCG("estimate"), eps=0.01).checkpoint.memory.rank == 12

@@ -16,11 +16,11 @@ SPARSE = wp.Problem(Denoising(M), L1(LAM), NuclearBall(TAU))
 SENSING = wp.Problem(Sensing(MATRICES, MEASURED), ElasticNet(0.1, 0.2), NuclearBall(TAU))
 
 
-def run(problem=SPARSE, *, eps=1.0, callback=None, seed=0, **settings):
+def run(problem=SPARSE, *, eps=1.0, callback=None, seed=0, start=None, **settings):
     solver = wp.SVRGCG(**{"rank": 3, **settings})
     return wp.minimize(
         problem, solver, eps=eps, seed=seed, stop_when_certified=False, look_every=1,
-        callback=callback,
+        callback=callback, start=start,
     )  # fmt: skip
 
 
@@ -190,7 +190,12 @@ def test_h_is_carried_as_an_upper_bound():
     """For a penalty h the trace's value is never below f at the iterate."""
     problem = wp.Problem(Denoising(M), None, wp.spectral.NuclearNorm(0.4))
     looks = []
-    run(problem, callback=lambda look: looks.append((look.value, look.X.copy())), eps=1e-3)
+
+    def callback(look):
+        looks.append((look.value, look.X.copy()))
+
+    run(problem, callback=callback, eps=1e-3)
+    run(problem, callback=callback, eps=1e-3, start=20 * np.eye(*SHAPE))
     for value, X in looks:
         true = 0.5 * ((X - M) ** 2).sum() + 0.4 * np.linalg.norm(X, "nuc")
         assert value >= true - 1e-9

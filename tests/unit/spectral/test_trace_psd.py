@@ -5,11 +5,12 @@ import pytest
 from registry import DOUBLE, SINGLE, numbers
 
 from weakprox.errors import ShapeError
-from weakprox.linalg import LowRank
+from weakprox.linalg import LowRank, thin_eigh
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.simplex import project_capped
 from weakprox.spectral import TracePSD
-from weakprox.spectral.trace_psd import symmetric_part
+from weakprox.spectral.duality import ball_lower
+from weakprox.spectral.trace_psd import _spectrum, symmetric_part
 
 G = numbers(9, 9, seed=160)
 A = G + G.T
@@ -98,6 +99,24 @@ def test_certified_bounds_of_large_matrices(rank):
     assert ((p - w) ** 2).sum() - minimum - 1e-6 <= found.delta
     plain = TracePSD(tau).weak_prox(B, weight=1.0, rank=rank)
     assert found.delta <= plain.delta
+
+
+def test_bounds_from_an_iteration_that_was_cut_short():
+    """Bounds on kept and other eigenvalues hold however little has converged."""
+    rng = np.random.default_rng(3)
+    for seed in range(60):
+        w = np.sort(10.0 ** rng.uniform(-2, 1, 40) * rng.choice([-1, 1], 40))[::-1]
+        B, rank = spectrum(w, seed), int(rng.integers(1, 8))
+        eig = thin_eigh(
+            B, rank, full=False, max_sweeps=int(rng.integers(1, 5)), strict=False, rng=rng
+        )
+        for certify in (False, True):
+            spec, _ = _spectrum(B, eig, certify, rng)
+            assert (spec.upper >= w[:rank] - 1e-12).all()
+            assert spec.tail >= max(0.0, w[rank]) - 1e-12
+            tau = float(rng.exponential(5.0))
+            minimum = 0.5 * ((project_capped(w, tau) - w) ** 2).sum()
+            assert ball_lower(spec, 1.0, tau) <= minimum + 1e-9
 
 
 def test_conjugate_is_tau_times_the_largest_eigenvalue():
