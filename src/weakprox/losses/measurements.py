@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from weakprox.linalg.arrays import Array, itemsize, namespace
+from weakprox.linalg.arrays import Array, is_floating, itemsize, namespace
+from weakprox.losses.inputs import floating
 
 
 class Measurements(Protocol):
@@ -40,7 +41,7 @@ class Measurements(Protocol):
 
 @dataclass(frozen=True)
 class DenseMeasurements:
-    """A as an (n, m, d) array or memory map."""
+    """A as an (n, m, d) array or memory map; integers become floats chunk by chunk."""
 
     A: Array
 
@@ -51,12 +52,13 @@ class DenseMeasurements:
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of one A_i."""
-        return int(self.A.shape[1] * self.A.shape[2]) * itemsize(self.A)
+        """Bytes of one A_i, as floats."""
+        width = itemsize(self.A) if is_floating(self.A) else 8
+        return int(self.A.shape[1] * self.A.shape[2]) * width
 
     def flat(self) -> Array:
-        """View as n x md."""
-        return namespace(self.A).reshape(self.A, (self.count, -1))
+        """View as n x md (a copy for integers)."""
+        return namespace(self.A).reshape(floating(self.A), (self.count, -1))
 
     def apply(self, X: Array) -> Array:
         """One matrix-vector product."""

@@ -28,7 +28,6 @@ from weakprox.losses.inputs import (
     checked_draw,
     chunk_of,
     constant,
-    floating,
 )
 from weakprox.losses.measurements import (
     DenseMeasurements,
@@ -254,7 +253,7 @@ def _measurements(
         found: Measurements = RankOneMeasurements(U, V)
         size = (int(U.shape[1]), int(V.shape[1]))
     else:
-        A = floating(as_array("A", A, 3))
+        A = as_array("A", A, 3)
         found, size = DenseMeasurements(A), (int(A.shape[1]), int(A.shape[2]))
         step = chunk_of(found.bytes_each)
         if not all(all_finite(A[i : i + step]) for i in range(0, found.count, step)):

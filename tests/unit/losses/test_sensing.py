@@ -163,3 +163,25 @@ def test_b_takes_the_kind_of_A():
     assert loss.grad(X.astype(np.float32), loss.everything()).dtype == np.float32
     mixed = Sensing(DOUBLE[1].array(MATRICES), MEASURED)
     assert DOUBLE[1].owns(mixed.grad(DOUBLE[1].array(X), mixed.everything()))
+
+
+def test_integer_measurements_are_never_converted_whole(tmp_path, monkeypatch):
+    """0/1 designs on disk stay on disk: floats exist for one chunk at a time only."""
+    monkeypatch.setattr(inputs, "CHUNK_BYTES", 2 << 20)
+    rng = np.random.default_rng(3)
+    path = tmp_path / "A.npy"
+    stored = np.lib.format.open_memmap(path, mode="w+", dtype=np.int8, shape=(3000, 40, 30))
+    stored[:] = rng.integers(0, 2, stored.shape, dtype=np.int8)
+    stored.flush()
+    A = np.load(path, mmap_mode="r")
+    b = rng.standard_normal(3000)
+    X = rng.standard_normal((40, 30))
+    tracemalloc.start()
+    loss = Sensing(A, b)
+    grad = loss.grad(X, loss.everything())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    flat = np.asarray(A, dtype=float).reshape(3000, -1)
+    expected = ((flat @ X.ravel() - b) @ flat / 3000).reshape(40, 30)
+    np.testing.assert_allclose(grad, expected, rtol=1e-9, atol=1e-9)
+    assert peak < flat.nbytes / 3
