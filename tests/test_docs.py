@@ -30,7 +30,11 @@ def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers in README come from examples/first_steps.py (times left out)."""
+    """The numbers in README come from examples/first_steps.py.
+
+    Another processor rounds differently and may stop some steps earlier or later, so the
+    words must agree to the letter and the proved interval to one percent.
+    """
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"^```text\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     assert shown is not None
@@ -38,8 +42,13 @@ def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]
     exec(compile(source, "first_steps.py", "exec"), {"__name__": "__main__"})
     printed = capsys.readouterr().out
 
-    def steady(lines: str) -> list[str]:
-        kept = [re.sub(r", [\d.]+ s$", "", line) for line in lines.splitlines()]
-        return [line.strip() for line in kept if line.strip() and "work" not in line]
+    def words(output: str) -> list[str]:
+        return re.sub(r"[-+]?\d[\d.e+-]*", "#", output).split()
 
-    assert steady(printed) == steady(shown.group(1))
+    def interval(output: str) -> list[float]:
+        found = re.search(r"between ([\d.e+]+) and ([\d.e+]+):", output)
+        assert found is not None
+        return [float(number) for number in found.groups()]
+
+    assert words(printed) == words(shown.group(1))
+    assert interval(printed) == pytest.approx(interval(shown.group(1)), rel=0.01)

@@ -31,8 +31,7 @@ class Status(Enum):
         "rank not shown to suffice",
         "The theorem's work is done, but nothing shows that the rank asked for is enough: "
         "the proximal oracle left out more than the theorem allows, or the iterate is "
-        "better than its rank-limited answer. Raise rank; or, if you know what the rank "
-        "costs at most, give it as delta2.",
+        "better than its rank-limited answer. Raise rank.",
     )
     MAX_SECONDS = ("out of time", "Raise max_seconds, or ask for a larger eps.")
     MAX_SAMPLES = ("out of samples", "Raise max_samples, or ask for a larger eps.")
@@ -262,7 +261,8 @@ class Result:
             mark = "" if self.certified else f"  ** NOT PROVED to be within {self.eps:.3g} **"
             lines.append(f"  gap        {self.certificate.gap:.3g}{mark}")
         else:
-            lines.append("  gap        not available: G is known only through samples")
+            why = "G is known only through samples" if self.sampled else "nothing proved yet"
+            lines.append(f"  gap        not available: {why}")
         lines += [
             f"  rank       {self.rank}, {self.nonzeros()} of {m * d} entries nonzero "
             "(above 1e-3 of the largest)",

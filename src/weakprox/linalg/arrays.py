@@ -16,9 +16,9 @@ import numpy as np
 Array: TypeAlias = Any  # an array of any namespace that follows the array API
 """An array of any namespace that follows the array API standard."""
 
-# A block of rows this large stays in a core's second-level cache, so that several
-# element-wise operations on it cost about one trip to main memory.
-BLOCK_BYTES = 1 << 18
+# A block of rows this large stays in a core's cache, so that several element-wise
+# operations on it cost about one trip to main memory; smaller ones pay more for Python.
+BLOCK_BYTES = 1 << 20
 
 
 def namespace(*arrays: Array) -> Any:
@@ -106,16 +106,40 @@ def to_numpy(x: Array) -> np.ndarray[Any, Any]:
 
 
 def inner(X: Array, Y: Array) -> float:
-    """Frobenius inner product as a Python float."""
-    if is_numpy(X) and X.flags.c_contiguous and Y.flags.c_contiguous:
-        return float(np.dot(X.reshape(-1), Y.reshape(-1)))  # one BLAS pass, no copy
-    xp = namespace(X, Y)
-    return float(xp.sum(X * Y))
+    """Frobenius inner product as a Python float, summed pairwise in float64.
+
+    Lower bounds rest on such sums, so neither float32 nor a long chain of additions (as
+    in a BLAS dot product) may blur them: the error is a few units of float64 rounding.
+    """
+    if X.ndim < 2:
+        return total(wide(X) * wide(Y))
+    return math.fsum(total(wide(X[rows]) * wide(Y[rows])) for rows in row_blocks(X))
+
+
+def wide(X: Array) -> Array:
+    """X in float64."""
+    xp = namespace(X)
+    return X if X.dtype == xp.float64 else xp.astype(X, xp.float64)
+
+
+def total(X: Array) -> float:
+    """Sum of all entries, in float64."""
+    xp = namespace(X)
+    return float(xp.sum(X, dtype=xp.float64))
 
 
 def sqnorm(X: Array) -> float:
-    """Squared Frobenius norm as a Python float."""
+    """Squared Frobenius norm as a Python float, summed as in `inner`."""
     return inner(X, X)
+
+
+def rough_sqnorm(X: Array) -> tuple[float, float]:
+    """Squared Frobenius norm by one fast pass, and a bound on its rounding error."""
+    if is_numpy(X) and X.flags.c_contiguous and X.dtype == np.float64:
+        square = float(np.dot(X.reshape(-1), X.reshape(-1)))
+        return square, eps_of(X) * (64 + X.size / 16) * square
+    square = sqnorm(X)
+    return square, 64 * eps_of(X) * square
 
 
 def norm(X: Array) -> float:

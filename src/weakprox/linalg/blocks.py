@@ -8,6 +8,8 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array, device_of, eps_of, gaussian, namespace, to_numpy
 
+FRESH = 2  # random columns in every starting block
+
 
 def small_svd(B: Array, count: int) -> tuple[Array, Array, Array]:
     """Leading triplets of a tall thin block: the SVD itself sees a small square."""
@@ -44,7 +46,7 @@ def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | No
     them would destroy the orthogonality of the space within a few sweeps, so they are
     left out. None if nothing is left to follow.
     """
-    live = np.flatnonzero(to_numpy(sizes) > 1e4 * eps_of(R) * scale)
+    live = np.flatnonzero(to_numpy(sizes) > 100 * eps_of(R) * scale)
     live = live[: int(K.shape[0] - K.shape[1])]
     if live.size == 0:
         return None
@@ -59,12 +61,15 @@ def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | No
 def starting_block(
     start: Array | None, rows: int, width: int, rng: np.random.Generator, ref: Array
 ) -> Array:
-    """Orthonormal rows x width block: the given start, filled up by Gaussians."""
+    """Orthonormal rows x width block: the given start, filled up by Gaussians.
+
+    At least FRESH columns are new. A basis that A maps into itself (as sparse or block
+    structure easily brings about) has no residuals, so without them the iteration would
+    never learn of larger values elsewhere.
+    """
     xp = namespace(ref)
-    have = 0 if start is None else min(int(start.shape[1]), width)
+    have = 0 if start is None else min(int(start.shape[1]), max(1, width - FRESH))
     if start is None or have == 0:
         return orthonormal(gaussian(rng, (rows, width), ref))
-    if have == width:
-        return orthonormal(start[:, :width])
     fresh = gaussian(rng, (rows, width - have), ref)
     return orthonormal(xp.concat([start[:, :have], fresh], axis=1))

@@ -77,13 +77,14 @@ def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) 
     if compat.is_torch_array(X):
         X.addmm_(left, V.Vt, beta=1.0 - step)
         return
+    if scratch is not None and is_numpy(X):
+        np.matmul(left, V.Vt, out=scratch)
+    else:
+        scratch = None
     for rows in row_blocks(X):
         part = X[rows]
         part *= 1.0 - step
-        if scratch is not None and is_numpy(X):
-            part += np.matmul(left[rows], V.Vt, out=scratch[rows])
-        else:
-            part += left[rows] @ V.Vt
+        part += left[rows] @ V.Vt if scratch is None else scratch[rows]
 
 
 def _multiply(X: Array, scale: float, out: Array) -> None:

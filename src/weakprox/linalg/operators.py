@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
-from weakprox.linalg.arrays import Array, is_array, sqnorm
+from weakprox.linalg.arrays import Array, is_array, is_floating, namespace
 
 
 @dataclass
@@ -39,21 +39,19 @@ class Products:
         """Whether the entries themselves are at hand."""
         return is_array(self.source)
 
-    def sqnorm(self) -> float | None:
-        """Squared Frobenius norm where the entries are at hand, else None."""
-        if issparse(self.source):
-            return float(np.sum(np.abs(self.source.data) ** 2))
-        return sqnorm(self.source) if self.is_dense else None
-
 
 def products(A: Any) -> Products:
     """Wrap A (array, SciPy sparse matrix or LinearOperator) as a pair of products."""
     shape = (int(A.shape[0]), int(A.shape[1]))
     if isinstance(A, LinearOperator):
-        dtype = A.dtype if A.dtype is not None else np.dtype(float)
+        dtype = np.result_type(A.dtype if A.dtype is not None else float, np.float32)
         return Products(shape, A.matmat, A.rmatmat, np.empty(0, dtype=dtype), A)
     if issparse(A):
+        if not np.issubdtype(A.dtype, np.floating):
+            A = A.astype(float)
         transposed = A.T
         reference = np.empty(0, dtype=A.dtype)
         return Products(shape, lambda Q: A @ Q, lambda Q: transposed @ Q, reference, A)
+    if not is_floating(A):
+        A = namespace(A).astype(A, namespace(A).float64)
     return Products(shape, lambda Q: A @ Q, lambda Q: A.T @ Q, A, A)

@@ -81,7 +81,7 @@ def thin_eigh(
         residuals = sizes[:rank]
         worst = float(xp.max(residuals))
         scale = max(float(xp.max(xp.abs(w))), float(xp.linalg.vector_norm(H)) / n)
-        limit = max(tol, 10 * eps_of(w)) * scale
+        limit = max(tol, 100 * eps_of(w)) * scale
         after = float(w[rank]) if width > rank else -np.inf
         if accept is not None and accept(to_numpy(w[:rank]), to_numpy(residuals), after):
             break

@@ -32,7 +32,8 @@ Method = Literal["auto", "block", "lapack", "arpack", "propack"]
 Vector = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Accept = Callable[[Vector, Vector, float], bool]
 
-OVERSAMPLE = 6  # extra columns: they speed convergence and show the next value
+OVERSAMPLE = 6  # extra columns, FRESH of them random: they speed convergence,
+# show the next value, and find what the others miss
 MAX_BLOCKS = 4  # width of the Krylov space in blocks before it is restarted
 # When LAPACK's full decomposition is the faster way (benchmarks/thin_svd.py): on narrow
 # matrices, wider ones if there is no basis to start from, and for a large share of triplets.
@@ -137,7 +138,7 @@ def thin_svd(
             found = _block_krylov(ops, rank, found.basis, tol, rng, max_sweeps)
     worst = float(found.residuals.max())
     scale = float(found.triplets.s[0])
-    if strict and worst > max(tol, 50 * eps_of(found.residuals)) * scale:
+    if strict and worst > max(tol, 200 * eps_of(found.residuals)) * scale:
         raise DecompositionError(
             f"{method} SVD of rank {rank} ended with residual {worst:.1e}, above "
             f"{tol:.1e} of the largest singular value {scale:.1e}; allow more sweeps "
@@ -166,7 +167,7 @@ def _block_krylov(
         R = Z - V * s
         sizes = xp.linalg.vector_norm(R, axis=0)
         residuals = sizes[:rank]
-        floor = 10 * eps_of(s) * float(s[0])
+        floor = 100 * eps_of(s) * float(s[0])
         worst = float(xp.max(residuals))
         spanned = int(K.shape[1]) >= ops.shape[1]
         after = float(s[rank]) if width > rank else 0.0

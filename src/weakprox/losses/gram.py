@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
-from weakprox.linalg.arrays import device_of, namespace, to_numpy
+from weakprox.linalg.arrays import device_of, namespace, to_numpy, wide
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.losses.measurements import Measurements
 
@@ -26,13 +26,13 @@ def extremes(terms: Measurements, shape: tuple[int, int]) -> tuple[float, float]
     if md <= EIGEN_BELOW:
         gram = _gram(terms, md)
     elif n <= EIGEN_BELOW and n * md <= FLAT_ENTRIES:
-        flat = terms.flat()
+        flat = _double(terms.flat())
         gram = _dense(flat @ flat.T)
     else:
         rng = np.random.default_rng(3)
         return spectral_norm_bound(_operator(terms, shape), rng, powers=10) ** 2 / n, 0.0
     values = np.linalg.eigvalsh(gram) / n
-    rounding = 1e-13 * float(values[-1])
+    rounding = 4 * max(n, md) * np.finfo(float).eps * float(values[-1])
     smallest = max(0.0, float(values[0]) - rounding) if md <= n else 0.0
     return float(values[-1]) + rounding, smallest
 
@@ -42,9 +42,14 @@ def _gram(terms: Measurements, md: int) -> Any:
     step = max(1, FLAT_ENTRIES // (8 * md))
     total = np.zeros((md, md))
     for i in range(0, terms.count, step):
-        flat = terms.take(slice(i, i + step)).flat()
+        flat = _double(terms.take(slice(i, i + step)).flat())
         total += _dense(flat.T @ flat)
     return total
+
+
+def _double(flat: Any) -> Any:
+    """Float64: in float32 the smallest eigenvalue would be rounding noise."""
+    return flat.astype(float) if issparse(flat) else wide(flat)
 
 
 def _dense(gram: Any) -> Any:

@@ -29,6 +29,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
             value = np.asarray(value)
         except ValueError:
             raise ShapeError(name, "a ragged list", f"{ndim} axes of fixed length") from None
+    if getattr(value, "requires_grad", False):
+        value = value.detach()  # optimisation here is ours: no graph is wanted
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(name, "a masked array", "a plain one, or losses.Completion")
     if not is_array(value):

@@ -87,8 +87,6 @@ def parameters(
         mu = 7.0 * room / (92.0 * c.gamma) if smoothing else 0.0
     elif smoothing:
         mu = _positive("mu", mu)
-    if c.theta > 0 and mu == 0.0:
-        mu = room  # a single affine piece: smoothing it changes nothing
     smooth = Smoothed.of(problem.penalty, mu, problem.shape)
     finite = bool(problem.loss.is_finite_sum)
     beta = c.beta_G + smooth.smoothness

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, namespace, sqnorm
+from weakprox.linalg.arrays import Array, namespace, sqnorm, total
 from weakprox.penalties.base import Combinable, nonnegative
 from weakprox.protocols import Geometry, Smoothability
 
@@ -53,7 +53,7 @@ class GroupL2(Combinable):
     def value(self, X: Array) -> float:
         """Weighted sum of group norms."""
         xp = namespace(X)
-        return self.lam * float(xp.sum(xp.linalg.vector_norm(X, axis=self._axis)))
+        return self.lam * total(xp.linalg.vector_norm(X, axis=self._axis))
 
     def pull(self, y: Array) -> Array:
         """K is the identity."""

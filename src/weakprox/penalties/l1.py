@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from weakprox.linalg.arrays import (
@@ -9,6 +10,7 @@ from weakprox.linalg.arrays import (
     namespace,
     row_blocks,
     sqnorm,
+    total,
     zeros,
 )
 from weakprox.linalg.kernels import clipped
@@ -182,4 +184,4 @@ class Zero(Combinable):
 def abs_sum(X: Array) -> float:
     """Sum of absolute values, block by block."""
     xp = namespace(X)
-    return sum(float(xp.sum(xp.abs(X[rows]))) for rows in row_blocks(X))
+    return math.fsum(total(xp.abs(X[rows])) for rows in row_blocks(X))

@@ -89,6 +89,8 @@ class MaxAffine(Combinable):
 
     @cached_property
     def _theta(self) -> float:
+        if self.A.shape[0] == 1:
+            return 0.0  # a single affine piece is smooth already
         xp = namespace(self.A)
         largest = float(xp.max(xp.sum(self._flat * self._flat, axis=1)))
         return min(self._sqnorm / 2, largest)

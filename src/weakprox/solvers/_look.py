@@ -80,6 +80,7 @@ class Looker:
     every: int | None = None
     prove: Callable[[Array, Array | None], None] | None = None
     eps: float = 0.0
+    judges_iterate: bool = False  # whether the iterate itself will be the answer
     seen: Seen = field(default_factory=Seen)
     latest: Candidate | None = None
     _last_value: float = math.inf
@@ -129,6 +130,8 @@ class Looker:
             if candidate.V is not None:
                 low = self.offer(candidate.V, candidate.scratch)
             self._last_value = value
+            if self.judges_iterate:
+                self.seen = replace(self.seen, best=None, best_value=value)
             if prove and self.prove is not None:
                 self.prove(candidate.X, candidate.scratch)
             counts = self.meter.counts
@@ -157,11 +160,19 @@ class Looker:
     def offer(self, V: LowRank, scratch: Array | None = None) -> float:
         """Value of a low-rank point, kept if it is the best so far."""
         value = self.problem.value(V, self.batch, scratch=scratch)
-        if value < self.seen.best_value or self.seen.best is None:
+        better = value < self.seen.best_value or self.seen.best is None
+        if better and not self.judges_iterate:
             self.seen = replace(self.seen, best=V, best_value=value)
         return value
 
     def bounded(self, lower: float, rests_on: str) -> None:
-        """A proved lower bound, kept if it is the best so far."""
+        """A proved lower bound, kept if it is the best so far.
+
+        One that is infinite or above a value already reached contradicts itself (a
+        user's own term may not keep its word): it proves nothing and is left out.
+        """
+        reached = self.seen.best_value
+        if not math.isfinite(lower) or lower > reached + 1e-6 * (1.0 + abs(reached)):
+            return
         if lower > self.seen.lower:
             self.seen = replace(self.seen, lower=lower, rests_on=rests_on)

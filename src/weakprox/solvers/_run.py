@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from weakprox.linalg.arrays import Array
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, gaussian
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import lower_bound
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
@@ -42,6 +46,7 @@ class Checkpoint:
     seen: Seen
     counts: Counts
     trace: Trace
+    mark: tuple[Any, ...]  # which run this is a part of
 
 
 class Run:
@@ -69,6 +74,7 @@ class Run:
             every=settings.look_every,
             prove=self.prove if settings.stop_when_certified and not self.sampled else None,
             eps=settings.eps,
+            judges_iterate=solver.answer == "iterate",
             seen=Seen() if last is None else last.seen,
         )
         self.tools = Tools(
@@ -80,9 +86,11 @@ class Run:
             self.looker.tick,
         )
         self.memory: Any = None if last is None else last.memory
+        self.first: Array | None = None
 
     def execute(self, X: Array | None) -> Result:
         """Run; whatever ends it, the best point so far comes back."""
+        self.first = X
         with self.progress:
             status = Status.EXPECTED
             try:
@@ -112,17 +120,41 @@ class Run:
                     self.meter.counts.evaluation_samples += size
             else:
                 self.looker.batch = loss.everything()
+        mark = self._mark()
+        if self.checkpoint is not None and self.checkpoint.mark != mark:
+            raise InputError(
+                "resume",
+                "a result of another problem, solver, eps or seed",
+                "the same call that is to go on",
+            )
+        self.mark = mark
         if self.memory is None:
-            self.memory = self.solver.start(self.problem, X, self.tools)
             # samples a loss drew to find its own constants are part of the price
             self.meter.counts.samples += getattr(loss, "pilot_samples", 0)
+            self.meter.check()
+            self.memory = self.solver.start(self.problem, X, self.tools)
             self._save()
         predicted = getattr(self.memory.parameters, "predicted_svds", 0)
         self.progress.aim(max(predicted, self.meter.counts.svds))
 
+    def _mark(self) -> tuple[Any, ...]:
+        """What two runs share if and only if one may go on where the other stopped.
+
+        The data enter through the loss's value at a fixed matrix of rank one.
+        """
+        problem, settings = self.problem, self.settings
+        rng = np.random.default_rng(11)
+        u = gaussian(rng, (problem.shape[0], 1), problem.loss.reference)
+        v = gaussian(rng, (1, problem.shape[1]), problem.loss.reference)
+        with self.looker.off_the_clock():
+            value = problem.smooth_value(u @ v, self.looker.batch)
+        named = (repr(problem), repr(self.solver))
+        return (*named, settings.eps, settings.seed, settings.evaluation_samples, value)
+
     def _save(self) -> None:
         counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
-        self.checkpoint = Checkpoint(self.memory, self.looker.seen, counts, trace)
+        seen = self.looker.seen
+        self.checkpoint = Checkpoint(self.memory, seen, counts, trace, self.mark)
 
     def prove(self, X: Array, scratch: Array | None = None) -> None:
         """Raise the lower bound by the dual point at X; end the run if that settles it."""
@@ -149,10 +181,14 @@ class Run:
         certificate = None
         if not self.sampled:
             self.prove(answer.dense())
-            certificate = Certificate(value, looker.seen.lower, looker.seen.rests_on)
-            chosen = status in (Status.CALLBACK, Status.INTERRUPTED)
-            if certificate.gap <= self.settings.eps and not chosen:
+            seen = looker.seen
+            if math.isfinite(seen.lower):
+                certificate = Certificate(value, seen.lower, seen.rests_on)
+            proved = certificate is not None and certificate.gap <= self.settings.eps
+            if proved and status not in (Status.CALLBACK, Status.INTERRUPTED):
                 status = Status.CERTIFIED
+            elif not proved and status is Status.CERTIFIED:
+                status = Status.FINISHED  # rounding ate the proof between look and answer
         if status is Status.EXPECTED:
             # The theorem speaks of the iterate and of an oracle whose rank suffices: its
             # promise must cover the way to the answer and what the oracle itself measured.
@@ -181,8 +217,10 @@ class Run:
         """The point to return, and the value of the iterate it comes from."""
         problem, looker = self.problem, self.looker
         if self.memory is None:  # stopped before the first step
-            zero = LowRank.zero(problem.shape, problem.loss.reference)
-            return zero, problem.value(zero, looker.batch)
+            first = LowRank.zero(problem.shape, problem.loss.reference)
+            if self.first is not None:
+                first = self.tools.compressed(self.first)
+            return first, problem.value(first, looker.batch)
         last: Candidate | None = looker.latest
         if last is None:
             last = self.solver.candidate(self.memory)

@@ -11,6 +11,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
+    eps_of,
     gaussian,
     is_array,
     namespace,
@@ -82,7 +83,11 @@ class Exact:
             raise InputError("prox", f"a return of {given}", f"finite, {A.shape}")
         xp = namespace(A)
         U, s, Vt = xp.linalg.svd(V, full_matrices=False)
-        lower = 0.5 * weight * sqnorm(V - A) + self._value(V)
+        # A strict indicator may call the prox's own point infeasible by a rounding error:
+        # then h there is unknown, and nothing is claimed.
+        value, square = self._value(V), 0.5 * weight * sqnorm(V - A)
+        slack = 64 * eps_of(A) * (abs(value) + square + weight * sqnorm(A))
+        lower = square + value - slack if np.isfinite(value) else -float("inf")
         return WeakProx(
             V=LowRank(U, s, Vt).trimmed(1e-14 * float(s[0])),
             delta=0.0,

@@ -26,7 +26,7 @@ from weakprox.protocols import Tolerance, WeakProx
 from weakprox.spectral.checks import positive, random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE
-from weakprox.spectral.singular import RestsOn
+from weakprox.spectral.singular import RestsOn, norm_with_error
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,7 @@ def _spectrum(
 ) -> tuple[Spectrum, RestsOn]:
     """Bounds on the eigenvalues of A from its kept pairs (Cauchy interlacing)."""
     ritz = np.asarray(to_numpy(eig.values), dtype=float)
-    total = sqnorm(A)
-    slack = 64 * eps_of(A) * total
+    total, slack = norm_with_error(A, certify)
     energy = max(0.0, total - float(ritz @ ritz)) + slack
     rounding = 16 * eps_of(A) * math.sqrt(total)
     if eig.exact:

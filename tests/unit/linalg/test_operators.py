@@ -31,13 +31,6 @@ def test_products_and_their_count(kind):
     assert ops.reference.dtype == np.float64
 
 
-def test_squared_norm_where_it_is_known():
-    wanted = (A**2).sum()
-    assert products(A).sqnorm() == pytest.approx(wanted)
-    assert products(KINDS["sparse"]).sqnorm() == pytest.approx(wanted)
-    assert products(KINDS["operator"]).sqnorm() is None
-
-
 @pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)
 def test_namespace_is_kept(backend):
     ops = products(backend.array(A))

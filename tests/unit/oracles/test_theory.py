@@ -156,7 +156,8 @@ def test_predictions_are_what_a_run_spends():
 
 def test_one_affine_piece_needs_no_small_mu():
     linear = wp.Problem(Denoising(M), MaxAffine(NOISY[:1]), BALL)
-    assert theory.parameters(linear, 0.5).mu == 0.5
+    assert theory.parameters(linear, 0.5).mu == 0.0
+    assert theory.parameters(linear, 0.5).beta_R == 0.0
     assert theory.parameters(linear, 0.5).bias == 0.0
 
 
