@@ -49,10 +49,6 @@ class DecompositionError(WeakproxError):
     """A singular value decomposition did not reach the accuracy asked for."""
 
 
-class WeakproxWarning(UserWarning):
-    """Something works, but not as well as the caller may think."""
-
-
 def checked_number(argument: str, value: object, wanted: str) -> float:
     """The value as a finite float; strings, booleans and arrays are no numbers here."""
     if isinstance(value, (bool, str, bytes)):

@@ -177,7 +177,7 @@ class Result:
     low_rank : LowRank
         The answer as factors.
     value : float
-        f(X); an estimate from fresh samples if G is only sampled.
+        f(X); an unbiased estimate from samples that served nothing else if G is sampled.
     violation : float
         Relative distance from the constraint set.
     status : Status

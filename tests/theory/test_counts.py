@@ -38,7 +38,7 @@ def test_denoising_draws_nothing_in_its_inner_loop():
     p, counts = result.parameters, result.counts
     snapshots = [p.k_s(s) for s in range(1, p.S)]
     evaluation = counts.evaluation_samples
-    assert sampler.asked == [evaluation, *snapshots]
+    assert sampler.asked == [evaluation // 2, *snapshots, evaluation // 2]
     assert counts.samples == counts.gradients == sum(snapshots) == p.predicted_samples
     assert counts.svds == p.epochs * p.inner == p.predicted_svds
     assert counts.rank_one_svds == 3 * counts.svds

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.errors import DecompositionError, WeakproxWarning, checked_number
+from weakprox.errors import DecompositionError, checked_number
 
 
 def test_tree():
@@ -15,7 +15,6 @@ def test_tree():
     assert issubclass(wp.InputError, wp.WeakproxError)
     assert issubclass(wp.InputError, ValueError)  # what callers of NumPy code expect
     assert issubclass(DecompositionError, wp.WeakproxError)
-    assert issubclass(WeakproxWarning, UserWarning)
 
 
 @pytest.mark.parametrize("kind", [wp.InputError, wp.ShapeError, wp.SamplerError])

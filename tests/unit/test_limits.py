@@ -28,7 +28,8 @@ def check(result, status):
     assert np.isfinite(result.value)
     seen = result.trace["value_low_rank"]
     if np.isfinite(seen).any():
-        assert result.value <= np.nanmin(seen) + 1e-9
+        slack = 0.1 if result.sampled else 1e-9  # reported from fresh samples
+        assert result.value <= np.nanmin(seen) + slack
 
 
 @pytest.mark.parametrize("problem", [FINITE, SAMPLED], ids=["finite", "sampled"])

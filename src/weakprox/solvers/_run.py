@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError
+from weakprox.errors import InputError, SamplerError
 from weakprox.linalg.arrays import Array, gaussian
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import lower_bound
@@ -176,8 +176,9 @@ class Run:
         seconds = self.meter.seconds
         problem, looker = self.problem, self.looker
         answer, iterate_value = self._answer()
+        chosen_value = problem.value(answer, looker.batch)  # by the samples that chose it
         looker.latest = None  # its iterate is not needed any more: room for the proof
-        value = problem.value(answer, looker.batch)
+        value = problem.value(answer, self._fresh())
         certificate = None
         if not self.sampled:
             self.prove(answer.dense())
@@ -192,7 +193,8 @@ class Run:
         if status is Status.EXPECTED:
             # The theorem speaks of the iterate and of an oracle whose rank suffices: its
             # promise must cover the way to the answer and what the oracle itself measured.
-            lost = max(0.0, value - iterate_value) + self.solver.oracle_excess(self.memory)
+            lost = max(0.0, chosen_value - iterate_value)
+            lost += self.solver.oracle_excess(self.memory)
             if self.solver.promised(self.memory) + lost > (1 + 1e-4) * self.settings.eps:
                 status = Status.RANK_LIMITED
         return Result(
@@ -212,6 +214,18 @@ class Run:
             checkpoint=self.checkpoint,
             iterate_value=iterate_value,
         )
+
+    def _fresh(self) -> Any:
+        """Samples that had no say in choosing the answer, so that its value is unbiased."""
+        if not self.sampled:
+            return self.looker.batch
+        size = self.settings.evaluation_samples
+        try:
+            batch = self.problem.loss.draw(self.tools.rng(EVALUATION, 1), size)
+        except SamplerError:  # a sampler that fails now must not cost the answer
+            return self.looker.batch
+        self.meter.counts.evaluation_samples += size
+        return batch
 
     def _answer(self) -> tuple[LowRank, float]:
         """The point to return, and the value of the iterate it comes from."""

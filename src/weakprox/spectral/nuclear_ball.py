@@ -9,7 +9,7 @@ import numpy as np
 from weakprox.linalg.arrays import Array, eps_of, to_numpy
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.simplex import project_capped
+from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
 from weakprox.spectral.checks import positive, random_lowrank, rounded_inside
@@ -74,7 +74,7 @@ class NuclearBall:
         residual = float(np.linalg.norm(to_numpy(svd.residuals)))
         widest = max(float((spec.ritz - p).max()), spec.tail) + residual
         wolfe = 2 * (self.tau * widest - float((spec.ritz - p) @ p))
-        theta = float((spec.ritz - p).max()) if p.sum() >= self.tau * (1 - 1e-12) else 0.0
+        theta = threshold(spec.ritz, self.tau)
         V = LowRank(svd.triplets.U, rounded_inside(p, self.tau, A), svd.triplets.Vt)
         return WeakProx(
             V=V.trimmed(),

@@ -19,7 +19,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.bounds import EXACT_BELOW, power_bound
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.simplex import project_capped
+from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.protocols import Tolerance, WeakProx
@@ -93,7 +93,7 @@ class TracePSD:
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
         skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
         lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
-        theta = float((spec.ritz - p).max()) if p.sum() >= self.tau * (1 - 1e-12) else 0.0
+        theta = threshold(spec.ritz, self.tau)
         values = rounded_inside(p, self.tau, A)
         V = LowRank(eig.vectors, values, eig.vectors.T).trimmed()
         return WeakProx(

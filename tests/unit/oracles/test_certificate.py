@@ -118,9 +118,9 @@ def test_large_problems_use_the_randomised_branch(rank):
     s = np.linalg.svd(big, compute_uv=False)
     optimum = 0.5 * ((s - project_capped(s, 600.0)) ** 2).sum()
     found, rests_on = bound(problem, np.zeros_like(big), rank=rank)
-    assert rests_on == "high-probability"
     assert found <= optimum
-    if rank > 1:
+    if rank > 1:  # at rank 1 the Frobenius norm of what is left is the better bound
+        assert rests_on == "high-probability"
         assert found >= 0.5 * optimum
 
 
