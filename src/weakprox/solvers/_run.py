@@ -121,7 +121,7 @@ class Run:
             else:
                 self.looker.batch = loss.everything()
         mark = self._mark()
-        if self.checkpoint is not None and self.checkpoint.mark != mark:
+        if self.checkpoint is not None and not _same(self.checkpoint.mark, mark):
             raise InputError(
                 "resume",
                 "a result of another problem, solver, eps or seed",
@@ -246,3 +246,8 @@ class Run:
             looker.offer(last.V, last.scratch)
         assert looker.seen.best is not None
         return looker.seen.best, iterate_value
+
+
+def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
+    """Whether two marks agree; the value only to the rounding of another machine."""
+    return old[:-1] == new[:-1] and math.isclose(old[-1], new[-1], rel_tol=1e-9)
