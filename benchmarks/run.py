@@ -18,7 +18,7 @@ def main() -> None:
         f"weakprox {weakprox.__version__}, Python {platform.python_version()}, "
         f"NumPy {np.__version__}, SciPy {scipy.__version__}, {platform.machine()}"
     )
-    step.measure_time()
+    step.measure_spread()
     step.measure_memory()
     thin_svd.main()
 

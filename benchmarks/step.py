@@ -8,7 +8,10 @@ in turns within one run, so that a busy machine slows them alike.
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import time
 import tracemalloc
 
@@ -61,8 +64,8 @@ def bare_passes(d: int, width: int, products: int, rng: np.random.Generator) -> 
     return time.perf_counter() - begun
 
 
-def measure_time(d: int = 1000, r: int = 10, rounds: int = 15, inner: int = 12) -> None:
-    """Print the ratio of an inner step to its bare passes."""
+def measure_time(d: int = 1000, r: int = 10, rounds: int = 15, inner: int = 12) -> float:
+    """Print, and return, the ratio of an inner step to its bare passes."""
     problem, solver, tools, meter = prepared(d, r, inner)
     memory = solver.start(problem, None, tools)
     memory = solver.step(problem, memory, tools)  # warm: caches, BLAS threads, basis
@@ -82,6 +85,37 @@ def measure_time(d: int = 1000, r: int = 10, rounds: int = 15, inner: int = 12) 
         f"({products} products, 3 element-wise): {1e3 * statistics.median(bare):.2f} ms; "
         f"ratio {ratio:.2f} (bar: 2)"
     )
+    return ratio
+
+
+def measure_spread(processes: int = 11) -> None:
+    """Print the ratio over fresh processes: one run can flatter or slander.
+
+    OpenBLAS's helper threads spin between calls by default and slow the passes that run
+    on one thread; how much varies from process to process. So three settings are shown.
+    """
+    settings = {
+        "default threads": {},
+        "default threads, OPENBLAS_THREAD_TIMEOUT=4": {"OPENBLAS_THREAD_TIMEOUT": "4"},
+        "OPENBLAS_NUM_THREADS=1": {"OPENBLAS_NUM_THREADS": "1"},
+    }
+    print(f"inner step / bare passes, {processes} processes each (bar: 2)")
+    for name, variables in settings.items():
+        ratios = []
+        for _ in range(processes):
+            call = [sys.executable, __file__, "--ratio"]
+            run = subprocess.run(
+                call,
+                env={**os.environ, **variables},
+                capture_output=True,
+                check=True,
+                text=True,
+            )
+            ratios.append(float(run.stdout.split()[-1]))
+        print(
+            f"  {name}: median {statistics.median(ratios):.2f}, from {min(ratios):.2f} to "
+            f"{max(ratios):.2f}, {sum(r > 2 for r in ratios)} above the bar"
+        )
 
 
 def measure_memory(d: int = 1000, r: int = 10) -> None:
@@ -103,5 +137,8 @@ def measure_memory(d: int = 1000, r: int = 10) -> None:
 
 
 if __name__ == "__main__":
-    measure_time()
-    measure_memory()
+    ratio = measure_time()
+    if "--ratio" in sys.argv:
+        print(ratio)
+    else:
+        measure_memory()

@@ -60,3 +60,19 @@ def checked_number(argument: str, value: object, wanted: str) -> float:
     if not math.isfinite(number):
         raise InputError(argument, repr(value), wanted)
     return number
+
+
+def positive(argument: str, value: object) -> float:
+    """The value as a finite float > 0, or a typed error."""
+    number = checked_number(argument, value, "a finite number > 0")
+    if number <= 0.0:
+        raise InputError(argument, repr(value), "a finite number > 0")
+    return number
+
+
+def nonnegative(argument: str, value: object) -> float:
+    """The value as a finite float >= 0, or a typed error."""
+    number = checked_number(argument, value, "a finite number >= 0")
+    if number < 0.0:
+        raise InputError(argument, repr(value), "a finite number >= 0")
+    return number

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from refusals import refused
 from registry import numbers
 
 import weakprox as wp
@@ -16,18 +17,6 @@ FLAT = sp.csr_array(A.reshape(9, 35))
 R, C, V = np.array([0, 1, 6]), np.array([0, 4, 2]), np.array([1.0, 2.0, 3.0])
 NAN, INF = np.nan, np.inf
 STRINGS = np.full((7, 5), "a")
-
-
-def refused(call, argument, *words):
-    """The call raises an InputError about the argument that says what came and is wanted."""
-    with pytest.raises(wp.InputError) as caught:
-        call()
-    error = caught.value
-    assert error.argument == argument
-    assert str(error).startswith(f"{argument}: got ")
-    assert "; wanted " in str(error)
-    for word in words:
-        assert word in str(error)
 
 
 BAD_MATRICES = {

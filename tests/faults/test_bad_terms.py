@@ -2,26 +2,14 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 from registry import numbers
 
-import weakprox as wp
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Sum
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 M, A, B = numbers(7, 5), numbers(9, 7, 5), numbers(9)
 NAN, INF = np.nan, np.inf
-
-
-def refused(call, argument, *words):
-    """The call raises an InputError about the argument that says what came and is wanted."""
-    with pytest.raises(wp.InputError) as caught:
-        call()
-    error = caught.value
-    assert error.argument == argument
-    assert str(error).startswith(f"{argument}: got ")
-    assert "; wanted " in str(error)
-    for word in words:
-        assert word in str(error)
 
 
 WEIGHTS = [-1.0, NAN, INF, -INF, "a", "1", None, 1j, np.ones(2), [1.0], True]

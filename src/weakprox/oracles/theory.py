@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, checked_number
+from weakprox.errors import InputError, nonnegative, positive
 from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
 from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
@@ -70,7 +70,7 @@ def parameters(
     loss : object
         The problem's loss, wrapped for counting (used by the solver).
     """
-    eps = _positive("eps", eps)
+    eps = positive("eps", eps)
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
     check_overrides(mu=mu, C0=C0, sigma=sigma, delta=delta, delta2=delta2, eta=eta)
@@ -86,11 +86,11 @@ def parameters(
     if mu is None:
         mu = 7.0 * room / (92.0 * c.gamma) if smoothing else 0.0
     elif smoothing:
-        mu = _positive("mu", mu)
+        mu = positive("mu", mu)
     smooth = Smoothed.of(problem.penalty, mu, problem.shape)
     finite = bool(problem.loss.is_finite_sum)
     beta = c.beta_G + smooth.smoothness
-    step = c.alpha / (2 * beta) if eta is None else _positive("eta", eta)
+    step = c.alpha / (2 * beta) if eta is None else positive("eta", eta)
     if delta is None:
         delta = 7.0 * room / ((32.0 if smoothing else 16.0) * c.alpha)
     X = zeros(problem.shape, problem.loss.reference) if start is None else start
@@ -209,15 +209,8 @@ def _factored(problem: Problem, X: Array) -> LowRank:
 def check_overrides(**settings: float | None) -> None:
     """Raise unless every setting is a number >= 0, or None."""
     for name, value in settings.items():
-        if value is not None and checked_number(name, value, "a finite number >= 0") < 0:
-            raise InputError(name, repr(value), "a finite number >= 0")
-
-
-def _positive(name: str, value: object) -> float:
-    number = checked_number(name, value, "a finite number > 0")
-    if number <= 0.0:
-        raise InputError(name, repr(value), "a finite number > 0")
-    return number
+        if value is not None:
+            nonnegative(name, value)
 
 
 Schedule = float | int | Callable[..., float] | None

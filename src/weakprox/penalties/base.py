@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weakprox.errors import InputError, checked_number
+from weakprox.errors import nonnegative
 from weakprox.linalg.arrays import Array, empty, eps_of, inner, row_blocks, sqnorm
 from weakprox.linalg.kernels import add_scaled, difference, reflect
 from weakprox.protocols import Penalty, Smoothability
 
 if TYPE_CHECKING:
     from weakprox.penalties.combine import Sum
-
-
-def nonnegative(name: str, value: object) -> float:
-    """The value as a float, or a typed error: weights must be finite and >= 0."""
-    number = checked_number(name, value, "a finite number >= 0")
-    if number < 0.0:
-        raise InputError(name, repr(value), "a finite number >= 0")
-    return number
 
 
 class Combinable:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from weakprox.errors import InputError
+from weakprox.errors import InputError, nonnegative
 from weakprox.linalg.arrays import Array
-from weakprox.penalties.base import Combinable, nonnegative
+from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Penalty, Smoothability
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from weakprox.errors import nonnegative
 from weakprox.linalg.arrays import (
     Array,
     namespace,
@@ -14,7 +15,7 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.kernels import clipped
-from weakprox.penalties.base import Combinable, nonnegative
+from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
 

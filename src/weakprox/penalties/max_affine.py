@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from weakprox.errors import InputError, ShapeError
+from weakprox.errors import InputError, ShapeError, nonnegative
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
@@ -20,7 +20,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.simplex import project_simplex
-from weakprox.penalties.base import Combinable, nonnegative
+from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
 

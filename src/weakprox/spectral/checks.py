@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakprox.errors import InputError, checked_number
 from weakprox.linalg.arrays import Array, eps_of, like
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector
-
-
-def positive(name: str, value: object) -> float:
-    """The value as a float, or a typed error: it must be finite and > 0."""
-    number = checked_number(name, value, "a finite number > 0")
-    if number <= 0.0:
-        raise InputError(name, repr(value), "a finite number > 0")
-    return number
 
 
 def rounded_inside(p: Vector, tau: float, ref: Array) -> Array:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from weakprox.errors import positive
 from weakprox.linalg.arrays import Array, eps_of, to_numpy
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
-from weakprox.spectral.checks import positive, random_lowrank, rounded_inside
+from weakprox.spectral.checks import random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 

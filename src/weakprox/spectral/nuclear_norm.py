@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from weakprox.errors import positive
 from weakprox.linalg.arrays import Array, eps_of, like
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
-from weakprox.spectral.checks import positive, random_lowrank
+from weakprox.spectral.checks import random_lowrank
 from weakprox.spectral.duality import accurate_enough, penalty_lower, soft_sum
 from weakprox.spectral.singular import decompose
 

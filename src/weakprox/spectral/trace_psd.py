@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weakprox.errors import ShapeError
+from weakprox.errors import ShapeError, positive
 from weakprox.linalg.arrays import (
     Array,
     eps_of,
@@ -23,7 +23,7 @@ from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.protocols import Tolerance, WeakProx
-from weakprox.spectral.checks import positive, random_lowrank, rounded_inside
+from weakprox.spectral.checks import random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE
 from weakprox.spectral.singular import RestsOn, norm_with_error
