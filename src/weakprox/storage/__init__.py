@@ -1,0 +1,1 @@
+"""Reading and writing matrices as files: data only, nothing is ever executed."""
