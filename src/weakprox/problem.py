@@ -91,10 +91,10 @@ class Problem:
     def __repr__(self) -> str:
         return f"Problem({self.loss!r}, {self.penalty!r}, {self.spectral!r})"
 
-    def constants(self) -> Constants:
-        """alpha, beta and the smoothing constants; raises if alpha is 0."""
+    def constants(self, *, strongly_convex: bool = True) -> Constants:
+        """alpha, beta and the smoothing constants; raises if alpha is 0 but must not be."""
         alpha = self.loss.strong_convexity + self.penalty.curvature
-        if not alpha > 0.0:
+        if strongly_convex and not alpha > 0.0:
             raise ConvexityError(
                 "problem",
                 f"G + R that is not strongly convex ({self.loss!r} + {self.penalty!r})",

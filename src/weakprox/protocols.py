@@ -187,8 +187,21 @@ class Tolerance:
     delta2: float = 0.0
 
 
+@dataclass(frozen=True)
+class Extreme:
+    """Answer of the linear oracle at G: a feasible V with <G, V> near its minimum."""
+
+    V: LowRank
+    basis: Array
+    passes: int
+
+
 class SpectralTerm(Protocol):
-    """h, the term that makes X low-rank."""
+    """h, the term that makes X low-rank.
+
+    Indicators of bounded sets may also offer `diameter` (Frobenius) and the linear oracle
+    `extreme(G, start=, rng=) -> Extreme`, which conditional gradient methods need.
+    """
 
     @property
     def symmetric(self) -> bool: ...

@@ -6,7 +6,8 @@ max form of R and w = aG + curvature give
     f* >= G(X) - <g, X> + aG/2 |X|^2 - phi(y) + min over V of <c, V> + w/2 |V|^2 + h(V),
 
 c = g - aG X + K'y. The last minimum is one proximal step at A = -c/w, whose value the
-weak proximal oracle bounds from below even where its SVD is truncated.
+weak proximal oracle bounds from below even where its SVD is truncated. Without strong
+convexity, w = 0, it is -h*(-c), which only bounded sets keep finite.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, inner, sqnorm
+from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.oracles.metering import gradient
 from weakprox.problem import Problem
 from weakprox.protocols import DualPoint, Tolerance
@@ -40,6 +42,8 @@ def lower_bound(
     w = a + problem.penalty.curvature
     A = gradient(loss, X, batch, scratch)
     value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
+    if w == 0.0:
+        return _without_curvature(problem, X, A, dual, value - linear, rng)
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
     prox = problem.spectral.weak_prox(
         A, weight=w, rank=rank, tolerance=Tolerance(2 * accuracy / w), certify=True, rng=rng
@@ -49,3 +53,23 @@ def lower_bound(
     # Rounding of each sum, generously: the bound must never be optimistic.
     scale = abs(value) + abs(linear) + a * square + abs(phi) + w * size
     return bound - 64 * eps_of(A) * scale, prox.rests_on
+
+
+def _without_curvature(
+    problem: Problem,
+    X: Array,
+    A: Array,
+    dual: DualPoint,
+    start: float,
+    rng: np.random.Generator,
+) -> tuple[float, str]:
+    """The same where w = 0; A holds the gradient of G and `start` is G(X) - <g, X>."""
+    phi = dual.target(X, A, 1.0)
+    A -= X  # now -c
+    conjugate = problem.spectral.conjugate(A, rng)
+    # A carries the rounding of X; tau is at most sqrt(min(m, d)) h*(A)/|A|_F
+    size, rows = sqnorm(A) ** 0.5, min(X.shape) ** 0.5
+    carried = rows * abs(conjugate) / size * sqnorm(X) ** 0.5 if size > 0 else 0.0
+    scale = abs(start) + abs(phi) + abs(conjugate) + carried
+    rests_on = "exact" if min(X.shape) <= EXACT_BELOW else "high-probability"
+    return start - phi - conjugate - 64 * eps_of(A) * scale, rests_on

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array
-from weakprox.protocols import Batch, Loss, SpectralTerm, WeakProx
+from weakprox.protocols import Batch, Extreme, Loss, SpectralTerm, WeakProx
 from weakprox.result import Counts, Status
 
 
@@ -147,3 +147,12 @@ class MeteredSpectral:
         self._meter.counts.rank_one_svds += rank
         self._meter.counts.passes += found.passes
         return found
+
+    def extreme(self, G: Array, **options: Any) -> Extreme:
+        """Count one SVD of rank one."""
+        self._meter.check(svds=1)
+        found = self._spectral.extreme(G, **options)  # type: ignore[attr-defined]
+        self._meter.counts.svds += 1
+        self._meter.counts.rank_one_svds += 1
+        self._meter.counts.passes += found.passes
+        return found  # type: ignore[no-any-return]

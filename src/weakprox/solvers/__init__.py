@@ -1,6 +1,23 @@
 """Solvers: each a file of mathematics; the loop they share is in `_run`."""
 
 from weakprox.solvers._look import Look
+from weakprox.solvers.fista import FISTA
+from weakprox.solvers.hcgm import HCGM, SHCGM
+from weakprox.solvers.scg import SCG
+from weakprox.solvers.scgs import SCGS
+from weakprox.solvers.storc import STORC, SVRF
+from weakprox.solvers.subgradient import ProjectedSubgradient
 from weakprox.solvers.svrgcg import SVRGCG
 
-__all__ = ["SVRGCG", "Look"]
+__all__ = [
+    "FISTA",
+    "HCGM",
+    "SCG",
+    "SCGS",
+    "SHCGM",
+    "STORC",
+    "SVRF",
+    "SVRGCG",
+    "Look",
+    "ProjectedSubgradient",
+]

@@ -7,8 +7,11 @@ problem of its Section 4. `step` is one epoch and reads like the algorithm box.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
 
 from weakprox.errors import InputError, checked_number
 from weakprox.linalg.arrays import Array, zeros
@@ -74,6 +77,13 @@ class SVRGCG:
     answer : {"low_rank", "iterate"}
         What to return: the best point of the rank asked for, or the theorem's iterate
         X_S, whose rank may be higher.
+    oracle : {"weak", "exact"}
+        "exact" replaces the paper's step by an exact proximal gradient step (a full
+        decomposition each): what the weak oracle is compared with. The theorem holds for
+        it too, since its model is the minimum over all points, the paper's one of them.
+    variance_reduction : bool
+        False draws fresh samples for every step, half as many as a snapshot's, which is
+        what the same bound then needs (all terms of a finite sum). For comparison.
     """
 
     rank: int | Literal["estimate"]
@@ -89,12 +99,16 @@ class SVRGCG:
     inner: Schedule = None
     epochs: int | None = None
     answer: Literal["low_rank", "iterate"] = "low_rank"
+    oracle: Literal["weak", "exact"] = "weak"
+    variance_reduction: bool = True
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         checked_rank(self.rank, problem.shape)
         if self.answer not in ("low_rank", "iterate"):
             raise InputError("answer", repr(self.answer), "'low_rank' or 'iterate'")
+        if self.oracle not in ("weak", "exact"):
+            raise InputError("oracle", repr(self.oracle), "'weak' or 'exact'")
         check_overrides(
             mu=self.mu, C0=self.C0, sigma=self.sigma, delta=self.delta, delta2=self.delta2
         )
@@ -168,40 +182,47 @@ class SVRGCG:
         steps = int(scheduled(self.inner, p.inner, s))
         k_s = None if p.finite_sum else int(scheduled(self.k_s, p.k_s(s), s))
 
-        snapshot = Snapshot.take(tools.loss, memory.X, rng, k_s)
+        snapshot = self._snapshot(memory.X, rng, k_s, tools)
         X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
         delta, A = memory.delta, None  # one array serves all targets of the epoch
+        exact = self.oracle == "exact"
+        rank = min(problem.shape) if exact else memory.rank
         for t in range(1, steps + 1):
             eta = scheduled(self.eta, p.eta, s, t)
             if not 0 < eta <= 1:
                 raise InputError("eta", f"{eta} at epoch {s}, step {t}", "a step in (0, 1]")
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
-            weight = 2 * p.beta * eta
-            A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=t == 1, out=A)
+            weight = 2 * p.beta if exact else 2 * p.beta * eta
+            if t > 1 and not self.variance_reduction:
+                snapshot = self._snapshot(X, rng, k_s, tools)
+            first = t == 1 or not self.variance_reduction
+            A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=first, out=A)
             prox = tools.spectral.weak_prox(
-                A,
-                weight=weight,
-                rank=memory.rank,
-                tolerance=tolerance,
-                start=basis,
-                rng=rng,
+                A, weight=weight, rank=rank, tolerance=tolerance, start=basis, rng=rng
             )
             delta += p.contraction * (prox.delta_estimate - delta)
             if t == steps and s == p.epochs:  # once without the memory of earlier steps
                 audit = problem.spectral.weak_prox(
-                    A,
-                    weight=weight,
-                    rank=memory.rank,
-                    tolerance=tolerance,
-                    certify=True,
-                    rng=rng,
+                    A, weight=weight, rank=rank, tolerance=tolerance, certify=True, rng=rng
                 )
                 delta = max(delta, audit.delta_estimate)
             V, basis = prox.V, prox.basis
-            blend_into(X, V, eta, scratch=A)
-            h = (1 - eta) * h + eta * problem.spectral.value(V)
+            move = 1.0 if exact else eta
+            blend_into(X, V, move, scratch=A)
+            h = (1 - move) * h + move * problem.spectral.value(V)
             tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate, scratch=A))
         return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis, delta=delta)
+
+    def _snapshot(
+        self, X: Array, rng: np.random.Generator, k_s: int | None, tools: Tools
+    ) -> Snapshot:
+        """Gradient at X; without variance reduction it serves one step only.
+
+        The snapshot's error enters an epoch's bound twice as much as a step's own does.
+        """
+        if k_s is not None and not self.variance_reduction:
+            k_s = math.ceil(k_s / 2)
+        return Snapshot.take(tools.loss, X, rng, k_s)
 
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
         """The smoothed penalty: its maximiser at X is the dual point to certify with."""

@@ -12,12 +12,13 @@ from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
-from weakprox.protocols import Tolerance, WeakProx
+from weakprox.protocols import Extreme, Tolerance, WeakProx
 from weakprox.spectral.checks import random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
+LINEAR = 1e-5  # relative accuracy of the linear oracle, far below what its users need
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,25 @@ class NuclearBall:
             passes=svd.passes,
             rests_on=rests_on,
         )
+
+    @property
+    def diameter(self) -> float:
+        """Largest Frobenius distance of two points, 2 tau."""
+        return 2.0 * self.tau
+
+    def extreme(
+        self,
+        G: Array,
+        *,
+        start: Array | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Extreme:
+        """Vertex -tau u v' of the leading singular pair of G."""
+        accept = accurate_enough(lambda s: float(s[0]), 0.0, LINEAR)
+        svd = thin_svd(G, 1, start=start, tol=1e-13, rng=rng, strict=False, accept=accept)
+        top = svd.triplets
+        V = LowRank(-top.U, rounded_inside(np.array([self.tau]), self.tau, G), top.Vt)
+        return Extreme(V, svd.basis, svd.passes)
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Tau times the spectral norm, bounded from above."""

@@ -22,10 +22,10 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
-from weakprox.protocols import Tolerance, WeakProx
+from weakprox.protocols import Extreme, Tolerance, WeakProx
 from weakprox.spectral.checks import random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
-from weakprox.spectral.nuclear_ball import FEASIBLE
+from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
 from weakprox.spectral.singular import RestsOn, norm_with_error
 
 
@@ -106,6 +106,27 @@ class TracePSD:
             passes=eig.passes,
             rests_on=rests_on,
         )
+
+    @property
+    def diameter(self) -> float:
+        """Largest Frobenius distance of two points, sqrt(2) tau."""
+        return math.sqrt(2.0) * self.tau
+
+    def extreme(
+        self,
+        G: Array,
+        *,
+        start: Array | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Extreme:
+        """Vertex tau v v' of the smallest eigenvalue of G if that is negative, else 0."""
+        accept = accurate_enough(lambda w: abs(float(w[0])), 0.0, LINEAR)
+        eig = thin_eigh(
+            -symmetric_part(G), 1, start=start, tol=1e-13, rng=rng, strict=False, accept=accept
+        )
+        weight = self.tau if float(eig.values[0]) > 0.0 else 0.0
+        V = LowRank(eig.vectors, like(np.array([weight]), G), eig.vectors.T)
+        return Extreme(V, eig.basis, eig.passes)
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Tau times the positive part of the largest eigenvalue, bounded from above."""
