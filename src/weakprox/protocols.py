@@ -200,7 +200,8 @@ class SpectralTerm(Protocol):
     """h, the term that makes X low-rank.
 
     Indicators of bounded sets may also offer `diameter` (Frobenius) and the linear oracle
-    `extreme(G, start=, rng=) -> Extreme`, which conditional gradient methods need.
+    `extreme(G, accuracy=, start=, rng=) -> Extreme`, which conditional gradient methods
+    need; `accuracy` is what <G, V> may lie above its minimum, as far as residuals tell.
     """
 
     @property

@@ -1,1 +1,7 @@
-"""The tables and figures of the paper, each a function that returns its numbers."""
+"""The tables and figures of the paper: `run(["table1"])` returns their numbers."""
+
+from weakprox.experiments.base import Experiment, Interrupted, JobError, stream
+from weakprox.experiments.harness import run
+from weakprox.experiments.registry import ALL
+
+__all__ = ["ALL", "Experiment", "Interrupted", "JobError", "run", "stream"]

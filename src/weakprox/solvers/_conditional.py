@@ -23,6 +23,7 @@ from weakprox.protocols import Candidate
 from weakprox.solvers.tools import Tools
 
 STRETCH = 64  # iterations of one outer step, for methods that have no epochs
+VERTEX = 0.01  # inexactness of vertices, as a share of what the step itself may cost
 RANK_OF_PROOF = 8  # triplets a certificate looks at; these methods have no rank of their own
 
 

@@ -37,6 +37,8 @@ class Look:
         Work so far.
     X : Array
         The iterate itself: read it, do not write to it.
+    V : LowRank or None
+        The latest point of the rank asked for, None for methods that have none.
     """
 
     epoch: int
@@ -47,6 +49,7 @@ class Look:
     seconds: float
     counts: Counts
     X: Array
+    V: LowRank | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ class Looker:
             if self.callback is not None:
                 where = (candidate.epoch, candidate.step)
                 values = (value, low, self.seen.lower)
-                view = Look(*where, *values, seconds, counts.copy(), candidate.X)
+                view = Look(*where, *values, seconds, counts.copy(), candidate.X, candidate.V)
                 if self.callback(view):
                     raise StopRun(Status.CALLBACK)
             if self.prove is not None and self.seen.gap <= self.eps:

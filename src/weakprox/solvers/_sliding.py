@@ -79,16 +79,16 @@ def prox_by_vertices(
     """
     add_scaled(G, -weight, centre)  # so that the gradient at u is G + weight u
     u, spent = centre * 1.0, 0
-    H = G * 1.0
+    H, slack = G * 1.0, 0.1 * accuracy  # what the vertices may miss of the gap
     while cap is None or spent < cap:
         H[:] = G[:]
         add_scaled(H, weight, u)
-        vertex = tools.spectral.extreme(H, start=basis, rng=rng)
+        vertex = tools.spectral.extreme(H, accuracy=slack, start=basis, rng=rng)
         V, basis, spent = vertex.V, vertex.basis, spent + 1
-        gap = inner(H, u) - V.inner(H)
+        gap = inner(H, u) - V.inner(H) + slack
         if gap <= accuracy:
             break
         distance = sqnorm(u) - 2 * V.inner(u) + V.sqnorm
-        step = min(1.0, gap / (weight * distance)) if distance > 0 else 1.0
+        step = min(1.0, (gap - slack) / (weight * distance)) if distance > 0 else 1.0
         blend_into(u, V, step, scratch=H)
     return u, basis

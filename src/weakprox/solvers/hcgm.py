@@ -22,6 +22,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Smoothability
 from weakprox.solvers._conditional import (
     STRETCH,
+    VERTEX,
     Baseline,
     Memory,
     checked_count,
@@ -120,11 +121,12 @@ class HCGM(Homotopy):
             R = self._smoothed(problem, self._t(problem, k))
             G = mean_gradient(tools.loss, X, rng, None)
             add_scaled(G, 1.0, R.grad(X))
-            vertex = tools.spectral.extreme(G, start=basis, rng=rng)
+            away = 0.5 * (gamma * p.diameter) ** 2 * (p.beta_G + R.smoothness)
+            miss = VERTEX * away / gamma
+            vertex = tools.spectral.extreme(G, accuracy=miss, start=basis, rng=rng)
             basis = vertex.basis
             blend_into(X, vertex.V, gamma, scratch=G)
-            steep = p.beta_G + R.smoothness
-            bound = _less(gamma, bound) + 0.5 * (gamma * p.diameter) ** 2 * steep
+            bound = _less(gamma, bound) + (1 + VERTEX) * away
             tools.tick(Candidate(X, None, 0.0, memory.epoch + 1, k, scratch=G))
         p = replace(p, mu=R.mu, bias=R.bias)
         epoch = memory.epoch + 1
@@ -181,15 +183,15 @@ class SHCGM(Homotopy):
             mean *= 1 - rho
             add_scaled(mean, rho, mean_gradient(tools.loss, X, rng, int(self.batch)))
             G = mean + R.grad(X)
-            vertex = tools.spectral.extreme(G, start=basis, rng=rng)
+            away = 0.5 * (gamma * p.diameter) ** 2 * (p.beta_G + R.smoothness)
+            miss = VERTEX * away / gamma
+            vertex = tools.spectral.extreme(G, accuracy=miss, start=basis, rng=rng)
             basis = vertex.basis
             blend_into(X, vertex.V, gamma, scratch=G)
             drift = p.beta_G * p.diameter * 9 / (k + 7) if k > 1 else 0.0
             fresh = rho * p.sigma / math.sqrt(self.batch)
             noise = math.hypot(_less(rho, noise + drift), fresh)
-            steep = p.beta_G + R.smoothness
-            away = gamma * p.diameter * noise + 0.5 * (gamma * p.diameter) ** 2 * steep
-            bound = _less(gamma, bound) + away
+            bound = _less(gamma, bound) + gamma * p.diameter * noise + (1 + VERTEX) * away
             tools.tick(Candidate(X, None, 0.0, memory.epoch + 1, k, scratch=G))
         p = replace(p, mu=R.mu, bias=R.bias)
         memory = replace(memory, X=X, epoch=memory.epoch + 1, done=last, basis=basis)

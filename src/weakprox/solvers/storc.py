@@ -21,6 +21,7 @@ from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
+    VERTEX,
     Baseline,
     Ground,
     Memory,
@@ -166,13 +167,15 @@ class SVRF(VarianceReduced):
         R, t = self.dual(problem, memory), memory.epoch + 1
         snapshot = Snapshot.take(tools.loss, memory.X, tools.rng(t), None)
         X, basis, N = memory.X * 1.0, memory.basis, 2 ** (t + 3) - 2
+        miss = VERTEX * memory.parameters.beta_term * memory.parameters.diameter**2
         for k in range(1, N + 1):
             rng = tools.rng(t, k)
             G = snapshot.at(tools.loss, X, rng, 96 * (k + 1), first=k == 1)
             add_scaled(G, 1.0, R.grad(X))
-            vertex = tools.spectral.extreme(G, start=basis, rng=rng)
+            gamma = 2 / (k + 1)
+            vertex = tools.spectral.extreme(G, accuracy=gamma * miss, start=basis, rng=rng)
             basis = vertex.basis
-            blend_into(X, vertex.V, 2 / (k + 1), scratch=G)
+            blend_into(X, vertex.V, gamma, scratch=G)
             tools.tick(Candidate(X, None, 0.0, t, k, scratch=G))
         return replace(memory, X=X, basis=basis, epoch=t, done=memory.done + N)
 
@@ -180,7 +183,7 @@ class SVRF(VarianceReduced):
 def _bound(memory: Memory) -> float:
     """L D^2 / 2^(t+1), the bound on E f_mu(w_t) - f_mu* (of a run without a cap)."""
     p = memory.parameters
-    return p.beta_term * p.diameter**2 * 0.5 ** (memory.epoch + 1)
+    return (1 + VERTEX) * p.beta_term * p.diameter**2 * 0.5 ** (memory.epoch + 1)
 
 
 def _ceil(x: float) -> int:

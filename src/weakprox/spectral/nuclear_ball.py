@@ -18,7 +18,7 @@ from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
-LINEAR = 1e-5  # relative accuracy of the linear oracle, far below what its users need
+LINEAR = 1e-6  # relative accuracy of the linear oracle where none is asked for
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,12 @@ class NuclearBall:
         self,
         G: Array,
         *,
+        accuracy: float = 0.0,
         start: Array | None = None,
         rng: np.random.Generator | None = None,
     ) -> Extreme:
         """Vertex -tau u v' of the leading singular pair of G."""
-        accept = accurate_enough(lambda s: float(s[0]), 0.0, LINEAR)
+        accept = accurate_enough(lambda s: float(s[0]), accuracy / self.tau, LINEAR)
         svd = thin_svd(G, 1, start=start, tol=1e-13, rng=rng, strict=False, accept=accept)
         top = svd.triplets
         V = LowRank(-top.U, rounded_inside(np.array([self.tau]), self.tau, G), top.Vt)

@@ -28,6 +28,8 @@ from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
 from weakprox.spectral.singular import RestsOn, norm_with_error
 
+SURE = 1e-4  # residual, relative to a negative value, at which it is believed
+
 
 @dataclass(frozen=True)
 class TracePSD:
@@ -116,16 +118,24 @@ class TracePSD:
         self,
         G: Array,
         *,
+        accuracy: float = 0.0,
         start: Array | None = None,
         rng: np.random.Generator | None = None,
     ) -> Extreme:
         """Vertex tau v v' of the smallest eigenvalue of G if that is negative, else 0."""
-        accept = accurate_enough(lambda w: abs(float(w[0])), 0.0, LINEAR)
+        good = accurate_enough(lambda w: float(w[0]), accuracy / self.tau, LINEAR)
+
+        def accept(w: Vector, residuals: Vector, after: float) -> bool:
+            """Whether to stop; a value that is not positive, so that V = 0, must be sure."""
+            if w[0] <= 0.0:
+                return float(residuals[0]) <= SURE * abs(float(w[0]))
+            return good(w, residuals, after)
+
         eig = thin_eigh(
-            -symmetric_part(G), 1, start=start, tol=1e-13, rng=rng, strict=False, accept=accept
+            -symmetric_part(G), 1, start=start, tol=1e-9, rng=rng, strict=False, accept=accept
         )
         weight = self.tau if float(eig.values[0]) > 0.0 else 0.0
-        V = LowRank(eig.vectors, like(np.array([weight]), G), eig.vectors.T)
+        V = LowRank(eig.vectors, rounded_inside(np.array([weight]), self.tau, G), eig.vectors.T)
         return Extreme(V, eig.basis, eig.passes)
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:

@@ -1,0 +1,116 @@
+"""What an experiment is: jobs, the work of one job, and the summary of all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from weakprox.errors import InputError, WeakproxError
+
+Job: TypeAlias = dict[str, Any]
+"""Parameters of one job: a small dict that JSON can hold."""
+
+Record: TypeAlias = dict[str, Any]
+"""What a job, or a whole experiment, gives back: a dict that JSON can hold."""
+
+ORDER = ("table1", "figure1", "figure2", "table2", "ablation")
+"""Names of the experiments in the paper's order; the place is the experiment's number."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper.
+
+    Parameters
+    ----------
+    name : str
+        Short name, as on the command line.
+    title : str
+        One line for people.
+    jobs : callable
+        `jobs(quick, seed)` lists the parameters of all jobs. A job may carry a number
+        "cost": costly jobs are started first.
+    work : callable
+        `work(job)` does one job, in another process, and returns a dict. It must be a
+        function at the top of a module.
+    summarise : callable
+        `summarise(jobs, results)` makes the JSON of the experiment; both lists are in the
+        order of `jobs`.
+    """
+
+    name: str
+    title: str
+    jobs: Callable[[bool, int], list[Job]]
+    work: Callable[[Job], Record]
+    summarise: Callable[[list[Job], list[Record]], Record]
+
+
+class JobError(WeakproxError):
+    """A job failed; the message names the experiment and the job's parameters.
+
+    Parameters
+    ----------
+    experiment : str
+        Name of the experiment.
+    job : dict
+        The job's parameters.
+    reason : str
+        What went wrong.
+    """
+
+    def __init__(self, experiment: str, job: Job, reason: str) -> None:
+        self.experiment = experiment
+        self.job = job
+        self.reason = reason
+        super().__init__(f"{experiment}, job {job}: {reason}")
+
+    def __reduce__(self) -> tuple[type[JobError], tuple[str, Job, str]]:
+        """Rebuild from the three parts, so the error survives process borders."""
+        return type(self), (self.experiment, self.job, self.reason)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; the message says how much is done.
+
+    Parameters
+    ----------
+    done, total : int
+        Jobs finished, and jobs in all.
+    kept : bool
+        Whether finished jobs are in a cache, so that the same call goes on from here.
+    """
+
+    def __init__(self, done: int, total: int, kept: bool) -> None:
+        self.done = done
+        self.total = total
+        then = "; the same call goes on from here" if kept else ", and nothing is kept"
+        super().__init__(f"interrupted: {done} of {total} jobs are done{then}")
+
+
+def stream(name: str, seed: int, *keys: int) -> np.random.Generator:
+    """The generator of one job: seed, the experiment's number, then what tells jobs apart.
+
+    No two jobs share random numbers, and none depends on which other jobs are run.
+    """
+    return np.random.default_rng([seed, ORDER.index(name) + 1, *keys])
+
+
+def plain(value: Any) -> Any:
+    """The same value as JSON would give it back: no arrays, no tuples, no NaN (null)."""
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    raise InputError("result", type(value).__name__, "what JSON can hold")

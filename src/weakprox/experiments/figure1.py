@@ -1,0 +1,5 @@
+"""Figure 1 of the paper: rank(Y) = 1."""
+
+from weakprox.experiments.figures import experiment
+
+EXPERIMENT = experiment("figure1", "Figure 1: six methods, rank(Y) = 1")

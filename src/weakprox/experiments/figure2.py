@@ -1,0 +1,5 @@
+"""Figure 2 of the paper: rank(Y) = 10."""
+
+from weakprox.experiments.figures import experiment
+
+EXPERIMENT = experiment("figure2", "Figure 2: six methods, rank(Y) = 10")

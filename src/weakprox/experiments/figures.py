@@ -1,0 +1,186 @@
+"""Figures 1 and 2: objective against samples, rank-one SVDs and seconds, method by method.
+
+The paper's instances and settings (Section 5): d = 300, rank(Y) = 1 and 10, lam = 2,
+tau = tr(YY'), samples with noise 5 per entry, accuracy eps = 1 % of |YY'|_F^2 and
+mu = eps / d^2. Beyond the paper: accuracies 1e-3 and 1e-4, and four more methods.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weakprox.experiments.base import ORDER, Experiment, Job, Record
+from weakprox.experiments.instances import instance
+from weakprox.experiments.noisy import FiniteCopies, NoisyCopies, seconds_per_sample
+from weakprox.experiments.optimum import optimum
+from weakprox.experiments.race import MEASURES, Watch, banded, race
+from weakprox.losses import Denoising
+from weakprox.oracles import theory
+from weakprox.penalties import L1
+from weakprox.problem import Problem
+from weakprox.protocols import Solver
+from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRGCG
+from weakprox.spectral import NuclearBall
+
+D, LAM, NOISE = 300, 2.0, 5.0
+RANK = {"figure1": 1, "figure2": 10}
+METHODS = ("SVRGCG", "SCG", "SCGS", "SCGS convex", "STORC", "HCGM", "SHCGM")
+FINITE = ("STORC", "HCGM")  # need full gradients
+RUNS = {0.01: 30, 0.001: 10, 0.0001: 5}
+CAP = {0.01: 5000, 0.001: 5000, 0.0001: 5000}  # oracle calls
+QUICK_RUNS, QUICK_CAP = {0.01: 2, 0.001: 1}, {0.01: 600, 0.001: 200}
+
+
+def jobs(name: str, quick: bool, seed: int) -> list[Job]:
+    """One job per accuracy, run and method."""
+    runs, cap = (QUICK_RUNS, QUICK_CAP) if quick else (RUNS, CAP)
+    return [
+        {
+            "figure": name,
+            "accuracy": accuracy,
+            "run": run,
+            "method": method,
+            "cap": cap[accuracy],
+            "seed": seed,
+            "cost": 1.0 if accuracy == 0.01 else 10.0,
+        }
+        for accuracy in runs
+        for run in range(runs[accuracy])
+        for method in METHODS
+    ]
+
+
+def work(job: Job) -> Record:
+    """One method on one instance to one accuracy."""
+    name, accuracy, method = job["figure"], job["accuracy"], job["method"]
+    r, seeds = RANK[name], [job["seed"], ORDER.index(name) + 1, job["run"]]
+    M, tau, size = instance(D, r, seeds)
+    eps = accuracy * size
+    h, R = NuclearBall(tau), L1(LAM)
+    best = optimum(M, LAM, h, gap=0.05 * eps, max_steps=2000)
+    exact = Problem(Denoising(M), R, h)
+    watch = Watch(exact.smooth_value, best.lower_bound, [eps], seconds_per_sample((D, D)))
+    sampled = NoisyCopies(M, NOISE)
+    assert sampled.sigma is not None
+    if method in FINITE:  # n samples: their own optimum is within eps/2 in expectation
+        watch.drawn = n = math.ceil(sampled.sigma**2 / eps)
+        problem = Problem(FiniteCopies(M, NOISE, n, np.random.default_rng([*seeds, 1])), R, h)
+    else:
+        problem = Problem(sampled, R, h)
+    mu = eps / D**2
+    C0 = theory.parameters(exact, eps, mu=mu).C0
+    found = race(
+        problem,
+        _solver(method, r, mu, C0),
+        watch,
+        seed=1000 * job["seed"] + job["run"],
+        cap=job["cap"],
+    )
+    return {
+        **found,
+        "size": size,
+        "optimum_gap": best.gap / size,
+        "curve": [[*row[:-1], row[-1] / size] for row in watch.curve],
+    }
+
+
+def _solver(method: str, r: int, mu: float, C0: float) -> Solver:
+    """The method as the paper runs it: theory's settings, the same mu and C0 for all."""
+    solvers: dict[str, Any] = {
+        "SVRGCG": SVRGCG(rank=r, mu=mu, C0=C0, constants="paper", answer="iterate"),
+        "SCG": SCG(mu=mu),
+        "SCGS": SCGS(mu=mu, C0=C0, max_inner=D),
+        "SCGS convex": SCGS(mu=mu, max_inner=D, strongly_convex=False),
+        "STORC": STORC(mu=mu, max_inner=D),
+        "HCGM": HCGM(),
+        "SHCGM": SHCGM(),
+    }
+    return solvers[method]  # type: ignore[no-any-return]
+
+
+def summarise(jobs: list[Job], results: list[Record]) -> Record:
+    """Mean work per method and accuracy, its ratio to SVRGCG's, curves, and the claim."""
+    accuracies = sorted({job["accuracy"] for job in jobs}, reverse=True)
+    methods: Record = {}
+    curves: Record = {}
+    for accuracy in accuracies:
+        key = f"{accuracy:g}"
+        curves[key] = {}
+        for method in METHODS:
+            mine = [
+                result
+                for job, result in zip(jobs, results, strict=True)
+                if job["accuracy"] == accuracy and job["method"] == method
+            ]
+            methods.setdefault(method, {})[key] = _mean([run["X"][0] for run in mine], mine)
+            if method == "SVRGCG":
+                low = _mean([run["V"][0] for run in mine], mine)
+                methods.setdefault("SVRGCG, low-rank point", {})[key] = low
+            curves[key][method] = {
+                measure: banded([run["curve"] for run in mine], column)
+                for column, measure in enumerate(MEASURES)
+            }
+        for method in methods:
+            _add_ratios(methods[method][key], methods["SVRGCG"][key])
+    first = jobs[0]
+    return {
+        "methods": methods,
+        "claim": _claim(methods),
+        "curves": curves,
+        "settings": {
+            "d": D,
+            "rank": RANK[first["figure"]],
+            "lam": LAM,
+            "noise": NOISE,
+            "runs": {f"{j['accuracy']:g}": j["run"] + 1 for j in jobs},  # the last one counts
+            "caps_on_oracle_calls": {f"{j['accuracy']:g}": j["cap"] for j in jobs},
+            "seed": first["seed"],
+            "sizes": _spread([r["size"] for r in results]),
+        },
+    }
+
+
+def _mean(hits: list[Record | None], runs: list[Record]) -> Record | None:
+    """Means over the runs that got there; None if none did."""
+    there = [hit for hit in hits if hit is not None]
+    if not there:
+        return None
+    names = (*MEASURES, "calls", "full_gradients", "seconds_sampling")
+    means = {name: float(np.mean([hit[name] for hit in there])) for name in names}
+    return {**means, "reached": len(there), "runs": len(runs)}
+
+
+def _add_ratios(entry: Record | None, reference: Record | None) -> None:
+    if entry is None or reference is None:
+        return
+    ratios = {m: entry[m] / reference[m] if reference[m] else None for m in MEASURES}
+    entry["ratio_to_SVRGCG"] = ratios
+
+
+def _claim(methods: Record) -> Record:
+    """The paper's claim at its own accuracy: less of everything than SCG and SCGS."""
+    ours = methods["SVRGCG"]["0.01"]
+    verdict: Record = {}
+    for measure in MEASURES:
+        verdict[measure] = {
+            rival: ours is not None
+            and (
+                methods[rival]["0.01"] is None
+                or ours[measure] < methods[rival]["0.01"][measure]
+            )
+            for rival in ("SCG", "SCGS", "SCGS convex")
+        }
+    return verdict
+
+
+def _spread(values: list[float]) -> Record:
+    return {"least": min(values), "median": float(np.median(values)), "most": max(values)}
+
+
+def experiment(name: str, title: str) -> Experiment:
+    """Figure 1 or 2, by name."""
+    return Experiment(name, title, partial(jobs, name), work, summarise)

@@ -1,0 +1,165 @@
+"""Worker processes: one job at a time each, one BLAS thread each, gone when told to go."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from weakprox.experiments.base import Job, JobError, Record, plain
+
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job of one experiment: the experiment's name, its work and the parameters."""
+
+    name: str
+    work: Callable[[Job], Record]
+    job: Job
+
+
+def usable_cpus() -> int:
+    """CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def completed(
+    tasks: Sequence[Task], processes: int
+) -> Generator[tuple[int, Record], None, None]:
+    """Yield (place in tasks, result) as jobs end; tasks are started in the order given.
+
+    With one process everything happens in this one. Closing the iterator ends the
+    workers. A job that fails raises `JobError` here.
+    """
+    if processes == 1 or not tasks:
+        for place, task in enumerate(tasks):
+            yield place, performed(task)
+        return
+    workers: list[Worker] = []
+    waiting = iter(enumerate(tasks))
+    try:
+        with one_blas_thread(), ignoring_ctrl_c():
+            for _ in range(min(processes, len(tasks))):
+                workers.append(Worker())
+        for worker in workers:
+            worker.give(next(waiting, None))
+        while busy := {w.pipe: w for w in workers if w.task is not None}:
+            for pipe in wait(list(busy)):
+                worker = busy[pipe]  # type: ignore[index]
+                place, result = worker.take()
+                worker.give(next(waiting, None))
+                yield place, result
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def performed(task: Task) -> Record:
+    """The result of a job done here, as JSON would give it back."""
+    try:
+        result: Record = plain(task.work(dict(task.job)))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise JobError(task.name, task.job, reason) from error
+    return result
+
+
+class Worker:
+    """A process and the pipe to it."""
+
+    def __init__(self) -> None:
+        spawn = multiprocessing.get_context("spawn")  # a fork would inherit BLAS's threads
+        self.pipe, far_end = spawn.Pipe()
+        self.process = spawn.Process(target=_serve, args=(far_end,), daemon=True)
+        self.process.start()
+        far_end.close()  # ours only: the pipe must end when the worker does
+        self.task: tuple[int, Task] | None = None
+
+    def give(self, numbered: tuple[int, Task] | None) -> None:
+        """Send the next task, if there is one."""
+        self.task = numbered
+        if numbered is not None:
+            with suppress(OSError):  # a dead worker shows when its answer is taken
+                self.pipe.send(numbered[1])
+
+    def take(self) -> tuple[int, Record]:
+        """The answer to the last task, or its error."""
+        assert self.task is not None
+        place, task = self.task
+        try:
+            result, error, trace = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            reason = f"the worker process died (exit code {self.process.exitcode})"
+            raise JobError(task.name, task.job, reason) from None
+        if error is not None:
+            error.add_note(trace)
+            raise error
+        return place, result
+
+    def end(self) -> None:
+        """Stop the process, whatever it is doing."""
+        self.pipe.close()
+        self.process.terminate()
+        self.process.join()
+        self.process.close()
+
+
+def _serve(pipe: Connection[Any, Any]) -> None:
+    """A worker's life: take tasks and answer them until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            task = pipe.recv()
+            try:
+                pipe.send((performed(task), None, ""))
+            except JobError as error:
+                pipe.send((None, error, traceback.format_exc()))
+
+
+def _leave_with_parent() -> None:
+    """End this worker, even in the middle of a job, when the parent is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Environment for new processes: BLAS reads it once, when NumPy is imported."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def ignoring_ctrl_c() -> Iterator[None]:
+    """New processes inherit this, so that Ctrl-C cannot hit them while they start."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals belong to the main thread
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

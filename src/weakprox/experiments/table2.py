@@ -1,0 +1,161 @@
+"""Table 2, measured: how samples and SVDs grow as the accuracy asked for gets finer.
+
+A small instance of the figures' kind, so that methods whose bounds are hopeless at
+d = 300 can be followed over a range of accuracies. At fixed mu the smoothed objective
+decides; with mu tied to eps, mu = eps / (2 gamma), the original one. The exponent p of a
+method is the least-squares slope of log(work) against log(1/eps).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weakprox.experiments.base import ORDER, Experiment, Job, Record
+from weakprox.experiments.instances import Matrix, instance
+from weakprox.experiments.noisy import FiniteCopies, NoisyCopies
+from weakprox.experiments.optimum import optimum, smoothed_optimum
+from weakprox.experiments.race import Watch, race
+from weakprox.losses import Denoising
+from weakprox.oracles import theory
+from weakprox.penalties import L1, Smoothed
+from weakprox.problem import Problem
+from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRF, SVRGCG
+from weakprox.spectral import NuclearBall
+
+D, R, LAM, NOISE, TERMS = 40, 2, 2.0, 5.0, 1000
+MU = 0.2  # of the runs at fixed mu: L = 1 + lam/mu = 11
+ACCURACIES = (0.02, 0.01, 0.005, 0.0025, 0.00125, 0.000625)  # of |YY'|_F^2
+RUNS, CAP = 5, 20_000
+QUICK_RUNS, QUICK_CAP, QUICK_ACCURACIES = 1, 2000, ACCURACIES[:4]
+
+# Exponents of 1/eps that the theory predicts, leading terms: (samples, SVDs) at fixed mu
+# and with mu tied to eps. 0 stands for a logarithm. For the methods on a finite sum the
+# first is that of full gradients.
+THEORY: dict[str, Any] = {
+    "SVRGCG": {"fixed": (1, 0), "tied": (1, 1)},
+    "SCG": {"fixed": (3, 1), "tied": (4, 2)},
+    "SCGS": {"fixed": (1, 1), "tied": (1, 2)},
+    "SCGS convex": {"fixed": (2, 1), "tied": (2, 2)},
+    "SVRGCG finite": {"fixed": (0, 0), "tied": (0, 1)},
+    "STORC": {"fixed": (0, 1), "tied": (0, 2)},
+    "SVRF": {"fixed": (0, 1), "tied": (0, 2)},
+    "HCGM": {"fixed": None, "tied": (2, 2)},  # its smoothing is its own
+    "SHCGM": {"fixed": None, "tied": (3, 3)},
+}
+FINITE = ("SVRGCG finite", "STORC", "SVRF", "HCGM")
+
+
+def jobs(quick: bool, seed: int) -> list[Job]:
+    """One job per method, run, and accuracy; at fixed mu one run serves all accuracies."""
+    runs, cap = (QUICK_RUNS, QUICK_CAP) if quick else (RUNS, CAP)
+    accuracies = list(QUICK_ACCURACIES if quick else ACCURACIES)
+    return [
+        {"method": method, "mu": mu, "run": run, "seed": seed, "cap": cap, "accuracies": part}
+        for method, predicted in THEORY.items()
+        for mu in ("fixed", "tied")
+        if predicted[mu] is not None
+        for run in range(runs)
+        for part in ([accuracies] if mu == "fixed" else [[a] for a in accuracies])
+    ]
+
+
+def work(job: Job) -> Record:
+    """One method on one instance: work to each accuracy of the job."""
+    seeds = [job["seed"], ORDER.index("table2") + 1, job["run"]]
+    M, tau, size = instance(D, R, seeds)
+    h, penalty = NuclearBall(tau), L1(LAM)
+    targets = [a * size for a in job["accuracies"]]
+    mu = MU if job["mu"] == "fixed" else targets[-1] / (LAM * D**2)
+    if job["method"] in FINITE:  # the finite sum is its own problem, with its own optimum
+        loss: Denoising = FiniteCopies(M, NOISE, TERMS, np.random.default_rng([*seeds, 1]))
+        M = loss.everything().mean
+    else:
+        loss = NoisyCopies(M, NOISE)
+    exact = Problem(Denoising(M), penalty, h)
+    gap = 0.02 * targets[-1]
+    if job["mu"] == "fixed":
+        best = smoothed_optimum(M, LAM, mu, h, gap=gap)
+    else:
+        best = optimum(M, LAM, h, gap=gap)
+    smooth = Smoothed.of(penalty, mu, (D, D))
+
+    def value(X: Matrix) -> float:
+        if job["mu"] == "fixed":
+            return exact.loss.value(X, exact.loss.everything()) + smooth.value(X)
+        return exact.smooth_value(X)
+
+    watch = Watch(value, best.lower_bound, targets)
+    C0 = theory.parameters(exact, targets[-1], mu=mu).C0
+    solvers: dict[str, Any] = {
+        "SVRGCG": SVRGCG(rank=D, mu=mu, C0=C0, constants="paper", answer="iterate"),
+        "SVRGCG finite": SVRGCG(rank=D, mu=mu, C0=C0, answer="iterate"),
+        "SCG": SCG(mu=mu),
+        "SCGS": SCGS(mu=mu, C0=C0),
+        "SCGS convex": SCGS(mu=mu, strongly_convex=False),
+        "STORC": STORC(mu=mu),
+        "SVRF": SVRF(mu=mu),
+        "HCGM": HCGM(),
+        "SHCGM": SHCGM(),
+    }
+    seed, problem = 1000 * job["seed"] + job["run"], Problem(loss, penalty, h)
+    return race(problem, solvers[job["method"]], watch, seed=seed, cap=job["cap"])
+
+
+def summarise(jobs: list[Job], results: list[Record]) -> Record:
+    """Exponents with their standard errors beside the theory's, and the means behind them."""
+    rows = []
+    for method, predicted in THEORY.items():
+        for mu in ("fixed", "tied"):
+            if predicted[mu] is None:
+                continue
+            hits: dict[float, list[Record]] = {}
+            asked: dict[float, int] = {}
+            for job, result in zip(jobs, results, strict=True):
+                if (job["method"], job["mu"]) != (method, mu):
+                    continue
+                for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
+                    asked[accuracy] = asked.get(accuracy, 0) + 1
+                    if hit is not None:
+                        hits.setdefault(accuracy, []).append(hit)
+            # a mean over only those runs that got there would bend the line
+            whole = sorted(a for a in hits if len(hits[a]) == asked[a])[::-1]
+            unit = "full_gradients" if method in FINITE else "samples"
+            rows.append(
+                {
+                    "method": method,
+                    "mu": mu,
+                    "sample_unit": unit,
+                    "samples": _fit(whole, hits, unit),
+                    "svds": _fit(whole, hits, "calls"),
+                    "theory_samples": predicted[mu][0],
+                    "theory_svds": predicted[mu][1],
+                    "accuracies": whole,
+                    "mean_samples": [_mean(hits[a], unit) for a in whole],
+                    "mean_svds": [_mean(hits[a], "calls") for a in whole],
+                }
+            )
+    first = jobs[0]
+    settings = {"d": D, "rank": R, "lam": LAM, "noise": NOISE, "terms": TERMS, "fixed_mu": MU}
+    caps = {"cap_on_oracle_calls": first["cap"], "runs": 1 + max(j["run"] for j in jobs)}
+    return {"rows": rows, "settings": {**settings, **caps, "seed": first["seed"]}}
+
+
+def _mean(hits: list[Record], unit: str) -> float:
+    return float(np.mean([hit[unit] for hit in hits]))
+
+
+def _fit(accuracies: list[float], hits: dict[float, list[Record]], unit: str) -> Record | None:
+    """Slope of log(mean work) on log(1/eps) and its standard error; None under 3 points."""
+    if len(accuracies) < 3:
+        return None
+    x = -np.log(accuracies)
+    y = np.log([max(_mean(hits[a], unit), 1.0) for a in accuracies])
+    (slope, start), spread = np.polyfit(x, y, 1), x - x.mean()
+    rest = y - slope * x - start
+    error = np.sqrt(float(rest @ rest) / max(1, len(x) - 2) / float(spread @ spread))
+    return {"exponent": float(slope), "standard_error": float(error)}
+
+
+EXPERIMENT = Experiment("table2", "Table 2, measured: exponents", jobs, work, summarise)
