@@ -1,1 +1,53 @@
-"""The command line: parses, calls the library, prints; no mathematics."""
+"""The command `weakprox`: estimate, certify, info and reproduce.
+
+What a command needs is imported when it runs, so that help and version come at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from weakprox import __version__
+from weakprox.cli.certify import certify
+from weakprox.cli.console import EXIT_CODES, Shell
+from weakprox.cli.estimate import estimate
+from weakprox.cli.info import info
+from weakprox.cli.reproduce import reproduce
+
+app = typer.Typer(
+    cls=Shell,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+
+
+def _version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        typer.echo(f"weakprox {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def weakprox(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Low-rank and sparse matrices from noisy ones, with a proof of how good they are."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for command in (estimate, certify, info, reproduce):
+    app.command(epilog=EXIT_CODES)(command)
+
+
+def main() -> None:
+    """Entry point of the command; ends the process with one of the documented codes."""
+    app(prog_name="weakprox")

@@ -18,7 +18,7 @@ import numpy as np
 
 from weakprox.errors import nonnegative, positive
 from weakprox.experiments.instances import Matrix
-from weakprox.linalg.simplex import project_capped, threshold
+from weakprox.linalg.simplex import project_capped
 from weakprox.spectral import NuclearBall, TracePSD
 
 SHARP = 1e-5  # singular values below this share of the largest are lost in A'A
@@ -112,17 +112,17 @@ def project(A: Matrix, spectral: NuclearBall | TracePSD) -> Matrix:
     """
     if isinstance(spectral, TracePSD):
         w, V = np.linalg.eigh((A + A.T) / 2)
-        kept = w > threshold(w, spectral.tau)
-        values = np.asarray(project_capped(w, spectral.tau))[kept]
-        return np.asarray((V[:, kept] * values) @ V[:, kept].T)
+        values = np.asarray(project_capped(w, spectral.tau))
+        kept = values > 0
+        return np.asarray((V[:, kept] * values[kept]) @ V[:, kept].T)
     if A.shape[0] < A.shape[1]:
         return project(A.T, spectral).T
     w, V = np.linalg.eigh(A.T @ A)
     s = np.sqrt(np.clip(w, 0.0, None))
-    theta = threshold(s, spectral.tau)
-    if theta > SHARP * s[-1]:
-        kept = s > theta
-        share = np.asarray(project_capped(s, spectral.tau))[kept] / s[kept]
+    values = np.asarray(project_capped(s, spectral.tau))
+    kept = values > 0
+    if s[-1] - values[-1] > SHARP * s[-1]:  # the threshold, below which nothing is kept
+        share = values[kept] / s[kept]
         return np.asarray(((A @ V[:, kept]) * share) @ V[:, kept].T)
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     return np.asarray((U * np.asarray(project_capped(s, spectral.tau))) @ Vt)

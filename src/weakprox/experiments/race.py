@@ -68,6 +68,8 @@ def race(
     problem: Problem, solver: Solver, watch: Watch, *, seed: int, cap: int, **limits: Any
 ) -> Record:
     """Run to the last accuracy, or to `cap` oracle calls: work per accuracy, and the end."""
+    start = np.zeros(problem.shape)
+    watch.curve.append((*[0.0] * len(MEASURES), watch.value(start) - watch.floor))
     result = minimize(
         problem,
         solver,
@@ -84,30 +86,31 @@ def race(
         "status": result.status.name,
         "X": [watch.reached["X"].get(target) for target in watch.targets],
         "V": [watch.reached["V"].get(target) for target in watch.targets],
-        "last_gap": watch.curve[-1][-1] if watch.curve else None,
+        "last_gap": watch.curve[-1][-1],
         "calls": result.counts.svds,
     }
 
 
 def banded(
-    curves: list[list[list[float]]], column: int, points: int = 48
-) -> dict[str, list[float | None]]:
+    curves: list[list[list[float]]], column: int, points: int = 64
+) -> dict[str, list[float]]:
     """Mean, tenth and ninetieth percentile of the gap over runs, on a common axis.
 
-    A curve holds its last value after the run has ended, and none before its first look.
+    Between looks, and after the run has ended, a curve holds its last value; before the
+    first look that of the first point, with which every curve begins.
     """
-    firsts = [max(curve[0][column], 1e-3) for curve in curves]
-    lasts = [max(curve[-1][column], 1e-3) for curve in curves]
-    axis = np.geomspace(min(firsts), max(lasts), points)
-    rows = np.full((len(curves), points), np.nan)
+    worked = [row[column] for curve in curves for row in curve if row[column] > 0]
+    if not worked:
+        return {"x": [], "mean": [], "low": [], "high": []}
+    axis = np.geomspace(min(worked), max(worked), points)
+    rows = np.empty((len(curves), points))
     for row, curve in zip(rows, curves, strict=True):
         table = np.array(curve)
         place = np.searchsorted(table[:, column], axis * (1 + 1e-9), side="right") - 1
-        row[place >= 0] = table[place[place >= 0], -1]
-    known = np.isfinite(rows).sum(axis=0) > len(curves) / 2  # not the few that began early
+        row[:] = table[np.maximum(place, 0), -1]
     return {
-        "x": axis[known].tolist(),
-        "mean": np.nanmean(rows[:, known], axis=0).tolist(),
-        "low": np.nanquantile(rows[:, known], 0.1, axis=0).tolist(),
-        "high": np.nanquantile(rows[:, known], 0.9, axis=0).tolist(),
+        "x": axis.tolist(),
+        "mean": rows.mean(axis=0).tolist(),
+        "low": np.quantile(rows, 0.1, axis=0).tolist(),
+        "high": np.quantile(rows, 0.9, axis=0).tolist(),
     }

@@ -62,7 +62,7 @@ class Table:
         self.noises = list(dict.fromkeys(job["noise"] for job in jobs))
         self.taus = list(jobs[0]["taus"])
         self.lams = [f"{q:g} c" for q in LAMS] + [ORACLE]
-        self.n = jobs[0]["n"]
+        self.n, self.quick = jobs[0]["n"], jobs[0]["quick"]
 
     def estimates(self) -> Iterator[tuple[str, str | None, str | None]]:
         """Every (method, tau rule, lam rule)."""
@@ -131,7 +131,7 @@ class Table:
             {
                 "tau": tau,
                 "lam": f"{q:g} c",
-                "asked": certified_gap(tau, q),
+                "asked": certified_gap(tau, q, self.quick),
                 "proved": max(
                     draw["low_rank_sparse"][tau][str(q)]["gap"]
                     for draws in self.draws.values()
@@ -214,7 +214,17 @@ def closest(table: Table) -> Record:
             },
             "headline": _compared(table, HEADLINE, suffix),
         }
+        found[statistic]["statement"] = _stated(statistic, **found[statistic])
     return found
+
+
+def _stated(statistic: str, best: Record, headline: Record, **others: Record) -> str:
+    """The outcome of the search in a sentence."""
+    choice = ", ".join(f"{name} {value}" for name, value in best["choice"].items())
+    return (
+        f"By {statistic}s the paper's cells are met best with {choice}: within a factor of "
+        f"{10 ** best['distance']:.2g} on average (headline: {10 ** headline['distance']:.2g})."
+    )
 
 
 def _nearest(scored: list[Record]) -> Record:
@@ -225,10 +235,9 @@ def _nearest(scored: list[Record]) -> Record:
 def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:
     """Ours over the paper's in each cell, and the mean distance."""
     ratios = {
-        f"{method}, c = {c:g}: {cell}": table.row(c, method, choice)[cell + suffix] / paper
-        for c in LEVELS
-        for method in METHODS
-        for cell, paper in PAPER[c][method].items()
+        f"{row['method']}, c = {row['c']:g}: {cell}": row[cell + suffix] / paper
+        for row in table.rows(choice)
+        for cell, paper in row["paper"].items()
     }
     # an estimate that is zero throughout has no logarithm: count it as very far away
     distances = [abs(math.log10(max(ratio, 1e-12))) for ratio in ratios.values()]

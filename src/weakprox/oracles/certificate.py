@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, eps_of, inner, sqnorm
+from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.oracles.metering import gradient
 from weakprox.problem import Problem
@@ -45,6 +45,8 @@ def lower_bound(
     if w == 0.0:
         return _without_curvature(problem, X, A, dual, value - linear, rng)
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
+    if min(X.shape) <= EXACT_BELOW:
+        rank = min(X.shape)  # all values are computed anyway: none is left to a bound
     prox = problem.spectral.weak_prox(
         A, weight=w, rank=rank, tolerance=Tolerance(2 * accuracy / w), certify=True, rng=rng
     )
@@ -64,12 +66,12 @@ def _without_curvature(
     rng: np.random.Generator,
 ) -> tuple[float, str]:
     """The same where w = 0; A holds the gradient of G and `start` is G(X) - <g, X>."""
+    # Rounding of X and of the gradient stays in A, however small their sum is; every
+    # feasible V is at most `diameter` long, so that is what it can cost.
+    carried = getattr(problem.spectral, "diameter", 0.0) * (norm(A) + norm(X))
     phi = dual.target(X, A, 1.0)
     A -= X  # now -c
     conjugate = problem.spectral.conjugate(A, rng)
-    # A carries the rounding of X; tau is at most sqrt(min(m, d)) h*(A)/|A|_F
-    size, rows = sqnorm(A) ** 0.5, min(X.shape) ** 0.5
-    carried = rows * abs(conjugate) / size * sqnorm(X) ** 0.5 if size > 0 else 0.0
     scale = abs(start) + abs(phi) + abs(conjugate) + carried
     rests_on = "exact" if min(X.shape) <= EXACT_BELOW else "high-probability"
     return start - phi - conjugate - 64 * eps_of(A) * scale, rests_on

@@ -60,8 +60,11 @@ class Ground:
 
     @property
     def target(self) -> float:
-        """Accuracy that is left for the smoothed problem."""
-        return self.eps - self.bias
+        """Accuracy to solve the smoothed problem to: what smoothing leaves of eps.
+
+        Half of eps where a mu of the user's leaves less, so that runs come to an end.
+        """
+        return max(self.eps - self.bias, 0.5 * self.eps)
 
     def batch(self, size: float) -> int | None:
         """A batch of this size or the next larger; None for all terms at once."""

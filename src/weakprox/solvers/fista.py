@@ -130,4 +130,4 @@ class FISTA(Baseline):
         if q > 0:
             root = math.sqrt(min(1.0, q))
             return (1 - root) / (1 + root)
-        return (k - 1) / (k + 2)
+        return max(0.0, (k - 2) / (k + 1))  # t_k = (k + 1)/2, which the bound belongs to

@@ -160,6 +160,8 @@ class SHCGM(Homotopy):
         super().check(problem)
         check_overrides(sigma=self.sigma)
         checked_count("batch", self.batch)
+        if self.batch is None:
+            raise InputError("batch", None, "an integer >= 1")
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> HomotopyMemory:
         """Constants and the first point."""

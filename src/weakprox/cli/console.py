@@ -1,0 +1,117 @@
+"""What the commands share at the border to the shell: exit codes, errors, printing, JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from weakprox.errors import InputError, WeakproxError
+
+DONE, FAILED, BAD, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_CODES = (
+    "Exit codes: 0 done, accuracy reached; 1 unexpected error; 2 bad usage or bad input, "
+    "nothing written; 3 finished, but the accuracy asked for is not confirmed (outputs are "
+    "written); 130 interrupted (the best point so far is written, if there is one)."
+)
+# Arguments of the library that are options here.
+OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "solver"} | {
+    "max_seconds",
+    "max_svds",
+}
+
+
+class Shell(TyperGroup):
+    """The group of commands; turns every failure into one line and an exit code."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command and end the process with its code."""
+        options["standalone_mode"] = False
+        try:
+            code = super().main(*args, **options)
+        except (KeyboardInterrupt, typer.Abort):
+            code = INTERRUPTED
+        except InputError as error:
+            code = _failed(shown_error(error), BAD)
+        except ModuleNotFoundError as error:
+            if error.name is not None and error.name.startswith("weakprox"):
+                raise
+            code = _failed(str(error), BAD)
+        except WeakproxError as error:
+            code = _failed(str(error), FAILED)
+        except MemoryError:
+            code = _failed("out of memory", FAILED)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            code = _failed(f"{where}{error.strerror or error}", FAILED)
+        except Exception as error:
+            if not hasattr(error, "format_message"):
+                raise  # not foreseen: the traceback is what a bug report needs
+            code = _failed(error.format_message(), BAD)
+        if code == INTERRUPTED:
+            typer.echo("weakprox: interrupted", err=True)
+        sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _failed(message: str, code: int) -> int:
+    """Say what went wrong in one line on stderr."""
+    typer.echo(f"weakprox: {' '.join(message.split())}", err=True)
+    return code
+
+
+def shown_error(error: InputError) -> str:
+    """The message, with the argument written as the option that it is here."""
+    if error.argument not in OPTIONS:
+        return str(error)
+    option = "--" + error.argument.replace("_", "-")
+    return f"{option}: got {error.given}; wanted {error.wanted}."
+
+
+def clean(value: Any) -> Any:
+    """The same in what JSON knows: no NaN, no infinity, no NumPy."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): clean(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(entry) for entry in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def as_json(summary: dict[str, Any]) -> str:
+    """JSON text that every parser takes."""
+    return json.dumps(clean(summary), indent=2, allow_nan=False)
+
+
+def show(title: str, lines: list[tuple[str, str]], warning: str | None = None) -> None:
+    """A heading and named lines; bold and coloured on a terminal, plain text elsewhere."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    for name, text in lines:
+        for i, part in enumerate(text.splitlines() or [""]):
+            line = Text(f"  {name if i == 0 else '':<11}", style="cyan")
+            console.print(line.append(part, style="default"), soft_wrap=True)
+    if warning is not None:
+        console.print(Text(f"  {warning}", style="bold yellow"), soft_wrap=True)
+
+
+def shown_file(path: Path) -> str:
+    """A file's name on one line."""
+    text = os.fspath(path)
+    return text if text.isprintable() else repr(text)

@@ -1,0 +1,175 @@
+"""`weakprox estimate`: a low-rank and sparse matrix from a noisy one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weakprox.cli import options
+from weakprox.cli.console import (
+    DONE,
+    INTERRUPTED,
+    UNCONFIRMED,
+    as_json,
+    show,
+    shown_file,
+)
+
+if TYPE_CHECKING:
+    from weakprox.cli.case import Case
+    from weakprox.cli.outputs import Outputs
+    from weakprox.result import Result
+
+
+def estimate(
+    file: options.File,
+    lam: options.Lam = None,
+    tau: options.Tau = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest rank of the answer. Default: estimated.", show_default=False
+        ),
+    ] = None,
+    psd: options.Psd = False,
+    solver: Annotated[
+        str,
+        typer.Option(help="svrgcg, scg, scgs, storc, svrf, hcgm, shcgm or fista."),
+    ] = "svrgcg",
+    eps: options.Eps = None,
+    tol: options.Tol = None,
+    seed: options.Seed = 0,
+    max_seconds: options.MaxSeconds = 300.0,
+    max_svds: Annotated[
+        int | None, typer.Option(help="Stop after so many thin SVDs.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help=f"Write X: {options.FORMATS}.", show_default=False),
+    ] = None,
+    factors: Annotated[
+        Path | None, typer.Option(help="Write U, s, Vt: .npz.", show_default=False)
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page to read: .html.", show_default=False)
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="Write the summary: .json.", show_default=False)
+    ] = None,
+    key: options.Key = None,
+    header: options.Header = None,
+    json: options.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
+) -> None:
+    """Find the low-rank and sparse matrix in a noisy one, and prove how good it is.
+
+    Minimises 1/2 |X - M|^2 + lam |X|_1 over matrices of nuclear norm at most tau.
+    """
+    from weakprox import minimize
+    from weakprox.cli.case import load
+    from weakprox.cli.outputs import Outputs
+    from weakprox.cli.solvers import solver_of
+
+    method = solver_of(solver, rank)
+    outputs = Outputs.planned(
+        [file], output=output, factors=factors, report=report, summary=summary
+    )
+    case = load(file, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
+    result = minimize(
+        case.problem,
+        method,
+        eps=case.eps,
+        seed=seed,
+        max_seconds=max_seconds,
+        max_svds=max_svds,
+        progress=False if quiet else "auto",
+    )
+    found = summarise(case, result, outputs)
+    outputs.write(result, case, found)
+    if json:
+        typer.echo(as_json(found))
+    elif not quiet:
+        _show(case, result, found)
+    raise typer.Exit(exit_code(result))
+
+
+def exit_code(result: Result) -> int:
+    """What the shell is told."""
+    from weakprox.result import Status
+
+    if result.status is Status.INTERRUPTED:
+        return INTERRUPTED
+    return DONE if result.status.reached or result.certified else UNCONFIRMED
+
+
+def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
+    """Everything worth knowing about a run, for JSON."""
+    from weakprox import __version__
+
+    proof = result.certificate
+    return {
+        **case.settings,
+        "solver": result.solver,
+        "seed": result.seed,
+        "status": result.status.name.lower(),
+        "advice": result.status.advice,
+        "reached": result.status.reached or result.certified,
+        "value": result.value,
+        "lower_bound": None if proof is None else proof.lower_bound,
+        "gap": result.gap,
+        "rests_on": None if proof is None else proof.rests_on,
+        "rank": result.rank,
+        "nonzeros": nonzeros(result),
+        "violation": result.violation,
+        "counts": result.counts,
+        "seconds": result.seconds,
+        "outputs": outputs.names(),
+        "version": __version__,
+    }
+
+
+def nonzeros(result: Result, share: float = 1e-3) -> int:
+    """Entries above a share of the largest, without forming the whole of X."""
+    import numpy as np
+
+    U, s, Vt = result.factors
+    step = max(1, (8 << 20) // (Vt.shape[1] * Vt.dtype.itemsize))
+    starts = range(0, U.shape[0], step)
+
+    def sizes(first: int) -> Any:
+        return np.abs((U[first : first + step] * s) @ Vt)
+
+    largest = max(float(sizes(first).max()) for first in starts)
+    if largest == 0.0:
+        return 0
+    return sum(int(np.count_nonzero(sizes(first) > share * largest)) for first in starts)
+
+
+def _show(case: Case, result: Result, found: dict[str, Any]) -> None:
+    """The summary for a reader."""
+    m, d = case.table.shape
+    proof = result.certificate
+    lines = [
+        *case.lines(),
+        ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
+        ("proof", "nothing is proved yet" if proof is None else str(proof)),
+        (
+            "rank",
+            f"{result.rank}; {found['nonzeros']} of {m * d} entries nonzero (above 1e-3 of "
+            "the largest)",
+        ),
+        ("feasible", f"to {result.violation:.1e}"),
+        ("work", f"{result.counts.svds} SVDs, {result.seconds:.2f} s"),
+    ]
+    if found["outputs"]:
+        written = [shown_file(Path(name)) for name in found["outputs"].values()]
+        lines.append(("written", ", ".join(written)))
+    title = f"{result.solver} on {shown_file(case.table.source)}, {m} x {d}"
+    warning = None
+    if not found["reached"]:
+        warning = f"Accuracy not confirmed. {result.status.advice}"
+        if result.solver == "SVRGCG":
+            warning += " A larger --rank may help, too."
+    show(f"{title}: {result.status.label}", lines, warning)

@@ -1,0 +1,78 @@
+"""What a run leaves behind: checked before it, written together after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weakprox.cli.console import as_json
+from weakprox.storage import (
+    FileError,
+    atomic_all,
+    write_factors,
+    write_matrix,
+    write_text,
+)
+from weakprox.storage.atomic import checked_target
+from weakprox.storage.parquet import arrow
+from weakprox.storage.write import writable_suffix
+
+if TYPE_CHECKING:
+    from weakprox.cli.case import Case
+    from weakprox.result import Result
+
+SUFFIXES = {"factors": (".npz",), "report": (".html", ".htm"), "summary": (".json",)}
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write, by what they hold."""
+
+    paths: dict[str, Path]
+
+    @classmethod
+    def planned(cls, inputs: list[Path], **paths: Path | None) -> Outputs:
+        """Those asked for; raises if one of them cannot be written."""
+        wanted = {kind: path for kind, path in paths.items() if path is not None}
+        taken = {path.resolve(): "the input file itself" for path in inputs}
+        for kind, path in wanted.items():
+            if kind not in SUFFIXES:
+                if writable_suffix(path) == ".parquet":
+                    arrow()
+            elif path.suffix.lower() not in SUFFIXES[kind]:
+                given = f"the suffix '{path.suffix}' for the {kind}"
+                raise FileError(path, given, " or ".join(SUFFIXES[kind]))
+            target = checked_target(path)
+            if target in taken:
+                raise FileError(path, taken[target], "another name to write to")
+            taken[target] = f"the same file for the {kind} and another output"
+        return cls(wanted)
+
+    def names(self) -> dict[str, str]:
+        """For the summary."""
+        return {kind: str(path) for kind, path in self.paths.items()}
+
+    def write(self, result: Result, case: Case, summary: dict[str, Any]) -> None:
+        """Write all of them, or none."""
+        rows, columns = case.table.rows, case.table.columns
+        with atomic_all(list(self.paths.values())) as temporaries:
+            for kind, path in zip(self.paths, temporaries, strict=True):
+                if kind == "output":
+                    write_matrix(path, result.X, rows, columns)
+                elif kind == "factors":
+                    write_factors(path, *result.factors, rows, columns)
+                elif kind == "report":
+                    from weakprox.report import write_report
+
+                    write_report(
+                        path,
+                        result,
+                        problem=case.problem,
+                        data=case.matrix,
+                        rows=rows,
+                        columns=columns,
+                        settings=case.settings,
+                    )
+                else:
+                    write_text(path, as_json(summary) + "\n")

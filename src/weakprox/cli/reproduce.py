@@ -1,0 +1,111 @@
+"""`weakprox reproduce`: the paper's tables and figures, computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weakprox.cli.console import INTERRUPTED, as_json, shown_file
+
+What = Annotated[
+    list[str],
+    typer.Argument(
+        help="table1, figure1, figure2, table2, ablation, or all.", show_default=False
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs.")]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print JSON, nothing else: the summary, or one by name if several are asked for.",
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(help="Directory for NAME.json, report.html and finished jobs (cache)."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Worker processes. Default: one per CPU it may use.", show_default=False
+    ),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Do finished jobs again.")]
+
+
+def reproduce(
+    what: What,
+    quick: Quick = False,
+    json: Json = False,
+    out: Out = Path("reproduction"),
+    seed: Seed = 0,
+    processes: Processes = None,
+    fresh: Fresh = False,
+) -> None:
+    """Compute tables and figures of the paper again; a stopped run continues."""
+    from weakprox.experiments import ALL, Interrupted, run
+    from weakprox.experiments.cache import write_json
+
+    names = _names(what, list(ALL))
+    if out.exists() and not out.is_dir():
+        raise typer.BadParameter(f"{shown_file(out)} is not a directory", param_hint="--out")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        summaries = run(
+            names,
+            quick=quick,
+            seed=seed,
+            processes=processes,
+            cache=out / "cache",
+            fresh=fresh,
+        )
+    except Interrupted as stopped:
+        typer.echo(f"weakprox: {stopped}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    for name, summary in summaries.items():
+        write_json(out / f"{name}.json", summary)
+    if json:
+        typer.echo(as_json(summaries[names[0]] if len(names) == 1 else summaries))
+        return
+    from weakprox.report.reproduction import write_reproduction
+
+    write_reproduction(out, summaries)
+    for name, summary in summaries.items():
+        _show(ALL[name].title, summary)
+    typer.echo(f"Everything is in {shown_file(out)}; start with report.html.")
+
+
+def _names(what: list[str], known: list[str]) -> list[str]:
+    """The experiments asked for, once each and in the paper's order."""
+    unknown = [name for name in what if name not in (*known, "all")]
+    if unknown:
+        message = f"{', '.join(unknown)}; choose from {', '.join(known)} or all"
+        raise typer.BadParameter(message, param_hint="WHAT")
+    return [name for name in known if name in what or "all" in what]
+
+
+def _show(title: str, summary: dict[str, Any]) -> None:
+    """The rows of a summary as a table: its plain entries, medians and errors left out."""
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = [row for row in summary.get("rows", []) if isinstance(row, dict)]
+    columns = [
+        key
+        for key, value in (rows[0] if rows else {}).items()
+        if not isinstance(value, (dict, list)) and not key.endswith(("_median", "_se"))
+    ]
+    table = Table(*[column.replace("_", " ") for column in columns], title=title)
+    for row in rows:
+        table.add_row(*[_shown(row.get(column)) for column in columns])
+    Console(highlight=False).print(table if rows else title)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("_", " ")

@@ -1,0 +1,245 @@
+"""A page of words, tables and plots in one HTML file that needs no network.
+
+Blocks appear in the order of the calls, under the section opened last::
+
+    page = Page("Table 1, reproduced", subtitle="30 runs each")
+    page.section("Values", "The paper's numbers beside ours.")
+    page.table(["n", "paper", "ours"], [[100, 0.31, 0.30], [200, None, "0.28 ± 0.01"]])
+    page.panels(
+        "Figure 1",
+        [
+            {"x_label": "samples", "y_label": "value", "log_x": True, "series": [
+                {"name": "SVRGCG", "x": n, "y": mean, "low": low, "high": high}]},
+            {"x_label": "seconds", "y_label": "value", "series": [
+                {"name": "SVRGCG", "x": seconds, "y": mean, "low": low, "high": high}]},
+        ],
+    )
+    page.write("report.html")
+    page.save_figures("figures", formats=("png", "svg"))
+
+Text blocks: `section`, `text`, `notice`, `facts`, `code`, `table`. Plots: `lines` (one pair
+of axes), `panels` (several side by side, equal names sharing a colour and one legend),
+`stems`, `heatmap`, `picture`. A series is a `blocks.Series` or a mapping with its fields
+(name, x, y, low, high, dashed, steps, stems), a panel a `blocks.Panel` or a mapping
+(series, x_label, y_label, title, log_x, log_y, y_range). `attach(name, value)` puts
+further data into the page's JSON. Every text is escaped; NaN and infinities are gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.report.blocks import Figure, Html, Panel, Panels, Picture, Series
+from weakprox.report.encode import cell_html, clean, slug
+from weakprox.report.heat import Heatmap
+from weakprox.report.reduce import MOST_CELLS
+from weakprox.report.shell import document, section_html, table_html
+from weakprox.storage.atomic import atomic
+
+NOTICES = ("good", "plain", "warning", "bad")
+
+
+class Page:
+    """A report page: words, tables and plots that are drawn in the reader's browser.
+
+    Parameters
+    ----------
+    title : str
+        The page's heading.
+    subtitle : str
+        A line below it.
+
+    Notes
+    -----
+    The file holds its data, style and script and loads nothing. Plots show their values
+    under the pointer, zoom and offer their data as CSV.
+    """
+
+    def __init__(self, title: str, subtitle: str = "") -> None:
+        self.title = str(title)
+        self.subtitle = str(subtitle)
+        self._sections: list[tuple[str, str, list[Html | Figure]]] = []
+        self._names: set[str] = {"report-data", "top"}
+        self._attached: dict[str, Any] = {}
+
+    @property
+    def figures(self) -> list[Figure]:
+        """The plots so far, in order."""
+        return [b for _, _, blocks in self._sections for b in blocks if isinstance(b, Figure)]
+
+    def section(self, title: str, text: str | Iterable[str] = ()) -> None:
+        """Open a section; text below its heading, a string per paragraph."""
+        self._sections.append((self._name(title), str(title), []))
+        self.text(text)
+
+    def text(self, paragraphs: str | Iterable[str]) -> None:
+        """Paragraphs of plain text."""
+        for paragraph in [paragraphs] if isinstance(paragraphs, str) else paragraphs:
+            self._add(Html(f'<p class="text wide">{escape(str(paragraph))}</p>'))
+
+    def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
+        """A framed statement: "good", "plain", "warning" or "bad"."""
+        if kind not in NOTICES:
+            raise InputError("kind", repr(kind), f"one of {', '.join(NOTICES)}")
+        strong = f"<strong>{escape(heading)}</strong> " if heading else ""
+        self._add(Html(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>'))
+
+    def code(self, text: str) -> None:
+        """Text in a typewriter face, line breaks kept: a command, say."""
+        self._add(Html(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>"))
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Names with their values; None is shown as a dash."""
+        items = "".join(
+            f"<div><dt>{escape(str(key))}</dt><dd>{cell_html(value)}</dd></div>"
+            for key, value in facts.items()
+        )
+        self._add(Html(f'<dl class="facts wide">{items}</dl>'))
+
+    def table(
+        self,
+        headers: Sequence[Any],
+        rows: Iterable[Sequence[Any]],
+        caption: str = "",
+        note: str | None = None,
+    ) -> None:
+        """A table; columns that hold numbers only stand to the right, None is a dash."""
+        self._add(Html(table_html(headers, [list(row) for row in rows], caption, note)))
+
+    def lines(
+        self,
+        title: str,
+        series: Iterable[Series | Mapping[str, Any]],
+        x_label: str = "",
+        y_label: str = "",
+        log_x: bool = False,
+        log_y: bool = False,
+        note: str | None = None,
+        y_range: tuple[float, float] | None = None,
+    ) -> None:
+        """One plot of lines, with bands where series have low and high."""
+        panel = Panel(tuple(series), x_label, y_label, "", log_x, log_y, y_range)
+        self.panels(title, [panel], note)
+
+    def panels(
+        self,
+        title: str,
+        panels: Iterable[Panel | Mapping[str, Any]],
+        note: str | None = None,
+    ) -> None:
+        """Plots side by side; series of one name share a colour and a legend entry."""
+        built = tuple(Panel.of(panel) for panel in panels)
+        if not built:
+            raise InputError("panels", "none", "at least one")
+        self._add(Panels(self._name(title), str(title), note, built))
+
+    def stems(
+        self,
+        title: str,
+        values: Mapping[str, Sequence[float]],
+        x_label: str = "index",
+        y_label: str = "",
+        log_y: bool = True,
+        note: str | None = None,
+    ) -> None:
+        """Stems over 1, 2, ...: singular values, by name."""
+        series = [
+            Series(name, np.arange(1, len(those) + 1), those, stems=True)
+            for name, those in values.items()
+        ]
+        self.lines(title, series, x_label, y_label, log_y=log_y, note=note)
+
+    def heatmap(
+        self,
+        title: str,
+        matrix: Any,
+        row_labels: Sequence[Any] | None = None,
+        column_labels: Sequence[Any] | None = None,
+        *,
+        limit: float | None = None,
+        binary: bool = False,
+        note: str | None = None,
+        most: int = MOST_CELLS,
+    ) -> None:
+        """A matrix in colours that are symmetric about zero.
+
+        `matrix` may be an array, a memory map, sparse or a LowRank. More than `most` rows
+        or columns are drawn in blocks that keep their entry of largest size. Colours end
+        at `limit`, by default where one in a hundred of the entries that count lie beyond.
+        `binary` draws zero white and everything else black.
+        """
+        self._add(
+            Heatmap.of(
+                self._name(title),
+                str(title),
+                note,
+                matrix,
+                row_labels,
+                column_labels,
+                limit=limit,
+                binary=binary,
+                most=most,
+            )
+        )
+
+    def picture(
+        self, title: str, image: bytes | str | Path, alt: str, note: str | None = None
+    ) -> None:
+        """An image, as bytes or the name of a file; `alt` says what it shows."""
+        held = image if isinstance(image, bytes) else Path(image).read_bytes()
+        picture = Picture(self._name(title), str(title), note, held, alt)
+        _ = picture.suffix  # refuses here, where the caller is, what no browser can show
+        self._add(picture)
+
+    def attach(self, name: str, value: Any) -> None:
+        """Put further data into the page's JSON, under `name`."""
+        if name in ("generator", "title", "figures"):
+            raise InputError("name", repr(name), "another: the page uses this one")
+        self._attached[name] = clean(value)
+
+    def data(self) -> dict[str, Any]:
+        """All that the page's JSON block holds."""
+        figures = [{"id": one.name, **one.data()} for one in self.figures]
+        return {"title": self.title, **self._attached, "figures": figures}
+
+    def html(self) -> str:
+        """The whole page as text."""
+        sections = [
+            section_html(name, title, [block.html() for block in blocks])
+            for name, title, blocks in self._sections
+        ]
+        contents = [(name, title) for name, title, _ in self._sections if title]
+        return document(self.title, self.subtitle, contents, sections, self.data())
+
+    def write(self, path: str | Path) -> Path:
+        """Write the page; a reader sees the old file or the new one, never half of it."""
+        with atomic(path) as temporary:
+            temporary.write_text(self.html(), encoding="utf-8", newline="\n")
+        return Path(path)
+
+    def save_figures(
+        self, directory: str | Path, formats: Sequence[str] = ("png", "svg")
+    ) -> list[Path]:
+        """Draw every plot with matplotlib into files named after its title."""
+        from weakprox.report.still import save_figures
+
+        return save_figures(self.figures, Path(directory), formats)
+
+    def _add(self, block: Html | Figure) -> None:
+        if not self._sections:  # blocks before the first section stand under the title
+            self._sections.append((self._name("start"), "", []))
+        self._sections[-1][2].append(block)
+
+    def _name(self, title: str) -> str:
+        base = slug(str(title))
+        name, number = base, 2
+        while name in self._names:
+            name, number = f"{base}-{number}", number + 1
+        self._names.add(name)
+        return name

@@ -1,0 +1,176 @@
+"""Large matrices seen through at most 300 x 300 cells, read block by block.
+
+A cell keeps the entry of largest size in its block, so that a lone spike stays visible.
+Nothing larger than a few rows is ever made dense: memory maps, sparse matrices and
+factors are read a slice of rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import is_array, to_numpy
+from weakprox.linalg.lowrank import LowRank
+
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+MOST_CELLS = 300  # along a side: finer than most plots have pixels
+CHUNK_BYTES = 1 << 24
+SUPPORT = 1e-3  # as in Result.nonzeros: below this share of the largest is no entry
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A matrix known through slices of its rows; `read(slice)` gives them dense."""
+
+    shape: tuple[int, int]
+    read: Callable[[slice], Matrix]
+
+    def slices(self, first: int, last: int) -> Iterator[slice]:
+        """Slices of bounded memory that cover rows first to last - 1."""
+        step = max(1, CHUNK_BYTES // (8 * max(1, self.shape[1])))
+        for start in range(first, last, step):
+            yield slice(start, min(last, start + step))
+
+    def minus(self, other: Rows) -> Rows:
+        """The difference, formed slice by slice."""
+        return Rows(self.shape, lambda rows: self.read(rows) - other.read(rows))
+
+    def sqnorm(self) -> float:
+        """Sum of squares; missing entries count nothing."""
+        return float(
+            sum(np.nansum(np.square(self.read(one))) for one in self.slices(0, self.shape[0]))
+        )
+
+    def count_above(self, threshold: float) -> int:
+        """How many entries are larger in size than the threshold."""
+        return sum(
+            int(np.count_nonzero(np.abs(self.read(one)) > threshold))
+            for one in self.slices(0, self.shape[0])
+        )
+
+
+def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
+    """Rows of an array, memory map, sparse matrix, LowRank or nested lists.
+
+    With `stored_only`, entries that a sparse matrix does not store are missing (NaN)
+    rather than zero.
+    """
+    if isinstance(given, Rows):
+        return given
+    if isinstance(given, LowRank):
+        left = to_numpy(given.U).astype(float) * to_numpy(given.s).astype(float)
+        right = to_numpy(given.Vt).astype(float)
+        return Rows(given.shape, lambda rows: left[rows] @ right)
+    if scipy.sparse.issparse(given):
+        return _sparse_rows(given, stored_only)
+    if not is_array(given):
+        try:
+            given = np.asarray(given, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError(argument, type(given).__name__, "a real matrix") from None
+    if len(given.shape) != 2:
+        raise ShapeError(argument, tuple(given.shape), "two dimensions")
+    shape = (int(given.shape[0]), int(given.shape[1]))
+
+    def read(rows: slice) -> Matrix:
+        found: Matrix = np.asarray(to_numpy(given[rows]), dtype=float)
+        return found
+
+    return Rows(shape, read)
+
+
+def _sparse_rows(given: Any, stored_only: bool) -> Rows:
+    by_rows = scipy.sparse.csr_array(given)
+
+    def read(rows: slice) -> Matrix:
+        block = by_rows[rows]
+        if not stored_only:
+            return np.asarray(block.toarray(), dtype=float)
+        found = np.full(block.shape, np.nan)
+        entries = block.tocoo()
+        found[entries.row, entries.col] = entries.data
+        return found
+
+    return Rows((int(by_rows.shape[0]), int(by_rows.shape[1])), read)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The cells, and where the blocks behind them begin and end."""
+
+    cells: Matrix
+    row_edges: list[int]
+    column_edges: list[int]
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Rows and columns of the largest block; (1, 1) if nothing was reduced."""
+        return int(np.diff(self.row_edges).max()), int(np.diff(self.column_edges).max())
+
+    @property
+    def words(self) -> str | None:
+        """What a cell stands for, where that is more than one entry."""
+        height, width = self.block
+        if (height, width) == (1, 1):
+            return None
+        m, d = self.row_edges[-1], self.column_edges[-1]
+        return (
+            f"{m} x {d} entries drawn as {len(self.cells)} x {len(self.cells[0])} cells: each "
+            f"shows the entry of largest size in a block of up to {height} x {width}."
+        )
+
+
+def reduced(matrix: Rows, most: int = MOST_CELLS) -> Reduced:
+    """At most `most` x `most` cells, each the entry of largest size in its block."""
+    m, d = matrix.shape
+    if m == 0 or d == 0:
+        raise ShapeError("matrix", matrix.shape, "at least one entry")
+    row_edges, column_edges = _edges(m, most), _edges(d, most)
+    cells = np.empty((len(row_edges) - 1, len(column_edges) - 1))
+    for index, (first, last) in enumerate(pairwise(row_edges)):
+        high, low = np.full(d, np.nan), np.full(d, np.nan)
+        for one in matrix.slices(first, last):
+            part = matrix.read(one)
+            part = np.where(np.isfinite(part), part, np.nan)
+            high = np.fmax(high, np.fmax.reduce(part, axis=0))
+            low = np.fmin(low, np.fmin.reduce(part, axis=0))
+        high = np.fmax.reduceat(high, column_edges[:-1])
+        low = np.fmin.reduceat(low, column_edges[:-1])
+        cells[index] = np.where(high >= -low, high, low)
+    return Reduced(cells, row_edges, column_edges)
+
+
+def _edges(length: int, most: int) -> list[int]:
+    count = min(length, most)
+    return [(index * length) // count for index in range(count + 1)]
+
+
+def cell_names(argument: str, labels: Sequence[Any] | None, edges: Sequence[int]) -> list[str]:
+    """A name per cell: the label, or number from 1, of its entry, or of the first and last."""
+    length = edges[-1]
+    if labels is not None and len(labels) != length:
+        raise ShapeError(argument, f"{len(labels)} of them", f"{length}, one each")
+    names = [str(n) for n in (range(1, length + 1) if labels is None else labels)]
+    return [
+        names[first] if last == first + 1 else f"{names[first]} … {names[last - 1]}"
+        for first, last in pairwise(edges)
+    ]
+
+
+def colour_limit(cells: Matrix) -> float:
+    """A colour range that a few huge entries, a diagonal say, cannot wash out.
+
+    Entries that count as zero do not lower it: a sparse matrix is mostly these.
+    """
+    size = np.abs(cells[np.isfinite(cells)])
+    largest = float(size.max(initial=0.0))
+    counted = size[size > SUPPORT * largest]
+    return float(np.quantile(counted, 0.99)) if counted.size else 1.0

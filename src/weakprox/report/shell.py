@@ -1,0 +1,130 @@
+"""The HTML around a page's blocks: style, script and data in one file, nothing loaded."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from weakprox import __version__
+from weakprox.errors import ShapeError
+from weakprox.report.encode import cell_html, is_number_like, safe_json
+
+SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
+LEAST_CONTENTS = 3  # sections that make a list of contents worth its space
+
+
+@cache
+def asset(name: str) -> str:
+    """Text of a file shipped with the package."""
+    return (files("weakprox.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    """All scripts as one, so that none of their names leak into the page."""
+    joined = "\n".join(asset(name) for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{joined}\n}})();'
+
+
+def policy() -> str:
+    """What the browser may do with the page: its own style and script, nothing else."""
+    return (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode()
+
+
+def section_html(name: str, title: str, blocks: Sequence[str]) -> str:
+    """A section with its blocks."""
+    heading = f"<h2>{escape(title)}</h2>" if title else ""
+    body = "\n".join(blocks)
+    return f'<section id="{name}">{heading}<div class=blocks>\n{body}\n</div></section>'
+
+
+def table_html(
+    headers: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str, note: str | None
+) -> str:
+    """A table that scrolls inside itself, columns of numbers to the right."""
+    listed = [list(row) for row in rows]
+    for row in listed:
+        if len(row) != len(headers):
+            raise ShapeError("rows", f"a row of {len(row)} cells", f"{len(headers)} cells")
+    right = [
+        bool(listed) and all(is_number_like(row[column]) for row in listed)
+        for column in range(len(headers))
+    ]
+    mark = [" class=number" if it else "" for it in right]
+    head = "".join(
+        f"<th scope=col{m}>{escape(str(h))}</th>" for m, h in zip(mark, headers, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{m}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True))
+        + "</tr>"
+        for row in listed
+    )
+    below = f"<p class=note>{escape(note)}</p>" if note else ""
+    label = escape(caption or "table")
+    words = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return (
+        f'<div class="table wide"><div class=scroll tabindex=0 role=region '
+        f'aria-label="{label}"><table>{words}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{below}</div>"
+    )
+
+
+def document(
+    title: str,
+    subtitle: str,
+    contents: Sequence[tuple[str, str]],
+    sections: Sequence[str],
+    data: dict[str, Any],
+) -> str:
+    """The whole file."""
+    generator = f"weakprox {__version__}"
+    below = f"<p class=subtitle>{escape(subtitle)}</p>" if subtitle else ""
+    links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in contents)
+    nav = f"<nav aria-label=Contents><ul>{links}</ul></nav>"
+    body = "\n".join(sections)
+    return f"""<!DOCTYPE html>
+<html lang="en-GB">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy()}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="{generator}">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>{asset("page.css")}</style>
+</head>
+<body id="top">
+<header>
+<div><h1>{escape(title)}</h1>{below}</div>
+<button type="button" id="theme" hidden>Dark</button>
+</header>
+{nav if len(contents) >= LEAST_CONTENTS else ""}
+<noscript><p class="notice warning">The plots on this page are drawn by a script inside it,
+and scripts are switched off here. Words and tables are complete without it, and the
+numbers behind the plots stand as JSON at the end of this file.</p></noscript>
+<main>
+{body}
+</main>
+<footer>Made by {generator}. This file is complete in itself and loads nothing.</footer>
+<script type="application/json" id="report-data">{
+        safe_json({"generator": generator, **data})
+    }</script>
+<script>{script()}</script>
+</body>
+</html>
+"""

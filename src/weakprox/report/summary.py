@@ -1,0 +1,189 @@
+"""The numbers of a report, gathered once for the page, its JSON and tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from weakprox import __version__
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.thin_svd import thin_svd
+from weakprox.losses import Completion
+from weakprox.problem import Problem
+from weakprox.report.encode import clean
+from weakprox.report.reduce import SUPPORT, Reduced, Rows, as_rows, reduced
+from weakprox.report.words import confirmed, formula, verdict, weights
+from weakprox.result import Result
+
+DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
+CHEAP_BELOW = 1 << 22  # stored entries of data whose singular values are worth their time
+MORE_VALUES = 5  # singular values of the data beyond the answer's rank
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All that a report shows: the numbers, and the matrices as they are drawn."""
+
+    numbers: dict[str, Any]
+    estimate: Reduced
+    data: Reduced | None
+    residual: Reduced | None
+
+
+def report_data(
+    result: Result,
+    *,
+    problem: Problem | None = None,
+    data: Any = None,
+    rows: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The numbers of `write_report`'s page as plain JSON types; NaN is None.
+
+    The parameters are those of `write_report`.
+    """
+    found = gather(
+        result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
+    )
+    return found.numbers
+
+
+def gather(
+    result: Result,
+    *,
+    problem: Problem | None,
+    data: Any,
+    rows: Sequence[Any] | None,
+    columns: Sequence[Any] | None,
+    settings: Mapping[str, Any] | None,
+) -> Gathered:
+    """Check what came, and compute each number once."""
+    _check(result, problem, data, rows, columns)
+    answer = _answer(result)
+    estimate = reduced(answer)
+    # Blocks keep their extremes, so the largest entry is among the cells.
+    largest = float(np.nanmax(np.abs(estimate.cells)))
+    numbers: dict[str, Any] = {
+        "weakprox": __version__,
+        **_run_numbers(result),
+        "nonzeros": answer.count_above(SUPPORT * largest),
+        "entries": math.prod(result.low_rank.shape),
+        "largest_entry": largest,
+        "singular_values": {"answer": to_numpy(result.low_rank.s)},
+        "problem": None if problem is None else _problem_numbers(problem),
+        "settings": dict(settings or {}),
+    }
+    seen = residual = None
+    if data is not None:
+        missing = problem is not None and isinstance(problem.loss, Completion)
+        observed = as_rows("data", data, stored_only=missing)
+        difference = observed.minus(answer)
+        seen, residual = reduced(observed), reduced(difference)
+        whole, left = math.sqrt(observed.sqnorm()), math.sqrt(difference.sqnorm())
+        numbers["data_norm"] = whole
+        numbers["residual_norm"] = left
+        numbers["relative_residual"] = left / whole if whole > 0 else None
+        leading = _leading_values(data, result.rank + MORE_VALUES, missing)
+        if leading is not None:
+            numbers["singular_values"]["data"] = leading
+    return Gathered(clean(numbers), estimate, seen, residual)
+
+
+def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> None:
+    if not isinstance(result, Result):
+        raise InputError("result", type(result).__name__, "what weakprox.minimize returned")
+    shape = result.low_rank.shape
+    if problem is not None:
+        if not isinstance(problem, Problem):
+            raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+        if problem.shape != shape:
+            raise ShapeError("problem", problem.shape, f"the answer's shape {shape}")
+    if data is not None and tuple(getattr(data, "shape", ())) != shape:
+        given = getattr(data, "shape", type(data).__name__)
+        raise ShapeError("data", given, f"a matrix of the answer's shape {shape}")
+    for name, labels, length in (("rows", rows, shape[0]), ("columns", columns, shape[1])):
+        if labels is not None and len(labels) != length:
+            raise ShapeError(name, f"{len(labels)} labels", f"{length}, one each")
+
+
+def _answer(result: Result) -> Rows:
+    """The answer: dense if it is so already or small, otherwise from its factors."""
+    if "X" in vars(result) or math.prod(result.low_rank.shape) <= DENSE_BELOW:
+        return as_rows("result", result.X)
+    return as_rows("result", result.low_rank)
+
+
+def _run_numbers(result: Result) -> dict[str, Any]:
+    status, proof, words = result.status, result.certificate, verdict(result)
+    certificate = (
+        None
+        if proof is None
+        else {
+            "text": str(proof),
+            "value": proof.value,
+            "lower_bound": proof.lower_bound,
+            "gap": proof.gap,
+            "rests_on": proof.rests_on,
+        }
+    )
+    return {
+        "solver": result.solver,
+        "shape": list(result.low_rank.shape),
+        "status": {"name": status.name, "label": status.label, "advice": status.advice},
+        "confirmed": confirmed(result),
+        "certified": result.certified,
+        "verdict": {"heading": words.heading, "sentences": list(words.sentences)},
+        "certificate": certificate,
+        "value": result.value,
+        "iterate_value": result.iterate_value,
+        "eps": result.eps,
+        "gap": result.gap,
+        "rank": result.rank,
+        "violation": result.violation,
+        "sampled": result.sampled,
+        "seconds": result.seconds,
+        "seed": result.seed,
+        "counts": asdict(result.counts),
+        "parameters": _parameters(result.parameters),
+        "trace": result.trace.to_dict(),
+    }
+
+
+def _parameters(parameters: Any) -> dict[str, Any]:
+    """What the solver used, where it says so in a dataclass."""
+    if not is_dataclass(parameters):
+        return {}
+    return {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+
+
+def _problem_numbers(problem: Problem) -> dict[str, Any]:
+    return {
+        "formula": formula(problem),
+        "loss": repr(problem.loss),
+        "penalty": repr(problem.penalty),
+        "spectral": repr(problem.spectral),
+        "weights": weights(problem),
+    }
+
+
+def _leading_values(data: Any, count: int, missing: bool) -> Any:
+    """Leading singular values of the data, None where they are costly or undefined."""
+    stored = data.nnz if scipy.sparse.issparse(data) else math.prod(data.shape)
+    if missing or stored > CHEAP_BELOW:
+        return None
+    if scipy.sparse.issparse(data):
+        matrix, entries = data.astype(float), data.data
+    else:
+        matrix = entries = np.asarray(to_numpy(data), dtype=float)
+    if not np.all(np.isfinite(entries)):
+        return None
+    rank = min(count, *data.shape)
+    found = thin_svd(matrix, rank, rng=np.random.default_rng(0), strict=False)
+    return to_numpy(found.triplets.s)

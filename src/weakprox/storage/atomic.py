@@ -1,0 +1,103 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from weakprox.storage.table import FileError, PathLike
+
+
+@contextmanager
+def atomic(path: PathLike) -> Iterator[Path]:
+    """A temporary path to write to, which becomes `path` if the block ends well.
+
+    It lies in the same directory and has the same suffix. Whatever goes wrong, `path` is
+    as it was before and nothing is left behind.
+    """
+    with atomic_all([path]) as (temporary,):
+        yield temporary
+
+
+@contextmanager
+def atomic_all(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
+    """The same for several files: all of them appear, or none."""
+    targets = [checked_target(path) for path in paths]
+    temporaries = [_beside(target) for target in targets]
+    try:
+        for temporary in temporaries:
+            temporary.touch(exist_ok=False)
+        yield temporaries
+        for temporary, target in zip(temporaries, targets, strict=True):
+            if target.exists():
+                temporary.chmod(target.stat().st_mode & 0o7777)
+            _sync(temporary)
+        _move(temporaries, targets)
+    finally:
+        for temporary in temporaries:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+def checked_target(path: PathLike) -> Path:
+    """Where to write, links followed; raises if it cannot work."""
+    target = Path(path).resolve()
+    if target.is_dir():
+        raise FileError(path, "a directory", "the name of a file to write")
+    if target.exists() and not target.is_file():
+        raise FileError(path, "something that is not a plain file", "a file to write")
+    if not target.parent.is_dir():
+        raise FileError(path, "a directory that does not exist", f"{target.parent} to exist")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise FileError(path, f"{target.parent}, which is write-protected", "another place")
+    return target
+
+
+def _beside(target: Path) -> Path:
+    """A hidden name nobody else has; the suffix stays, since formats are told by it."""
+    return target.with_name(f".{target.stem[:80]}.{secrets.token_hex(6)}{target.suffix}")
+
+
+def _sync(path: Path) -> None:
+    """Wait until the contents are on the disk, so that a crash cannot empty the file."""
+    with path.open("rb+") as handle:
+        os.fsync(handle.fileno())
+
+
+def _move(temporaries: list[Path], targets: list[Path]) -> None:
+    """Rename all; if one fails, those already renamed are undone."""
+    olds: list[Path | None] = []
+    moved = 0
+    try:
+        for temporary, target in zip(temporaries, targets, strict=True):
+            last = moved == len(targets) - 1  # if this one fails, it has changed nothing
+            olds.append(None if last else _second_name(target))
+            os.replace(temporary, target)
+            moved += 1
+    except BaseException:
+        for target, old in zip(targets[:moved], olds, strict=False):
+            if old is None:
+                target.unlink(missing_ok=True)
+            else:
+                os.replace(old, target)
+        raise
+    finally:
+        for old in olds:
+            if old is not None:
+                old.unlink(missing_ok=True)
+
+
+def _second_name(target: Path) -> Path | None:
+    """Another name for the file now at `target`, to come back to; None if there is none."""
+    if not target.exists():
+        return None
+    old = _beside(target)
+    try:
+        os.link(target, old)
+    except OSError:  # a file system without links
+        shutil.copy2(target, old)
+    return old

@@ -1,0 +1,103 @@
+"""Parquet files, through pyarrow (`pip install weakprox[parquet]`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.storage.checks import checked_shape
+from weakprox.storage.table import FileError, Labels, Matrix, claim
+
+INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
+BATCH_ROWS = 4096
+
+
+def arrow() -> tuple[Any, Any]:
+    """The modules pyarrow and pyarrow.parquet, or an error that says how to get them."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        hint = "Parquet files need pyarrow: pip install 'weakprox[parquet]'"
+        raise ModuleNotFoundError(hint, name="pyarrow") from None
+    return pyarrow, pyarrow.parquet
+
+
+def read_parquet(
+    path: Path, missing: bool, max_bytes: int | None
+) -> tuple[Matrix, Labels | None, Labels]:
+    """Numbers by column; the first text column holds the row labels."""
+    pa, parquet = arrow()
+    try:
+        with parquet.ParquetFile(path) as file:
+            return _read(pa, path, file, missing, max_bytes)
+    except FileError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as failure:
+        reason = (str(failure).splitlines() or [type(failure).__name__])[0][:120]
+        raise FileError(path, f"a damaged file ({reason})", "a Parquet file") from None
+
+
+def _read(
+    pa: Any, path: Path, file: Any, missing: bool, max_bytes: int | None
+) -> tuple[Matrix, Labels | None, Labels]:
+    schema, m = file.schema_arrow, int(file.metadata.num_rows)
+    text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
+    label = text[0] if text and (text[0] == 0 or schema.field(text[0]).name == INDEX) else None
+    fields = [i for i in range(len(schema)) if i != label]
+    for field in (schema.field(i) for i in fields):
+        kind = field.type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.bool_()):
+            given = f"{kind} in column '{field.name}'"
+            raise FileError(path, given, "real numbers (and text in the first column only)")
+    checked_shape(path, (m, len(fields)))
+    narrow = all(schema.field(i).type in (pa.float16(), pa.float32()) for i in fields)
+    dtype = np.dtype(np.float32 if narrow else np.float64)
+    claim(path, m * len(fields) * dtype.itemsize, max_bytes, f"{m} x {len(fields)} entries")
+    names = tuple(str(schema.field(i).name) for i in fields)
+    values, rows, filled = np.empty((m, len(fields)), dtype=dtype), [], 0
+    for batch in file.iter_batches(batch_size=BATCH_ROWS):
+        block = values[filled : filled + batch.num_rows]
+        for j, i in enumerate(fields):
+            column = batch.column(i)
+            if column.null_count and not missing:
+                row = filled + int(np.flatnonzero(np.asarray(column.is_null()))[0]) + 1
+                given = f"an empty cell at row {row}, column '{names[j]}'"
+                raise FileError(path, given, "a number")
+            block[:, j] = _floats(pa, column, dtype)
+        if label is not None:
+            rows += [
+                "" if cell is None else str(cell) for cell in batch.column(label).to_pylist()
+            ]
+        filled += batch.num_rows
+    if filled != m:
+        raise FileError(path, f"{filled} rows, a truncated file", f"{m}, as its header says")
+    return values, None if label is None else tuple(rows), names
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    """Whether a column can be labels; categories are text by number."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _floats(pa: Any, column: Any, dtype: np.dtype[Any]) -> Matrix:
+    """One column as floats, NaN where it is empty."""
+    found = column.to_numpy(zero_copy_only=False)
+    if found.dtype == object:  # booleans with gaps
+        found = np.array([np.nan if cell is None else float(cell) for cell in found])
+    return np.asarray(found, dtype=dtype)
+
+
+def write_parquet(path: Path, values: Matrix, rows: Labels | None, columns: Labels) -> None:
+    """One column each, after the row labels if there are any."""
+    pa, parquet = arrow()
+    arrays = [pa.array(np.ascontiguousarray(values[:, j])) for j in range(values.shape[1])]
+    names = list(columns)
+    if rows is not None:
+        arrays.insert(0, pa.array(rows, type=pa.string()))
+        names.insert(0, "")
+    parquet.write_table(pa.Table.from_arrays(arrays, names=names), path)

@@ -1,0 +1,135 @@
+"""Reading: one function for every format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.storage.arrays import read_npy, read_npz
+from weakprox.storage.checks import as_floats, check_finite, checked_dtype
+from weakprox.storage.market import read_mtx
+from weakprox.storage.parquet import read_parquet
+from weakprox.storage.table import READS, FileError, PathLike, Table
+from weakprox.storage.text import Header, read_text
+
+# First bytes by which a format is known, whatever the file is called.
+MAGIC = {
+    b"\x93NUMPY": ".npy",
+    b"PK\x03\x04": ".npz",
+    b"PK\x05\x06": ".npz",
+    b"PAR1": ".parquet",
+    b"%%MatrixMarket": ".mtx",
+}
+PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+def read_matrix(
+    path: PathLike,
+    *,
+    key: str | None = None,
+    header: Header = "auto",
+    missing: bool = False,
+    max_bytes: int | None = None,
+) -> Table:
+    """Read a matrix of real numbers, with labels where the file has them.
+
+    Files are data and nothing else: none is ever unpickled, and sizes are checked before
+    memory is taken.
+
+    Parameters
+    ----------
+    path : str or path
+        A .npy, .npz, .csv, .tsv, .mtx or .parquet file. A .npy file is memory-mapped.
+    key : str, optional
+        Which array of an .npz file; not needed if it has one matrix.
+    header : bool or "auto"
+        Whether the first row of a .csv or .tsv file names the columns.
+    missing : bool
+        Whether empty cells and NaN are allowed (they become NaN).
+    max_bytes : int, optional
+        Most memory to take; by default most of what is available.
+
+    Returns
+    -------
+    Table
+        float32 values stay float32; all others, integers too, become float64.
+
+    Raises
+    ------
+    FileError
+        If the file is not such a matrix; the message names the file.
+    """
+    source = Path(path)
+    suffix = _checked_file(source)
+    if key is not None and suffix != ".npz":
+        raise InputError("key", repr(key), "a key for .npz files only")
+    if header not in (True, False, "auto"):
+        raise InputError("header", repr(header), "True, False or 'auto'")
+    try:
+        values, rows, columns = _read(source, suffix, key, header, missing, max_bytes)
+    except MemoryError:
+        raise FileError(source, "more than fits into memory", "a smaller matrix") from None
+    except PermissionError:
+        raise FileError(source, "a file that may not be read", "a readable one") from None
+    if isinstance(values, np.ndarray):
+        values = as_floats(source, values, max_bytes)
+        check_finite(source, values, missing)
+    else:
+        checked_dtype(source, values.dtype)
+        if values.dtype != np.float32:
+            values = values.astype(np.float64)
+        check_finite(source, values.data[None, :], missing)
+    return Table(values, rows, columns, source, suffix.removeprefix("."))
+
+
+def _read(
+    path: Path,
+    suffix: str,
+    key: str | None,
+    header: Header,
+    missing: bool,
+    max_bytes: int | None,
+) -> tuple[Any, Any, Any]:
+    """Values and labels by the reader that the suffix names."""
+    if suffix == ".npy":
+        return read_npy(path), None, None
+    if suffix == ".npz":
+        return read_npz(path, key, max_bytes)
+    if suffix == ".mtx":
+        return read_mtx(path, max_bytes), None, None
+    if suffix == ".parquet":
+        return read_parquet(path, missing, max_bytes)
+    return read_text(path, header, missing, max_bytes)
+
+
+def _checked_file(path: Path) -> str:
+    """The suffix of a file that is there and is what its name says."""
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        raise FileError(path, "a directory", "a file")
+    if not path.exists():
+        raise FileError(path, "no such file", "one that exists")
+    if suffix not in READS:
+        given = f"the suffix '{path.suffix}'" if suffix else "no suffix"
+        raise FileError(path, given, f"one of {', '.join(READS)}")
+    if not path.is_file():
+        raise FileError(path, "something that is not a plain file", "a file")
+    try:
+        with path.open("rb") as handle:
+            front = handle.read(16)
+    except OSError as failure:
+        raise FileError(path, failure.strerror or "an error", "a readable file") from None
+    if not front:
+        raise FileError(path, "an empty file", f"a {suffix} file")
+    if front.startswith(PICKLES):
+        raise FileError(path, "a Python pickle, which could run code", f"a {suffix} file")
+    held = next((name for magic, name in MAGIC.items() if front.startswith(magic)), None)
+    if held != suffix and not (held is None and suffix in (".csv", ".tsv")):
+        given = (
+            "first bytes of no such file" if held is None else f"the contents of a {held} file"
+        )
+        raise FileError(path, given, f"a {suffix} file")
+    return suffix

@@ -1,0 +1,182 @@
+"""Comma- and tab-separated text, .csv and .tsv, with or without labels."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+
+from weakprox.storage.limits import room
+from weakprox.storage.table import FileError, Labels, Matrix, claim, shown_text
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
+LONGEST_LABEL = 1 << 17
+Header = bool | Literal["auto"]
+
+
+def read_text(
+    path: Path, header: Header, missing: bool, max_bytes: int | None
+) -> tuple[Matrix, Labels | None, Labels | None]:
+    """Numbers, row labels and column labels; what is a label is found out.
+
+    The first row is a header if no cell after its first is a number, or if its first cell
+    is empty; it may be one cell shorter than the next row. The first column holds labels
+    if the header has no name for it or if its first cell is neither a number nor missing.
+    """
+    allowed = room() if max_bytes is None else max_bytes
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as handle:
+            lines = csv.reader(
+                _lines(path, handle, allowed), delimiter=SEPARATORS[path.suffix.lower()]
+            )
+            return _Reader(path, missing, allowed).read(lines, header)
+    except UnicodeDecodeError:
+        raise FileError(path, "bytes that are not UTF-8 text", "text") from None
+    except csv.Error as failure:
+        raise FileError(path, f"text that cannot be split ({failure})", "cells") from None
+
+
+def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
+    """The lines of a file; one that fills the memory is refused before it does."""
+    longest = max(1 << 16, allowed // 8)
+    while line := handle.readline(longest):
+        if len(line) >= longest:
+            claim(path, 8 * len(line) + 1, allowed, "a line without an end")
+        yield line
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING
+
+
+def _is_number(cell: str) -> bool:
+    """Whether the cell is a number or stands for a missing one."""
+    if _is_missing(cell):
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell  # Python reads 1_000, nobody else does
+
+
+def _is_header(first: list[str], second: list[str] | None) -> bool:
+    """Whether the first row names the columns."""
+    if second is not None and len(first) == len(second) - 1:
+        return not any(map(_is_number, first))  # as R writes it
+    if len(first) > 1 and not first[0].strip():
+        return True  # as pandas writes it: no name for the column of labels
+    return not any(map(_is_number, first[1:] or first))
+
+
+@dataclass
+class _Reader:
+    """Collects rows, and knows where it is when one is wrong."""
+
+    path: Path
+    missing: bool
+    allowed: int
+    columns: list[str] | None = None
+    labelled: bool = False
+    labels: list[str] = field(default_factory=list)
+    values: list[Matrix] = field(default_factory=list)
+
+    def read(self, lines: Any, header: Header) -> tuple[Matrix, Labels | None, Labels | None]:
+        rows = ((lines.line_num, cells) for cells in lines if cells)
+        first, second = next(rows, None), next(rows, None)
+        if first is None:
+            raise FileError(self.path, "no cells", "a matrix")
+        begin = [row for row in (first, second) if row is not None]
+        if header is True or (
+            header == "auto" and _is_header(first[1], None if second is None else second[1])
+        ):
+            self.columns = first[1]
+            begin = begin[1:]
+        if not begin:
+            raise FileError(self.path, "a header and no numbers", "rows of numbers")
+        self._settle_labels(begin[0][1])
+        for line, cells in begin:
+            self._add(line, cells)
+        for line, cells in rows:
+            self._add(line, cells)
+        columns = None if self.columns is None else tuple(self.columns)
+        return np.vstack(self.values), tuple(self.labels) if self.labelled else None, columns
+
+    def _settle_labels(self, cells: list[str]) -> None:
+        """Decide by the header and the first row whether the first column holds labels."""
+        names = self.columns
+        short = names is not None and len(names) == len(cells) - 1
+        nameless = names is not None and len(names) > 1 and not names[0].strip()
+        self.labelled = short or nameless or not _is_number(cells[0])
+        if self.labelled and names is not None and not short:
+            self.columns = names[1:]
+        self.width = len(cells) - self.labelled
+        if self.width < 1:
+            raise FileError(self.path, "labels and no numbers", "columns of numbers")
+        if self.columns is not None and len(self.columns) != self.width:
+            given = f"{len(self.columns)} column names"
+            raise FileError(self.path, given, f"{self.width}, one for each column")
+
+    def _add(self, line: int, cells: list[str]) -> None:
+        """Take up one row of the matrix."""
+        if self.labelled:
+            self.labels.append(cells[0])
+            cells = cells[1:]
+        row = len(self.values) + 1
+        if len(cells) != self.width:
+            given = f"{len(cells)} numbers in row {row} (line {line})"
+            raise FileError(self.path, given, f"{self.width}, as in the first row")
+        try:
+            found = np.array([float(cell) for cell in cells])
+            plain = not any("_" in cell for cell in cells)
+        except ValueError:
+            plain = False
+        if not plain:
+            found = np.array([self._number(c, row, j, line) for j, c in enumerate(cells)])
+        if not (self.missing or np.isfinite(found).all()):
+            j = int(np.flatnonzero(~np.isfinite(found))[0])
+            given = f"{found[j]} at {self._where(row, j, line)}"
+            raise FileError(self.path, given, "a finite number")
+        self.values.append(found)
+        size = 2 * row * self.width * found.itemsize  # rows, and the matrix made of them
+        claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
+
+    def _number(self, cell: str, row: int, column: int, line: int) -> float:
+        """One cell as a number, NaN where missing values are allowed."""
+        where = self._where(row, column, line)
+        if _is_missing(cell):
+            if self.missing:
+                return math.nan
+            raise FileError(self.path, f"an empty cell at {where}", "a number")
+        if not _is_number(cell):
+            raise FileError(self.path, f"the text {shown_text(cell)} at {where}", "a number")
+        return float(cell)
+
+    def _where(self, row: int, column: int, line: int) -> str:
+        """A cell's place, by labels where there are any."""
+        name = column + 1 if self.columns is None else shown_text(self.columns[column])
+        label = shown_text(self.labels[-1]) if self.labelled else row
+        return f"row {label}, column {name} (line {line})"
+
+
+def write_text_table(
+    path: Path, separator: str, values: Matrix, rows: Labels | None, columns: Labels | None
+) -> None:
+    """Numbers that read back to the same bits; labels in full or not at all.
+
+    With an empty corner the labels are recognised even if they look like numbers.
+    """
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle, delimiter=separator, lineterminator="\n")
+        if columns is not None:
+            writer.writerow(["", *columns])
+        for i, row in enumerate(values):
+            # str of a float32 is shorter than that of the same number as a float64
+            cells = row.tolist() if row.dtype != np.float32 else [str(x) for x in row]
+            writer.writerow(cells if rows is None else [rows[i], *cells])

@@ -1,0 +1,85 @@
+"""The report of a run in a real browser: what is shown is what was computed."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.report import write_report
+from weakprox.report.summary import report_data
+
+NASTY = "<script>alert(1)</script>"
+ROWS = [f"gene {index}" for index in range(24)]
+COLUMNS = [NASTY, *(f"sample {index}" for index in range(1, 18))]
+
+LOOK = """
+probe.json = JSON.parse(one("#report-data").textContent).report;
+probe.facts = Object.fromEntries(all(".facts div").map((pair) => [
+  one("dt", pair).textContent,
+  one("data", pair) ? Number(one("data", pair).value) : one("dd", pair).textContent]));
+const notice = one("main .notice");
+probe.notice = [notice.className, notice.innerText];
+probe.colours = all("canvas").map(coloursOf);
+probe.undrawn = all("figure").filter((figure) => !(
+  one("canvas", figure) || all("path.line[data-name]", figure).some((p) => p.getAttribute("d"))
+)).map((figure) => figure.id);
+probe.figures = texts("figure h3");
+const map = one("#answer .plot");
+map.focus();
+for (const key of ["ArrowDown", "ArrowRight", "ArrowLeft"]) {
+  map.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+}
+probe.cell = tip();
+probe.width = [document.documentElement.scrollWidth, innerWidth];
+"""
+
+
+@pytest.fixture(scope="module")
+def solved():
+    rng = np.random.default_rng(0)
+    left, right = rng.random((24, 2)), rng.random((18, 2))
+    M = 5 * left @ right.T + 0.1 * rng.standard_normal((24, 18))
+    terms = wp.losses.Denoising(M), wp.penalties.L1(0.05), wp.spectral.NuclearBall(40.0)
+    problem = wp.Problem(*terms)
+    return problem, M, wp.minimize(problem, wp.SVRGCG(3), eps=0.5, seed=0)
+
+
+def test_page_shows_what_report_data_says(visit, solved, tmp_path):
+    problem, M, result = solved
+    about = {"problem": problem, "data": M, "rows": ROWS, "columns": COLUMNS}
+    page = write_report(tmp_path / "run.html", result, **about, settings={"command": NASTY})
+    numbers = report_data(result, **about, settings={"command": NASTY})
+    seen = visit(page, LOOK, phone=True)
+    assert seen["errors"] == []
+    assert seen["resources"] == []
+    assert seen["json"] == json.loads(json.dumps(numbers))
+    assert seen["facts"]["value"] == numbers["value"] == result.value
+    assert seen["facts"]["proved gap"] == numbers["gap"]
+    assert seen["facts"]["thin SVDs"] == result.counts.svds
+    assert seen["facts"]["entries above 1e-3 of the largest"] == result.nonzeros()
+    assert seen["facts"]["lam (L1)"] == 0.05
+    assert seen["facts"]["command"] == NASTY
+    assert seen["notice"][0].startswith("notice good")
+    assert str(result.certificate) in seen["notice"][1]
+    assert seen["undrawn"] == []
+    assert len(seen["colours"]) == 4
+    assert min(seen["colours"]) > 5  # frame, labels and cells
+    assert seen["figures"] == [
+        "Data",
+        "Answer",
+        "Left over: data minus answer",
+        "Support of the answer",
+        "Singular values",
+        "Value",
+        "Gap",
+    ]
+    value, *place = seen["cell"].split("\n")
+    assert place == ["row", "gene 0", "column", NASTY]
+    assert float(value) == pytest.approx(float(result.X[0, 0]), rel=1e-4)
+    assert seen["width"][0] <= seen["width"][1]
+
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)
+    assert NASTY not in text

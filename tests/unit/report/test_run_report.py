@@ -1,0 +1,173 @@
+"""The report of a run says what the result says, for every kind of result and data."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse
+from registry import NUMPY, SHAPE, TORCH, denoising_sampler, memmap_of, numbers
+
+import weakprox as wp
+from weakprox.losses import Completion, Denoising
+from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.report import summary, write_report
+from weakprox.report.summary import gather, report_data
+from weakprox.report.words import formula, verdict
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+M = numbers(*SHAPE)
+HOLES = np.where(np.abs(M) > 0.3, M, np.nan)
+
+
+def solve(loss, penalty=None, spectral=None, **options):
+    problem = wp.Problem(loss, penalty or L1(0.2), spectral or NuclearBall(2.0))
+    return problem, wp.minimize(problem, wp.SVRGCG(2), **{"eps": 1.0, **options})
+
+
+def report_in(path):
+    text = path.read_text(encoding="utf-8")
+    block = re.search(r'id="report-data">(.*?)</script>', text)
+    assert block is not None
+    return json.loads(block.group(1)), text
+
+
+def test_numbers_are_the_results_own(tmp_path):
+    problem, result = solve(Denoising(M))
+    about = {"problem": problem, "data": M, "settings": {"file": "a.npy"}}
+    data, text = report_in(write_report(tmp_path / "r.html", result, **about))
+    report = data["report"]
+    assert report == json.loads(json.dumps(report_data(result, **about)))
+    assert report["value"] == result.value
+    assert report["gap"] == result.gap
+    assert report["certificate"]["lower_bound"] == result.certificate.lower_bound
+    assert report["nonzeros"] == result.nonzeros()
+    assert report["rank"] == result.rank
+    assert report["counts"]["svds"] == result.counts.svds
+    assert report["trace"]["value"] == result.trace["value"].tolist()
+    assert report["residual_norm"] == pytest.approx(np.linalg.norm(M - result.X))
+    assert report["data_norm"] == pytest.approx(np.linalg.norm(M))
+    assert report["problem"]["weights"] == {"lam (L1)": 0.2, "tau (NuclearBall)": 2.0}
+    leading = np.linalg.svd(M, compute_uv=False)
+    assert report["singular_values"]["data"] == pytest.approx(leading)
+    assert report["settings"] == {"file": "a.npy"}
+    assert f'<data value="{result.value!r}">' in text
+    assert str(result.certificate) in text
+
+    maps = {figure["title"]: figure for figure in data["figures"]}
+    left = np.array(maps["Left over: data minus answer"]["cells"], dtype=float)
+    np.testing.assert_allclose(left, M - result.X, rtol=1e-4)
+    size = np.abs(result.X)
+    support = np.array(maps["Support of the answer"]["cells"])
+    np.testing.assert_array_equal(support, size > 1e-3 * size.max())
+    value = maps["Value"]["panels"][0]
+    assert value["series"][0]["y"] == result.trace["value"].tolist()
+    bounds = [b for b in value["series"][2]["y"] if b is not None]
+    assert bounds == sorted(bounds)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [memmap_of(M), scipy.sparse.csr_array(M), TORCH.array(M), M.astype(np.float32)],
+    ids=["memmap", "sparse", "torch", "float32"],
+)
+def test_data_of_any_kind(held, tmp_path):
+    _, result = solve(Denoising(M))
+    plain, other = report_data(result, data=M), report_data(result, data=held)
+    for name in ("data_norm", "residual_norm", "relative_residual"):
+        assert other[name] == pytest.approx(plain[name], rel=1e-6)
+    expected = pytest.approx(plain["singular_values"]["data"], rel=1e-5)
+    assert other["singular_values"]["data"] == expected
+    assert write_report(tmp_path / "r.html", result, data=held).stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("held", [HOLES, scipy.sparse.coo_array(np.nan_to_num(HOLES))])
+def test_missing_entries_leave_no_residual(held):
+    loss = Completion.from_dense(HOLES)
+    problem, result = solve(loss, ElasticNet(0.1, 0.1))
+    found = gather(result, problem=problem, data=held, rows=None, columns=None, settings=None)
+    assert np.isnan(found.residual.cells).tolist() == np.isnan(HOLES).tolist()
+    left = np.linalg.norm((HOLES - result.X)[np.isfinite(HOLES)])
+    assert found.numbers["residual_norm"] == pytest.approx(left)
+    assert "data" not in found.numbers["singular_values"]
+
+
+@pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=["numpy", "torch"])
+def test_every_kind_of_result(backend, tmp_path):
+    loss = Denoising(backend.array(M))
+    kinds = {
+        "certified": (solve(loss), "good", "Proved to be within 1"),
+        "limited": (solve(loss, eps=1e-9, max_svds=3), "bad", "TARGET NOT CONFIRMED"),
+        "no looks": (solve(loss, eps=1e-9, max_svds=0), "bad", "TARGET NOT CONFIRMED"),
+        "zero": (solve(loss, L1(100.0), eps=0.1), "good", "Proved"),
+        "sampled": (solve(denoising_sampler(backend)), "warning", "in expectation"),
+    }
+    for (problem, result), kind, words in kinds.values():
+        data, text = report_in(write_report(tmp_path / "r.html", result, problem=problem))
+        assert f'<p class="notice {kind} wide"' in text
+        assert words in text
+        assert result.status.advice.split(".")[0] in text
+        assert data["report"]["confirmed"] == (kind != "bad")
+        assert data["report"]["nonzeros"] == result.nonzeros()
+        gap_drawn = any(figure["title"] == "Gap" for figure in data["figures"])
+        assert gap_drawn == (result.certificate is not None and len(result.trace) > 0)
+
+
+def test_large_answers_are_read_from_their_factors(monkeypatch):
+    _, result = solve(Denoising(M))
+    expected = report_data(result, data=M)
+    vars(result).pop("X")
+    monkeypatch.setattr(summary, "DENSE_BELOW", 0)
+    found = report_data(result, data=M)
+    assert found["nonzeros"] == expected["nonzeros"]
+    assert found["largest_entry"] == pytest.approx(expected["largest_entry"])
+    assert found["residual_norm"] == pytest.approx(expected["residual_norm"])
+    assert "X" not in vars(result)
+    monkeypatch.setattr(summary, "CHEAP_BELOW", 0)
+    assert "data" not in report_data(result, data=M)["singular_values"]
+
+
+def test_formulas_name_what_was_chosen():
+    ball = formula(wp.Problem(Denoising(M), L1(0.25), NuclearBall(3.0)))
+    assert ball == (
+        "minimise ½‖X - M‖² + 0.25 Σ|xᵢⱼ| over real 7 x 5 matrices X with "
+        "nuclear norm ‖X‖_* ≤ 3; M is the data"
+    )
+    several = wp.Problem(Denoising(M), L1(1.0) + GroupL2(0.5), NuclearNorm(2.0))
+    assert "½‖X - M‖² + 1 Σ|xᵢⱼ| + 0.5 Σ‖row of X‖ + 2 ‖X‖_*" in formula(several)
+    none = formula(wp.Problem(Denoising(M @ M.T), None, TracePSD(4.0)))
+    assert "½‖X - M‖² over" in none
+    assert "positive semidefinite and trace ≤ 4" in none
+
+
+def test_what_the_bound_rests_on_is_said():
+    _, result = solve(Denoising(M))
+    for ground, words in (("exact", "holds up to rounding"), ("high-probability", "1e-10")):
+        proof = wp.Certificate(result.value, result.value - 0.5, ground)
+        told = verdict(wp.Result(**{**fields_of(result), "certificate": proof}))
+        assert words in told.sentences[1]
+        assert told.kind == "good"
+
+
+def fields_of(result):
+    return {name: getattr(result, name) for name in result.__dataclass_fields__}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"),
+    [
+        ({"result": 3}, "result"),
+        ({"problem": 3}, "problem"),
+        ({"problem": wp.Problem(Denoising(M.T), None, NuclearBall(1.0))}, "problem"),
+        ({"data": M.T}, "data"),
+        ({"data": "text"}, "data"),
+        ({"rows": ["a"]}, "rows"),
+        ({"columns": ["a"]}, "columns"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, argument, tmp_path):
+    _, result = solve(Denoising(M))
+    with pytest.raises(wp.InputError) as caught:
+        write_report(tmp_path / "r.html", **{"result": result, **arguments})
+    assert caught.value.argument == argument
+    assert list(tmp_path.iterdir()) == []
