@@ -22,7 +22,7 @@ help: ## Show this list
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo 'Settings: PYTHON=python3.12 (for a new .venv), JOBS=4 and ARGS="-k l1" (for test).'
+	@echo 'Settings: PYTHON=python3.12 (for a new .venv), JOBS=4 and ARGS="..." (for test, reproduce).'
 
 setup: $(STAMP) ## Make .venv and install weakprox with all its tools
 
@@ -64,11 +64,11 @@ docs: $(STAMP) ## Build the documentation into docs/_build/html
 bench: $(STAMP) ## Time the solvers
 	$(BIN)/python benchmarks/run.py
 
-reproduce: $(STAMP) ## Redo the paper's experiments
-	$(BIN)/python benchmarks/reproduce.py
+reproduce: $(STAMP) ## Redo the paper's tables and figures (ARGS="--quick" for a first look)
+	$(BIN)/weakprox reproduce all --out reproduction $(ARGS)
 
 clean: ## Delete built files and caches (keeps .venv)
 	rm -rf build dist docs/_build docs/gallery docs/generated
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis demo.png
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis demo.png reproduction
 	find src tests examples benchmarks docs -name __pycache__ -type d -prune \
 	  -exec rm -rf {} + 2>/dev/null || true

@@ -100,8 +100,8 @@ def _show(case: Case, found: dict[str, Any], parameters: str) -> None:
         ),
         ("would run", parameters),
         (
-            "at most",
-            f"{predicted['svds']} SVDs, {predicted['samples']} samples, and about "
+            "theory",
+            f"at most {predicted['svds']} SVDs (a proof mostly ends runs far earlier), about "
             f"{predicted['arrays']} arrays of {size}, {shown_bytes(predicted['bytes'])}",
         ),
     ]

@@ -75,7 +75,7 @@ def reproduce(
 
     write_reproduction(out, summaries)
     for name, summary in summaries.items():
-        _show(ALL[name].title, summary)
+        _show(name, ALL[name].title, summary)
     typer.echo(f"Everything is in {shown_file(out)}; start with report.html.")
 
 
@@ -88,24 +88,15 @@ def _names(what: list[str], known: list[str]) -> list[str]:
     return [name for name in known if name in what or "all" in what]
 
 
-def _show(title: str, summary: dict[str, Any]) -> None:
-    """The rows of a summary as a table: its plain entries, medians and errors left out."""
+def _show(name: str, title: str, summary: dict[str, Any]) -> None:
+    """The experiment's main table."""
     from rich.console import Console
     from rich.table import Table
 
-    rows = [row for row in summary.get("rows", []) if isinstance(row, dict)]
-    columns = [
-        key
-        for key, value in (rows[0] if rows else {}).items()
-        if not isinstance(value, (dict, list)) and not key.endswith(("_median", "_se"))
-    ]
-    table = Table(*[column.replace("_", " ") for column in columns], title=title)
+    from weakprox.report.reproduced import rounded, tables
+
+    headers, rows = rounded(tables(name, summary))
+    table = Table(*headers, title=title)
     for row in rows:
-        table.add_row(*[_shown(row.get(column)) for column in columns])
-    Console(highlight=False).print(table if rows else title)
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("_", " ")
+        table.add_row(*["-" if cell is None else str(cell) for cell in row])
+    Console(highlight=False).print(table)

@@ -235,7 +235,6 @@ def check_projections(hand, calls):
     for call in calls:
         assert gap_of(hand, call) <= call["eta"] * (1 + 1e-9)
         assert call["spent"] <= math.ceil(6 * call["weight"] * hand.D**2 / call["eta"])
-    assert max(call["spent"] for call in calls) > 1
 
 
 def check_phase(hand, calls, seen, first, gamma, weight, eta):
@@ -309,10 +308,10 @@ def test_capped_projections(solver, monkeypatch):
     hand, spy = Hand("ball", 0.05), Spy(monkeypatch)
     iterates(hand.problem, solver, 60, eps=0.05)
     spent = [call["spent"] for call in spy.calls]
-    assert max(spent) == 3  # and without the cap more:
+    assert max(spent) == 3
     spy.calls.clear()
     iterates(hand.problem, replace(solver, max_inner=None), 60, eps=0.05)
-    assert max(call["spent"] for call in spy.calls) > 3
+    assert max(call["spent"] for call in spy.calls) > 3  # it did bind
 
 
 # ------------------------------------------------------------------------- batches
@@ -503,7 +502,10 @@ LINEAR_ORACLE = ("scg", "scgs", "scgs-convex", "storc", "svrf", "hcgm", "shcgm")
 def test_every_decomposition_is_counted_once(name):
     problem = wp.Problem(Denoising(M), L1(LAM), Watched(TAU))
     Watched.calls = 0
-    result = wp.minimize(problem, SOLVERS[name], eps=0.05, max_svds=150, progress=False)
+    result = wp.minimize(
+        problem, SOLVERS[name], eps=1e-6, max_svds=150, progress=False,
+        stop_when_certified=False,
+    )  # fmt: skip
     assert result.counts.svds == Watched.calls == 150
     share = {"fresh": 2}.get(name, 5 if name in FULL_RANK else 1)
     assert result.counts.rank_one_svds == share * 150
@@ -516,7 +518,9 @@ def test_full_gradients_are_counted(name):
         solver = replace(solver, C0=3.0)
     if name == "fista":
         solver = replace(solver, C0=3.0)
-    result = wp.minimize(SENSED, solver, eps=1e-9, max_svds=40, progress=False)
+    result = wp.minimize(
+        SENSED, solver, eps=1e-9, max_svds=40, progress=False, stop_when_certified=False
+    )
     assert result.status is wp.Status.MAX_SVDS
     expected = 41  # the 41st is asked for before the decomposition that is refused
     assert result.counts.full_gradients == expected
