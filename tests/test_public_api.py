@@ -21,6 +21,8 @@ MODULES = (
     "weakprox.solvers",
     "weakprox.checks",
     "weakprox.report",
+    "weakprox.storage",
+    "weakprox.experiments",
 )
 NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
 FILES = sorted(SOURCE.rglob("*.py"))

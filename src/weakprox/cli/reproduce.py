@@ -90,13 +90,15 @@ def _names(what: list[str], known: list[str]) -> list[str]:
 
 def _show(name: str, title: str, summary: dict[str, Any]) -> None:
     """The experiment's main table."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     from weakprox.report.reproduced import rounded, tables
 
     headers, rows = rounded(tables(name, summary))
-    table = Table(*headers, title=title)
+    table = Table(*headers, title=title, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*["-" if cell is None else str(cell) for cell in row])
-    Console(highlight=False).print(table)
+    width = max(Console().width, 130)  # rather a long line than numbers cut short
+    Console(highlight=False, width=width).print(table)

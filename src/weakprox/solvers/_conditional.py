@@ -117,22 +117,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Common part of the baselines: they return their iterate and smooth the penalty."""
-
-    mu: float | None = None
+    """Common part of the baselines: they return their iterate."""
 
     answer: ClassVar[Literal["iterate"]] = "iterate"
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        check_overrides(mu=self.mu)
-        self._check_mu(problem)
         need_bounded(type(self).__name__, problem)
-
-    def _check_mu(self, problem: Problem) -> None:
-        theta = problem.penalty.smoothability(problem.shape).theta
-        if self.mu is not None and not self.mu > 0 and theta > 0:
-            raise InputError("mu", repr(self.mu), "a number > 0")
 
     def oracle_excess(self, memory: Any) -> float:
         """Their oracles are as accurate as their theorems ask."""
@@ -145,6 +136,25 @@ class Baseline:
     def dual(self, problem: Problem, memory: Any) -> Smoothed:
         """The smoothed penalty: its maximiser at X is the dual point to certify with."""
         return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
+
+
+@dataclass(frozen=True)
+class Smoothing(Baseline):
+    """Those that smooth the penalty once and for all."""
+
+    mu: float | None = None
+
+    def check(self, problem: Problem) -> None:
+        """Raise on settings that cannot work, before any work."""
+        super().check(problem)
+        self.check_mu(problem)
+
+    def check_mu(self, problem: Problem) -> None:
+        """Raise unless mu is positive, where there is something to smooth."""
+        check_overrides(mu=self.mu)
+        theta = problem.penalty.smoothability(problem.shape).theta
+        if self.mu is not None and not self.mu > 0 and theta > 0:
+            raise InputError("mu", repr(self.mu), "a number > 0")
 
 
 def need_bounded(solver: str, problem: Problem) -> None:

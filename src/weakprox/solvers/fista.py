@@ -21,8 +21,8 @@ from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
     STRETCH,
-    Baseline,
     Memory,
+    Smoothing,
     first_point,
     ground,
     need_finite_sum,
@@ -40,7 +40,7 @@ class MomentumMemory(Memory):
 
 
 @dataclass(frozen=True)
-class FISTA(Baseline):
+class FISTA(Smoothing):
     r"""Proximal gradient on f_mu with exact proximal points (full decompositions).
 
     With :math:`q = \alpha/L`: :math:`f_\mu(X_k) - f_\mu^* \le 2 C_0 (1-\sqrt q)^k`
@@ -62,8 +62,8 @@ class FISTA(Baseline):
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        check_overrides(mu=self.mu, C0=self.C0)
-        self._check_mu(problem)
+        check_overrides(C0=self.C0)
+        self.check_mu(problem)
         need_finite_sum("FISTA", problem, "SVRGCG")
         bounded = hasattr(problem.spectral, "diameter")
         problem.constants(strongly_convex=not bounded)

@@ -54,8 +54,6 @@ class Homotopy(Baseline):
         check_overrides(beta0=self.beta0)
         if self.beta0 is not None and not self.beta0 > 0:
             raise InputError("beta0", repr(self.beta0), "a number > 0")
-        if self.mu is not None:
-            raise InputError("mu", repr(self.mu), "None: smoothing follows from beta0")
 
     def finished(self, memory: HomotopyMemory) -> bool:
         """Whether the bound has come down to eps."""

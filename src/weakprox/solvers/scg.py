@@ -17,9 +17,9 @@ from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
     STRETCH,
     VERTEX,
-    Baseline,
     Ground,
     Memory,
+    Smoothing,
     first_point,
     ground,
     smooth_gradient,
@@ -28,7 +28,7 @@ from weakprox.solvers.tools import Tools
 
 
 @dataclass(frozen=True)
-class SCG(Baseline):
+class SCG(Smoothing):
     r"""Step :math:`2/(k+1)` towards the vertex that a mini-batch gradient points at.
 
     Batches of :math:`m_k = \lceil (\sigma (k+1) / (L D))^2 \rceil` samples make

@@ -18,9 +18,9 @@ from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.solvers._conditional import (
     STRETCH,
-    Baseline,
     Ground,
     Memory,
+    Smoothing,
     checked_count,
     first_point,
     ground,
@@ -38,7 +38,7 @@ class SlidingMemory(Memory):
 
 
 @dataclass(frozen=True)
-class SCGS(Baseline):
+class SCGS(Smoothing):
     r"""Accelerated gradient steps whose projections are solved by Frank-Wolfe.
 
     Strongly convex version (default): phases :math:`s = 1, 2, \dots` of

@@ -22,9 +22,9 @@ from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
     VERTEX,
-    Baseline,
     Ground,
     Memory,
+    Smoothing,
     checked_count,
     first_point,
     ground,
@@ -39,7 +39,7 @@ Case = Literal["stationary", "lipschitz", "strongly_convex"]
 
 
 @dataclass(frozen=True)
-class VarianceReduced(Baseline):
+class VarianceReduced(Smoothing):
     """What STORC and SVRF share: epochs t that halve the bound L D^2 / 2^(t+1)."""
 
     def check(self, problem: Problem) -> None:

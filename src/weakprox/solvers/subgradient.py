@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, eps_of, sqnorm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
@@ -54,8 +53,6 @@ class ProjectedSubgradient(Baseline):
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        if self.mu is not None:
-            raise InputError("mu", repr(self.mu), "None: this method does not smooth")
         checked_count("batch", self.batch)
         problem.constants()
 

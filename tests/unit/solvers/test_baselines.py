@@ -302,16 +302,16 @@ def test_storc(kind, case, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "solver", [SCGS(max_inner=3), SCGS(strongly_convex=False, max_inner=3), STORC(max_inner=3)]
+    "solver", [SCGS(max_inner=2), SCGS(strongly_convex=False, max_inner=2), STORC(max_inner=2)]
 )
 def test_capped_projections(solver, monkeypatch):
     hand, spy = Hand("ball", 0.05), Spy(monkeypatch)
-    iterates(hand.problem, solver, 60, eps=0.05)
+    iterates(hand.problem, solver, 600, eps=0.05)
     spent = [call["spent"] for call in spy.calls]
-    assert max(spent) == 3
+    assert max(spent) == 2
     spy.calls.clear()
-    iterates(hand.problem, replace(solver, max_inner=None), 60, eps=0.05)
-    assert max(call["spent"] for call in spy.calls) > 3  # it did bind
+    iterates(hand.problem, replace(solver, max_inner=None), 600, eps=0.05)
+    assert max(call["spent"] for call in spy.calls) > 2  # it did bind
 
 
 # ------------------------------------------------------------------------- batches
@@ -339,7 +339,7 @@ SENSED = wp.Problem(Sensing(MATRICES, MEASURED), ElasticNet(0.0, 0.5), NuclearBa
 
 
 def test_scg_batches():
-    L, D, sigma = Hand("ball").L, 2 * TAU, 90.0
+    L, D, sigma = Hand("ball").L, 2 * TAU, 5.0
     sizes = drawn(SAMPLED, SCG(sigma=sigma), steps=70)
     wanted = [math.ceil((sigma * (k + 1) / (L * D)) ** 2) for k in range(2, 71)]
     assert sizes == wanted
@@ -347,7 +347,7 @@ def test_scg_batches():
 
 
 def test_scgs_batches():
-    L, D, sigma, C0 = Hand("ball").L, 2 * TAU, 9.0, 20.0
+    L, D, sigma, C0 = Hand("ball").L, 2 * TAU, 2.0, 20.0
     N = math.ceil(4 * math.sqrt(2 * L))
     sizes = drawn(SAMPLED, SCGS(sigma=sigma, C0=C0), steps=2 * N)
     wanted = [
@@ -357,8 +357,8 @@ def test_scgs_batches():
     ]
     assert sizes == wanted[1:]
     assert wanted[-1] > wanted[N - 1] > wanted[0]
-    sizes = drawn(SAMPLED, SCGS(sigma=sigma, strongly_convex=False), steps=70)
-    wanted = [math.ceil(sigma**2 * (k + 2) ** 3 / (L * D) ** 2) for k in range(2, 71)]
+    sizes = drawn(SAMPLED, SCGS(sigma=sigma, strongly_convex=False), steps=40)
+    wanted = [math.ceil(sigma**2 * (k + 2) ** 3 / (L * D) ** 2) for k in range(2, 41)]
     assert sizes == wanted
     assert wanted[-1] > 10
 
@@ -449,10 +449,10 @@ def test_storc_works_out_its_lipschitz_constant():
 def test_shcgm_and_subgradient_batches(batch):
     assert drawn(SAMPLED, SHCGM(batch=batch), steps=70) == [batch] * 69
     assert drawn(SENSED, SHCGM(batch=batch), steps=70) == [batch] * 69
-    assert drawn(SENSED, ProjectedSubgradient(batch=batch), steps=70) == [batch] * 69
-    sampled = SAMPLED if batch == 1 else wp.Problem(SAMPLED.loss, L1(0.1), NuclearBall(1.0))
-    own = ProjectedSubgradient() if batch == 1 else ProjectedSubgradient(batch=3)
-    assert drawn(sampled, own, steps=70) == [batch] * 69
+    own = ProjectedSubgradient(batch=batch)
+    assert drawn(SENSED, own, steps=70, eps=1e-3) == [batch] * 69
+    own = ProjectedSubgradient(batch=None if batch == 1 else batch)  # one by default
+    assert drawn(SAMPLED, own, steps=70, eps=1e-3) == [batch] * 69
 
 
 def test_without_variance_reduction_every_step_draws_half_a_snapshot():
@@ -521,7 +521,7 @@ def test_full_gradients_are_counted(name):
     result = wp.minimize(
         SENSED, solver, eps=1e-9, max_svds=40, progress=False, stop_when_certified=False
     )
-    assert result.status is wp.Status.MAX_SVDS
+    assert result.counts.svds == 40
     expected = 41  # the 41st is asked for before the decomposition that is refused
     assert result.counts.full_gradients == expected
     assert result.counts.samples == 0
@@ -549,7 +549,6 @@ NAN, INF = float("nan"), float("inf")
 BAD = [
     *((cls, {"mu": bad}) for cls in (SCG, SCGS, STORC, SVRF, FISTA) for bad in
       (-1.0, 0.0, NAN, INF, "1", True)),
-    *((cls, {"mu": 0.1}) for cls in (HCGM, SHCGM, ProjectedSubgradient)),
     *((cls, {"sigma": bad}) for cls in (SCG, SCGS, SHCGM) for bad in (-1.0, NAN, True)),
     *((cls, {"C0": bad}) for cls in (SCGS, FISTA) for bad in (-1.0, NAN)),
     *((cls, {"max_inner": bad}) for cls in (SCGS, STORC) for bad in
