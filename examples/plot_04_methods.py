@@ -51,7 +51,7 @@ for name, result in results.items():
 # which is far ahead of the iterate that the theorem speaks of.
 floor = max(result.certificate.lower_bound for result in results.values())
 
-figure, axes = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
+figure, axes = plt.subplots(figsize=(8.5, 4.5), layout="constrained")
 for name, result in results.items():
     trace = result.trace
     (line,) = axes.loglog(
@@ -66,5 +66,5 @@ for name, result in results.items():
         )
 axes.axhline(eps / size, color="grey", linewidth=0.8)
 axes.set(xlabel="rank-one SVDs", ylabel=r"$(f - f^*) / \|YY^\top\|_F^2$, at most")
-axes.legend(frameon=False)
+figure.legend(loc="outside right center", frameon=False)
 plt.show()

@@ -34,6 +34,7 @@ class Watch:
     targets: list[float]  # absolute, falling
     per_sample: float = 0.0  # seconds to draw one, where the loss draws them for free
     drawn: int = 0  # samples drawn before the run began (finite sums)
+    unbilled: Callable[[], float] = lambda: 0.0  # what drawing them for free did take
     reached: dict[str, dict[float, Record]] = field(default_factory=lambda: {"X": {}, "V": {}})
     curve: list[tuple[float, ...]] = field(default_factory=list)
 
@@ -59,7 +60,7 @@ class Watch:
             "rank_one_svds": counts.rank_one_svds,
             "calls": counts.svds,
             "full_gradients": counts.full_gradients,
-            "seconds": seconds + self.per_sample * samples,
+            "seconds": seconds - self.unbilled() + self.per_sample * samples,
             "seconds_sampling": self.per_sample * samples,
         }
 
