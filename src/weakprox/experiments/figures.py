@@ -30,7 +30,7 @@ D, LAM, NOISE = 300, 2.0, 5.0
 RANK = {"figure1": 1, "figure2": 10}
 METHODS = ("SVRGCG", "SCG", "SCGS", "SCGS convex", "STORC", "HCGM", "SHCGM")
 FINITE = ("STORC", "HCGM")  # need full gradients
-RUNS = {0.01: 30, 0.001: 10, 0.0001: 5}
+RUNS = {0.01: 30, 0.001: 6, 0.0001: 3}
 CAP = {0.01: 5000, 0.001: 5000, 0.0001: 2000}  # oracle calls
 QUICK_RUNS, QUICK_CAP = {0.01: 2, 0.001: 1}, {0.01: 600, 0.001: 200}
 
