@@ -76,3 +76,9 @@ def nonnegative(argument: str, value: object) -> float:
     if number < 0.0:
         raise InputError(argument, repr(value), "a finite number >= 0")
     return number
+
+
+def checked_flag(argument: str, given: object) -> None:
+    """Raise unless the setting is True or False: "no" would count as yes."""
+    if not isinstance(given, bool):
+        raise InputError(argument, repr(given), "True or False")

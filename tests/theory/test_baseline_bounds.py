@@ -115,7 +115,7 @@ def test_scgs_phases_with_samples(case):
     solver = SCGS(C0=C0, sigma=case.sigma)
     phases = math.ceil(math.log2(C0 / (EPS / 2)))
     keys = [(s, 0) for s in range(1, phases + 1)]
-    mean, error = mean_gaps(case, solver, 8, keys, mu)
+    mean, error = mean_gaps(case, solver, 5, keys, mu)
     assert np.all(mean + 2 * error <= C0 * 2.0 ** -np.arange(1.0, phases + 1))
     assert error.max() > 0
 
@@ -361,7 +361,7 @@ def test_options_of_svrgcg_keep_its_bound(case, option, constants):
     solver = wp.SVRGCG(
         rank=min(case.shape), C0=C0, delta=0.0, answer="iterate", constants=constants, **option
     )
-    seeds = 6 if case in SAMPLED else 1
+    seeds = 4 if case in SAMPLED else 1
     mean, spread, p = epoch_means(case, solver, seeds)
     rate = 0.5 if case in SAMPLED else 5 / 12
     bound = C0 * rate ** np.arange(1.0, p.S) + case.gamma * mu

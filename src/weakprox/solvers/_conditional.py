@@ -87,6 +87,10 @@ def ground(
     if mu is None:
         mu = tools.eps / (2.0 * c.gamma) if c.theta > 0 and c.gamma > 0 else 0.0
     smooth = Smoothed.of(problem.penalty, mu, problem.shape)
+    beta = c.beta_G + smooth.smoothness
+    if not beta > 0.0:
+        wanted = "a problem with some curvature: a linear one is solved by one vertex"
+        raise InputError("smoothness", 0.0, wanted)
     if sigma is None:
         sigma = estimate_sigma(problem, tools.loss, tools.rng(0, 1))
     return Ground(
@@ -95,7 +99,7 @@ def ground(
         bias=smooth.bias,
         alpha=c.alpha,
         beta_G=c.beta_G,
-        beta=c.beta_G + smooth.smoothness,
+        beta=beta,
         beta_term=c.beta_term + smooth.smoothness,
         sigma=float(sigma),
         diameter=float(problem.spectral.diameter) if bounded else math.inf,  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.errors import InputError, SamplerError
-from weakprox.linalg.arrays import Array, gaussian
+from weakprox.linalg.arrays import Array, eps_of, gaussian
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import lower_bound
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
@@ -21,7 +21,7 @@ from weakprox.solvers._look import Look, Looker, Seen
 from weakprox.solvers._progress import Progress
 from weakprox.solvers.tools import Tools
 
-EVALUATION, CERTIFICATE = 1 << 20, 1 << 21  # names of random streams
+EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of streams, which no step number meets
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,8 @@ class Run:
                 status = Status.CERTIFIED
             elif not proved and status is Status.CERTIFIED:
                 status = Status.FINISHED  # rounding ate the proof between look and answer
+        if status is Status.EXPECTED and 32 * eps_of(answer.s) * abs(value) > self.settings.eps:
+            status = Status.FINISHED  # no theorem speaks of rounding errors above eps
         if status is Status.EXPECTED:
             # The theorem speaks of the iterate and of an oracle whose rank suffices: its
             # promise must cover the way to the answer and what the oracle itself measured.

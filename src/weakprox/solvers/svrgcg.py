@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, checked_number
+from weakprox.errors import InputError, checked_flag, checked_number
 from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import blend_into
 from weakprox.linalg.lowrank import LowRank
@@ -81,6 +81,7 @@ class SVRGCG:
         "exact" replaces the paper's step by an exact proximal gradient step (a full
         decomposition each): what the weak oracle is compared with. The theorem holds for
         it too, since its model is the minimum over all points, the paper's one of them.
+        `rank` then plays no part.
     variance_reduction : bool
         False draws fresh samples for every step, half as many as a snapshot's, which is
         what the same bound then needs (all terms of a finite sum). For comparison.
@@ -109,6 +110,7 @@ class SVRGCG:
             raise InputError("answer", repr(self.answer), "'low_rank' or 'iterate'")
         if self.oracle not in ("weak", "exact"):
             raise InputError("oracle", repr(self.oracle), "'weak' or 'exact'")
+        checked_flag("variance_reduction", self.variance_reduction)
         check_overrides(
             mu=self.mu, C0=self.C0, sigma=self.sigma, delta=self.delta, delta2=self.delta2
         )
