@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from weakprox import experiments
+from weakprox import __version__, experiments
 from weakprox.cli.reproduce import reproduce
 from weakprox.experiments import Experiment, Interrupted
 
@@ -48,7 +49,8 @@ def test_one_name_prints_exactly_its_summary(toys, tmp_path):
     done = call("first", "--json", "--out", tmp_path, "--processes", 1, "--seed", 4)
     assert done.exit_code == 0
     printed = json.loads(done.stdout)
-    assert printed == {"rows": [{"k": k, "x": np.sqrt(k + 4)} for k in range(3)]}
+    assert printed["rows"] == [{"k": k, "x": np.sqrt(k + 4)} for k in range(3)]
+    assert printed["made"] == {"version": __version__, "seed": 4, "quick": False}
     assert json.loads((tmp_path / "first.json").read_text()) == printed
     assert len(list((tmp_path / "cache").iterdir())) == 3
 
@@ -59,6 +61,20 @@ def test_several_names_print_a_dict_in_the_papers_order(toys, tmp_path):
         assert done.exit_code == 0
         assert list(json.loads(done.stdout)) == ["first", "second"]
     assert (tmp_path / "second.json").exists()
+
+
+def test_the_report_holds_what_was_made_alike_and_nothing_else(toys, tmp_path):
+    def held():
+        text = (tmp_path / "report.html").read_text(encoding="utf-8")
+        block = re.search(r'id="?report-data"?[^>]*>(.*?)</script>', text, re.DOTALL)
+        return {name for name in ("first", "second") if name in json.loads(block.group(1))}
+
+    call("first", "--json", "--out", tmp_path, "--processes", 1)
+    assert held() == {"first"}
+    call("second", "--json", "--out", tmp_path, "--processes", 1)
+    assert held() == {"first", "second"}
+    call("second", "--json", "--out", tmp_path, "--processes", 1, "--seed", 1)
+    assert held() == {"second"}
 
 
 def test_an_unknown_name_is_refused_before_any_work(toys, tmp_path):

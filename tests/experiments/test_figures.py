@@ -36,6 +36,76 @@ def test_figures_have_the_keys_that_people_rely_on(small):
     json.dumps(found, allow_nan=False)
 
 
+def run_of(samples, svds, seconds, *, there=True):
+    names = ("samples", "rank_one_svds", "seconds")
+    work = dict(zip(names, (samples, svds, seconds), strict=True))
+    more = dict.fromkeys(("calls", "gradients", "full_gradients", "seconds_sampling"), 1.0)
+    return {"X": [{**work, **more} if there else None], "V": [None], "spent": work}
+
+
+def test_means_over_runs_that_were_stopped_are_lower_bounds():
+    exact = figures.mean_work([run_of(10, 4, 1.0), run_of(30, 8, 3.0)], "X")
+    assert (exact["samples"], exact["rank_one_svds"], exact["seconds"]) == (20, 6, 2.0)
+    assert exact["exact"]
+    partly = figures.mean_work([run_of(10, 4, 1.0), run_of(50, 100, 9.0, there=False)], "X")
+    assert (partly["samples"], partly["reached"], partly["runs"]) == (30, 1, 2)
+    assert not partly["exact"]
+    assert not figures.mean_work([run_of(10, 4, 1.0)], "V")["exact"]
+
+
+def test_the_claim_needs_all_our_runs_and_counts_what_rivals_had_spent():
+    def spent(ours, theirs):
+        rivals = {name: {"0.01": theirs} for name in ("SCG", "SCGS", "SCGS convex")}
+        return {"SVRGCG": {"0.01": ours}, **rivals}
+
+    good, dear = [run_of(10, 4, 1.0)], [run_of(20, 3, 2.0)]
+    stopped = [run_of(20, 3, 2.0, there=False)]
+    mean = figures.mean_work
+    found = figures.claim(spent(mean(good, "X"), mean(dear, "X")))
+    assert found["samples"]["SCG"] is True
+    assert found["rank_one_svds"]["SCGS"] is False
+    found = figures.claim(spent(mean(good, "X"), mean(stopped, "X")))
+    assert found["samples"]["SCG"] is True  # it had spent more already
+    assert found["rank_one_svds"]["SCG"] is None  # it might have needed more, or not
+    mine = [run_of(10, 4, 1.0), run_of(1, 1, 0.1, there=False)]
+    found = figures.claim(spent(mean(mine, "X"), mean(dear, "X")))
+    assert found["samples"] == {"SCG": False, "SCGS": False, "SCGS convex": False}
+
+
+@pytest.mark.parametrize("method", figures.METHODS)
+def test_methods_run_with_the_papers_settings(method, monkeypatch):
+    seen = {}
+
+    def record(problem, solver, watch, **options):
+        seen.update(problem=problem, solver=solver, watch=watch, **options)
+        watch.curve.append((0.0, 0.0, 0.0, 1.0))
+        return {}
+
+    monkeypatch.setattr(figures, "race", record)
+    job = {"figure": "figure2", "accuracy": 0.01, "run": 3, "method": method, "cap": 9}
+    found = figures.work({**job, "seed": 2})
+    size = found["size"]
+    assert seen["watch"].targets == [pytest.approx(0.01 * size)]
+    assert (seen["seed"], seen["cap"]) == (2003, 9)
+    problem, solver = seen["problem"], seen["solver"]
+    assert problem.shape == (300, 300)
+    assert problem.penalty.lam == 2.0
+    assert found["optimum_gap"] <= 0.05 * 0.01
+    if method in ("STORC", "HCGM"):
+        assert problem.loss.n_terms == pytest.approx(25 * 300**2 / (0.01 * size), abs=1)
+    else:
+        assert problem.loss.sigma == 5 * 300
+        assert type(problem.loss).__name__ == "NoisyCopies"
+    if method not in ("HCGM", "SHCGM"):
+        assert solver.mu == pytest.approx(0.01 * size / 300**2)
+    if method.startswith("SCGS"):
+        assert solver.max_inner == 300
+        assert solver.strongly_convex == (method == "SCGS")
+    if method == "SVRGCG":
+        assert (solver.rank, solver.constants, solver.answer) == (10, "paper", "iterate")
+        assert 0 < solver.C0 < 10 * size
+
+
 def test_counts_are_the_same_again_and_differ_between_runs(small):
     job = next(j for j in figures.jobs("figure2", True, 0) if j["method"] == "SCG")
     first, again = figures.work(job), figures.work(job)
@@ -43,6 +113,7 @@ def test_counts_are_the_same_again_and_differ_between_runs(small):
     assert [row[-1] for row in first["curve"]] == [row[-1] for row in again["curve"]]
     other = figures.work({**job, "run": 1})
     assert other["curve"][1][-1] != first["curve"][1][-1]
+    assert other["spent"] != again["spent"]
 
 
 def test_exponents_come_with_theory_and_points(small):
@@ -65,6 +136,72 @@ def test_slopes_are_slopes():
     assert found["exponent"] == pytest.approx(2.0)
     assert found["standard_error"] == pytest.approx(0.0, abs=1e-9)
     assert table2._fit([0.1, 0.01], hits, "calls") is None
+
+
+def test_fits_leave_out_accuracies_that_some_run_missed():
+    jobs = table2.jobs(True, 0)
+    jobs += [{**job, "run": 1} for job in jobs]
+    results = []
+    for job in jobs:
+        hits = [
+            {"samples": 1 / a, "calls": 2 / a, "full_gradients": 3 / a}
+            for a in job["accuracies"]
+        ]
+        if job["run"] == 1 and job["accuracies"][-1] == table2.QUICK_ACCURACIES[-1]:
+            hits[-1] = None
+        results.append({"X": hits})
+    found = table2.summarise(jobs, results)
+    for row in found["rows"]:
+        assert row["accuracies"] == list(table2.QUICK_ACCURACIES[:-1])
+        assert row["samples"]["exponent"] == pytest.approx(1.0)
+        assert row["mean_svds"] == pytest.approx([2 / a for a in row["accuracies"]])
+    unit = {row["method"]: row["mean_samples"][0] for row in found["rows"]}
+    assert unit["SCG"] == pytest.approx(1 / 0.02)
+    assert unit["STORC"] == pytest.approx(3 / 0.02)
+
+
+def test_tied_smoothing_costs_half_of_eps(monkeypatch):
+    seen = {}
+
+    def record(problem, solver, watch, **options):
+        seen.update(solver=solver, watch=watch)
+        return {}
+
+    monkeypatch.setattr(table2, "race", record)
+    job = next(j for j in table2.jobs(True, 0) if j["mu"] == "tied" and j["method"] == "SCG")
+    table2.work(job)
+    gamma = 2.0 * 40**2 / 2  # lam m d / 2
+    assert seen["solver"].mu * gamma == pytest.approx(0.5 * seen["watch"].targets[-1])
+
+
+def test_verdicts_are_ratios_of_what_was_counted():
+    def row(arm, samples, calls, svds, theory):
+        place = {"instance": "example 3", "accuracy": 0.1, "arm": arm}
+        work = {"samples": samples, "calls": calls, "rank_one_svds": svds}
+        return {**place, **work, "theory_samples": theory}
+
+    rows = [
+        row("weak, reduced", 10, 4, 8, 100),
+        row("weak, plain", 30, 4, 8, 500),
+        row("exact, reduced", 10, 5, 60, 100),
+        row("exact, plain", None, None, None, 500),
+    ]
+    (found,) = ablation._verdicts(rows)
+    assert found["samples_plain_over_reduced"] == 3.0
+    assert found["theory_samples_plain_over_reduced"] == 5.0
+    assert found["calls_weak_over_exact"] == 0.8
+    assert found["rank_one_svds_exact_over_weak"] == 7.5
+    rows[1] = row("weak, plain", None, None, None, 500)
+    assert ablation._verdicts(rows)[0]["samples_plain_over_reduced"] is None
+
+
+def test_a_mean_with_a_run_missing_is_no_mean():
+    hit = {"samples": 4, "gradients": 8, "rank_one_svds": 2, "calls": 2, "seconds": 1.0}
+    runs = [{"X": [hit], "theory_samples": 10}, {"X": [None], "theory_samples": 20}]
+    found = ablation._mean(runs)
+    assert found["samples"] is None
+    assert (found["reached"], found["runs"], found["theory_samples"]) == (1, 2, 15.0)
+    assert ablation._mean(runs[:1])["gradients"] == 8
 
 
 def test_the_ablation_tells_its_arms_apart(small):

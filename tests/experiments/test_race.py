@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.experiments.race import MEASURES, Watch, banded, race
+from weakprox.experiments.race import MEASURES, Watch, banded, race, thinned
+from weakprox.result import Counts
 
 rng = np.random.default_rng(3)
 Y = np.where(rng.random((20, 2)) < 0.4, rng.integers(1, 4, (20, 2)), 0).astype(float)
@@ -48,6 +49,42 @@ def test_time_for_drawing_is_added():
     _, found = watched([50.0], per_sample=2.0, drawn=10)
     assert found["X"][0]["seconds"] > 20.0
     assert found["X"][0]["seconds_sampling"] == 20.0
+
+
+def test_samples_and_gradients_are_told_apart():
+    """An inner sample costs two gradients; a finite sum draws nothing."""
+    counts = Counts(samples=7, gradients=12, svds=3, rank_one_svds=6)
+    watch = Watch(PROBLEM.smooth_value, 0.0, [1.0], per_sample=0.5, unbilled=lambda: 0.25)
+    assert watch._work(counts, 2.0) == {
+        "samples": 7,
+        "gradients": 12,
+        "rank_one_svds": 6,
+        "calls": 3,
+        "full_gradients": 0,
+        "seconds": 2.0 - 0.25 + 3.5,
+        "seconds_sampling": 3.5,
+    }
+    watch.finite, watch.drawn = True, 100
+    assert watch._work(counts, 2.0)["samples"] == 12
+    assert watch._work(counts, 2.0)["seconds_sampling"] == 53.5
+
+
+def test_an_interrupted_run_is_not_a_result():
+    class Interrupting(Watch):
+        def __call__(self, look):
+            raise KeyboardInterrupt
+
+    watch = Interrupting(PROBLEM.smooth_value, 0.0, [1.0])
+    with pytest.raises(KeyboardInterrupt):
+        race(PROBLEM, wp.SVRGCG(rank=2), watch, seed=0, cap=5)
+
+
+def test_thinned_curves_keep_both_ends():
+    curve = [(float(k),) for k in range(1000)]
+    kept = thinned(curve)
+    assert kept[:20] == curve[:20]
+    assert kept[-1] == curve[-1]
+    assert 100 < len(kept) < 250
 
 
 def test_bands_hold_the_last_value_and_begin_with_the_first():

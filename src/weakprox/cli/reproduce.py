@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,15 +69,31 @@ def reproduce(
         raise typer.Exit(INTERRUPTED) from None
     for name, summary in summaries.items():
         write_json(out / f"{name}.json", summary)
+    from weakprox.report.reproduction import write_reproduction
+
+    write_reproduction(out, _together(out, list(ALL), summaries))
     if json:
         typer.echo(as_json(summaries[names[0]] if len(names) == 1 else summaries))
         return
-    from weakprox.report.reproduction import write_reproduction
-
-    write_reproduction(out, summaries)
     for name, summary in summaries.items():
         _show(name, ALL[name].title, summary)
     typer.echo(f"Everything is in {shown_file(out)}; start with report.html.")
+
+
+def _together(out: Path, known: list[str], new: dict[str, Any]) -> dict[str, Any]:
+    """The new summaries and those already in the directory that were made alike."""
+    made = next(iter(new.values()))["made"]
+    found = {}
+    for name in known:
+        summary = new.get(name)
+        if summary is None:
+            try:
+                summary = loads((out / f"{name}.json").read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue
+        if isinstance(summary, dict) and summary.get("made") == made:
+            found[name] = summary
+    return found
 
 
 def _names(what: list[str], known: list[str]) -> list[str]:

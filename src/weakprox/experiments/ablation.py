@@ -26,6 +26,7 @@ from weakprox.minimize import minimize
 from weakprox.oracles import theory
 from weakprox.penalties import L1, ElasticNet
 from weakprox.problem import Problem
+from weakprox.result import Status
 from weakprox.solvers import FISTA, SVRGCG
 from weakprox.spectral import NuclearBall
 
@@ -108,7 +109,7 @@ def _sensing(
     of a term in the sense that the linear batch size needs is m d + 2.
     """
     d = int(SENSED["d"])
-    rng = np.random.default_rng(seeds)
+    rng = np.random.default_rng([*seeds, d, r])
     Y = rng.standard_normal((d, r)) * (rng.random((d, r)) < 0.5)
     X0: Matrix = 2.0 * Y @ Y.T
     tau, size = 0.9 * float(np.trace(X0)), float(np.sum(X0**2))
@@ -116,6 +117,8 @@ def _sensing(
     R, h, eps = ElasticNet(SENSED["lam1"], SENSED["lam2"]), NuclearBall(tau), accuracy * size
     exact = Problem(Denoising(X0), R, h)
     best = minimize(exact, FISTA(), eps=0.02 * eps, progress=False)
+    if best.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     assert best.certificate is not None
 
     def sampler(rng: np.random.Generator, k: int) -> tuple[Matrix, Matrix]:
@@ -164,7 +167,7 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
 
 def _mean(runs: list[Record]) -> Record:
     there = [run["X"][0] for run in runs if run["X"][0] is not None]
-    names = ("samples", "rank_one_svds", "calls", "seconds")
+    names = ("samples", "gradients", "rank_one_svds", "calls", "seconds")
     means: dict[str, Any] = dict.fromkeys(names)
     if len(there) == len(runs):  # a mean over only those that got there would flatter
         means = {name: float(np.mean([hit[name] for hit in there])) for name in names}

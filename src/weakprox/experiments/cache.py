@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from weakprox.storage.atomic import atomic
 
 
 class Cache:
-    """Results by experiment, job, version and source code.
+    """Results by experiment, job, version, source code and machine.
 
     A result of other code has another key, so it is never found. A file that does not
     hold exactly what its key and digest say is treated as absent.
@@ -70,6 +72,7 @@ def _key(experiment: str, job: Job) -> dict[str, Any]:
         "job": job,
         "version": weakprox.__version__,
         "code": code_fingerprint(),
+        "machine": _machine(),
     }
 
 
@@ -79,11 +82,20 @@ def _digest(value: Any) -> str:
 
 
 @cache
+def _machine() -> str:
+    """What seconds and the last digits depend on: a result from elsewhere is not reused."""
+    parts = [platform.node(), platform.machine(), platform.python_version()]
+    return _digest([*parts, *(version(name) for name in ("numpy", "scipy"))])[:16]
+
+
+@cache
 def code_fingerprint() -> str:
-    """A hash of every source file of the package."""
+    """A hash of every source file that results can depend on: how they are shown cannot."""
     root = Path(weakprox.__file__).parent
     total = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] in ("cli", "report"):
+            continue
         total.update(path.relative_to(root).as_posix().encode() + b"\0")
         total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()

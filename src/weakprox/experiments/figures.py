@@ -17,7 +17,7 @@ from weakprox.experiments.base import ORDER, Experiment, Job, Record
 from weakprox.experiments.instances import instance
 from weakprox.experiments.noisy import FiniteCopies, NoisyCopies, seconds_per_sample
 from weakprox.experiments.optimum import optimum
-from weakprox.experiments.race import MEASURES, Watch, banded, race
+from weakprox.experiments.race import MEASURES, Watch, banded, race, thinned
 from weakprox.losses import Denoising
 from weakprox.oracles import theory
 from weakprox.penalties import L1
@@ -28,7 +28,9 @@ from weakprox.spectral import NuclearBall
 
 D, LAM, NOISE = 300, 2.0, 5.0
 RANK = {"figure1": 1, "figure2": 10}
-METHODS = ("SVRGCG", "SCG", "SCGS", "SCGS convex", "STORC", "HCGM", "SHCGM")
+OURS, LOW_RANK = "SVRGCG", "SVRGCG, low-rank point"
+METHODS = (OURS, "SCG", "SCGS", "SCGS convex", "STORC", "HCGM", "SHCGM")
+COPIES = 10**6  # names the stream that draws finite sums
 FINITE = ("STORC", "HCGM")  # need full gradients
 RUNS = {0.01: 30, 0.001: 6, 0.0001: 3}
 CAP = {0.01: 5000, 0.001: 5000, 0.0001: 2000}  # oracle calls
@@ -69,7 +71,9 @@ def work(job: Job) -> Record:
     assert sampled.sigma is not None
     if method in FINITE:  # n samples: their own optimum is within eps/2 in expectation
         watch.drawn = n = math.ceil(sampled.sigma**2 / eps)
-        problem = Problem(FiniteCopies(M, NOISE, n, np.random.default_rng([*seeds, 1])), R, h)
+        problem = Problem(
+            FiniteCopies(M, NOISE, n, np.random.default_rng([*seeds, COPIES])), R, h
+        )
     else:
         problem = Problem(sampled, R, h)
     mu = eps / D**2
@@ -85,7 +89,7 @@ def work(job: Job) -> Record:
         **found,
         "size": size,
         "optimum_gap": best.gap / size,
-        "curve": [[*row[:-1], row[-1] / size] for row in watch.curve],
+        "curve": [[*row[:-1], row[-1] / size] for row in thinned(watch.curve)],
     }
 
 
@@ -106,7 +110,7 @@ def _solver(method: str, r: int, mu: float, C0: float) -> Solver:
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
     """Mean work per method and accuracy, its ratio to SVRGCG's, curves, and the claim."""
     accuracies = sorted({job["accuracy"] for job in jobs}, reverse=True)
-    methods: Record = {}
+    spent: Record = {method: {} for method in (OURS, LOW_RANK, *METHODS[1:])}
     curves: Record = {}
     for accuracy in accuracies:
         key = f"{accuracy:g}"
@@ -117,20 +121,23 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
                 for job, result in zip(jobs, results, strict=True)
                 if job["accuracy"] == accuracy and job["method"] == method
             ]
-            methods.setdefault(method, {})[key] = _mean([run["X"][0] for run in mine], mine)
-            if method == "SVRGCG":
-                low = _mean([run["V"][0] for run in mine], mine)
-                methods.setdefault("SVRGCG, low-rank point", {})[key] = low
+            spent[method][key] = mean_work(mine, "X")
+            if method == OURS:
+                spent[LOW_RANK][key] = mean_work(mine, "V")
             curves[key][method] = {
                 measure: banded([run["curve"] for run in mine], column)
                 for column, measure in enumerate(MEASURES)
             }
-        for method in methods:
-            _add_ratios(methods[method][key], methods["SVRGCG"][key])
+        for entries in spent.values():
+            _add_ratios(entries[key], spent[OURS][key])
     first = jobs[0]
     return {
-        "methods": methods,
-        "claim": _claim(methods),
+        "methods": {
+            method: {key: entry if entry["exact"] else None for key, entry in entries.items()}
+            for method, entries in spent.items()
+        },
+        "spent": spent,
+        "claim": claim(spent),
         "curves": curves,
         "settings": {
             "d": D,
@@ -145,36 +152,45 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
     }
 
 
-def _mean(hits: list[Record | None], runs: list[Record]) -> Record | None:
-    """Means over the runs that got there; None if none did."""
-    there = [hit for hit in hits if hit is not None]
-    if not there:
-        return None
-    names = (*MEASURES, "calls", "full_gradients", "seconds_sampling")
-    means = {name: float(np.mean([hit[name] for hit in there])) for name in names}
-    return {**means, "reached": len(there), "runs": len(runs)}
+def mean_work(runs: list[Record], point: str) -> Record:
+    """Mean work over all runs; one that did not get there counts with what it spent.
+
+    The means are then too small, and `exact` is False. `point` is "X" or "V".
+    """
+    there = [run[point][0] for run in runs if run[point][0] is not None]
+    work = [run["spent"] if run[point][0] is None else run[point][0] for run in runs]
+    means = {name: float(np.mean([one[name] for one in work])) for name in MEASURES}
+    more = ("calls", "gradients", "full_gradients", "seconds_sampling")
+    exact = len(there) == len(runs)
+    if exact:
+        means |= {name: float(np.mean([hit[name] for hit in there])) for name in more}
+    return {**means, "exact": exact, "reached": len(there), "runs": len(runs)}
 
 
-def _add_ratios(entry: Record | None, reference: Record | None) -> None:
-    if entry is None or reference is None:
-        return
-    ratios = {m: entry[m] / reference[m] if reference[m] else None for m in MEASURES}
-    entry["ratio_to_SVRGCG"] = ratios
+def _add_ratios(entry: Record, reference: Record) -> None:
+    """Work over SVRGCG's, where that is known; too small if the entry is not exact."""
+    if reference["exact"]:
+        ratios = {m: entry[m] / reference[m] if reference[m] else None for m in MEASURES}
+        entry["ratio_to_SVRGCG"] = ratios
 
 
-def _claim(methods: Record) -> Record:
-    """The paper's claim at its own accuracy: less of everything than SCG and SCGS."""
-    ours = methods["SVRGCG"]["0.01"]
+def claim(spent: Record, key: str = "0.01") -> Record:
+    """The paper's claim at its own accuracy: less of everything than SCG and SCGS.
+
+    None where it is not decided: runs of the rival did not get there, and had not yet
+    spent more than ours needed when they were stopped.
+    """
+    ours = spent[OURS][key]
     verdict: Record = {}
     for measure in MEASURES:
-        verdict[measure] = {
-            rival: ours is not None
-            and (
-                methods[rival]["0.01"] is None
-                or ours[measure] < methods[rival]["0.01"][measure]
-            )
-            for rival in ("SCG", "SCGS", "SCGS convex")
-        }
+        verdict[measure] = {}
+        for rival in ("SCG", "SCGS", "SCGS convex"):
+            theirs = spent[rival][key]
+            fewer = ours[measure] < theirs[measure]
+            known = fewer if ours["exact"] else False
+            if ours["exact"] and not fewer and not theirs["exact"]:
+                known = None
+            verdict[measure][rival] = known
     return verdict
 
 

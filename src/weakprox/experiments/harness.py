@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
+from weakprox import __version__
 from weakprox.errors import InputError
 from weakprox.experiments.base import Experiment, Interrupted, Job, Record, plain
 from weakprox.experiments.cache import Cache
@@ -52,7 +53,8 @@ def run(
     Returns
     -------
     dict
-        The summary of each experiment, by name; JSON can hold it.
+        The summary of each experiment, by name; JSON can hold it. Its "made" says by
+        which version, from which seed and whether quickly.
     """
     unknown = [name for name in names if isinstance(name, str) and name not in ALL]
     if unknown:
@@ -65,7 +67,11 @@ def run(
         raise InputError("processes", repr(processes), "an integer >= 1")
     jobs = {e.name: [plain(job) for job in e.jobs(quick, seed)] for e in experiments}
     results = _results(experiments, jobs, workers, Cache(cache, read=not fresh), progress)
-    return {e.name: plain(e.summarise(jobs[e.name], results[e.name])) for e in experiments}
+    made = {"version": __version__, "seed": seed, "quick": quick}
+    return {
+        e.name: plain({**e.summarise(jobs[e.name], results[e.name]), "made": made})
+        for e in experiments
+    }
 
 
 def _results(

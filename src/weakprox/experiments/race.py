@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from weakprox.experiments.instances import Matrix
 from weakprox.minimize import minimize
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
-from weakprox.result import Counts
+from weakprox.result import Counts, Status
 from weakprox.solvers import Look
 
 MEASURES = ("samples", "rank_one_svds", "seconds")
@@ -24,16 +23,16 @@ class Watch:
     """Follows a run from outside and ends it when the last accuracy is reached.
 
     `value` is the objective that decides, known exactly to the experiment even where the
-    method only sees samples; `floor` a proved lower bound on its optimum. Looks come at
-    every step first and then at every tenth more steps, so late counts are at most a
-    tenth too large, for every method alike.
+    method only sees samples; `floor` a proved lower bound on its optimum. It looks after
+    every step of a method (for sliding methods a step is an outer one).
     """
 
     value: Callable[[Matrix], float]
     floor: float
     targets: list[float]  # absolute, falling
     per_sample: float = 0.0  # seconds to draw one, where the loss draws them for free
-    drawn: int = 0  # samples drawn before the run began (finite sums)
+    drawn: int = 0  # samples drawn before the run began, for a finite sum
+    finite: bool = False  # whether work is counted in gradients of terms, not in samples
     unbilled: Callable[[], float] = lambda: 0.0  # what drawing them for free did take
     reached: dict[str, dict[float, Record]] = field(default_factory=lambda: {"X": {}, "V": {}})
     curve: list[tuple[float, ...]] = field(default_factory=list)
@@ -56,7 +55,8 @@ class Watch:
     def _work(self, counts: Counts, seconds: float) -> Record:
         samples = self.drawn + counts.samples
         return {
-            "samples": max(counts.samples, counts.gradients),
+            "samples": counts.gradients if self.finite else counts.samples,
+            "gradients": counts.gradients,
             "rank_one_svds": counts.rank_one_svds,
             "calls": counts.svds,
             "full_gradients": counts.full_gradients,
@@ -65,10 +65,9 @@ class Watch:
         }
 
 
-def race(
-    problem: Problem, solver: Solver, watch: Watch, *, seed: int, cap: int, **limits: Any
-) -> Record:
+def race(problem: Problem, solver: Solver, watch: Watch, *, seed: int, cap: int) -> Record:
     """Run to the last accuracy, or to `cap` oracle calls: work per accuracy, and the end."""
+    watch.finite = problem.loss.is_finite_sum
     start = np.zeros(problem.shape)
     watch.curve.append((*[0.0] * len(MEASURES), watch.value(start) - watch.floor))
     result = minimize(
@@ -81,15 +80,28 @@ def race(
         stop_when_certified=False,
         progress=False,
         evaluation_samples=2,  # the watch evaluates exactly, and counts nothing
-        **limits,
+        look_every=1,  # looks are off the clock, and counts to the very step
     )
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # an unfinished run is not a result
     return {
         "status": result.status.name,
         "X": [watch.reached["X"].get(target) for target in watch.targets],
         "V": [watch.reached["V"].get(target) for target in watch.targets],
         "last_gap": watch.curve[-1][-1],
         "calls": result.counts.svds,
+        "spent": dict(zip(MEASURES, watch.curve[-1], strict=False)),
     }
+
+
+def thinned(curve: list[tuple[float, ...]], growth: float = 1.03) -> list[tuple[float, ...]]:
+    """Rows that are ever further apart, the last one included: enough to draw."""
+    kept, following = [], 0.0
+    for place, row in enumerate(curve):
+        if place >= following or place == len(curve) - 1:
+            kept.append(row)
+            following = max(place + 1, place * growth)
+    return kept
 
 
 def banded(

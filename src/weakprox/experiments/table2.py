@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.experiments.base import ORDER, Experiment, Job, Record
+from weakprox.experiments.figures import COPIES
 from weakprox.experiments.instances import Matrix, instance
 from weakprox.experiments.noisy import FiniteCopies, NoisyCopies
 from weakprox.experiments.optimum import optimum, smoothed_optimum
@@ -69,7 +70,7 @@ def work(job: Job) -> Record:
     targets = [a * size for a in job["accuracies"]]
     mu = MU if job["mu"] == "fixed" else targets[-1] / (LAM * D**2)
     if job["method"] in FINITE:  # the finite sum is its own problem, with its own optimum
-        loss: Denoising = FiniteCopies(M, NOISE, TERMS, np.random.default_rng([*seeds, 1]))
+        loss: Denoising = FiniteCopies(M, NOISE, TERMS, np.random.default_rng([*seeds, COPIES]))
         M = loss.everything().mean
     else:
         loss = NoisyCopies(M, NOISE)
