@@ -40,5 +40,5 @@ def test_a_step_never_leaves_the_set():
 def test_the_cap_ends_it():
     tools, rng = Only(3.0), np.random.default_rng(1)
     G, centre = rng.standard_normal((6, 5)), np.zeros((6, 5))
-    prox_by_vertices(G, centre, 0.1, 1e-12, 4, tools, None, rng)
+    prox_by_vertices(G, centre, 1.0, 1e-12, 4, tools, None, rng)
     assert tools.meter.counts.svds == 4
