@@ -63,13 +63,24 @@ def flipped(data, at):
     return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
 
 
-def parquet(**columns):
+def long_header(size=1 << 20):
+    """An archive whose array claims, and has, a header of so many bytes."""
+    return archive(a=b"\x93NUMPY\x02\x00" + struct.pack("<I", size) + b" " * size)
+
+
+def parquet(options=None, **columns):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
-    pq.write_table(pa.table(columns), buffer)
+    pq.write_table(pa.table(columns), buffer, **(options or {}))
     return buffer.getvalue()
+
+
+def long_labels(rows=800, **options):
+    """A few bytes with labels of 1 MiB each, all the same."""
+    options = {"compression": "zstd", **options}
+    return parquet(options, id=["x" * (1 << 20)] * rows, a=np.arange(float(rows)))
 
 
 def objects():
@@ -88,6 +99,7 @@ ARRAYS = {
         lambda: header_only("__import__('os').mkdir('was_here')"),
         "header",
     ),
+    "boolean shape": (".npy", lambda: header_only((True, 3)) + bytes(24), "shape (True, 3)"),
     "npy version 9": (".npy", lambda: header_only((3, 4), version=(9, 0)), "version 9.0"),
     "vector": (".npy", lambda: npy(np.ones(3)), "1 axis"),
     "three axes": (".npy", lambda: npy(np.ones((2, 2, 2))), "3 axes"),
@@ -120,6 +132,22 @@ ARRAYS = {
     "npz of 8 TB": (".npz", lambda: archive(a=header_only((10**6, 10**6))), "header says"),
     "zip bomb": (".npz", bomb, "7.3 TiB"),
     "wrong labels": (".npz", lambda: npz(a=GOOD, rows=np.array(["x"])), "labels"),
+    "long header": (".npz", long_header, "a header of 1.0 MiB in 'a'"),
+    "labels as objects": (
+        ".npz",
+        lambda: npz(a=GOOD, rows=np.array(["x", "y", "z"], dtype=object)),
+        "labels in 'rows' as Python objects",
+    ),
+    "labels as bytes": (
+        ".npz",
+        lambda: npz(a=GOOD, columns=np.array([b"x"] * 4)),
+        "labels in 'columns' as bytes",
+    ),
+    "half a character": (
+        ".npz",
+        lambda: npz(a=GOOD, rows=np.array(["x", "\udcff", "z"])),
+        "half a character in 'rows'",
+    ),
     "not an archive": (".npz", lambda: b"PK\x03\x04" + b"x" * 100, "damaged"),
     "empty archive": (".npz", lambda: archive(), "no arrays"),
     "sparse, bad indices": (
@@ -141,6 +169,31 @@ TEXTS = {
         "'oops' at row 2, column 'b'",
     ),
     "text in the first row": (".csv", lambda: b"1,x,3\n4,5,6\n", "'x' at row 1, column 2"),
+    "text last in the first row": (
+        ".csv",
+        lambda: b"1,oops\n3,4\n5,6\n",
+        "'oops' at row 1, column 2 (line 1) beside the number 1 in column 1",
+    ),
+    "text in the first cell": (".csv", lambda: b"oops,2\n3,4\n5,6\n", "'oops' at row 1"),
+    "underscore in the first cell": (".tsv", lambda: b"1_0\t2\n3\t4\n", "'1_0' at row 1"),
+    "hexadecimal": (".csv", lambda: b"0x10,2\n3,4\n", "'0x10' at row 1, column 1"),
+    "years for names": (
+        ".csv",
+        lambda: b"id,2001,2002\na,1,2\nb,3,4",
+        "names or of numbers, or ",
+    ),
+    "a number in the header": (".csv", lambda: b"7,a,b\nx,1,2\n", "the number 7"),
+    "a gap in the header": (".csv", lambda: b"a,,c\n1,2,3\n", "beside an empty cell"),
+    "numbers and labels": (
+        ".csv",
+        lambda: b"id,a\nx,1\n5,2\n",
+        "the number 5 at row 2, column 1 (line 3) beside the text 'x'",
+    ),
+    "labels and numbers": (".csv", lambda: b"id,a\n5,1\nx,2\n", "'x' at row 2, column 'id'"),
+    "comment": (".csv", lambda: b"# made by X\n1,2\n3,4\n", "1 column name in the first row"),
+    "comment with a comma": (".csv", lambda: b"# by X, Y\n1,2,3\n", "2 column names"),
+    "NUL": (".csv", lambda: b"1,2\0\n3,4", "a NUL byte (line 1)"),
+    "NUL in a label": (".csv", lambda: b"a,b\n1,2\n3,4\0", "a NUL byte (line 3)"),
     "empty cell": (".csv", lambda: b"r,a,b\ng1,1,\ng2,3,4\n", "empty cell at row 'g1'"),
     "NA": (".tsv", lambda: b"1\t2\n3\tNA\n", "empty cell at row 2, column 2"),
     "ragged": (".csv", lambda: b"1,2\n3,4,5\n", "3 numbers in row 2 (line 2)"),
@@ -186,6 +239,7 @@ TEXTS = {
     "parquet gap": (".parquet", lambda: parquet(a=[1.0, None]), "row 2, column 'a'"),
     "parquet NaN": (".parquet", lambda: parquet(a=[1.0, np.nan]), "NaN at row 2"),
     "parquet list": (".parquet", lambda: parquet(a=[[1.0]]), "list"),
+    "parquet, long labels": (".parquet", long_labels, "a row label longer than 128.0 KiB"),
     "parquet truncated": (".parquet", lambda: parquet(a=[1.0])[:-20], "damaged"),
     "parquet without rows": (".parquet", lambda: parquet(a=np.ones(0)), "empty matrix"),
     "parquet labels only": (".parquet", lambda: parquet(a=["x"]), "empty matrix"),

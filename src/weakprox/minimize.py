@@ -25,7 +25,7 @@ from weakprox.protocols import Solver
 from weakprox.result import Result
 from weakprox.solvers._look import Look
 from weakprox.solvers._run import Run, Settings
-from weakprox.solvers.svrgcg import SVRGCG
+from weakprox.solvers.auto import chosen
 
 
 def minimize(
@@ -52,7 +52,8 @@ def minimize(
     problem : Problem
         What to solve.
     solver : Solver, optional
-        How; `SVRGCG(rank="estimate")` if not given.
+        How; if not given, `DavisYin()` where G is a finite sum and the penalty has a
+        proximal map, and `SVRGCG(rank="estimate")` otherwise.
     eps : float
         Accuracy in the value of f (absolute).
     seed : int
@@ -84,7 +85,7 @@ def minimize(
     """
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
-    solver = SVRGCG(rank="estimate") if solver is None else solver
+    solver = chosen(problem) if solver is None else solver
     if progress not in (True, False, "auto"):
         raise InputError("progress", repr(progress), "True, False or 'auto'")
     if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(solver, "step"):

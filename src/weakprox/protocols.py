@@ -256,6 +256,8 @@ class Candidate:
     step: int
     delta_estimate: float = 0.0
     scratch: Array | None = None  # an array like X that may be overwritten
+    gap: float = float("inf")  # the method's own estimate: a proof is tried when it is small
+    dual: DualPoint | None = None  # what that rests on; the solver's `dual` if not given
 
 
 Tick: TypeAlias = Callable[[Candidate], None]

@@ -70,7 +70,7 @@ def test_the_answer_is_that_of_the_library(folder, weakprox, matrix):
     problem = wp.Problem(
         wp.losses.Denoising(matrix), wp.penalties.L1(2.0), wp.spectral.NuclearBall(100.0)
     )
-    expected = wp.minimize(problem, wp.SVRGCG(rank=3), eps=3.0, seed=5)
+    expected = wp.minimize(problem, wp.solvers.DavisYin(rank=3), eps=3.0, seed=5)
     np.testing.assert_array_equal(np.load("x.npy"), expected.X)
     assert "certified" in done.stdout
     assert str(expected.certificate) in done.stdout
@@ -88,7 +88,9 @@ def test_psd(folder, weakprox, refused, symmetric):
     refused("estimate", "m.npy", "--psd", says=("m.npy", "24 x 18", "square"))
 
 
-@pytest.mark.parametrize("name", ["svrgcg", "scg", "scgs", "storc", "svrf", "fista", "FISTA"])
+@pytest.mark.parametrize(
+    "name", ["auto", "davisyin", "svrgcg", "scg", "scgs", "storc", "svrf", "fista", "FISTA"]
+)
 def test_solvers_by_name(name, folder, weakprox):
     done = weakprox(
         "estimate", "m.npy", *PROBLEM, "--solver", name, "--tol", 0.05, "--json",
@@ -96,7 +98,7 @@ def test_solvers_by_name(name, folder, weakprox):
     )  # fmt: skip
     assert done.exit_code in (0, 3), done.stderr
     summary = summary_of(done)
-    assert summary["solver"] == name.upper()
+    assert summary["solver"].upper() == {"auto": "DAVISYIN"}.get(name, name.upper())
     assert summary["reached"] is (done.exit_code == 0)
     assert summary["lower_bound"] <= summary["value"]
 
@@ -129,7 +131,8 @@ def test_interrupted_is_code_130_and_the_best_point_is_written(folder, weakprox,
         return real(*args, **options)
 
     monkeypatch.setattr(module, "blend_into", interrupt)
-    done = weakprox("estimate", "m.npy", *PROBLEM, "--eps", 1e-6, "-o", "x.npy")
+    words = (*PROBLEM, "--eps", 1e-6, "-o", "x.npy", "--solver", "svrgcg")
+    done = weakprox("estimate", "m.npy", *words)
     assert done.exit_code == 130
     assert "interrupted" in done.stderr
     assert "x.npy" in done.stdout

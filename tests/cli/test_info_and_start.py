@@ -133,7 +133,7 @@ def test_a_real_signal_in_a_process_of_its_own(folder):
         "module.blend_into = step\n"
         "main()"
     )
-    words = "estimate m.npy --lam 2 --tau 100 --eps 1e-9 -o x.npy"
+    words = "estimate m.npy --lam 2 --tau 100 --eps 1e-9 -o x.npy --solver svrgcg"
     done = subprocess.run(
         [sys.executable, "-c", code, *words.split()],
         capture_output=True,

@@ -13,13 +13,13 @@ CASES = {
     "blank lines": ("\n1,2\n\n3,4\n\n", None, None),
     "spaces": (" 1 , 2\n3,  4\n", None, None),
     "header": ("a,b\n1,2\n3,4\n", None, ("a", "b")),
-    "labels": ("x,1,2\ny,3,4\n", ("x", "y"), None),
     "both": ("id,a,b\nx,1,2\ny,3,4\n", ("x", "y"), ("a", "b")),
-    "both, first header cell a number": ("7,a,b\nx,1,2\ny,3,4\n", ("x", "y"), ("a", "b")),
+    "both, some labels missing": ("id,a,b\nx,1,2\nNA,3,4\n", ("x", "NA"), ("a", "b")),
+    "names, a column called id": ("id,b\n1,2\n3,4\n", None, ("id", "b")),
     "pandas": (",0,1\n0,1,2\n1,3,4\n", ("0", "1"), ("0", "1")),
     "R": ('"a","b"\n"1",1,2\n"2",3,4\n', ("1", "2"), ("a", "b")),
     "quoted commas": ('id,"a,1","b"\n"x, y",1,2\n"z",3,4\n', ("x, y", "z"), ("a,1", "b")),
-    "a label that is a number": ("x,1,2\n5,3,4\n", ("x", "5"), None),
+    "a label that is a number": (",a,b\nx,1,2\n5,3,4\n", ("x", "5"), ("a", "b")),
     "exponents": ("1e0,+2\n.3e1,4.\n", None, None),
 }
 
@@ -40,6 +40,13 @@ def test_labels_are_told_from_numbers(kind, suffix, tmp_path):
     assert (found.rows, found.columns) == (rows, columns)
 
 
+def test_one_labelled_column(tmp_path):
+    (tmp_path / "a.csv").write_text("v\nx,1\ny,2\n")  # as R writes it
+    found = read_matrix(tmp_path / "a.csv")
+    assert (found.rows, found.columns) == (("x", "y"), ("v",))
+    np.testing.assert_array_equal(found.values, [[1.0], [2.0]])
+
+
 @pytest.mark.parametrize("text", ["v\n1\n2\n", "1\n2\n"])
 def test_one_column(text, tmp_path):
     (tmp_path / "a.csv").write_text(text)
@@ -55,6 +62,16 @@ def test_header_can_be_said(tmp_path):
     found = read_matrix(path, header=True)
     assert found.columns == ("2001", "2002")
     np.testing.assert_array_equal(found.values, NUMBERS)
+    path.write_text("id,2001,2002\nx,1,2\ny,3,4\n")
+    found = read_matrix(path, header=True)
+    assert (found.rows, found.columns) == (("x", "y"), ("2001", "2002"))
+    assert read_matrix(path, header=False).shape == (3, 2)
+    path.write_text("x,1,2\ny,3,4\n")
+    found = read_matrix(path, header=False)
+    assert (found.rows, found.columns, found.shape) == (("x", "y"), None, (2, 2))
+    path.write_text("x,1,2\n5,3,4\n")
+    with pytest.raises(FileError, match="number 5 at row 2, column 1"):
+        read_matrix(path, header=False)
     path.write_text("a,b\n1,2\n")
     with pytest.raises(FileError, match="'b' at row 'a'"):
         read_matrix(path, header=False)

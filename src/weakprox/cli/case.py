@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from weakprox.cli.defaults import Choice, choose, value_at_zero
 from weakprox.errors import InputError, positive
+from weakprox.linalg.arrays import largest
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix
+from weakprox.storage.table import claim
 
 DEFAULT_TOL = 1e-3
+ARRAYS = 5  # m x d arrays alive at the peak of a run, the data among them (docs/design.md)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Case:
             "file": str(self.table.source),
             "shape": list(self.table.shape),
             "dtype": str(self.matrix.dtype),
+            "row_labels": self.table.rows is not None,
+            "column_labels": self.table.columns is not None,
             "lam": self.choice.lam,
             "tau": self.choice.tau,
             "chosen": self.choice.notes,
@@ -46,8 +55,13 @@ class Case:
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """The weights for the reader, with how they were chosen."""
+        """For the reader: what was taken for labels, the weights and how they were chosen."""
         found = []
+        if self.table.format in ("csv", "tsv"):  # where that was found out by looking
+            sides = ("first row", self.table.columns), ("first column", self.table.rows)
+            read = " and ".join(side for side, labels in sides if labels is not None)
+            if read:
+                found.append(("labels", f"the {read} of the file"))
         for name in ("lam", "tau"):
             note = self.choice.notes.get(name)
             text = f"{getattr(self.choice, name):.6g}"
@@ -65,8 +79,12 @@ def load(
     tol: float | None,
     key: str | None = None,
     header: bool | None = None,
+    run: bool = True,
 ) -> Case:
-    """Read the file and state the problem; bad input is refused before any work."""
+    """Read the file and state the problem; bad input is refused before any work.
+
+    With `run` there must be room for a run as well.
+    """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
     if eps is not None:
@@ -77,8 +95,11 @@ def load(
     if psd and matrix.shape[0] != matrix.shape[1]:
         m, d = matrix.shape
         raise FileError(file, f"a matrix of {m} x {d}", "a square one, for --psd")
+    if run or lam is None or tau is None:  # to choose them takes as much
+        _check_room(table, matrix)
     try:
         loss = Denoising(matrix)
+        _check_squares(file, matrix)
         choice = choose(matrix, lam, tau, psd)
         spectral = TracePSD(choice.tau) if psd else NuclearBall(choice.tau)
         problem = Problem(loss, L1(choice.lam), spectral)
@@ -92,4 +113,38 @@ def load(
         eps = tol * value_at_zero(matrix)
         if eps == 0.0:
             raise FileError(file, "only zeros", "an accuracy by --eps, or another matrix")
+    _check_weights(matrix, problem, choice.lam, eps, "eps" if tol is None else "tol")
     return Case(table, matrix, problem, choice, psd, eps, tol)
+
+
+def _check_room(table: Table, matrix: Any) -> None:
+    """Raise unless the arrays of a run fit into memory; a memory map has taken none yet."""
+    m, d = table.shape
+    size = matrix.size * matrix.dtype.itemsize
+    more = ARRAYS if isinstance(matrix, np.memmap) else ARRAYS - 1
+    what = f"{m} x {d} entries of {matrix.dtype}: a run takes {more} more arrays of this size"
+    claim(table.source, more * size, None, what)
+
+
+def _check_squares(file: Path, matrix: Any) -> None:
+    """Raise where the squares of small entries vanish, and with them the value at zero."""
+    most = largest(matrix)
+    if most > 0.0 and value_at_zero(matrix) < sys.float_info.min:
+        given = f"entries up to {most:.1e}, whose squares underflow"
+        wanted = f"larger ones: multiply the matrix, --lam and --tau by {1.0 / most:.0e}, say"
+        raise FileError(file, given, wanted)
+
+
+def _check_weights(matrix: Any, problem: Problem, lam: float, eps: float, asked: str) -> None:
+    """Raise where lam is so large, or eps so small, that the smoothing underflows."""
+    limit = 0.01 * math.sqrt(float(np.finfo(matrix.dtype).max) / matrix.size)
+    constants = problem.constants()
+    # beta, and the number of steps, which is some thousands of it
+    endless = constants.theta * constants.gamma / eps > 1e-9 * sys.float_info.max
+    most = largest(matrix)
+    if lam > limit or (endless and lam > most):
+        given = f"{lam:g}, with which the smoothing underflows"
+        raise InputError("lam", given, f"less: from {most:.6g}, the largest entry, X is 0")
+    if endless:
+        given = f"an accuracy of {eps:.1e} in the value, with which the smoothing underflows"
+        raise InputError(asked, given, "a larger one")

@@ -33,8 +33,16 @@ class Judgement:
 
     @property
     def gap(self) -> float | None:
-        """The point is at most this far above the optimum; None if it is not feasible."""
-        return max(0.0, self.value - self.lower_bound) if self.feasible else None
+        """The point is at most this far above the optimum; None if that is not known."""
+        if not (self.feasible and self.bounded):
+            return None
+        gap = self.value - self.lower_bound
+        return 0.0 if gap < 0.0 else gap  # not max(0, gap), which would hide a NaN
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a lower bound at all."""
+        return math.isfinite(self.lower_bound)
 
 
 def certify(
@@ -56,7 +64,14 @@ def certify(
     x_key: Annotated[
         str | None, typer.Option(help="Which array of an .npz X_FILE.", show_default=False)
     ] = None,
+    x_header: Annotated[
+        bool | None,
+        typer.Option(
+            "--x-header/--no-x-header", help="As --header, of X_FILE.", show_default=False
+        ),
+    ] = None,
     key: options.Key = None,
+    header: options.Header = None,
     json: options.Json = False,
 ) -> None:
     """Prove how far a given X is from the optimum.
@@ -66,14 +81,10 @@ def certify(
     """
     from weakprox import __version__
     from weakprox.cli.case import load
-    from weakprox.storage import FileError, read_matrix
 
-    case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key)
-    X = read_matrix(x_file, key=x_key).dense()
-    if X.shape != case.matrix.shape:
-        m, d = case.table.shape
-        raise FileError(x_file, f"{X.shape[0]} x {X.shape[1]}", f"{m} x {d}, as the data")
-    found = judge(case.problem, X.astype(case.matrix.dtype), case.eps, seed, max_svds)
+    case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
+    X = _read_point(x_file, x_key, x_header, case.matrix)
+    found = judge(case.problem, X, case.eps, seed, max_svds)
     reached = found.gap is not None and found.gap <= case.eps
     summary = {
         **case.settings,
@@ -83,7 +94,7 @@ def certify(
         "feasible": found.feasible,
         "lower_bound": found.lower_bound,
         "gap": found.gap,
-        "rests_on": found.rests_on,
+        "rests_on": found.rests_on if found.bounded else None,
         "reached": reached,
         "version": __version__,
     }
@@ -92,6 +103,32 @@ def certify(
     else:
         _show(shown_file(x_file), found, case.eps, reached)
     raise typer.Exit(DONE if reached else UNCONFIRMED)
+
+
+def _read_point(file: Path, key: str | None, header: bool | None, data: Array) -> Array:
+    """X in the data's precision; one that does not fit it is refused."""
+    import numpy as np
+
+    from weakprox.linalg.arrays import largest
+    from weakprox.storage import FileError, read_matrix
+
+    try:
+        X = read_matrix(file, key=key, header="auto" if header is None else header).dense()
+    except InputError as error:
+        if error.argument == "key":
+            raise InputError("x_key", error.given, error.wanted) from None
+        wanted = error.wanted.replace("key= (--key)", "--x-key").replace(
+            "header= (--header, --no-header)", "--x-header or --no-x-header"
+        )
+        raise type(error)(error.argument, error.given, wanted) from None
+    if X.shape != data.shape:
+        given = f"{X.shape[0]} x {X.shape[1]}"
+        raise FileError(file, given, f"{data.shape[0]} x {data.shape[1]}, as the data")
+    limit = 0.01 * math.sqrt(float(np.finfo(data.dtype).max) / data.size)
+    if largest(X) > limit:
+        wanted = f"at most {limit:.1e}, or their squares overflow in the data's {data.dtype}"
+        raise FileError(file, f"entries up to {largest(X):.1e}", wanted)
+    return X.astype(data.dtype)
 
 
 def judge(problem: Problem, X: Array, eps: float, seed: int, max_svds: int) -> Judgement:
@@ -112,7 +149,7 @@ def judge(problem: Problem, X: Array, eps: float, seed: int, max_svds: int) -> J
     bound, rests_on = _bound_at(problem, X, eps, seed)
     if max_svds > 0 and not (feasible and value - bound <= eps):
         other = _bound_by_run(problem, eps, seed, max_svds)
-        if other is not None and other[0] > bound:
+        if other is not None and _sound(other[0]) > bound:
             bound, rests_on = other
     return Judgement(value, violation, feasible, bound, rests_on)
 
@@ -138,18 +175,24 @@ def _bound_at(problem: Problem, X: Array, eps: float, seed: int) -> tuple[float,
         )
         for i, mu in enumerate(mus)
     ]
-    return max(bounds, key=lambda bound: bound[0])
+    return max(((_sound(bound), rests_on) for bound, rests_on in bounds), key=lambda b: b[0])
+
+
+def _sound(bound: float) -> float:
+    """The bound; if it is no number, one below everything, which is all that is known."""
+    return bound if math.isfinite(bound) else -math.inf
 
 
 def _bound_by_run(
     problem: Problem, eps: float, seed: int, max_svds: int
 ) -> tuple[float, str] | None:
     """The bound that a short run proves on its way to half of eps."""
-    from weakprox import SVRGCG, minimize
+    from weakprox import minimize
+    from weakprox.result import Status
 
-    result = minimize(
-        problem, SVRGCG(rank="estimate"), eps=0.5 * eps, seed=seed, max_svds=max_svds
-    )
+    result = minimize(problem, eps=0.5 * eps, seed=seed, max_svds=max_svds)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # a run ends well on Ctrl-C; here nobody asked for its answer
     proof = result.certificate
     return None if proof is None else (proof.lower_bound, proof.rests_on)
 
@@ -160,14 +203,21 @@ def _show(name: str, found: Judgement, eps: float, reached: bool) -> None:
     lines: list[tuple[str, str]] = [
         ("value", f"{found.value:.6g}"),
         ("feasible", f"{'to' if found.feasible else 'NO, off by'} {found.violation:.1e}"),
-        ("optimum", f"at least {found.lower_bound:.6g} (proved by duality, {how})"),
+        (
+            "optimum",
+            f"at least {found.lower_bound:.6g} (proved by duality, {how})"
+            if found.bounded
+            else "no lower bound found",
+        ),
     ]
     if found.gap is not None:
         lines.append(("gap", f"{found.gap:.3g}   (accuracy asked for: {eps:.3g})"))
     if reached:
         show(f"{name}: within {eps:.3g} of the optimum, proved", lines)
         return
-    why = "it is not feasible" if not found.feasible else "the gap is larger"
+    why = "there is no lower bound" if not found.bounded else "the gap is larger"
+    if not found.feasible:
+        why = "it is not feasible"
     show(
         f"{name}: not proved to be within {eps:.3g} of the optimum",
         lines,

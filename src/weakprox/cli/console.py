@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ EXIT_CODES = (
     "written); 130 interrupted (the best point so far is written, if there is one)."
 )
 # Arguments of the library that are options here.
-OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "solver"} | {
+OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"} | {
     "max_seconds",
     "max_svds",
 }
@@ -72,6 +73,16 @@ def shown_error(error: InputError) -> str:
         return str(error)
     option = "--" + error.argument.replace("_", "-")
     return f"{option}: got {error.given}; wanted {error.wanted}."
+
+
+def shown_advice(advice: str) -> str:
+    """The same with the library's arguments written as the options that they are here."""
+
+    def option(found: re.Match[str]) -> str:
+        name = found[2]
+        return f"{found[1]} --{name.replace('_', '-')}" if name in OPTIONS else found[0]
+
+    return re.sub(r"\b(Raise|larger) (\w+)", option, advice)
 
 
 def clean(value: Any) -> Any:

@@ -14,6 +14,7 @@ from weakprox.cli.console import (
     UNCONFIRMED,
     as_json,
     show,
+    shown_advice,
     shown_file,
 )
 
@@ -36,8 +37,10 @@ def estimate(
     psd: options.Psd = False,
     solver: Annotated[
         str,
-        typer.Option(help="svrgcg, scg, scgs, storc, svrf, hcgm, shcgm or fista."),
-    ] = "svrgcg",
+        typer.Option(
+            help="auto, davisyin, svrgcg, scg, scgs, storc, svrf, hcgm, shcgm or fista."
+        ),
+    ] = "auto",
     eps: options.Eps = None,
     tol: options.Tol = None,
     seed: options.Seed = 0,
@@ -70,16 +73,16 @@ def estimate(
     from weakprox import minimize
     from weakprox.cli.case import load
     from weakprox.cli.outputs import Outputs
-    from weakprox.cli.solvers import solver_of
+    from weakprox.cli.solvers import check_name, solver_of
 
-    method = solver_of(solver, rank)
+    check_name(solver, rank)
     outputs = Outputs.planned(
         [file], output=output, factors=factors, report=report, summary=summary
     )
     case = load(file, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
     result = minimize(
         case.problem,
-        method,
+        solver_of(solver, rank, case.problem),
         eps=case.eps,
         seed=seed,
         max_seconds=max_seconds,
@@ -114,7 +117,7 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
         "solver": result.solver,
         "seed": result.seed,
         "status": result.status.name.lower(),
-        "advice": result.status.advice,
+        "advice": shown_advice(result.status.advice),
         "reached": result.status.reached or result.certified,
         "value": result.value,
         "lower_bound": None if proof is None else proof.lower_bound,
@@ -169,7 +172,7 @@ def _show(case: Case, result: Result, found: dict[str, Any]) -> None:
     title = f"{result.solver} on {shown_file(case.table.source)}, {m} x {d}"
     warning = None
     if not found["reached"]:
-        warning = f"Accuracy not confirmed. {result.status.advice}"
-        if result.solver == "SVRGCG":
+        warning = f"Accuracy not confirmed. {found['advice']}"
+        if result.solver == "SVRGCG" and "--rank" not in warning:
             warning += " A larger --rank may help, too."
     show(f"{title}: {result.status.label}", lines, warning)

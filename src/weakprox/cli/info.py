@@ -13,8 +13,6 @@ from weakprox.cli.console import as_json, show, shown_file
 if TYPE_CHECKING:
     from weakprox.cli.case import Case
 
-ARRAYS = 5  # m x d arrays alive at the peak, the data among them (docs/design.md)
-
 
 def info(
     file: options.File,
@@ -30,16 +28,28 @@ def info(
 ) -> None:
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
     from weakprox import theory
-    from weakprox.cli.case import load
+    from weakprox.cli.case import ARRAYS, load
+    from weakprox.solvers.auto import chosen
+    from weakprox.solvers.davis_yin import ARRAYS as DAVIS_YIN
+    from weakprox.solvers.davis_yin import DavisYin
+    from weakprox.storage.limits import room
 
-    case = load(file, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
+    given = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
+    case = load(file, **given, psd=psd, key=key, header=header, run=False)
     p = theory.parameters(case.problem, case.eps, seed=seed)
-    found = {**describe(case), "parameters": {f.name: getattr(p, f.name) for f in fields(p)}}
+    solver = chosen(case.problem)
+    arrays = DAVIS_YIN if isinstance(solver, DavisYin) else ARRAYS
+    found = {
+        **describe(case),
+        "solver": type(solver).__name__,
+        "parameters": {f.name: getattr(p, f.name) for f in fields(p)},
+    }
     found["predicted"] = {
         "svds": p.predicted_svds,
         "samples": p.predicted_samples,
-        "arrays": ARRAYS,
-        "bytes": found["bytes"] * ARRAYS,
+        "arrays": arrays,
+        "bytes": found["bytes"] * arrays,
+        "room": room(),
     }
     if json:
         typer.echo(as_json(found))
@@ -61,8 +71,6 @@ def describe(case: Case) -> dict[str, Any]:
         **case.settings,
         "format": case.table.format,
         "memory_mapped": isinstance(M, np.memmap),
-        "row_labels": case.table.rows is not None,
-        "column_labels": case.table.columns is not None,
         "bytes": M.size * M.dtype.itemsize,
         "norms": {
             "frobenius": norm(M),
@@ -98,11 +106,13 @@ def _show(case: Case, found: dict[str, Any], parameters: str) -> None:
             "accuracy",
             f"{case.eps:.6g}" + ("" if case.tol is None else f"   (tol {case.tol:g})"),
         ),
-        ("would run", parameters),
+        ("would run", found["solver"] + ", until a duality gap proves the accuracy"),
+        ("by theory", parameters),
         (
-            "theory",
-            f"at most {predicted['svds']} SVDs (a proof mostly ends runs far earlier), about "
-            f"{predicted['arrays']} arrays of {size}, {shown_bytes(predicted['bytes'])}",
+            "at most",
+            f"{predicted['svds']} SVDs of SVRGCG (a proof mostly ends runs far earlier); about "
+            f"{predicted['arrays']} arrays of {size}, {shown_bytes(predicted['bytes'])} of the "
+            f"{shown_bytes(predicted['room'])} there are",
         ),
     ]
     show(shown_file(case.table.source), lines)

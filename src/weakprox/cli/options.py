@@ -52,6 +52,6 @@ Header = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Fixes every random choice.")]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
 MaxSeconds = Annotated[float, typer.Option(help="Stop after so many seconds.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, nothing else.")]

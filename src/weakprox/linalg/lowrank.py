@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import Array, inner, namespace, sqnorm, zeros
+from weakprox.linalg.arrays import Array, eps_of, inner, namespace, sqnorm, zeros
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,10 @@ class LowRank:
         """Without the triplets whose singular value is at most tol (one is kept)."""
         keep = max(1, int((self.s > tol).sum()))
         return LowRank(self.U[:, :keep], self.s[:keep], self.Vt[:keep, :])
+
+    def significant(self) -> LowRank:
+        """Without triplets that are rounding errors, which would count as rank."""
+        return self.trimmed(max(self.shape) * eps_of(self.s) * float(self.s[0]))
 
     def plus(self, other: LowRank, *, mine: float = 1.0, theirs: float = 1.0) -> LowRank:
         """Compute mine * self + theirs * other, factored, by two thin QRs and one small SVD."""

@@ -12,13 +12,32 @@ convexity, w = 0, it is -h*(-c), which only bounded sets keep finite.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW
+from weakprox.linalg.kernels import add_scaled, reflect
+from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.metering import gradient
 from weakprox.problem import Problem
-from weakprox.protocols import DualPoint, Tolerance
+from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance
+
+
+@dataclass(frozen=True)
+class FixedDual:
+    """A dual point of the penalty, and the point at which G is linearised with it."""
+
+    penalty: Penalty
+    y: Dual
+    at: LowRank | None = None
+
+    def target(self, X: Array, G: Array, weight: float) -> float:
+        """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
+        add_scaled(G, 1.0, self.penalty.pull(self.y))
+        reflect(G, 1.0 / weight, X, 1.0 - self.penalty.curvature / weight)
+        return self.penalty.dual_value(self.y)
 
 
 def lower_bound(

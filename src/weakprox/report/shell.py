@@ -95,7 +95,7 @@ def document(
     links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in contents)
     nav = f"<nav aria-label=Contents><ul>{links}</ul></nav>"
     body = "\n".join(sections)
-    return f"""<!DOCTYPE html>
+    page = f"""<!DOCTYPE html>
 <html lang="en-GB">
 <head>
 <meta charset="utf-8">
@@ -128,3 +128,5 @@ numbers behind the plots stand as JSON at the end of this file.</p></noscript>
 </body>
 </html>
 """
+    # half characters, as in file names that are not UTF-8, are written as their codes
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,6 +1,7 @@
 """Solvers: each a file of mathematics; the loop they share is in `_run`."""
 
 from weakprox.solvers._look import Look
+from weakprox.solvers.davis_yin import DavisYin
 from weakprox.solvers.fista import FISTA
 from weakprox.solvers.hcgm import HCGM, SHCGM
 from weakprox.solvers.scg import SCG
@@ -18,6 +19,7 @@ __all__ = [
     "STORC",
     "SVRF",
     "SVRGCG",
+    "DavisYin",
     "Look",
     "ProjectedSubgradient",
 ]

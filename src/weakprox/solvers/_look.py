@@ -63,6 +63,7 @@ class Seen:
     steps: int = 0
     next_look: int = 1
     next_proof: int = 1
+    prove_below: float = math.inf  # estimates above this have failed to be proved
 
     @property
     def gap(self) -> float:
@@ -81,7 +82,7 @@ class Looker:
     batch: Any = None  # all terms, or the evaluation samples
     callback: Callable[[Look], bool | None] | None = None
     every: int | None = None
-    prove: Callable[[Array, Array | None], None] | None = None
+    prove: Callable[[Candidate], None] | None = None
     eps: float = 0.0
     judges_iterate: bool = False  # whether the iterate itself will be the answer
     seen: Seen = field(default_factory=Seen)
@@ -102,7 +103,7 @@ class Looker:
         self.latest = candidate
         now = self.seen.steps + 1
         self.seen = replace(self.seen, steps=now)
-        if now >= self.seen.next_look:
+        if now >= self.seen.next_look or self._promising(candidate):
             grown = max(now + 1, math.ceil(now * GROWTH))
             later = grown if self.every is None else now + self.every
             self.seen = replace(self.seen, next_look=later)
@@ -111,6 +112,10 @@ class Looker:
             self.meter.counts, candidate.epoch, self._last_value, self.seen.gap, self.eps
         )
         self.meter.check()
+
+    def _promising(self, candidate: Candidate) -> bool:
+        """Whether the method itself says that a proof would now succeed."""
+        return self.prove is not None and candidate.gap <= min(self.eps, self.seen.prove_below)
 
     def outer(self, candidate: Candidate) -> None:
         """After an outer step: always look, unless such steps come without inner ones."""
@@ -123,9 +128,14 @@ class Looker:
     def look(self, candidate: Candidate) -> None:
         """Evaluate, record, remember, try to prove if it is time to, ask the callback."""
         now = self.seen.steps
-        prove = self.prove is not None and now >= self.seen.next_proof
-        if prove:
-            self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
+        prove = self._promising(candidate)
+        if prove:  # should it fail, then not again before the estimate is much smaller
+            below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
+            self.seen = replace(self.seen, prove_below=below)
+        elif candidate.gap == math.inf:  # no estimate: on a schedule of cost
+            prove = self.prove is not None and now >= self.seen.next_proof
+            if prove:
+                self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
         seconds = self.meter.seconds  # before looking: the look itself is off the clock
         with self.off_the_clock():
             value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
@@ -136,7 +146,7 @@ class Looker:
             if self.judges_iterate:
                 self.seen = replace(self.seen, best=None, best_value=value)
             if prove and self.prove is not None:
-                self.prove(candidate.X, candidate.scratch)
+                self.prove(candidate)
             counts = self.meter.counts
             self.trace.add(
                 seconds=seconds,

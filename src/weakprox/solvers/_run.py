@@ -156,18 +156,20 @@ class Run:
         seen = self.looker.seen
         self.checkpoint = Checkpoint(self.memory, seen, counts, trace, self.mark)
 
-    def prove(self, X: Array, scratch: Array | None = None) -> None:
-        """Raise the lower bound by the dual point at X; end the run if that settles it."""
+    def prove(self, candidate: Candidate) -> None:
+        """Raise the lower bound by the candidate's dual point, or the solver's at X."""
         if self.sampled or self.memory is None:
             return
+        dual = candidate.dual or self.solver.dual(self.problem, self.memory)
+        at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
         bound, rests_on = lower_bound(
             self.problem,
-            X,
-            self.solver.dual(self.problem, self.memory),
+            candidate.X if at is None else at.dense(),
+            dual,
             rank=min(2 * self.memory.rank + 8, *self.problem.shape),
             rng=self.tools.rng(CERTIFICATE),
             accuracy=0.01 * self.settings.eps,
-            scratch=scratch,
+            scratch=candidate.scratch,
         )
         self.looker.bounded(bound, rests_on)
 
@@ -177,11 +179,12 @@ class Run:
         problem, looker = self.problem, self.looker
         answer, iterate_value = self._answer()
         chosen_value = problem.value(answer, looker.batch)  # by the samples that chose it
+        dual = None if looker.latest is None else looker.latest.dual
         looker.latest = None  # its iterate is not needed any more: room for the proof
         value = problem.value(answer, self._fresh())
         certificate = None
         if not self.sampled:
-            self.prove(answer.dense())
+            self.prove(Candidate(answer.dense(), None, 0.0, 0, 0, dual=dual))
             seen = looker.seen
             if math.isfinite(seen.lower):
                 certificate = Certificate(value, seen.lower, seen.rests_on)
@@ -243,7 +246,9 @@ class Run:
         iterate_value = problem.smooth_value(last.X, looker.batch) + last.h_bound
         if self.solver.answer == "iterate":
             return self.tools.compressed(last.X), iterate_value
-        looker.offer(self.tools.compressed(last.X, self.memory.rank).trimmed(), last.scratch)
+        looker.offer(
+            self.tools.compressed(last.X, self.memory.rank).significant(), last.scratch
+        )
         if last.V is not None:
             looker.offer(last.V, last.scratch)
         assert looker.seen.best is not None

@@ -68,7 +68,15 @@ class NuclearBall:
             return float(2 * p @ s - p @ p)
 
         accept = accurate_enough(gain, tolerance.delta1, 1e-12)
-        svd, spec, rests_on = decompose(A, rank, accept, start, certify, rng)
+        svd, spec, rests_on = decompose(
+            A,
+            rank,
+            accept,
+            start,
+            certify,
+            rng,
+            active=lambda s: int((np.asarray(project_capped(s, self.tau)) > 0).sum()),
+        )
         p = np.asarray(project_capped(spec.ritz, self.tau))
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
         lower = ball_lower(spec, weight, self.tau)
@@ -79,7 +87,7 @@ class NuclearBall:
         theta = threshold(spec.ritz, self.tau)
         V = LowRank(svd.triplets.U, rounded_inside(p, self.tau, A), svd.triplets.Vt)
         return WeakProx(
-            V=V.trimmed(),
+            V=V.significant(),
             delta=max(0.0, min(psi - 2 * lower / weight, wolfe)),
             delta_estimate=2 * self.tau * max(0.0, svd.next_value - theta),
             tail=spec.tail,

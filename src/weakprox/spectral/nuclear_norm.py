@@ -62,14 +62,16 @@ class NuclearNorm:
             return soft_sum(s, c)
 
         accept = accurate_enough(gain, tolerance.delta1, 1e-12)
-        svd, spec, rests_on = decompose(A, rank, accept, start, certify, rng)
+        svd, spec, rests_on = decompose(
+            A, rank, accept, start, certify, rng, active=lambda s: int((s > c).sum())
+        )
         p = np.maximum(spec.ritz - c, 0.0)
         psi = spec.sqnorm - gain(spec.ritz)
         lower = penalty_lower(spec, weight, self.lam)
         beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
         V = LowRank(svd.triplets.U, like(p, A), svd.triplets.Vt)
         return WeakProx(
-            V=V.trimmed(),
+            V=V.significant(),
             delta=max(0.0, psi - 2 * lower / weight),
             delta_estimate=beyond**2 * spec.energy,
             tail=spec.tail,

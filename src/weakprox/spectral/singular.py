@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
-from weakprox.linalg.thin_svd import Accept, ThinSVD, thin_svd
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.thin_svd import Accept, ThinSVD, Vector, thin_svd
 from weakprox.spectral.duality import Spectrum
 
 RestsOn = Literal["exact", "high-probability"]
@@ -23,6 +26,16 @@ def norm_with_error(A: Array, certify: bool) -> tuple[float, float]:
     return rough_sqnorm(A)
 
 
+def leading(svd: ThinSVD, count: int) -> ThinSVD:
+    """The same without all but its first triplets."""
+    top = svd.triplets
+    if count >= int(top.s.shape[0]):
+        return svd
+    kept = LowRank(top.U[:, :count], top.s[:count], top.Vt[:count, :])
+    after = float(top.s[count])
+    return replace(svd, triplets=kept, residuals=svd.residuals[:count], next_value=after)
+
+
 def decompose(
     A: Array,
     rank: int,
@@ -30,12 +43,14 @@ def decompose(
     start: Array | None,
     certify: bool,
     rng: np.random.Generator | None,
+    active: Callable[[Vector], int],
 ) -> tuple[ThinSVD, Spectrum, RestsOn]:
     """Leading triplets of A and bounds on its spectrum.
 
     Without `certify` the values not kept are bounded by the Frobenius norm of what is
     left: always true, never tight. With it, a full decomposition (small A) or a
-    randomised bound (large A) is spent.
+    randomised bound (large A) is spent, and only the triplets that are `active` are kept:
+    the residuals of others, which nobody needs to be accurate, would spoil the bounds.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     small = certify and min(A.shape) <= EXACT_BELOW
@@ -56,6 +71,10 @@ def decompose(
         upper = ritz * (1 + 16 * eps_of(A))
         tail = svd.next_value * (1 + 16 * eps_of(A)) + 16 * eps_of(A) * math.sqrt(total)
         return svd, Spectrum(ritz, upper, tail, energy, total, slack), "exact"
+    if certify:
+        svd = leading(svd, max(1, active(ritz)))
+        ritz = ritz[: svd.triplets.s.shape[0]]
+        energy = max(0.0, total - float(ritz @ ritz)) + slack
     residual = float(np.linalg.norm(to_numpy(svd.residuals)))
     rests_on: RestsOn = "exact"
     deflated = math.sqrt(energy)

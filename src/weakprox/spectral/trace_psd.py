@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -90,6 +90,9 @@ class TracePSD:
             full=True if certify and A.shape[0] <= EXACT_BELOW else None,
             accept=accurate_enough(gain, tolerance.delta1, 1e-12),
         )
+        if certify and not eig.exact:  # the others' residuals would spoil the bounds
+            found = np.asarray(to_numpy(eig.values), dtype=float)
+            eig = _leading(eig, int((np.asarray(project_capped(found, self.tau)) > 0).sum()))
         spec, rests_on = _spectrum(A, eig, certify, rng)
         p = np.asarray(project_capped(spec.ritz, self.tau))
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
@@ -97,7 +100,7 @@ class TracePSD:
         lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
         theta = threshold(spec.ritz, self.tau)
         values = rounded_inside(p, self.tau, A)
-        V = LowRank(eig.vectors, values, eig.vectors.T).trimmed()
+        V = LowRank(eig.vectors, values, eig.vectors.T).significant()
         return WeakProx(
             V=V,
             delta=max(0.0, psi + skew - 2 * lower / weight),
@@ -182,6 +185,20 @@ def symmetric_part(A: Array) -> Array:
     if norm(right - left) <= 32 * eps_of(A) * max(norm(right), norm(left)):
         return A
     return (A + A.T) / 2
+
+
+def _leading(eig: ThinEigh, count: int) -> ThinEigh:
+    """The same without all but its first pairs (one at least)."""
+    count = max(1, count)
+    if count >= int(eig.values.shape[0]):
+        return eig
+    return replace(
+        eig,
+        values=eig.values[:count],
+        vectors=eig.vectors[:, :count],
+        residuals=eig.residuals[:count],
+        next_value=float(eig.values[count]),
+    )
 
 
 def _spectrum(

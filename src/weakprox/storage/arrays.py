@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from weakprox.storage.checks import checked_dtype, checked_shape
+from weakprox.storage.checks import KINDS, checked_dtype, checked_shape
+from weakprox.storage.limits import shown_bytes
 from weakprox.storage.table import FileError, Labels, Matrix, claim
 
 # What zipfile and NumPy raise on damaged input.
@@ -27,6 +29,12 @@ DAMAGED = (
     TypeError,
     OverflowError,
 )
+LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
+# By version: bytes of the header's length, and what reads both.
+READERS = {
+    (1, 0): (2, npy.read_array_header_1_0),
+    (2, 0): (4, npy.read_array_header_2_0),
+}
 
 
 @dataclass(frozen=True)
@@ -45,20 +53,30 @@ class Header:
 
 def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
     """The header of an array, without its data."""
+    damaged = FileError(path, f"a damaged header{what}", "an array saved by NumPy")
     try:
         version = npy.read_magic(handle)
-        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-        if version not in readers:
+        if version not in READERS:
             given = f"the .npy version {version[0]}.{version[1]}{what}"
             raise FileError(path, given, "1.0 or 2.0, as numbers need")
-        shape, _, dtype = readers[version](handle)
+        prefix, read = READERS[version]
+        front = handle.read(prefix)
+        size = int.from_bytes(front, "little")
+        # NumPy would read all that the prefix claims, gigabytes out of a small archive
+        if size > LONGEST_HEADER:
+            given = f"a header of {shown_bytes(size)}{what}"
+            raise FileError(path, given, f"at most {shown_bytes(LONGEST_HEADER)}")
+        front += handle.read(size)
+        if len(front) < prefix + size:
+            raise damaged
+        shape, _, dtype = read(io.BytesIO(front))
     except FileError:
         raise
     except DAMAGED:
-        raise FileError(path, f"a damaged header{what}", "an array saved by NumPy") from None
-    if any(n < 0 for n in shape):
-        raise FileError(path, f"the shape {shape}{what}", "sizes >= 0")
-    return Header(shape, dtype, handle.tell())
+        raise damaged from None
+    if any(type(n) is not int or n < 0 for n in shape):  # True is an int to isinstance
+        raise FileError(path, f"the shape {shape}{what}", "integers >= 0")
+    return Header(shape, dtype, npy.MAGIC_LEN + prefix + size)
 
 
 def read_npy(path: Path) -> Matrix:
@@ -87,8 +105,8 @@ def read_npz(
             name = _chosen(path, headers, key)
             values = _member(path, archive, headers, name, max_bytes)
             labels = [
-                tuple(str(text) for text in _member(path, archive, headers, side, max_bytes))
-                if side in headers and side != name and _is_text(headers[side])
+                tuple(_text(path, _member(path, archive, headers, side, max_bytes), side))
+                if side in headers and side != name and _is_text(path, headers[side], side)
                 else None
                 for side in ("rows", "columns")
             ]
@@ -160,9 +178,24 @@ def _member(
     return values
 
 
-def _is_text(header: Header) -> bool:
-    """Whether the array can be labels."""
-    return header.dtype.kind == "U" and len(header.shape) == 1
+def _is_text(path: Path, header: Header, side: str) -> bool:
+    """Whether the array can be labels; raises if they are saved in a way not read."""
+    if len(header.shape) != 1:
+        return False
+    if header.dtype.kind in "OS":  # left out in silence, they would seem to be lost
+        given = f"labels in '{side}' as {'bytes' if header.dtype.kind == 'S' else KINDS['O']}"
+        raise FileError(path, given, "text, as numpy.array(labels, dtype=str) makes it")
+    return header.dtype.kind == "U"
+
+
+def _text(path: Path, labels: Matrix, side: str) -> list[str]:
+    """Labels, if they can be written again: half characters cannot."""
+    found = [str(label) for label in labels]
+    try:
+        "".join(found).encode("utf-8")
+    except UnicodeEncodeError:
+        raise FileError(path, f"half a character in '{side}'", "Unicode text") from None
+    return found
 
 
 def _sparse(path: Path, headers: dict[str, Header], max_bytes: int | None) -> Any:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from weakprox.storage.checks import checked_shape
+from weakprox.storage.limits import shown_bytes
 from weakprox.storage.table import FileError, Labels, Matrix, claim
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 BATCH_ROWS = 4096
+LONGEST_LABEL = 1 << 17  # bytes; the same as Python's csv allows for a cell
 
 
 def arrow() -> tuple[Any, Any]:
@@ -32,7 +34,12 @@ def read_parquet(
     pa, parquet = arrow()
     try:
         with parquet.ParquetFile(path) as file:
-            return _read(pa, path, file, missing, max_bytes)
+            label = _label(pa, file.schema_arrow)
+            named = None if label is None else str(file.schema_arrow.field(label).name)
+        # labels by number: one long text that all rows share is not copied for each
+        by_number = None if named is None else [named]
+        with parquet.ParquetFile(path, read_dictionary=by_number) as file:
+            return _read(pa, path, file, label, missing, max_bytes)
     except FileError:
         raise
     except (pa.ArrowException, OSError, ValueError) as failure:
@@ -40,12 +47,16 @@ def read_parquet(
         raise FileError(path, f"a damaged file ({reason})", "a Parquet file") from None
 
 
+def _label(pa: Any, schema: Any) -> int | None:
+    """Which column holds the row labels."""
+    text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
+    return text[0] if text and (text[0] == 0 or schema.field(text[0]).name == INDEX) else None
+
+
 def _read(
-    pa: Any, path: Path, file: Any, missing: bool, max_bytes: int | None
+    pa: Any, path: Path, file: Any, label: int | None, missing: bool, max_bytes: int | None
 ) -> tuple[Matrix, Labels | None, Labels]:
     schema, m = file.schema_arrow, int(file.metadata.num_rows)
-    text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
-    label = text[0] if text and (text[0] == 0 or schema.field(text[0]).name == INDEX) else None
     fields = [i for i in range(len(schema)) if i != label]
     for field in (schema.field(i) for i in fields):
         kind = field.type
@@ -57,7 +68,10 @@ def _read(
     dtype = np.dtype(np.float32 if narrow else np.float64)
     claim(path, m * len(fields) * dtype.itemsize, max_bytes, f"{m} x {len(fields)} entries")
     names = tuple(str(schema.field(i).name) for i in fields)
-    values, rows, filled = np.empty((m, len(fields)), dtype=dtype), [], 0
+    if label is not None:
+        _check_label_pages(path, file.metadata, label, max_bytes)
+    values, filled, held = np.empty((m, len(fields)), dtype=dtype), 0, 0
+    rows: list[str] = []
     for batch in file.iter_batches(batch_size=BATCH_ROWS):
         block = values[filled : filled + batch.num_rows]
         for j, i in enumerate(fields):
@@ -68,13 +82,40 @@ def _read(
                 raise FileError(path, given, "a number")
             block[:, j] = _floats(pa, column, dtype)
         if label is not None:
-            rows += [
-                "" if cell is None else str(cell) for cell in batch.column(label).to_pylist()
-            ]
+            found = _texts(pa, path, batch.column(label))
+            held += sum(map(len, found))
+            claim(path, values.nbytes + held, max_bytes, "row labels")
+            rows += found
         filled += batch.num_rows
     if filled != m:
         raise FileError(path, f"{filled} rows, a truncated file", f"{m}, as its header says")
     return values, None if label is None else tuple(rows), names
+
+
+def _check_label_pages(path: Path, metadata: Any, label: int, max_bytes: int | None) -> None:
+    """Raise if the labels' pages, unpacked, hold more than labels can."""
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        size = int(group.column(label).total_uncompressed_size)
+        if size > (group.num_rows + 1) * LONGEST_LABEL:
+            raise _too_long(path)
+        claim(path, size, max_bytes, "row labels")
+
+
+def _texts(pa: Any, path: Path, column: Any) -> list[str]:
+    """Labels of one batch; rows with the same text share it."""
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    for text in coded.dictionary:
+        buffer = text.as_buffer()
+        if buffer is not None and buffer.size > LONGEST_LABEL:
+            raise _too_long(path)
+    texts = ["" if text is None else str(text) for text in coded.dictionary.to_pylist()]
+    return ["" if i is None else texts[i] for i in coded.indices.to_pylist()]
+
+
+def _too_long(path: Path) -> FileError:
+    limit = shown_bytes(LONGEST_LABEL)
+    return FileError(path, f"a row label longer than {limit}", f"labels of at most {limit}")
 
 
 def _is_text(pa: Any, kind: Any) -> bool:

@@ -16,7 +16,7 @@ from weakprox.storage.table import FileError, Labels, Matrix, claim, shown_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
-LONGEST_LABEL = 1 << 17
+SAY = "header= (--header, --no-header) to say which it is"
 Header = bool | Literal["auto"]
 
 
@@ -25,9 +25,10 @@ def read_text(
 ) -> tuple[Matrix, Labels | None, Labels | None]:
     """Numbers, row labels and column labels; what is a label is found out.
 
-    The first row is a header if no cell after its first is a number, or if its first cell
-    is empty; it may be one cell shorter than the next row. The first column holds labels
-    if the header has no name for it or if its first cell is neither a number nor missing.
+    The first row is a header if none of its cells is a number, or if its first is empty;
+    it may be one cell shorter than the next row. A row of both text and numbers is no
+    guess: it is refused unless `header` says what it is. The first column holds labels if
+    the header has no name for it, or if none of its cells is a number.
     """
     allowed = room() if max_bytes is None else max_bytes
     try:
@@ -44,11 +45,18 @@ def read_text(
 
 def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
     """The lines of a file; one that fills the memory is refused before it does."""
-    longest = max(1 << 16, allowed // 8)
+    longest, number = max(1 << 16, allowed // 8), 0
     while line := handle.readline(longest):
+        number += 1
         if len(line) >= longest:
             claim(path, 8 * len(line) + 1, allowed, "a line without an end")
+        if "\0" in line:
+            raise FileError(path, f"a NUL byte (line {number})", "text")
         yield line
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _is_missing(cell: str) -> bool:
@@ -66,13 +74,20 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell  # Python reads 1_000, nobody else does
 
 
-def _is_header(first: list[str], second: list[str] | None) -> bool:
-    """Whether the first row names the columns."""
-    if second is not None and len(first) == len(second) - 1:
-        return not any(map(_is_number, first))  # as R writes it
-    if len(first) > 1 and not first[0].strip():
+def _is_header(path: Path, line: int, cells: list[str]) -> bool:
+    """Whether the first row names the columns; raises where it may or may not."""
+    if len(cells) > 1 and not cells[0].strip():
         return True  # as pandas writes it: no name for the column of labels
-    return not any(map(_is_number, first[1:] or first))
+    numbers = [j for j, cell in enumerate(cells) if _is_number(cell)]
+    texts = [j for j, cell in enumerate(cells) if not _is_number(cell)]
+    if numbers and texts:
+        i, j = texts[0], numbers[0]
+        kind = "an empty cell" if _is_missing(cells[j]) else f"the number {cells[j].strip()}"
+        given = f"the text {shown_text(cells[i])} at row 1, column {i + 1} (line {line})"
+        beside = f"{kind} in column {j + 1}"
+        wanted = f"a row of names or of numbers, or {SAY}"
+        raise FileError(path, f"{given} beside {beside}", wanted)
+    return not numbers
 
 
 @dataclass
@@ -84,6 +99,7 @@ class _Reader:
     allowed: int
     columns: list[str] | None = None
     labelled: bool = False
+    marked: bool = False  # whether the header says that there are labels
     labels: list[str] = field(default_factory=list)
     values: list[Matrix] = field(default_factory=list)
 
@@ -93,9 +109,7 @@ class _Reader:
         if first is None:
             raise FileError(self.path, "no cells", "a matrix")
         begin = [row for row in (first, second) if row is not None]
-        if header is True or (
-            header == "auto" and _is_header(first[1], None if second is None else second[1])
-        ):
+        if header is True or (header == "auto" and _is_header(self.path, *first)):
             self.columns = first[1]
             begin = begin[1:]
         if not begin:
@@ -112,21 +126,25 @@ class _Reader:
         """Decide by the header and the first row whether the first column holds labels."""
         names = self.columns
         short = names is not None and len(names) == len(cells) - 1
+        # One name, or one that begins as comments do, may be a title above bare numbers.
+        titled = short and names is not None and (len(names) < 2 or names[0][:1] == "#")
         nameless = names is not None and len(names) > 1 and not names[0].strip()
-        self.labelled = short or nameless or not _is_number(cells[0])
+        self.marked = (short and not titled) or nameless
+        self.labelled = self.marked or not _is_number(cells[0])
         if self.labelled and names is not None and not short:
             self.columns = names[1:]
         self.width = len(cells) - self.labelled
         if self.width < 1:
             raise FileError(self.path, "labels and no numbers", "columns of numbers")
         if self.columns is not None and len(self.columns) != self.width:
-            given = f"{len(self.columns)} column names"
-            raise FileError(self.path, given, f"{self.width}, one for each column")
+            given = f"{_many(len(self.columns), 'column name')} in the first row"
+            wanted = f"{self.width}, one for each column, and no title above them"
+            raise FileError(self.path, given, wanted)
 
     def _add(self, line: int, cells: list[str]) -> None:
         """Take up one row of the matrix."""
         if self.labelled:
-            self.labels.append(cells[0])
+            self._add_label(line, cells[0])
             cells = cells[1:]
         row = len(self.values) + 1
         if len(cells) != self.width:
@@ -146,6 +164,16 @@ class _Reader:
         self.values.append(found)
         size = 2 * row * self.width * found.itemsize  # rows, and the matrix made of them
         claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
+
+    def _add_label(self, line: int, cell: str) -> None:
+        """Take up a label; a number among them shows that the first may be a slip."""
+        if not self.marked and _is_number(cell) and not _is_missing(cell):
+            row = len(self.labels) + 1
+            given = f"the number {cell.strip()} at row {row}, column 1 (line {line})"
+            first = f"the text {shown_text(self.labels[0])} in row 1 of that column"
+            wanted = "numbers only, or labels only (any labels below an empty first cell)"
+            raise FileError(self.path, f"{given} beside {first}", wanted)
+        self.labels.append(cell)
 
     def _number(self, cell: str, row: int, column: int, line: int) -> float:
         """One cell as a number, NaN where missing values are allowed."""

@@ -47,6 +47,11 @@ function colourOf(variable) {
 
 const tooltip = element("div", { id: "tooltip", role: "status", "aria-live": "polite" });
 
+// A longer name would cover the screen.
+function cut(text) {
+  return text.length > 200 ? [...text.slice(0, 200)].slice(0, -1).join("") + "…" : text;
+}
+
 // `lines` holds {swatch, name, value}; all of it is set as text, never as markup.
 function showTooltip(clientX, clientY, heading, lines) {
   tooltip.replaceChildren();
@@ -54,8 +59,8 @@ function showTooltip(clientX, clientY, heading, lines) {
   for (const line of lines) {
     const row = element("div", { class: "row" }, null, tooltip);
     if (line.swatch !== undefined) element("span", { class: `swatch s${line.swatch}` }, "", row);
-    element("span", { class: "name" }, line.name, row);
-    element("span", { class: "value" }, line.value, row);
+    element("span", { class: "name" }, cut(line.name), row);
+    element("span", { class: "value" }, cut(line.value), row);
   }
   tooltip.classList.add("shown");
   const box = tooltip.getBoundingClientRect();

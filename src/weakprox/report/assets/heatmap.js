@@ -3,6 +3,7 @@
 const STOPS = ["--map-low", "--map-below", "--map-zero", "--map-above", "--map-high"];
 const LEAST_GAP = 14; // pixels between two labels
 const MOST_LABEL = 96; // pixels a label may take
+const MOST_LETTERS = 40; // more never fit: the rest is not even measured
 
 function channels(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -77,7 +78,7 @@ class HeatMap {
     this.width = Math.max(this.surface.clientWidth, 120);
     context.font = font;
     const wide = (names) => Math.min(MOST_LABEL, 2 + Math.max(0, ...names.map((name) =>
-      context.measureText(name.slice(0, 40)).width)));
+      context.measureText(name.slice(0, MOST_LETTERS)).width)));
     const left = Math.ceil(wide(this.marks.rows)) + 8;
     const across = this.width - left - 4;
     const columnWidth = wide(this.marks.columns);
@@ -108,12 +109,12 @@ class HeatMap {
     const { left, top, width, height } = this.plot;
     context.textBaseline = "middle";
     context.textAlign = "right";
+    const over = (text) => context.measureText(text).width > MOST_LABEL;
     const fit = (name) => {
-      let text = name;
-      while (text.length > 1 && context.measureText(text).width > MOST_LABEL) {
-        text = text.slice(0, text.length > 40 ? 40 : -2) + "…";
-      }
-      return text;
+      const kept = [...name.slice(0, MOST_LETTERS)]; // whole characters
+      if (name.length <= MOST_LETTERS && !over(name)) return name;
+      while (kept.length > 1 && over(kept.join("") + "…")) kept.pop();
+      return kept.join("") + "…";
     };
     for (const [i, y] of this.places(this.view.y, height, LEAST_GAP)) {
       context.fillText(fit(this.marks.rows[i]), left - 5, top + y);

@@ -1,0 +1,423 @@
+"""DavisYin against a plain replay, its own inequality, and changes of scale."""
+
+import math
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from registry import NUMPY, TORCH, numbers
+
+import weakprox as wp
+from weakprox.linalg.arrays import to_numpy
+from weakprox.losses import Completion, Custom, Denoising, Sensing
+from weakprox.oracles.certificate import FixedDual, lower_bound
+from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.solvers import DavisYin, davis_yin
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+PENALTIES = {
+    "none": None,
+    "l1": L1(0.2),
+    "elastic-net": ElasticNet(0.1, 0.15),
+    "rows": GroupL2(0.4, "rows"),
+    "columns": GroupL2(0.4, "columns"),
+}
+
+
+def noisy(m, d, rank=3, seed=0, noise=0.3):
+    rng = np.random.default_rng([m, d, rank, seed])
+    signal = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, d))
+    return signal + noise * rng.standard_normal((m, d))
+
+
+def solve(problem, solver=None, *, eps, **options):
+    options = {"progress": False, "max_svds": 2000, **options}
+    return wp.minimize(problem, DavisYin() if solver is None else solver, eps=eps, **options)
+
+
+class Watch:
+    """What every iteration judged: states with their steps, values, ranks and bounds."""
+
+    def __init__(self, monkeypatch):
+        self.states, self.changes = [], []
+        judged, change = davis_yin._judged, davis_yin._change
+
+        def watched(state, problem, lost, dual, k):
+            after = judged(state, problem, lost, dual, k)
+            value = problem.smooth_value(state.X) + state.h
+            self.states.append((after, value, value - lost, dual))
+            return after
+
+        def changed(near, far, relative):
+            self.changes.append((near, far, relative, change(near, far, relative)))
+            return self.changes[-1][-1]
+
+        monkeypatch.setattr(davis_yin, "_judged", watched)
+        monkeypatch.setattr(davis_yin, "_change", changed)
+
+
+# ------------------------------------------------------------------ plain replay
+
+
+def ball_prox(z, tau):
+    U, s, Vt = np.linalg.svd(z, full_matrices=False)
+    if s.sum() > tau:
+        order = np.cumsum(s) - tau
+        count = int((s > order / np.arange(1, len(s) + 1)).sum())
+        s = np.maximum(s - order[count - 1] / count, 0.0)
+    return (U * s) @ Vt
+
+
+def norm_prox(z, lam, gamma):
+    U, s, Vt = np.linalg.svd(z, full_matrices=False)
+    return (U * np.maximum(s - gamma * lam, 0.0)) @ Vt
+
+
+def mix(points, moves):
+    """Anderson's combination, by the normal equations with the module's ridge."""
+    plain = points[-1] + moves[-1]
+    if len(moves) < 2:
+        return plain
+    dF = np.array([(b - a).ravel() for a, b in pairwise(moves)]).T
+    dZ = np.array([(b - a).ravel() for a, b in pairwise(points)]).T
+    gram = dF.T @ dF
+    gram += 1e-10 * np.trace(gram) * np.eye(len(gram))
+    weights = np.linalg.solve(gram, dF.T @ moves[-1].ravel())
+    return plain - ((dZ + dF) @ weights).reshape(plain.shape)
+
+
+def replay(M, lam, curvature, prox, weight, memory, steps):
+    """G = weight/2 |X - M|^2, R = lam |X|_1 + curvature/2 |X|^2, h by its prox."""
+    beta = alpha = weight + curvature
+    gamma = 1 / beta
+    z = gamma * weight * M
+    z = z - np.clip(z, -gamma * lam, gamma * lam)
+    points, moves, found = [], [], []
+    for _ in range(steps):
+        X = prox(z, gamma)
+        gradient = weight * (X - M) + curvature * X
+        v = 2 * X - z - gamma * gradient
+        s = np.clip(v / gamma, -lam, lam)
+        Y = v - gamma * s
+        near = max(0.0, lam * np.abs(X).sum() - (s * X).sum())
+        far = ((X - Y) ** 2).sum() / (2 * alpha * gamma**2)
+        found.append((X, gamma, near, far))
+        change = 1.0
+        if near > 4 * far or far > 4 * near:
+            change = min(2.0, max(0.5, math.sqrt(far / near) if near else 2.0))
+            change = min(change, max(1.0, 1.8 / (gamma * beta)))
+        if change == 1.0:
+            points, moves = [*points, z][-memory - 1 :], [*moves, Y - X][-memory - 1 :]
+            z = mix(points, moves) if memory else z + Y - X
+        else:
+            z = X + change * (z - X) + Y - X
+            gamma, points, moves = gamma * change, [], []
+    return found
+
+
+REPLAYED = {
+    "ball": (NuclearBall(9.0), lambda z, gamma: ball_prox(z, 9.0)),
+    "norm": (NuclearNorm(0.7), lambda z, gamma: norm_prox(z, 0.7, gamma)),
+}
+
+
+@pytest.mark.parametrize("memory", [0, 1, 2, 4])
+@pytest.mark.parametrize("kind", REPLAYED)
+@pytest.mark.parametrize("curvature", [0.0, 0.3])
+@pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=lambda b: b.name)
+def test_a_plain_replay_makes_the_same_iterates(memory, kind, curvature, backend, monkeypatch):
+    M, (term, prox) = noisy(8, 7), REPLAYED[kind]
+    penalty = ElasticNet(0.3, curvature / 2) if curvature else L1(0.3)
+    problem = wp.Problem(Denoising(backend.array(M)), penalty, term)
+    watch, looks = Watch(monkeypatch), []
+    solve(
+        problem,
+        DavisYin(memory=memory),
+        eps=1e-9,
+        look_every=1,
+        max_svds=20,
+        stop_when_certified=False,
+        callback=lambda look: looks.append(to_numpy(look.X).copy()) if look.step else None,
+    )
+    plain = replay(M, 0.3, curvature, prox, 1.0, memory, 20)
+    assert len(watch.states) == len(watch.changes) == 20
+    for (state, *_), (near, far, *_), (X, gamma, near0, far0) in zip(
+        watch.states, watch.changes, plain, strict=True
+    ):
+        np.testing.assert_allclose(to_numpy(state.X), X, atol=1e-8)
+        assert state.gamma == pytest.approx(gamma, rel=1e-9)
+        assert near == pytest.approx(near0, abs=1e-8)
+        assert far == pytest.approx(far0, abs=1e-8)
+    for seen, (X, *_) in zip(looks, plain, strict=True):
+        np.testing.assert_allclose(seen, X, atol=1e-8)
+
+
+# --------------------------------------------------------- the docstring's inequality
+
+
+def losses(kind):
+    rng = np.random.default_rng(7)
+    M = noisy(8, 8)
+    M = (M + M.T) / 2
+    if kind == "matrix":
+        return Denoising(M)
+    if kind == "sensing":
+        A = rng.standard_normal((200, 8, 8))
+        return Sensing(A, (A * M).sum((1, 2)) + 0.1 * rng.standard_normal(200))
+    rows, cols = np.nonzero(rng.random((8, 8)) < 0.7)
+    return Completion(rows, cols, M[rows, cols], (8, 8))
+
+
+SPECTRAL = {"ball": NuclearBall(7.0), "psd": TracePSD(7.0), "norm": NuclearNorm(0.8)}
+
+
+@pytest.mark.parametrize("term", SPECTRAL)
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", ["matrix", "sensing", "completion"])
+def test_estimates_never_exceed_the_optimum_nor_proofs_fall_below(
+    loss, penalty, term, monkeypatch
+):
+    """Min(shape) is the first rank, so that every proximal step is exact."""
+    if loss == "completion" and penalty != "elastic-net":
+        penalty = "elastic-net"
+    problem = wp.Problem(losses(loss), PENALTIES[penalty], SPECTRAL[term])
+    assert min(problem.shape) <= davis_yin.FIRST_RANK
+    scale = problem.smooth_value(np.zeros((8, 8)))
+    watch = Watch(monkeypatch)
+    result = solve(problem, eps=1e-10 * scale)
+    assert result.status is wp.Status.CERTIFIED
+    top = result.value  # above f*, by at most 1e-10
+    rng = np.random.default_rng(0)
+    best, lowest = math.inf, -math.inf
+    for k, (state, value, bound, dual) in enumerate(watch.states):
+        best, lowest = min(best, value), max(lowest, bound)
+        assert bound <= top + 1e-12 * scale
+        assert (state.value, state.bound) == (best, lowest)
+        candidate = DavisYin().candidate(state)
+        assert candidate.gap >= best - top - 1e-12 * scale  # a true bound on the error
+        if k % 4 == 0:
+            proved, on = lower_bound(problem, dual.at.dense(), dual, rank=8, rng=rng)
+            assert on == "exact"
+            assert bound - 1e-11 * scale <= proved <= top + 1e-12 * scale
+
+
+def test_a_fixed_dual_is_the_maximiser_of_a_smoothed_penalty():
+    """Both dual points lead to the same target and the same bound where y is the same."""
+    problem = wp.Problem(Denoising(noisy(8, 7)), ElasticNet(0.2, 0.1), NuclearBall(6.0))
+    X, rng = noisy(8, 7, seed=1), np.random.default_rng(0)
+    smooth = wp.penalties.Smoothed.of(problem.penalty, 0.05, problem.shape)
+    fixed = FixedDual(problem.penalty, smooth.dual(X))
+    mine, theirs = noisy(8, 7, seed=2), noisy(8, 7, seed=2)
+    assert fixed.target(X, mine, 1.7) == smooth.target(X, theirs, 1.7)
+    np.testing.assert_allclose(mine, theirs, rtol=1e-13)
+    bounds = [lower_bound(problem, X, dual, rank=7, rng=rng)[0] for dual in (fixed, smooth)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-12)
+
+
+# ------------------------------------------------------------------ step balancing
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_the_scale_of_the_data_does_not_matter(penalty):
+    M, counts = noisy(12, 9), set()
+    for scale in (1.0, 1e-6, 1e6, 1e-100, 1e100):
+        R = PENALTIES[penalty]
+        if isinstance(R, ElasticNet):
+            R = ElasticNet(scale * R.lam1, R.lam2)
+        elif R is not None:
+            R = scale * R
+        problem = wp.Problem(Denoising(scale * M), R, NuclearBall(10 * scale))
+        result = solve(problem, eps=1e-7 * 0.5 * float((M**2).sum()) * scale**2)
+        assert result.status is wp.Status.CERTIFIED
+        counts.add(result.counts.svds)
+    assert len(counts) == 1
+
+
+def test_the_size_of_the_loss_does_not_matter():
+    M, counts = noisy(12, 9), set()
+    W = np.random.default_rng(1).uniform(0.1, 1.0, M.shape)
+    for c in (1.0, 1e-6, 1e-3, 1e3, 1e6):
+        loss = Custom(
+            M.shape,
+            value=lambda X, c=c: 0.5 * c * float((W * (X - M) ** 2).sum()),
+            grad=lambda X, c=c: c * W * (X - M),
+            strong_convexity=c * float(W.min()),
+            smoothness=c * float(W.max()),
+        )
+        result = solve(wp.Problem(loss, L1(0.1 * c), NuclearBall(10.0)), eps=1e-5 * c)
+        assert result.status is wp.Status.CERTIFIED
+        counts.add(result.counts.svds)
+    assert len(counts) == 1
+
+
+class FromStep(DavisYin):
+    """The same, from a first step and rank of the test's choosing."""
+
+    share, rank_first = 1.0, None
+
+    def start(self, problem, X, tools):
+        memory = super().start(problem, X, tools)
+        rank = self.rank_first or memory.rank
+        return replace(memory, gamma=self.share * memory.gamma, rank=rank)
+
+
+@pytest.mark.parametrize("share", [1e-6, 1e-3, 0.1, 1.0, 1.8])
+@pytest.mark.parametrize("penalty", ["none", "l1", "rows"])
+def test_a_wrong_first_step_is_mended(share, penalty, monkeypatch):
+    monkeypatch.setattr(FromStep, "share", share)
+    problem = wp.Problem(Denoising(noisy(12, 9)), PENALTIES[penalty], NuclearBall(10.0))
+    watch = Watch(monkeypatch)
+    result = solve(problem, FromStep(), eps=1e-5)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.counts.svds <= 80
+    assert max(relative for *_, relative, _ in watch.changes) < 2.0
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", ["sensing", "completion"])
+def test_gamma_stays_below_its_limit_and_moves_by_at_most_two(loss, penalty, monkeypatch):
+    R = PENALTIES[penalty]
+    R = ElasticNet(0.01, 1e-3) if loss == "completion" else R
+    problem, watch = wp.Problem(losses(loss), R, NuclearBall(7.0)), Watch(monkeypatch)
+    solve(problem, eps=1e-8, max_svds=400)
+    beta = problem.loss.smoothness + problem.penalty.curvature
+    steps = np.array([state.gamma for state, *_ in watch.states])
+    assert (steps * beta <= 1.8 * (1 + 1e-12)).all()
+    assert (steps > 0).all()
+    ratio = steps[1:] / steps[:-1]
+    assert ((ratio >= 0.5 - 1e-12) & (ratio <= 2 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "relative", "change"),
+    [
+        (1.0, 1.0, 1.0, 1.0),
+        (1.0, 4.0, 0.1, 1.0),
+        (4.0, 1.0, 1.0, 1.0),
+        (0.0, 0.0, 1.0, 1.0),
+        (1.0, 9.0, 1.0, 1.8),
+        (1.0, 9.0, 0.1, 2.0),
+        (5.0, 1.0, 0.1, math.sqrt(0.2)),
+        (9.0, 1.0, 1.8, 0.5),
+        (1.0, 0.0, 1.0, 0.5),
+        (0.0, 1.0, 0.1, 2.0),
+        (0.0, 1.0, 1.8, 1.0),
+        (1.0, 1e9, 1.9, 1.0),
+        (1e-320, 1.0, 0.1, 2.0),
+    ],
+)
+def test_changes_of_the_step(near, far, relative, change):
+    found = davis_yin._change(near, far, relative)
+    assert found == pytest.approx(max(change, 0.5), rel=1e-12)
+
+
+# ---------------------------------------------------------------------------- rank
+
+
+def test_the_rank_grows_to_what_the_optimum_needs():
+    """Twenty equal values of forty, far more than the first rank."""
+    rng = np.random.default_rng(3)
+    U, V = (np.linalg.qr(rng.standard_normal((40, 40)))[0] for _ in range(2))
+    M = 10 * U[:, :20] @ V[:20] + 0.05 * rng.standard_normal((40, 40))
+    problem = wp.Problem(Denoising(M), L1(0.01), NuclearBall(150.0))
+    ranks = []
+    result = solve(
+        problem, eps=1e-4, look_every=1, callback=lambda look: ranks.append(look.V.rank)
+    )
+    assert result.status is wp.Status.CERTIFIED
+    assert result.rank == 20
+    assert set(ranks) == {20}
+    assert result.checkpoint.memory.rank == davis_yin.FIRST_RANK  # ended in the first stretch
+    assert result.counts.rank_one_svds >= 8 + 16 + 32  # 8, 16 and 32 before it was enough
+
+
+def test_the_rank_shrinks_to_what_the_optimum_needs(monkeypatch):
+    monkeypatch.setattr(FromStep, "rank_first", 30)
+    problem, watch = (
+        wp.Problem(Denoising(noisy(40, 35, rank=3, noise=0.1)), L1(0.05), NuclearBall(60.0)),
+        Watch(monkeypatch),
+    )
+    result = solve(problem, FromStep(), eps=1e-5, max_svds=200)
+    assert result.status is wp.Status.CERTIFIED
+    asked = [state.rank for state, *_ in watch.states]
+    assert asked[0] == 22
+    assert asked[-1] <= result.rank + 3
+    assert (np.diff(asked) <= 0).all()
+
+
+@pytest.mark.parametrize("term", [NuclearBall(30.0), NuclearNorm(0.5)], ids=["ball", "norm"])
+@pytest.mark.parametrize("cap", [1, 2, 5, 11])
+def test_a_cap_on_the_rank_holds_everywhere(term, cap, monkeypatch):
+    problem = wp.Problem(Denoising(noisy(14, 11, rank=6)), L1(0.1), term)
+    watch, looked = Watch(monkeypatch), []
+    result = solve(
+        problem,
+        DavisYin(rank=cap),
+        eps=1e-6,
+        look_every=1,
+        max_svds=60,
+        callback=lambda look: looked.append(look.V.rank) if look.V is not None else None,
+    )
+    assert max(looked) <= cap
+    assert result.rank <= cap
+    assert max(state.rank for state, *_ in watch.states) <= cap
+    assert all(dual.at.rank <= cap for *_, dual in watch.states)
+
+
+# ------------------------------------------------------------------------- chance
+
+
+@cache
+def random_problems():
+    made = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        m, d = (int(n) for n in rng.integers(1, 30, 2))
+        for name, R in PENALTIES.items():
+            kind = ("ball", "norm", "psd")[(seed + len(made)) % 3]
+            n = m if kind == "psd" else d
+            M = noisy(m, n, rank=2, seed=seed) * 10 ** rng.uniform(-1, 1)
+            M = (M + M.T) / 2 if kind == "psd" else M
+            tau = rng.uniform(0.05, 1.2) * np.linalg.norm(M, "nuc")
+            terms = {"ball": NuclearBall(tau), "psd": TracePSD(tau), "norm": NuclearNorm(0.6)}
+            made.append((f"{seed} {name} {kind}", wp.Problem(Denoising(M), R, terms[kind]), M))
+    return made
+
+
+def test_random_problems_are_certified():
+    for name, problem, M in random_problems():
+        eps = 1e-6 * 0.5 * float((M**2).sum())
+        result = solve(problem, eps=eps, max_svds=300)
+        assert result.status is wp.Status.CERTIFIED, name
+        assert result.counts.svds <= 100, name
+        assert result.violation <= 1e-9, name
+        values = result.trace["value"]
+        assert np.isfinite(values).all(), name
+        assert (values >= result.certificate.lower_bound - eps).all(), name
+
+
+@pytest.mark.parametrize("kind", ["ball", "norm"])
+def test_a_given_start_is_where_the_run_begins(kind):
+    M = noisy(12, 9)
+    term = NuclearBall(10.0) if kind == "ball" else NuclearNorm(0.7)
+    problem = wp.Problem(Denoising(M), L1(0.1), term)
+    plain = solve(problem, eps=1e-6)
+    for start in (0 * M, plain.X, term.random_point(
+        np.random.default_rng(1), (12, 9), 9, M
+    ).dense()):  # fmt: skip
+        kept = start.copy()
+        result = solve(problem, eps=1e-6, start=start)
+        assert result.status is wp.Status.CERTIFIED
+        assert result.value == pytest.approx(plain.value, abs=2e-6)
+        np.testing.assert_array_equal(start, kept)
+        at_once = solve(problem, eps=1e-6, start=start, max_svds=0)
+        assert at_once.value <= problem.value(term.compress(start, 9, None)) + 1e-9
+
+
+def test_data_are_not_written_to():
+    M = numbers(9, 8)
+    kept = M.copy()
+    solve(wp.Problem(Denoising(M), L1(0.1), NuclearBall(4.0)), eps=1e-6)
+    np.testing.assert_array_equal(M, kept)
