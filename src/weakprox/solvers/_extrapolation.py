@@ -1,6 +1,7 @@
 """Anderson acceleration of a fixed-point iteration z <- z + F(z).
 
-Walker & Ni, "Anderson acceleration for fixed-point iterations", SIAM J. Numer. Anal. 2011:
+Walker & Ni, "Anderson acceleration for fixed-point iterations", SIAM Journal on Numerical
+Analysis 49(4), 2011:
 the next point is the combination of the last ones whose moves nearly cancel.
 """
 

@@ -30,7 +30,6 @@ from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance, WeakProx
 from weakprox.solvers._conditional import checked_count, first_point, need_finite_sum
 from weakprox.solvers._extrapolation import History
-from weakprox.solvers.rank import checked_rank
 from weakprox.solvers.tools import Tools
 
 STRETCH = 16  # iterations of one outer step
@@ -95,8 +94,9 @@ class DavisYin:
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         checked_count("rank", self.rank)
-        if self.rank is not None:
-            checked_rank(self.rank, problem.shape)
+        most = min(problem.shape)
+        if self.rank is not None and self.rank > most:
+            raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
         whole = isinstance(self.memory, (int, np.integer)) and not isinstance(self.memory, bool)
         if not whole or self.memory < 0:
             raise InputError("memory", repr(self.memory), "an integer >= 0")
