@@ -2,4 +2,4 @@
 
 from weakprox.experiments.figures import experiment
 
-EXPERIMENT = experiment("figure1", "Figure 1: six methods, rank(Y) = 1")
+EXPERIMENT = experiment("figure1", "Figure 1: the methods, rank(Y) = 1")

@@ -2,4 +2,4 @@
 
 from weakprox.experiments.figures import experiment
 
-EXPERIMENT = experiment("figure2", "Figure 2: six methods, rank(Y) = 10")
+EXPERIMENT = experiment("figure2", "Figure 2: the methods, rank(Y) = 10")
