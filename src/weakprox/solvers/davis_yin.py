@@ -38,7 +38,7 @@ FASTEST = 2.0  # largest change of gamma in one iteration
 SHARE = 1e-3  # of the gap, what an inexact decomposition may cost
 PATIENCE = 150  # iterations without progress after which rounding has the last word
 FIRST_RANK = 8
-ARRAYS = 16  # of the size of X, held at once at the default memory, the data included
+ARRAYS = 24  # of the size of X held at once at most: history, and full decompositions
 
 
 @dataclass(frozen=True)
