@@ -64,6 +64,7 @@ class Seen:
     next_look: int = 1
     next_proof: int = 1
     prove_below: float = math.inf  # estimates above this have failed to be proved
+    attempts: int = 0  # proofs tried because of an estimate
 
     @property
     def gap(self) -> float:
@@ -131,7 +132,8 @@ class Looker:
         prove = self._promising(candidate)
         if prove:  # should it fail, then not again before the estimate is much smaller
             below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
-            self.seen = replace(self.seen, prove_below=below)
+            tried = self.seen.attempts + 1
+            self.seen = replace(self.seen, prove_below=below, attempts=tried)
         elif candidate.gap == math.inf:  # no estimate: on a schedule of cost
             prove = self.prove is not None and now >= self.seen.next_proof
             if prove:

@@ -23,6 +23,8 @@ from weakprox.solvers.tools import Tools
 
 EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of streams, which no step number meets
 
+THOROUGH = 3000  # full decompositions for proofs up to this size, should others fail
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -162,11 +164,15 @@ class Run:
             return
         dual = candidate.dual or self.solver.dual(self.problem, self.memory)
         at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
+        least = min(self.problem.shape)
+        rank = min(2 * self.memory.rank + 8, least)
+        if self.looker.seen.attempts > 1 and least <= THOROUGH:
+            rank = least  # bounds on what a truncated SVD leaves out have not been enough
         bound, rests_on = lower_bound(
             self.problem,
             candidate.X if at is None else at.dense(),
             dual,
-            rank=min(2 * self.memory.rank + 8, *self.problem.shape),
+            rank=rank,
             rng=self.tools.rng(CERTIFICATE),
             accuracy=0.01 * self.settings.eps,
             scratch=candidate.scratch,

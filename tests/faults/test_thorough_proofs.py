@@ -1,0 +1,46 @@
+"""Where bounds on what a truncated SVD leaves out are too loose, a full one settles it."""
+
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.experiments.instances import instance
+from weakprox.solvers import _run
+
+
+@pytest.fixture
+def hard(monkeypatch):
+    """A problem whose optimum has a high rank, as if it were too large for exact proofs."""
+    for module in ("weakprox.spectral.singular", "weakprox.oracles.certificate"):
+        monkeypatch.setattr(f"{module}.EXACT_BELOW", 0)
+    M, tau, _ = instance(300, 1, 0)
+    problem = wp.Problem(
+        wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
+    )
+    return problem, 1e-4 * float(np.sum(M * M))
+
+
+def test_a_failed_proof_is_followed_by_a_thorough_one(hard, monkeypatch):
+    problem, eps = hard
+    ranks = []
+    bound = _run.lower_bound
+
+    def watched(*args, rank, **options):
+        ranks.append(rank)
+        return bound(*args, rank=rank, **options)
+
+    monkeypatch.setattr(_run, "lower_bound", watched)
+    result = wp.minimize(problem, wp.solvers.DavisYin(), eps=eps, max_svds=60)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.gap <= eps
+    assert ranks[0] < 300  # the cheap one first
+    assert 300 in ranks
+
+
+def test_without_it_the_run_goes_on_for_longer(hard, monkeypatch):
+    problem, eps = hard
+    thorough = wp.minimize(problem, wp.solvers.DavisYin(), eps=eps, max_svds=60)
+    monkeypatch.setattr(_run, "THOROUGH", 0)
+    cheap = wp.minimize(problem, wp.solvers.DavisYin(), eps=eps, max_svds=60)
+    assert cheap.counts.svds > thorough.counts.svds
+    assert (cheap.gap <= eps) == (cheap.status is wp.Status.CERTIFIED)
