@@ -1,0 +1,56 @@
+"""The report of `weakprox reproduce` in a real browser: drawn, and equal to its JSON."""
+
+import json
+
+import pytest
+
+from weakprox.experiments import figures, run
+from weakprox.report.reproduced import rounded, tables
+from weakprox.report.reproduction import write_reproduction
+
+SCRIPT = """
+probe.drawn = document.documentElement.dataset.drawn;
+probe.paths = all("path.line").map((p) => p.getAttribute("d").length);
+probe.cells = all("table").map((t) => all("tr", t).map((r) => texts("th, td", r)));
+probe.notices = texts(".notice");
+probe.data = JSON.parse(one("#report-data").textContent);
+probe.fits = document.documentElement.scrollWidth <= window.innerWidth;
+"""
+
+
+@pytest.fixture(scope="module")
+def summaries():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "D", 30)
+        patch.setattr(figures, "QUICK_RUNS", {0.01: 2})
+        patch.setattr(figures, "QUICK_CAP", {0.01: 300})
+        return run(["figure1", "figure2"], quick=True, processes=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def page(summaries, tmp_path_factory):
+    return write_reproduction(tmp_path_factory.mktemp("reproduction"), summaries)
+
+
+def test_drawn_without_errors_and_equal_to_the_json(visit, page, summaries):
+    found = visit(page, SCRIPT)
+    assert found["errors"] == []
+    assert found["resources"] == []
+    assert found["drawn"] is not None
+    methods = len(figures.METHODS)
+    curves = [length for length in found["paths"] if length > 20]  # the rest: legends
+    assert len(curves) == 2 * 3 * methods  # two figures of three panels each
+    assert {name: found["data"][name] for name in summaries} == json.loads(
+        json.dumps(summaries)
+    )
+    for shown, (name, summary) in zip(found["cells"], summaries.items(), strict=True):
+        headers, rows = rounded(tables(name, summary))
+        words = [["–" if cell is None else str(cell) for cell in row] for row in rows]  # noqa: RUF001
+        assert shown == [headers, *words]
+    assert sum("The paper's claim" in notice for notice in found["notices"]) == 2
+
+
+def test_on_a_phone(visit, page):
+    found = visit(page, SCRIPT, phone=True)
+    assert found["errors"] == []
+    assert found["fits"]
