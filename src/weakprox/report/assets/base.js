@@ -93,3 +93,17 @@ function download(name, text) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
+
+// Drawing may change the size that is observed: so it waits for the next frame, or the
+// browser would report a loop.
+function redrawOnResize(node, draw) {
+  let waiting = false;
+  new ResizeObserver(() => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      draw();
+    });
+  }).observe(node);
+}

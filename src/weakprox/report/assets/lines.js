@@ -32,7 +32,7 @@ class LinePlot {
     this.zoomed = false;
     this.view = this.full();
     gestures(this.surface, this);
-    new ResizeObserver(() => this.draw()).observe(this.surface);
+    redrawOnResize(this.surface, () => this.draw());
     charts.push(this);
     this.draw();
   }
