@@ -1,6 +1,7 @@
 """`weakprox estimate`: every format in and out, honest codes, nothing half-written."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -197,3 +198,23 @@ def test_names_with_brackets_are_not_markup(folder, weakprox, matrix):
     np.save("[bold]x[red].npy", matrix)
     done = weakprox("estimate", "[bold]x[red].npy", *PROBLEM)
     assert "[bold]x[red].npy" in done.stdout
+
+
+def test_every_plot_of_the_report_as_a_picture(folder, weakprox, refused):
+    (folder / "plots").mkdir()
+    words = ("--tol", 0.05, "--report", "r.html", "--figures", "plots", "--json")
+    done = weakprox("estimate", "m.npy", *PROBLEM, *words)
+    assert done.exit_code == 0, done.stderr
+    assert summary_of(done)["outputs"]["figures"] == "plots"
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    block = re.search(r'id="?report-data"?[^>]*>(.*?)</script>', page, re.DOTALL)
+    names = sorted(figure["id"] for figure in json.loads(block.group(1))["figures"])
+    found = sorted(path.name for path in (folder / "plots").iterdir())
+    assert found == sorted(f"{name}.{kind}" for name in names for kind in ("png", "svg"))
+
+
+def test_pictures_need_a_report_and_a_directory(folder, refused):
+    (folder / "plots").mkdir()
+    refused("estimate", "m.npy", *PROBLEM, "--figures", "plots", says="--report")
+    words = ("--report", "r.html", "--figures", "nowhere")
+    refused("estimate", "m.npy", *PROBLEM, *words, says=("nowhere", "directory"))

@@ -58,6 +58,10 @@ def estimate(
     report: Annotated[
         Path | None, typer.Option(help="Write a page to read: .html.", show_default=False)
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Directory for the report's plots as PNG, SVG.", show_default=False),
+    ] = None,
     summary: Annotated[
         Path | None, typer.Option(help="Write the summary: .json.", show_default=False)
     ] = None,
@@ -77,7 +81,12 @@ def estimate(
 
     check_name(solver, rank)
     outputs = Outputs.planned(
-        [file], output=output, factors=factors, report=report, summary=summary
+        [file],
+        figures=figures,
+        output=output,
+        factors=factors,
+        report=report,
+        summary=summary,
     )
     case = load(file, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
     result = minimize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakprox.cli.console import as_json
+from weakprox.errors import InputError
 from weakprox.storage import (
     FileError,
     atomic_all,
@@ -30,10 +32,14 @@ class Outputs:
     """Files to write, by what they hold."""
 
     paths: dict[str, Path]
+    figures: Path | None = None
 
     @classmethod
-    def planned(cls, inputs: list[Path], **paths: Path | None) -> Outputs:
+    def planned(
+        cls, inputs: list[Path], figures: Path | None = None, **paths: Path | None
+    ) -> Outputs:
         """Those asked for; raises if one of them cannot be written."""
+        _check_figures(figures, paths.get("report"))
         wanted = {kind: path for kind, path in paths.items() if path is not None}
         taken = {path.resolve(): "the input file itself" for path in inputs}
         for kind, path in wanted.items():
@@ -47,11 +53,12 @@ class Outputs:
             if target in taken:
                 raise FileError(path, taken[target], "another name to write to")
             taken[target] = f"the same file for the {kind} and another output"
-        return cls(wanted)
+        return cls(wanted, figures)
 
     def names(self) -> dict[str, str]:
         """For the summary."""
-        return {kind: str(path) for kind, path in self.paths.items()}
+        found = {kind: str(path) for kind, path in self.paths.items()}
+        return found if self.figures is None else {**found, "figures": str(self.figures)}
 
     def write(self, result: Result, case: Case, summary: dict[str, Any]) -> None:
         """Write all of them, or none."""
@@ -73,6 +80,22 @@ class Outputs:
                         rows=rows,
                         columns=columns,
                         settings=case.settings,
+                        figures=self.figures,
                     )
                 else:
                     write_text(path, as_json(summary) + "\n")
+
+
+def _check_figures(figures: Path | None, report: Path | None) -> None:
+    """Raise unless the report's plots can be saved as pictures."""
+    if figures is None:
+        return
+    if report is None:
+        raise InputError(
+            "figures", str(figures), "together with --report, whose plots they are"
+        )
+    if not figures.is_dir():
+        raise FileError(figures, "no such directory", "an existing one, for the pictures")
+    if find_spec("matplotlib") is None:
+        wanted = 'matplotlib; get it by: pip install "weakprox[plot]"'
+        raise InputError("figures", str(figures), wanted)

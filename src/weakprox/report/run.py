@@ -28,6 +28,7 @@ def write_report(
     rows: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    figures: str | Path | None = None,
 ) -> Path:
     """Write what a run found, how good it is and how it got there, as one HTML file.
 
@@ -45,6 +46,8 @@ def write_report(
         Labels, shown beside the heat maps and under the pointer.
     settings : mapping, optional
         Anything else worth recording: the command, file names.
+    figures : str or Path, optional
+        Directory for every plot as PNG and SVG as well; needs matplotlib.
 
     Returns
     -------
@@ -54,7 +57,10 @@ def write_report(
     found = gather(
         result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
     )
-    return run_page(result, found, rows, columns).write(path)
+    page = run_page(result, found, rows, columns)
+    if figures is not None:
+        page.save_figures(figures)
+    return page.write(path)
 
 
 def run_page(
