@@ -16,8 +16,7 @@ def chosen(problem: Problem, rank: int | None = None) -> Solver:
     """Splitting where it applies and fits, the paper's method for everything else.
 
     `DavisYin` needs full gradients, a penalty with a proximal map, and memory for some
-    arrays more; where it has them, it takes some ten decompositions for what takes
-    `SVRGCG` hundreds or thousands.
+    arrays more; where it has them, it needs far fewer decompositions than `SVRGCG`.
     """
     reference = problem.loss.reference
     bytes_needed = ARRAYS * math.prod(problem.shape) * itemsize(reference)

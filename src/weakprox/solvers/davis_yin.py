@@ -9,8 +9,7 @@ s = (2X - z - gamma grad G(X) - Y)/gamma for R, and with them a lower bound on f
 
 w the strong convexity. A small gamma makes the first half small and the second large, a
 large one the reverse. So gamma is changed whenever one half is several times the other,
-and nobody has to choose it.
-Anderson acceleration of z (Walker & Ni 2011) does the rest.
+and nobody has to choose it. Anderson acceleration of z (Walker & Ni 2011) does the rest.
 """
 
 from __future__ import annotations
