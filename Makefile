@@ -61,8 +61,9 @@ lint: $(STAMP) ## Check style, formatting, types, import layers and spelling
 docs: $(STAMP) ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-bench: $(STAMP) ## Time the solvers
+bench: $(STAMP) ## Time the solvers, and other software (ARGS="..." goes to the latter)
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
 reproduce: $(STAMP) ## Redo the paper's tables and figures (ARGS="--quick" for a first look)
 	$(BIN)/weakprox reproduce all --out reproduction $(ARGS)

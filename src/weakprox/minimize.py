@@ -19,20 +19,26 @@ from weakprox.linalg.arrays import (
     norm,
     zeros,
 )
+from weakprox.losses.empirical import Empirical
 from weakprox.oracles.metering import Budget
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.result import Result
 from weakprox.solvers._look import Look
 from weakprox.solvers._run import Run, Settings
-from weakprox.solvers.auto import chosen
+from weakprox.solvers.auto import choose
+
+TOL = 1e-4  # relative accuracy where none is asked for
+SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
 
 
 def minimize(
     problem: Problem,
-    solver: Solver | None = None,
+    solver: Solver | Literal["auto"] | None = None,
     *,
-    eps: float,
+    tol: float | None = None,
+    eps: float | None = None,
+    rank: int | None = None,
     seed: int = 0,
     start: Array | None = None,
     resume: Result | None = None,
@@ -45,17 +51,25 @@ def minimize(
     stop_when_certified: bool = True,
     evaluation_samples: int = 256,
 ) -> Result:
-    """Solve min G(X) + R(X) + h(X) to accuracy eps.
+    """Solve min G(X) + R(X) + h(X) and prove how near the answer is to the optimum.
 
     Parameters
     ----------
     problem : Problem
         What to solve.
-    solver : Solver, optional
-        How; if not given, `DavisYin()` where G is a finite sum and the penalty has a
-        proximal map, and `SVRGCG(rank="estimate")` otherwise.
-    eps : float
-        Accuracy in the value of f (absolute).
+    solver : Solver or "auto", optional
+        How; by default whatever is expected to prove its accuracy soonest:
+        `SampleAverage` where G is known through samples only, `DualAscent` for a squared
+        distance with `MaxAffine`, else `DavisYin`; `SVRGCG` where memory is short.
+        `result.explain()` says why.
+    tol : float, optional
+        Accuracy relative to the size of f at the answer; 1e-4 if neither it nor `eps` is
+        given.
+    eps : float, optional
+        Accuracy in the value of f (absolute), instead of `tol`.
+    rank : int, optional
+        Largest rank of the answer, for the default solver; as large as the optimum's if
+        not given. Where it is too small for the accuracy, the run says so.
     seed : int
         Fixes every random choice: the same call on the same machine (and number of BLAS
         threads) gives the same bits.
@@ -85,14 +99,26 @@ def minimize(
     """
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
-    solver = chosen(problem) if solver is None else solver
+    reason = "it was asked for"
+    if solver is None or (isinstance(solver, str) and solver == "auto"):
+        choice = choose(problem, None if rank is None else _whole("rank", rank, least=1))
+        solver, reason = choice.solver, choice.reason
+    elif rank is not None:
+        raise InputError("rank", f"{rank}, with a solver", "none: the solver has its own")
     if progress not in (True, False, "auto"):
         raise InputError("progress", repr(progress), "True, False or 'auto'")
     if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(solver, "step"):
         given = solver.__name__ if isinstance(solver, type) else repr(solver)
         raise InputError("solver", given, "a solver object such as SVRGCG(rank=10)")
+    solver.check(problem)
+    eps, tol = _accuracy(solver, eps, tol)
+    scale_samples = 0
+    if tol:
+        eps, scale_samples = _scaled(problem, tol, seed)
+        tol = 0.0 if scale_samples else tol
     settings = Settings(
-        eps=_number("eps", eps, above=0.0),
+        eps=eps,
+        tol=tol,
         seed=_whole("seed", seed, least=0),
         budget=Budget(
             None if max_seconds is None else _number("max_seconds", max_seconds),
@@ -104,8 +130,9 @@ def minimize(
         look_every=None if look_every is None else _whole("look_every", look_every, least=1),
         stop_when_certified=bool(stop_when_certified),
         evaluation_samples=_whole("evaluation_samples", evaluation_samples, least=2),
+        reason=reason,
+        scale_samples=scale_samples,
     )
-    solver.check(problem)
     if resume is not None:
         if start is not None:
             raise InputError("start", "a matrix, together with resume", "only one of them")
@@ -114,6 +141,36 @@ def minimize(
         if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
             raise InputError("resume", "a result of another problem", "one of this problem")
     return Run(problem, solver, settings, resume).execute(_start(problem, start))
+
+
+def _accuracy(solver: Any, eps: Any, tol: Any) -> tuple[float, float]:
+    """(eps, 0) or (0, tol), checked."""
+    if eps is not None and tol is not None:
+        raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
+    if eps is not None:
+        return _number("eps", eps, above=0.0), 0.0
+    if not getattr(solver, "relative", False):
+        given = "none" if tol is None else f"tol = {tol!r}"
+        wanted = f"an absolute accuracy: {type(solver).__name__} plans its work for one"
+        raise InputError("eps", given, wanted)
+    return 0.0, TOL if tol is None else _number("tol", tol, above=0.0)
+
+
+def _scaled(problem: Problem, tol: float, seed: Any) -> tuple[float, int]:
+    """Tol times a value of f, and the samples drawn to find it.
+
+    Finite sums need neither: the run learns values as it goes. Samples have to be planned
+    for, so for them it is the value of a few samples' optimum.
+    """
+    loss = problem.loss
+    if loss.is_finite_sum:
+        return 0.0, 0
+    rng = np.random.default_rng([_whole("seed", seed, least=0), SCALE])
+    mean = Empirical(loss, [(loss.draw(rng, SCALE_SAMPLES), SCALE_SAMPLES)])
+    rough = minimize(
+        Problem(mean, problem.penalty, problem.spectral), tol=0.1, progress=False, seed=seed
+    )
+    return tol * abs(rough.value), SCALE_SAMPLES
 
 
 def _start(problem: Problem, start: Any) -> Array | None:

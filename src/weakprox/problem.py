@@ -91,10 +91,10 @@ class Problem:
     def __repr__(self) -> str:
         return f"Problem({self.loss!r}, {self.penalty!r}, {self.spectral!r})"
 
-    def constants(self, *, strongly_convex: bool = True) -> Constants:
-        """alpha, beta and the smoothing constants; raises if alpha is 0 but must not be."""
+    def strong_convexity(self, *, needed: bool = True) -> float:
+        """That of G + R; raises if it is 0 but must not be."""
         alpha = self.loss.strong_convexity + self.penalty.curvature
-        if strongly_convex and not alpha > 0.0:
+        if needed and not alpha > 0.0:
             raise ConvexityError(
                 "problem",
                 f"G + R that is not strongly convex ({self.loss!r} + {self.penalty!r})",
@@ -105,6 +105,11 @@ class Problem:
             given = f"{self.loss.smoothness:g}"
             wanted = f"at least strong_convexity = {self.loss.strong_convexity:g}"
             raise InputError("smoothness", given, wanted)
+        return alpha
+
+    def constants(self, *, strongly_convex: bool = True) -> Constants:
+        """alpha, beta and the smoothing constants; raises if alpha is 0 but must not be."""
+        alpha = self.strong_convexity(needed=strongly_convex)
         smooth = self.penalty.smoothability(self.shape)
         return Constants(
             alpha=alpha,

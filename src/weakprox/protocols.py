@@ -160,7 +160,10 @@ class WeakProx:
     passes : int
         Products with A or A' spent.
     rests_on : {"exact", "high-probability"}
-        What the three bounds rest on.
+        What the bounds rest on.
+    conjugate, shrink : float
+        Upper bound on h*(shrink w (A - V)): the dual point that a proximal step hands
+        over, made feasible by shrink <= 1 where h* is an indicator. Infinite if unknown.
     """
 
     V: LowRank
@@ -171,6 +174,8 @@ class WeakProx:
     basis: Array
     passes: int
     rests_on: Literal["exact", "high-probability"]
+    conjugate: float = float("inf")
+    shrink: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -258,6 +263,7 @@ class Candidate:
     scratch: Array | None = None  # an array like X that may be overwritten
     gap: float = float("inf")  # the method's own estimate: a proof is tried when it is small
     dual: DualPoint | None = None  # what that rests on; the solver's `dual` if not given
+    value: float | None = None  # f where X is V itself and the method has computed it
 
 
 Tick: TypeAlias = Callable[[Candidate], None]

@@ -1,171 +1,16 @@
-"""What a run gives back: Result, with its Status, Counts, Trace and Certificate."""
+"""What a run gives back: a low-rank answer and everything known about it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from enum import Enum
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
+from weakprox.outcome import COLUMNS, Certificate, Counts, Status, Trace
 
-
-class Status(Enum):
-    """Why a run ended; each member carries what it means and what to do."""
-
-    CERTIFIED = (
-        "certified",
-        "The duality gap proves that the value is within eps of the optimum.",
-    )
-    EXPECTED = (
-        "done as the theorem asks",
-        "The work that makes the expected error at most eps is done, with an oracle as "
-        "accurate as the theorem asks. It rests on the constants; the gap, where shown, is "
-        "what is proved for this very answer.",
-    )
-    RANK_LIMITED = (
-        "rank not shown to suffice",
-        "The theorem's work is done, but nothing shows that the rank asked for is enough: "
-        "the proximal oracle left out more than the theorem allows, or the iterate is "
-        "better than its rank-limited answer. Raise rank.",
-    )
-    MAX_SECONDS = ("out of time", "Raise max_seconds, or ask for a larger eps.")
-    MAX_SAMPLES = ("out of samples", "Raise max_samples, or ask for a larger eps.")
-    MAX_SVDS = ("out of SVDs", "Raise max_svds, or ask for a larger eps.")
-    FINISHED = (
-        "finished, nothing promised",
-        "The settings given were run to their end, but no theorem promises eps for them. "
-        "Look at the gap, or leave mu, eta, k_s, k_t, inner and epochs to the theory.",
-    )
-    CALLBACK = ("stopped by the callback", "The callback returned True.")
-    INTERRUPTED = ("interrupted", "Ctrl-C; this is the best point so far.")
-
-    def __init__(self, label: str, advice: str) -> None:
-        self.label = label
-        self.advice = advice
-
-    @property
-    def reached(self) -> bool:
-        """Whether the accuracy asked for was reached, proved or in expectation."""
-        return self in (Status.CERTIFIED, Status.EXPECTED)
-
-
-@dataclass
-class Counts:
-    """Work done, in the paper's units.
-
-    Attributes
-    ----------
-    samples : int
-        Samples drawn from the distribution (pilot draws for constants included).
-    gradients : int
-        Gradients of single terms evaluated; an inner sample costs two.
-    full_gradients : int
-        Passes over all terms of a finite sum.
-    svds, rank_one_svds : int
-        Thin decompositions the method asked for, and the sum of their ranks; those of
-        certificates and of C0 are not counted.
-    passes : int
-        Products of the proximal target with a thin block.
-    evaluation_samples : int
-        Samples spent on reporting values, not on solving.
-    """
-
-    samples: int = 0
-    gradients: int = 0
-    full_gradients: int = 0
-    svds: int = 0
-    rank_one_svds: int = 0
-    passes: int = 0
-    evaluation_samples: int = 0
-
-    def copy(self) -> Counts:
-        """The numbers as they stand now."""
-        return Counts(**{f.name: getattr(self, f.name) for f in fields(self)})
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """A proved lower bound on the optimum next to the value reached.
-
-    Attributes
-    ----------
-    value, lower_bound : float
-        f at the answer, and a number that f exceeds everywhere.
-    rests_on : str
-        "exact", or "high-probability" where a randomised bound on singular values was
-        used (wrong with probability at most 1e-10).
-    """
-
-    value: float
-    lower_bound: float
-    rests_on: str
-
-    @property
-    def gap(self) -> float:
-        """The answer is at most this far above the optimum."""
-        gap = self.value - self.lower_bound
-        return 0.0 if gap < 0.0 else gap  # not max(0, gap), which would hide a NaN
-
-    def __str__(self) -> str:
-        how = "" if self.rests_on == "exact" else " (except with probability 1e-10)"
-        return (
-            f"The optimum lies between {self.lower_bound:.6g} and {self.value:.6g}"
-            f"{how}: the answer is within {self.gap:.3g} of it."
-        )
-
-
-COLUMNS = (
-    "seconds",
-    "epoch",
-    "step",
-    "samples",
-    "gradients",
-    "svds",
-    "rank_one_svds",
-    "value",
-    "value_low_rank",
-    "lower_bound",
-    "delta",
-)
-
-
-@dataclass
-class Trace:
-    """History of a run, one row per look: `trace["value"]` is a NumPy column.
-
-    Columns: seconds, epoch, step, samples, gradients, svds, rank_one_svds, value (f at
-    the iterate), value_low_rank (f at the last oracle point), lower_bound (NaN until
-    certified) and delta (the oracle's own estimate of its inexactness).
-    """
-
-    rows: list[tuple[float, ...]] = field(default_factory=list)
-
-    def add(self, **row: float) -> None:
-        """Append one row; every column must be given."""
-        self.rows.append(tuple(float(row[name]) for name in COLUMNS))
-
-    def __getitem__(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        if column not in COLUMNS:
-            raise InputError("column", repr(column), f"one of {', '.join(COLUMNS)}")
-        index = COLUMNS.index(column)
-        return np.array([row[index] for row in self.rows], dtype=float)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def epochs(self) -> Trace:
-        """Only the rows at epoch ends (step 0)."""
-        index = COLUMNS.index("step")
-        return Trace([row for row in self.rows if row[index] == 0])
-
-    def to_dict(self) -> dict[str, list[float]]:
-        """Columns as lists, for a data frame or JSON."""
-        return {name: self[name].tolist() for name in COLUMNS}
+__all__ = ["COLUMNS", "Certificate", "Counts", "Result", "Status", "Trace"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,8 +29,8 @@ class Result:
         Why the run ended.
     eps : float
         Accuracy asked for.
-    certificate : Certificate or None
-        Proved bounds; None where G is only known through samples.
+    certificate : Certificate
+        How good the answer is, and what that rests on.
     counts : Counts
         Work done.
     trace : Trace
@@ -198,6 +43,8 @@ class Result:
         State at the last epoch end, for `minimize(..., resume=result)`.
     iterate_value : float
         f at the full-rank iterate the answer comes from.
+    reason : str
+        Why this solver was taken.
     """
 
     low_rank: LowRank
@@ -205,7 +52,7 @@ class Result:
     violation: float
     status: Status
     eps: float
-    certificate: Certificate | None
+    certificate: Certificate
     counts: Counts
     trace: Trace
     parameters: Any
@@ -215,6 +62,7 @@ class Result:
     sampled: bool
     checkpoint: Any
     iterate_value: float
+    reason: str = ""
 
     @cached_property
     def X(self) -> Array:
@@ -232,9 +80,9 @@ class Result:
         return self.low_rank.rank
 
     @property
-    def gap(self) -> float | None:
-        """Proved distance from the optimal value, None if nothing is proved."""
-        return None if self.certificate is None else self.certificate.gap
+    def gap(self) -> float:
+        """The certificate's bound on the distance from the optimal value, perhaps infinite."""
+        return self.certificate.gap
 
     def nonzeros(self, tol: float = 1e-3) -> int:
         """Entries larger in size than tol times the largest entry."""
@@ -245,8 +93,12 @@ class Result:
 
     @property
     def certified(self) -> bool:
-        """Whether the gap proves the accuracy asked for."""
-        return self.gap is not None and self.gap <= self.eps
+        """Whether the gap shows the accuracy asked for, at the certificate's confidence."""
+        return self.gap <= self.eps
+
+    def explain(self) -> str:
+        """What was chosen and why, what it cost, and what the certificate leaves open."""
+        return explained(self)
 
     def __repr__(self) -> str:
         m, d = self.low_rank.shape
@@ -257,12 +109,12 @@ class Result:
             + ("" if reached else "  ** TARGET NOT CONFIRMED **"),
             f"  value      {about}{self.value:.6g}   (eps asked for: {self.eps:.3g})",
         ]
-        if self.certificate is not None:
-            mark = "" if self.certified else f"  ** NOT PROVED to be within {self.eps:.3g} **"
-            lines.append(f"  gap        {self.certificate.gap:.3g}{mark}")
+        proof = self.certificate
+        if not proof.proves:
+            lines.append("  gap        nothing proved")
         else:
-            why = "G is known only through samples" if self.sampled else "nothing proved yet"
-            lines.append(f"  gap        not available: {why}")
+            mark = "" if self.certified else f"  ** NOT PROVED to be within {self.eps:.3g} **"
+            lines.append(f"  gap        {proof.gap:.3g}{_at(proof)}{mark}")
         lines += [
             f"  rank       {self.rank}, {self.nonzeros()} of {m * d} entries nonzero "
             "(above 1e-3 of the largest)",
@@ -273,3 +125,67 @@ class Result:
             f"  {self.status.advice}",
         ]
         return "\n".join(lines)
+
+
+def _at(proof: Certificate) -> str:
+    """What a sampled gap holds with and consists of, in a few words."""
+    if proof.rests_on != "sampled":
+        return ""
+    percent = 100 * proof.confidence
+    return f" at {percent:.4g} % confidence, {proof.sampling_error:.3g} of it by sampling"
+
+
+def explained(result: Result) -> str:
+    """The sentences of `Result.explain`."""
+    counts, proof = result.counts, result.certificate
+    gradients = f"{counts.full_gradients} full gradients"
+    if result.sampled:
+        gradients = f"{counts.samples} samples and {counts.evaluation_samples} to evaluate"
+    mean = counts.rank_one_svds / max(1, counts.svds)
+    parts = [
+        ("Solver", f"{result.solver}: {result.reason or 'it was asked for'}."),
+        ("End", f"{result.status.label}. {result.status.advice}"),
+        (
+            "Cost",
+            f"{counts.svds} SVDs (of rank {mean:.0f} on average), {gradients}, "
+            f"{result.seconds:.2f} s.",
+        ),
+        (
+            "Answer",
+            f"f = {result.value:.6g}, rank {result.rank}, feasible to {result.violation:.1e}.",
+        ),
+        ("Proof", str(proof)),
+    ]
+    alpha = getattr(result.parameters, "alpha", None)
+    if proof.proves and alpha:
+        distance = (2.0 * proof.gap / alpha) ** 0.5
+        parts.append(
+            (
+                "Distance",
+                f"With strong convexity {alpha:.3g}, the answer is within {distance:.3g} of "
+                "the optimal matrix (Frobenius norm).",
+            )
+        )
+    parts.append(("Not covered", " ".join(_open_questions(result, alpha))))
+    return "\n".join(f"{name + ':':<13}{text}" for name, text in parts)
+
+
+def _open_questions(result: Result, alpha: float | None) -> list[str]:
+    """What the certificate does not say."""
+    proof = result.certificate
+    left = ["Whether the model, its weights and its radius suit the data."]
+    if not proof.proves:
+        return ["How far the answer is from the optimum.", *left]
+    if alpha:
+        left.insert(0, "A strong convexity or other constants declared larger than they are.")
+    if proof.rests_on == "high-probability":
+        left.insert(0, "A randomised bound on singular values fails with probability 1e-10.")
+    if proof.rests_on == "sampled":
+        left.insert(
+            0,
+            f"The other {100 * (1 - proof.confidence):.3g} % of cases, and samples so few or "
+            "so heavy-tailed that their mean is not nearly normal.",
+        )
+    if not result.certified:
+        left.insert(0, f"The accuracy asked for, {result.eps:.3g}, is not proved.")
+    return left

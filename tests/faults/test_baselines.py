@@ -43,7 +43,8 @@ def test_capped_projections_promise_nothing(solver):
         denoising_sampler(NUMPY), wp.penalties.L1(0.1), wp.spectral.NuclearBall(3.0)
     )
     if isinstance(solver, SCGS):
-        result = solve(replace(solver, sigma=0.1), eps=9.0, problem=sampled)
+        options = {"problem": sampled, "evaluation_samples": 2}  # too few to certify it
+        result = solve(replace(solver, sigma=0.1), eps=9.0, **options)
         assert result.status is wp.Status.FINISHED
 
 

@@ -1,5 +1,7 @@
 """Where bounds on what a truncated SVD leaves out are too loose, a full one settles it."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,8 @@ def hard(monkeypatch):
     """A problem whose optimum has a high rank, as if it were too large for exact proofs."""
     for module in ("weakprox.spectral.singular", "weakprox.oracles.certificate"):
         monkeypatch.setattr(f"{module}.EXACT_BELOW", 0)
+    monkeypatch.setattr("weakprox.spectral.singular.gram_is_cheaper", lambda *_: False)
+    monkeypatch.setattr(_run, "split_bound", lambda *_, **__: (-math.inf, "exact"))
     M, tau, _ = instance(300, 1, 0)
     problem = wp.Problem(
         wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)

@@ -42,7 +42,7 @@ def test_max_svds(problem, limit):
 
 @pytest.mark.parametrize("limit", [0, 100, 500])
 def test_max_samples(limit):
-    result = wp.minimize(SAMPLED, SOLVER, eps=0.5, max_samples=limit)
+    result = wp.minimize(SAMPLED, SOLVER, eps=0.02, max_samples=limit)
     check(result, wp.Status.MAX_SAMPLES)
     assert result.counts.samples <= limit
 
@@ -128,7 +128,7 @@ def test_ctrl_c_in_a_sampler(when):
         return M + 0.3 * rng.standard_normal((k, *SHAPE))
 
     problem = wp.Problem(Denoising(sampler=sampler, shape=SHAPE), L1(0.2), BALL)
-    check(wp.minimize(problem, SOLVER, eps=0.3), wp.Status.INTERRUPTED)
+    check(wp.minimize(problem, SOLVER, eps=0.01), wp.Status.INTERRUPTED)
 
 
 def test_ctrl_c_inside_the_oracle_of_a_later_epoch():

@@ -72,8 +72,11 @@ def test_status_is_honest(solved):
     _, result = solved
     if result.status is wp.Status.CERTIFIED:
         assert result.gap <= 1.0
-    assert result.sampled == (result.certificate is None)
-    assert result.status in (wp.Status.CERTIFIED, wp.Status.EXPECTED, wp.Status.RANK_LIMITED)
+    elif result.status is wp.Status.CONFIDENT:
+        assert result.sampled
+        assert 0 < result.certificate.sampling_error <= result.gap <= 1.0
+    assert result.sampled == (result.certificate.rests_on == "sampled")
+    assert result.status.reached or result.status is wp.Status.RANK_LIMITED
 
 
 def test_trace_is_consistent(solved):

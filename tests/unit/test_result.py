@@ -10,6 +10,8 @@ from registry import DOUBLE, numbers
 from weakprox import Certificate, InputError, LowRank, Result, Status
 from weakprox.result import COLUMNS, Counts, Trace
 
+NOTHING = Certificate.nothing(10.0)
+
 
 def lowrank(backend=DOUBLE[0]):
     U, s, Vt = np.linalg.svd(numbers(5, 4), full_matrices=False)
@@ -43,12 +45,13 @@ def test_every_status_has_a_label_and_advice():
     for status in Status:
         assert len(status.advice) > 15
         assert status.advice.rstrip().endswith(".")
-    assert {s for s in Status if s.reached} == {Status.CERTIFIED, Status.EXPECTED}
+    reached = {Status.CERTIFIED, Status.CONFIDENT, Status.EXPECTED}
+    assert {s for s in Status if s.reached} == reached
 
 
 @pytest.mark.parametrize("status", list(Status), ids=lambda s: s.name)
 def test_repr_shouts_unless_the_target_was_met(status):
-    text = repr(make(status, certificate=None))
+    text = repr(make(status, certificate=NOTHING))
     assert ("** TARGET NOT CONFIRMED **" in text) == (not status.reached)
     assert "**" not in repr(make(status))  # a proof settles it, whatever ended the run
     assert status.label in text
@@ -65,9 +68,12 @@ def test_repr_is_a_summary():
     text = repr(make())
     for part in ("5 x 4", "10", "rank       2", "5 samples", "3 SVDs (9 rank-one)", "1.50 s"):
         assert part in text
-    sampled = repr(make(Status.EXPECTED, sampled=True, certificate=None))
+    proof = Certificate(10.0, 9.8, "sampled", 0.15, 0.95)
+    sampled = repr(make(Status.CONFIDENT, sampled=True, certificate=proof))
     assert "about 10" in sampled
-    assert "only through samples" in sampled
+    assert "0.2 at 95 % confidence, 0.15 of it by sampling" in sampled
+    assert "**" not in sampled
+    assert "nothing proved" in repr(make(Status.MAX_SVDS, certificate=NOTHING))
     assert len(text.splitlines()) <= 10
 
 
@@ -97,8 +103,8 @@ def test_certified_means_the_gap_is_within_eps():
     assert make().certified
     assert make().gap == pytest.approx(0.2)
     assert not make(eps=0.1).certified
-    assert make(certificate=None).gap is None
-    assert not make(certificate=None).certified
+    assert make(certificate=NOTHING).gap == np.inf
+    assert not make(certificate=NOTHING).certified
 
 
 def test_results_are_frozen():
@@ -113,6 +119,19 @@ def test_certificate_text():
     assert "within 0.5" in str(exact)
     assert "1e-10" in str(likely)
     assert Certificate(3.0, 3.0 + 1e-12, "exact").gap == 0.0  # never negative
+    sampled = str(Certificate(3.0, 2.5, "sampled", 0.4, 0.9))
+    assert "within 0.5 of the optimum at 90 % confidence; 80 % of that is sampling" in sampled
+    assert str(Certificate(3.0, 3.0, "sampled", 0.0, 0.95)).startswith("The answer is within 0")
+    assert "Nothing is proved" in str(NOTHING)
+
+
+def test_a_certificate_that_proves_nothing():
+    for sampled in (False, True):
+        nothing = Certificate.nothing(2.0, sampled=sampled)
+        assert nothing.gap == np.inf
+        assert not nothing.proves
+    assert Certificate(3.0, 2.5, "exact").proves
+    assert Certificate(3.0, 2.5, "exact").confidence == 1.0
 
 
 def row(**changes):

@@ -38,8 +38,7 @@ def same(a, b):
     for name in COLUMNS:
         if name != "seconds":
             assert np.array_equal(a.trace[name], b.trace[name], equal_nan=True)
-    if a.certificate is not None:
-        assert a.certificate == b.certificate
+    assert a.certificate == b.certificate
 
 
 def run(problem, answer="low_rank", k_t=None, inner=None, **options):

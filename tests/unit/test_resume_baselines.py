@@ -76,8 +76,7 @@ def same(a, b):
     for column in COLUMNS:
         if column != "seconds":
             assert np.array_equal(a.trace[column], b.trace[column], equal_nan=True)
-    if a.certificate is not None:
-        assert a.certificate == b.certificate
+    assert a.certificate == b.certificate
 
 
 @every_pair

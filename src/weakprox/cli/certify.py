@@ -194,7 +194,7 @@ def _bound_by_run(
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # a run ends well on Ctrl-C; here nobody asked for its answer
     proof = result.certificate
-    return None if proof is None else (proof.lower_bound, proof.rests_on)
+    return (proof.lower_bound, proof.rests_on) if proof.proves else None
 
 
 def _show(name: str, found: Judgement, eps: float, reached: bool) -> None:

@@ -129,9 +129,9 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
         "advice": shown_advice(result.status.advice),
         "reached": result.status.reached or result.certified,
         "value": result.value,
-        "lower_bound": None if proof is None else proof.lower_bound,
+        "lower_bound": proof.lower_bound,  # infinite, which JSON writes as null, if unknown
         "gap": result.gap,
-        "rests_on": None if proof is None else proof.rests_on,
+        "rests_on": proof.rests_on if proof.proves else None,
         "rank": result.rank,
         "nonzeros": nonzeros(result),
         "violation": result.violation,
@@ -166,7 +166,7 @@ def _show(case: Case, result: Result, found: dict[str, Any]) -> None:
     lines = [
         *case.lines(),
         ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
-        ("proof", "nothing is proved yet" if proof is None else str(proof)),
+        ("proof", str(proof)),
         (
             "rank",
             f"{result.rank}; {found['nonzeros']} of {m * d} entries nonzero (above 1e-3 of "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from weakprox.linalg.arrays import Array, device_of, eps_of, gaussian, namespace, to_numpy
@@ -13,30 +11,50 @@ FRESH = 2  # random columns in every starting block
 
 def small_svd(B: Array, count: int) -> tuple[Array, Array, Array]:
     """Leading triplets of a tall thin block: the SVD itself sees a small square."""
-    xp = namespace(B)
-    Q = orthonormal(B)
-    U, s, Wt = xp.linalg.svd(Q.T @ B, full_matrices=False)
+    Q, R = tall_qr(B)
+    U, s, Wt = namespace(B).linalg.svd(R, full_matrices=False)
     return Q @ U[:, :count], s[:count], Wt[:count, :]
 
 
 def orthonormal(B: Array) -> Array:
-    """Orthonormal basis of the columns of B, of the same width.
+    """Orthonormal basis of the columns of B, of the same width."""
+    return tall_qr(B)[0]
 
-    Two rounds through the small Gram matrix: products only, which threads and
-    accelerators do well. Householder QR where the columns are too close to dependent.
+
+def tall_qr(B: Array) -> tuple[Array, Array]:
+    """Q and R of a tall thin block by two rounds of Cholesky QR.
+
+    Only products and small factorisations, which threads and accelerators do well.
+    Householder QR where the columns are too close to dependent.
     """
     xp = namespace(B)
-    sizes = xp.linalg.vector_norm(B, axis=0)
-    if float(xp.min(sizes)) > 0.0:
-        Q = B / sizes
-        for _ in range(2):
-            w, W = xp.linalg.eigh(Q.T @ Q)
-            if not float(w[0]) > math.sqrt(eps_of(B)) * float(w[-1]):
-                break
-            Q = Q @ (W / xp.sqrt(w))
-        else:
-            return Q
-    return xp.linalg.qr(B)[0]
+    Q, R = B, None
+    for _ in range(2):
+        gram = Q.T @ Q
+        root = _cholesky(gram)
+        if root is None:
+            Q, R = xp.linalg.qr(B)
+            return Q, R
+        Q = Q @ xp.linalg.inv(root).T
+        R = root.T if R is None else root.T @ R
+    return Q, R
+
+
+def _cholesky(gram: Array) -> Array | None:
+    """Lower factor, None where the matrix is too close to singular to trust it."""
+    xp = namespace(gram)
+    sizes = xp.sqrt(xp.linalg.diagonal(gram))
+    if not float(xp.min(sizes)) > 0.0:
+        return None
+    try:
+        root = xp.linalg.cholesky(gram / (sizes[:, None] * sizes[None, :]))
+    except Exception as failure:  # each namespace has its own error for this
+        if "definite" not in str(failure).lower() and "factoriz" not in str(failure).lower():
+            raise
+        return None
+    if not float(xp.min(xp.linalg.diagonal(root))) > eps_of(gram) ** 0.25:
+        return None
+    return root * sizes[:, None]
 
 
 def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | None:
@@ -53,7 +71,7 @@ def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | No
     xp = namespace(R)
     B = R / xp.where(sizes > 0, sizes, xp.ones_like(sizes))
     B = xp.take(B, xp.asarray(live, device=device_of(R)), axis=1)
-    for _ in range(3):
+    for _ in range(2):
         B = orthonormal(B - K @ (K.T @ B))
     return B
 

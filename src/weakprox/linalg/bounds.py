@@ -35,31 +35,39 @@ def power_bound(
     *,
     powers: int = 3,
     vectors: int = 16,
+    enough: float = 0.0,
 ) -> float:
     """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
 
     That vector is at least s_1^(2q+1) |<w, v_1>| long and the inner product is standard
-    normal, so dividing by a number it exceeds with probability 1 - FAILURE is safe.
+    normal, so dividing by a number it exceeds with probability 1 - FAILURE is safe. All q
+    rest on that one event, so the first bound below `enough` will do.
     """
     xp = namespace(reference)
     W = gaussian(rng, (columns, vectors), reference)
-    log_scale = 0.0
-    for _ in range(powers):
-        W = apply_transpose(apply(W))
+    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
+    log_scale, best = 0.0, math.inf
+    for q in range(powers + 1):
+        Y = apply(W)
+        longest = float(xp.max(xp.linalg.vector_norm(Y, axis=0)))
+        if longest == 0.0:
+            return 0.0
+        exponent = (math.log(longest) + log_scale - math.log(x)) / (2 * q + 1)
+        best = min(best, math.exp(exponent) * (1 + 100 * eps_of(W)))
+        if q == powers or best <= enough:
+            break
+        W = apply_transpose(Y)
         size = float(xp.max(xp.abs(W)))
         if size == 0.0:
             return 0.0
         W = W / size  # one common factor: keeps float32 away from overflow
         log_scale += math.log(size)
-    longest = float(xp.max(xp.linalg.vector_norm(apply(W), axis=0)))
-    if longest == 0.0:
-        return 0.0
-    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
-    exponent = (math.log(longest) + log_scale - math.log(x)) / (2 * powers + 1)
-    return math.exp(exponent) * (1 + 100 * eps_of(W))
+    return best
 
 
-def deflated_norm(A: Any, kept: LowRank, rng: np.random.Generator, *, powers: int = 3) -> float:
+def deflated_norm(
+    A: Any, kept: LowRank, rng: np.random.Generator, *, powers: int = 3, enough: float = 0.0
+) -> float:
     """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
     ops = products(A)
 
@@ -73,7 +81,15 @@ def deflated_norm(A: Any, kept: LowRank, rng: np.random.Generator, *, powers: in
         W = ops.transpose_times(Y)
         return W - kept.Vt.T @ (kept.Vt @ W)
 
-    return power_bound(apply, apply_transpose, ops.shape[1], ops.reference, rng, powers=powers)
+    return power_bound(
+        apply,
+        apply_transpose,
+        ops.shape[1],
+        ops.reference,
+        rng,
+        powers=powers,
+        enough=enough,
+    )
 
 
 def raised(s: Array, residual: float, tail: float) -> Array:

@@ -22,6 +22,7 @@ from weakprox.linalg.thin_svd import (
     Accept,
     wants_full,
 )
+from weakprox.linalg.threads import all_threads
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def thin_eigh(
     if full is None:
         full = ops.is_dense and wants_full(ops.shape, rank, start is not None)
     if full:
-        w, V = xp.linalg.eigh(A)
+        with all_threads(n):
+            w, V = xp.linalg.eigh(A)
         w, V = xp.flip(w), xp.flip(V, axis=1)
         top = V[:, :rank]
         residuals = xp.linalg.vector_norm(A @ top - top * w[:rank], axis=0)

@@ -27,6 +27,7 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.blocks import new_directions, small_svd, starting_block
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
+from weakprox.linalg.threads import all_threads
 
 Method = Literal["auto", "block", "lapack", "arpack", "propack"]
 Vector = np.ndarray[Any, np.dtype[np.floating[Any]]]
@@ -63,6 +64,8 @@ class ThinSVD:
         Whether this is a full decomposition.
     sweeps : int
         Iterations spent.
+    square_error : float
+        Error of the squared values, where they come from a Gram matrix.
     """
 
     triplets: LowRank
@@ -72,6 +75,7 @@ class ThinSVD:
     passes: int
     exact: bool
     sweeps: int = 1
+    square_error: float = 0.0
 
 
 def wants_full(shape: tuple[int, int], rank: int, warm: bool) -> bool:
@@ -199,7 +203,8 @@ def _lapack(ops: Products, rank: int) -> ThinSVD:
     if not ops.is_dense:
         eye = like(np.eye(ops.shape[1]), ops.reference)
         A = ops.times(eye)
-    U, s, Vt = xp.linalg.svd(A, full_matrices=False)
+    with all_threads(min(ops.shape)):
+        U, s, Vt = xp.linalg.svd(A, full_matrices=False)
     top = LowRank(U[:, :rank], s[:rank], Vt[:rank, :])
     return ThinSVD(
         triplets=top,

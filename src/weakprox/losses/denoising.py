@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from weakprox.linalg.arrays import (
     sqnorm,
     zeros,
 )
-from weakprox.linalg.kernels import subtract
+from weakprox.linalg.kernels import add_scaled, subtract
 from weakprox.losses.inputs import (
     as_array,
     as_real,
@@ -195,6 +195,15 @@ class Denoising:
             mean = mean + shift * (k / (size + k))
             size += k
         return Moments(mean, size, scatter)
+
+    def merged(self, batches: Sequence[Moments]) -> Moments:
+        """The moments of all the batches' samples together."""
+        size = sum(batch.size for batch in batches)
+        mean = zeros(self.shape, self.reference)
+        for batch in batches:
+            add_scaled(mean, batch.size / size, batch.mean)
+        between = sum(batch.size * sqnorm(batch.mean - mean) for batch in batches)
+        return Moments(mean, size, between + sum(batch.scatter for batch in batches))
 
     def value(self, X: Array, batch: Moments) -> float:
         """Half the squared distance to the batch mean, less its sampling bias."""

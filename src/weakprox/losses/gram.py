@@ -12,26 +12,31 @@ from weakprox.linalg.arrays import device_of, namespace, to_numpy, wide
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.losses.measurements import Measurements
 
-EIGEN_BELOW = 1500  # Gram matrices up to this size are decomposed exactly
+EIGEN_BELOW = 2000  # Gram matrices up to this size are formed and decomposed exactly
 FLAT_ENTRIES = 1 << 25  # n x md matrices up to this many entries may be formed
 
 
-def extremes(terms: Measurements, shape: tuple[int, int]) -> tuple[float, float]:
-    """Upper bound on the largest and lower bound on the smallest eigenvalue.
+def mean_gram(terms: Measurements, md: int) -> Any | None:
+    """Mean of vec(A_i) vec(A_i)' in float64 where it is smaller than the data, else None."""
+    return _gram(terms, md) / terms.count if md <= min(EIGEN_BELOW, 2 * terms.count) else None
+
+
+def extremes(
+    terms: Measurements, shape: tuple[int, int], gram: Any | None
+) -> tuple[float, float]:
+    """Upper bound on the largest and lower bound on the smallest eigenvalue of `gram`.
 
     Exact up to rounding where a Gram matrix is small enough; otherwise the largest is
     bounded by the randomised power bound and the smallest by 0.
     """
     n, md = terms.count, shape[0] * shape[1]
-    if md <= EIGEN_BELOW:
-        gram = _gram(terms, md)
-    elif n <= EIGEN_BELOW and n * md <= FLAT_ENTRIES:
+    if gram is None:
+        if not (n <= EIGEN_BELOW and n * md <= FLAT_ENTRIES):
+            rng = np.random.default_rng(3)
+            return spectral_norm_bound(_operator(terms, shape), rng, powers=10) ** 2 / n, 0.0
         flat = _double(terms.flat())
-        gram = _dense(flat @ flat.T)
-    else:
-        rng = np.random.default_rng(3)
-        return spectral_norm_bound(_operator(terms, shape), rng, powers=10) ** 2 / n, 0.0
-    values = np.linalg.eigvalsh(gram) / n
+        gram = _dense(flat @ flat.T) / n
+    values = np.linalg.eigvalsh(gram)
     rounding = 4 * max(n, md) * np.finfo(float).eps * float(values[-1])
     smallest = max(0.0, float(values[0]) - rounding) if md <= n else 0.0
     return float(values[-1]) + rounding, smallest

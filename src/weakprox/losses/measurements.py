@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array, issparse
 
-from weakprox.linalg.arrays import Array, is_floating, itemsize, namespace
-from weakprox.losses.inputs import floating
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import Array, all_finite, is_floating, is_real, itemsize, namespace
+from weakprox.losses.inputs import as_array, as_real, as_shape, chunk_of, floating
 
 
 class Measurements(Protocol):
@@ -34,6 +35,9 @@ class Measurements(Protocol):
 
     def take(self, indices: Any) -> Measurements:
         """A selection, in order."""
+
+    def scaled(self, factors: Array) -> Measurements:
+        """factors_i A_i."""
 
     def flat(self) -> Any:
         """The n x md matrix, where products with it are wanted."""
@@ -79,6 +83,10 @@ class DenseMeasurements:
         """Rows of A."""
         return DenseMeasurements(self.A[indices])
 
+    def scaled(self, factors: Array) -> DenseMeasurements:
+        """A new array."""
+        return DenseMeasurements(floating(self.A) * factors[:, None, None])
+
 
 @dataclass(frozen=True)
 class RankOneMeasurements:
@@ -120,6 +128,10 @@ class RankOneMeasurements:
         """Selected pairs."""
         return RankOneMeasurements(self.U[indices], self.V[indices])
 
+    def scaled(self, factors: Array) -> RankOneMeasurements:
+        """The factor goes to u_i."""
+        return RankOneMeasurements(self.U * factors[:, None], self.V)
+
 
 @dataclass(frozen=True)
 class SparseMeasurements:
@@ -157,3 +169,62 @@ class SparseMeasurements:
     def take(self, indices: Any) -> SparseMeasurements:
         """Selected rows."""
         return SparseMeasurements(self.A[indices], self.shape)
+
+    def scaled(self, factors: Array) -> SparseMeasurements:
+        """A diagonal matrix from the left."""
+        return SparseMeasurements(csr_array(diags_array(factors) @ self.A), self.shape)
+
+
+def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, tuple[int, int]]:
+    """Sort the user's A into one of the forms."""
+    if issparse(A):
+        shape = as_shape(shape, ", with a sparse A")
+        if shape[0] * shape[1] != A.shape[1]:
+            raise ShapeError("shape", shape, f"(m, d) with m d = {A.shape[1]} columns")
+        if not is_real(A.data):
+            raise InputError("A", f"dtype {A.dtype}", "real numbers")
+        if not np.all(np.isfinite(A.data)):
+            raise InputError("A", "NaN or infinite entries", "finite numbers")
+        A = csr_array(A)
+        if not np.issubdtype(A.dtype, np.floating):
+            A = A.astype(float)
+        return SparseMeasurements(A, shape), shape
+    if isinstance(A, tuple):
+        if len(A) != 2:
+            raise InputError("A", f"a tuple of {len(A)}", "a pair (U, V)")
+        U, V = as_real("A[0]", A[0], 2), as_real("A[1]", A[1], 2)
+        if U.dtype != V.dtype:
+            raise InputError("A", f"{U.dtype} and {V.dtype}", "a pair of one kind")
+        if U.shape[0] != V.shape[0]:
+            raise ShapeError("A", f"{U.shape[0]} and {V.shape[0]} rows", "equally many")
+        found: Measurements = RankOneMeasurements(U, V)
+        size = (int(U.shape[1]), int(V.shape[1]))
+    else:
+        A = as_array("A", A, 3)
+        found, size = DenseMeasurements(A), (int(A.shape[1]), int(A.shape[2]))
+        step = chunk_of(found.bytes_each)
+        if not all(all_finite(A[i : i + step]) for i in range(0, found.count, step)):
+            raise InputError("A", "NaN or infinite entries", "finite numbers")
+    if shape is not None and as_shape(shape) != size:
+        raise ShapeError("shape", tuple(shape), f"{size}, that of A")
+    return found, size
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Probabilities p_i in proportion to sizes, as draws use them."""
+
+    cumulated: np.ndarray[Any, np.dtype[np.float64]]
+    factors: np.ndarray[Any, np.dtype[np.float64]]  # 1 / sqrt(n p_i)
+
+    @classmethod
+    def of(cls, sizes: np.ndarray[Any, np.dtype[np.float64]]) -> Odds | None:
+        """Odds for these sizes; None where they are equal, so that all are alike."""
+        if sizes.max() - sizes.min() <= 1e-12 * sizes.max():
+            return None
+        cumulated = np.cumsum(sizes)
+        last = int(np.flatnonzero(sizes)[-1])
+        cumulated[last:] = np.inf  # rounding must not lead beyond the last that counts
+        cumulated[:last] /= sizes.sum()
+        positive = np.where(sizes > 0, sizes, 1.0)  # terms of size 0 are never drawn
+        return cls(cumulated, np.sqrt(sizes.mean() / positive))

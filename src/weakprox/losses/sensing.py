@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
-    all_finite,
     device_of,
-    is_real,
+    like,
     namespace,
     sqnorm,
+    to_numpy,
 )
-from weakprox.losses.gram import extremes
+from weakprox.losses.gram import extremes, mean_gram
 from weakprox.losses.inputs import (
-    as_array,
     as_real,
     as_shape,
     call_sampler,
@@ -29,12 +27,7 @@ from weakprox.losses.inputs import (
     chunk_of,
     constant,
 )
-from weakprox.losses.measurements import (
-    DenseMeasurements,
-    Measurements,
-    RankOneMeasurements,
-    SparseMeasurements,
-)
+from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
 
@@ -55,6 +48,10 @@ class Sensing:
         Instead of A and b: `sampler(rng, k)` returns (A (k, m, d), b (k,)).
     smoothness, term_smoothness, strong_convexity, sigma : float, optional
         Constants, if known; otherwise computed (finite data) or estimated (sampler).
+    sampling : {"uniform", "importance"}
+        How terms of a finite sum are drawn: all alike, or in proportion to |A_i|_F^2 and
+        divided by their share, which leaves the mean as it is and the mean of |A_i|_F^2
+        in place of the largest as `term_smoothness`: smaller batches for uneven data.
     """
 
     samples_cancel = False
@@ -72,7 +69,14 @@ class Sensing:
         term_smoothness: float | None = None,
         strong_convexity: float | None = None,
         sigma: float | None = None,
+        sampling: Literal["uniform", "importance"] = "uniform",
     ) -> None:
+        if sampling not in ("uniform", "importance"):
+            raise InputError("sampling", repr(sampling), "'uniform' or 'importance'")
+        if sampler is not None and sampling == "importance":
+            wanted = "'uniform': a sampler draws by its own distribution"
+            raise InputError("sampling", repr(sampling), wanted)
+        self.sampling = sampling
         self._given = {
             "smoothness": constant("smoothness", smoothness),
             "term_smoothness": constant("term_smoothness", term_smoothness),
@@ -87,7 +91,7 @@ class Sensing:
             return
         if A is None or b is None:
             raise InputError("A, b", "none", "both, or a sampler")
-        self._terms, self.shape = _measurements(A, shape)
+        self._terms, self.shape = measurements(A, shape)
         self.n_terms = self._terms.count
         self._b = as_real("b", b, 1)
         if tuple(self._b.shape) != (self.n_terms,):
@@ -112,6 +116,7 @@ class Sensing:
 
     def __repr__(self) -> str:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"
+        kind += ", drawn by importance" if self.sampling == "importance" else ""
         return f"Sensing({kind}, {self.shape[0]} x {self.shape[1]})"
 
     @property
@@ -127,10 +132,19 @@ class Sensing:
         return chunk_of(8 * self.shape[0] * self.shape[1])
 
     def draw(self, rng: np.random.Generator, size: int) -> tuple[Any, Array]:
-        """Independent measurements (with replacement from a finite sum)."""
+        """Independent measurements (with replacement from a finite sum).
+
+        A term drawn by importance comes with A and b divided by sqrt(n p_i), so that its
+        value, gradient and spread are those of g_i / (n p_i) without further notice.
+        """
         if self._sampler is None:
-            picked = rng.integers(0, self.n_terms, size)
-            return self._terms.take(picked), self._b[picked]
+            odds = self._odds
+            if odds is None:
+                picked = rng.integers(0, self.n_terms, size)
+                return self._terms.take(picked), self._b[picked]
+            picked = np.searchsorted(odds.cumulated, rng.random(size), side="right")
+            factors = like(odds.factors[picked], self.reference)
+            return self._terms.take(picked).scaled(factors), self._b[picked] * factors
         drawn = call_sampler(self._sampler, rng, size)
         if not isinstance(drawn, tuple) or len(drawn) != 2:
             raise SamplerError("sampler", type(drawn).__name__, "a pair (A, b)")
@@ -149,7 +163,13 @@ class Sensing:
         )
 
     def grad(self, X: Array, batch: tuple[Any, Array]) -> Array:
-        """Mean of (<A_i, X> - b_i) A_i."""
+        """Mean of (<A_i, X> - b_i) A_i; by the Gram matrix of all terms if there is one."""
+        if (
+            batch[0] is getattr(self, "_terms", None)
+            and "_gram" in self.__dict__
+            and self._gram is not None
+        ):
+            return namespace(X).reshape(self._gram @ X.reshape(-1), X.shape) + self.origin[1]
         total = None
         for part, b in self._parts(batch):
             piece = part.adjoint((part.apply(X) - b) / int(batch[1].shape[0]))
@@ -177,10 +197,41 @@ class Sensing:
             for i in range(0, terms.count, step)
         )
 
+    @property
+    def _whole(self) -> Any:
+        return self._terms if self._sampler is None else self._many
+
+    @cached_property
+    def _wide_gram(self) -> Any:
+        return mean_gram(self._whole, math.prod(self.shape))
+
+    @cached_property
+    def _gram(self) -> Array | None:
+        """The Hessian of the mean as a matrix, where it is smaller than the data."""
+        if self._sampler is not None or self._wide_gram is None:
+            return None
+        return like(self._wide_gram, self.reference)
+
+    @cached_property
+    def origin(self) -> tuple[float, Array]:
+        """Value and gradient at zero, with which a gradient tells the value anywhere.
+
+        G is quadratic, so G(X) = G(0) + <X, grad G(X) + grad G(0)>/2.
+        """
+        total = None
+        for part, b in self._parts(self.everything()):
+            piece = part.adjoint(b / -self.n_terms)
+            total = piece if total is None else total + piece
+        return 0.5 * sqnorm(self._b) / self.n_terms, total
+
     @cached_property
     def _extremes(self) -> tuple[float, float]:
         """Largest and smallest eigenvalue of the mean of vec(A) vec(A)'."""
-        return extremes(self._terms if self._sampler is None else self._many, self.shape)
+        found = extremes(self._whole, self.shape, self._wide_gram)
+        if self._sampler is None:
+            _ = self._gram  # from now on, gradients are products with it
+            self.__dict__.pop("_wide_gram", None)
+        return found
 
     @cached_property
     def _many(self) -> DenseMeasurements:
@@ -196,21 +247,29 @@ class Sensing:
         return self._extremes[0] if given is None else given
 
     @cached_property
-    def _largest(self) -> float:
+    def _sizes(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """|A_i|_F^2 of all terms, or of a pilot draw."""
         terms = self._terms if self._sampler is None else self._many
         step = chunk_of(terms.bytes_each)
-        return max(
-            float(namespace(q).max(q))
-            for q in (
-                terms.take(slice(i, i + step)).sqnorms() for i in range(0, terms.count, step)
-            )
-        )
+        parts = [
+            to_numpy(terms.take(slice(i, i + step)).sqnorms())
+            for i in range(0, terms.count, step)
+        ]
+        return np.concatenate(parts).astype(float)
+
+    @cached_property
+    def _odds(self) -> Odds | None:
+        """How unevenly to draw; None where it makes no difference."""
+        return None if self.sampling == "uniform" else Odds.of(self._sizes)
 
     @property
     def term_smoothness(self) -> float:
-        """Largest |A_i|_F^2 (of a pilot draw for a sampler)."""
+        """Largest |A_i|_F^2 (of a pilot draw for a sampler); their mean by importance."""
         given = self._given["term_smoothness"]
-        return self._largest if given is None else given
+        if given is not None:
+            return given
+        sizes = self._sizes
+        return float(sizes.mean() if self._odds is not None else sizes.max())
 
     @property
     def strong_convexity(self) -> float:
@@ -224,40 +283,3 @@ class Sensing:
         if self._sampler is not None or self.n_terms < math.prod(self.shape):
             return 0.0
         return self._extremes[1]
-
-
-def _measurements(
-    A: Any, shape: tuple[int, int] | None
-) -> tuple[Measurements, tuple[int, int]]:
-    """Sort the user's A into one of the forms."""
-    if issparse(A):
-        shape = as_shape(shape, ", with a sparse A")
-        if shape[0] * shape[1] != A.shape[1]:
-            raise ShapeError("shape", shape, f"(m, d) with m d = {A.shape[1]} columns")
-        if not is_real(A.data):
-            raise InputError("A", f"dtype {A.dtype}", "real numbers")
-        if not np.all(np.isfinite(A.data)):
-            raise InputError("A", "NaN or infinite entries", "finite numbers")
-        A = csr_array(A)
-        if not np.issubdtype(A.dtype, np.floating):
-            A = A.astype(float)
-        return SparseMeasurements(A, shape), shape
-    if isinstance(A, tuple):
-        if len(A) != 2:
-            raise InputError("A", f"a tuple of {len(A)}", "a pair (U, V)")
-        U, V = as_real("A[0]", A[0], 2), as_real("A[1]", A[1], 2)
-        if U.dtype != V.dtype:
-            raise InputError("A", f"{U.dtype} and {V.dtype}", "a pair of one kind")
-        if U.shape[0] != V.shape[0]:
-            raise ShapeError("A", f"{U.shape[0]} and {V.shape[0]} rows", "equally many")
-        found: Measurements = RankOneMeasurements(U, V)
-        size = (int(U.shape[1]), int(V.shape[1]))
-    else:
-        A = as_array("A", A, 3)
-        found, size = DenseMeasurements(A), (int(A.shape[1]), int(A.shape[2]))
-        step = chunk_of(found.bytes_each)
-        if not all(all_finite(A[i : i + step]) for i in range(0, found.count, step)):
-            raise InputError("A", "NaN or infinite entries", "finite numbers")
-    if shape is not None and as_shape(shape) != size:
-        raise ShapeError("shape", tuple(shape), f"{size}, that of A")
-    return found, size

@@ -2,14 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, row_blocks
+from weakprox.linalg.arrays import Array, row_blocks, sqnorm
+from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
+
+PARTS = 8  # groups of inner samples, whose means show the variance
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The centre of a quadratic loss over all samples so far, and their number."""
+
+    centre: Array
+    size: int
+
+    def joined(self, other: Pool) -> Pool:
+        """Both together."""
+        size = self.size + other.size
+        return Pool(self.centre + (other.size / size) * (other.centre - self.centre), size)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mean over `size` samples, and the variance of one of them."""
+
+    mean: Array
+    variance: float
+    size: int
+
+    @classmethod
+    def of(cls, group: Callable[[int], Array], size: int) -> Measured:
+        """Mean of at least `size` samples from `group(k)`, the mean of k fresh ones.
+
+        The spread of the groups' means shows the variance, without a look at samples.
+        """
+        each = max(1, math.ceil(size / PARTS))
+        mean, scatter = group(each), 0.0
+        for before in range(1, PARTS):
+            part = group(each)
+            part -= mean
+            scatter += sqnorm(part) * before / (before + 1)
+            add_scaled(mean, 1.0 / (before + 1), part)
+        return cls(mean, each * scatter / (PARTS - 1), each * PARTS)
+
+    def joined(self, other: Measured) -> Measured:
+        """Both together."""
+        size = self.size + other.size
+        share = other.size / size
+        variance = (1 - share) * self.variance + share * other.variance
+        return Measured(self.mean + share * (other.mean - self.mean), variance, size)
 
 
 @dataclass(frozen=True)
@@ -23,6 +71,24 @@ class Snapshot:
     X: Array
     gradient: Array | None
     samples: Any | None
+    pool: Pool | None = None  # where the loss shows its centre, that of all samples so far
+
+    @classmethod
+    def pooled(
+        cls, loss: Any, X: Array, rng: np.random.Generator, size: int, pool: Pool | None
+    ) -> Snapshot:
+        """Snapshot from `size` fresh samples and those of earlier ones, where C is shown."""
+        batch = loss.draw(rng, size)
+        fresh = Pool(loss.centre(batch, counted=False), size)
+        return cls(X, None, batch, fresh if pool is None else pool.joined(fresh))
+
+    @classmethod
+    def measured(
+        cls, loss: Any, X: Array, rng: np.random.Generator, size: int
+    ) -> tuple[Snapshot, float]:
+        """Snapshot from at least `size` fresh samples, and the variance of one gradient."""
+        found = Measured.of(lambda k: mean_gradient(loss, X, rng, k), size)
+        return cls(X, found.mean, None), found.variance
 
     @classmethod
     def take(cls, loss: Any, X: Array, rng: np.random.Generator, size: int | None) -> Snapshot:
@@ -51,6 +117,7 @@ class Snapshot:
         """
         if self.samples is not None and loss.has_centre:
             C = loss.centre(self.samples, counted=first)
+            C = C if self.pool is None else self.pool.centre
             return R.target_around(X, C, loss.smoothness, weight, out)
         A = self.at(loss, X, rng, size, first=first, out=out)
         R.target(X, A, weight)
@@ -75,11 +142,27 @@ class Snapshot:
         if loss.is_finite_sum and size >= loss.n_terms:
             return mean_gradient(loss, X, rng, None)  # cheaper, and without variance
         total = self.gradient * 1.0
+        self._add_difference(total, loss, X, rng, size)
+        return total
+
+    def _add_difference(
+        self, total: Array, loss: Any, X: Array, rng: np.random.Generator, size: int
+    ) -> None:
+        """Add the mean of grad g(X) - grad g(X_s) over fresh samples."""
         for batch, share in _batches(loss, rng, size):
             new, old = loss.grad(X, batch), loss.grad(self.X, batch)
             for rows in row_blocks(X):
                 total[rows] += share * (new[rows] - old[rows])
-        return total
+
+    def difference(self, loss: Any, X: Array, rng: np.random.Generator, size: int) -> Measured:
+        """Mean of grad g(X) - grad g(X_s) over at least `size` samples."""
+
+        def group(k: int) -> Array:
+            part = X * 0.0
+            self._add_difference(part, loss, X, rng, k)
+            return part
+
+        return Measured.of(group, size)
 
 
 def mean_gradient(loss: Any, X: Array, rng: np.random.Generator, size: int | None) -> Array:

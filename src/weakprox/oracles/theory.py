@@ -27,9 +27,10 @@ from weakprox.problem import Constants, Problem
 
 __all__ = ["Complexity", "Parameters", "complexity", "parameters"]
 
-ConstantSet = Literal["paper", "repaired"]
+ConstantSet = Literal["paper", "repaired", "practical"]
 PILOT = 64  # samples for sigma and C0 where G is only sampled
-LN8 = math.log(8.0)
+LN8, LN16 = math.log(8.0), math.log(16.0)
+MORE_EPOCHS = 2  # of a practical run, should its plan end before the gap proves eps
 
 
 def parameters(
@@ -55,9 +56,10 @@ def parameters(
         The problem; G + R must be strongly convex.
     eps : float
         Accuracy in the value of f.
-    constants : {"repaired", "paper"}
+    constants : {"repaired", "paper", "practical"}
         "repaired" (default) also uses the smaller batches that convex terms allow,
-        linear in beta/alpha; "paper" is as printed.
+        linear in beta/alpha; "paper" is as printed; "practical" are the limits within
+        which `SVRGCG(constants="practical")` chooses: its last mu, most steps and samples.
     mu, C0, sigma, delta, eta : float, optional
         Override what would be worked out: smoothing, bound on the initial gap, gradient
         noise, oracle accuracy delta1, step.
@@ -77,8 +79,8 @@ def parameters(
     room = eps - 16.0 / 7.0 * delta2
     if delta2 < 0 or room <= 0:
         raise InputError("delta2", delta2, f"between 0 and 7/16 of eps = {eps:g}")
-    if constants not in ("paper", "repaired"):
-        raise InputError("constants", repr(constants), "'paper' or 'repaired'")
+    if constants not in ("paper", "repaired", "practical"):
+        raise InputError("constants", repr(constants), "'paper', 'repaired' or 'practical'")
     if loss is None:
         loss = MeteredLoss(problem.loss, Meter(Budget()))
     c = problem.constants()
@@ -91,6 +93,11 @@ def parameters(
     finite = bool(problem.loss.is_finite_sum)
     beta = c.beta_G + smooth.smoothness
     step = c.alpha / (2 * beta) if eta is None else positive("eta", eta)
+    k_t = _inner_batch(problem, c, beta, step, constants, constants != "paper" and not finite)
+    practical = constants == "practical"
+    quiet = k_t == 0 or (finite and 2 * k_t >= problem.loss.n_terms)
+    if practical and quiet and eta is None:
+        step = c.alpha / beta  # without noise, half of the caution is enough
     if delta is None:
         delta = 7.0 * room / ((32.0 if smoothing else 16.0) * c.alpha)
     X = zeros(problem.shape, problem.loss.reference) if start is None else start
@@ -104,10 +111,13 @@ def parameters(
         given = "a first point where f is infinite (zero, if none was given)"
         raise InputError("start", given, "a feasible one")
     C0 = max(float(C0), np.finfo(float).tiny)
-    repaired = constants == "repaired" and not finite
+    repaired = constants != "paper" and not finite
     inner = (16.0 / 5.0 if repaired else 8.0 / 3.0) * beta / c.alpha * LN8
-    ratio = math.log(12 / 5) if finite else math.log(2)
+    if practical:  # an epoch must also make up for the smoothing that the next one loses
+        inner *= (3.0 / 8.0 if quiet else 1.0) * LN16 / LN8
+    ratio = math.log(12 / 5) if finite and not practical else math.log(2)
     S = math.ceil(math.log(2 * C0 / room) / ratio + 1 - 1e-12)
+    S += MORE_EPOCHS if practical and finite else 0
     return Parameters(
         eps=eps,
         mu=mu,
@@ -123,7 +133,7 @@ def parameters(
         inner=math.ceil(inner - 1e-9),
         eta=step,
         first_batch=0.0 if finite else 32.0 * sigma**2 / (c.alpha * C0),
-        k_t=_inner_batch(problem, c, beta, step, constants, repaired),
+        k_t=k_t,
         S=max(2, S),
         finite_sum=finite,
         constants=constants,

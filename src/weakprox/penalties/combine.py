@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from weakprox.errors import InputError, nonnegative
-from weakprox.linalg.arrays import Array
+from weakprox.linalg.arrays import Array, norm
+from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties.base import Combinable
+from weakprox.penalties.proximal import ACCURACY, proximal_dual
 from weakprox.protocols import Geometry, Penalty, Smoothability
+
+ROUNDS = 30  # of a proximal map at most: the next call goes on from there
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,27 @@ class Sum(Combinable):
             part.ascend(dual, X, share, geometry=geometry)
             for part, dual, share in zip(self.parts, duals, shares, strict=True)
         )
+
+    def proximal(
+        self, v: Array, step: float, start: tuple[Any, ...] | None = None
+    ) -> tuple[Any, ...]:
+        """Dual points of the proximal map: each part's own in turn (Dykstra's method)."""
+        if start is None:
+            start = self.ascend(None, 0.0 * v, 1.0 / step)
+        duals = list(start)
+        pulls = [part.pull(dual) for part, dual in zip(self.parts, duals, strict=True)]
+        left = v - step * sum(pulls[1:], pulls[0])
+        for _ in range(ROUNDS):
+            moved = 0.0
+            for i, part in enumerate(self.parts):
+                add_scaled(left, step, pulls[i])
+                duals[i] = proximal_dual(part, left, step, duals[i])
+                before, pulls[i] = pulls[i], part.pull(duals[i])
+                add_scaled(left, -step, pulls[i])
+                moved = max(moved, norm(pulls[i] - before))
+            if moved <= ACCURACY * norm(v) / step:
+                break
+        return tuple(duals)
 
     def distance(self, y: tuple[Any, ...]) -> float:
         """Sum of the parts' distances."""

@@ -19,7 +19,7 @@ from weakprox.linalg.arrays import (
     namespace,
 )
 from weakprox.linalg.bounds import spectral_norm_bound
-from weakprox.linalg.simplex import project_simplex
+from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
@@ -82,10 +82,9 @@ class MaxAffine(Combinable):
     __mul__ = __rmul__
 
     @cached_property
-    def _sqnorm(self) -> float:
+    def sqnorm(self) -> float:
         """Upper bound on |A|^2, the squared norm of X -> (<A_i, X>)_i."""
-        gram = self._flat @ self._flat.T
-        return spectral_norm_bound(gram, np.random.default_rng(0))
+        return spectral_norm_bound(self.gram, np.random.default_rng(0))
 
     @cached_property
     def _theta(self) -> float:
@@ -93,7 +92,7 @@ class MaxAffine(Combinable):
             return 0.0  # a single affine piece is smooth already
         xp = namespace(self.A)
         largest = float(xp.max(xp.sum(self._flat * self._flat, axis=1)))
-        return min(self._sqnorm / 2, largest)
+        return min(self.sqnorm / 2, largest)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(min(|A|^2/2, max |A_i|^2), log n, 0)."""
@@ -128,7 +127,7 @@ class MaxAffine(Combinable):
         z = self.pieces(X)
         if geometry == "euclidean":
             base = xp.ones_like(z) / n if y is None else y
-            return project_simplex(base + (t / self._sqnorm) * z)
+            return project_simplex(base + (t / self.sqnorm) * z)
         if self._theta == 0.0:
             return xp.ones_like(z) / n
         z = z * (t / self._theta)
@@ -136,6 +135,19 @@ class MaxAffine(Combinable):
             z = z + xp.log(xp.clip(y, 1e-300 if y.dtype == xp.float64 else 1e-37, None))
         weights = xp.exp(z - xp.max(z))  # shifted: the largest exponent is 0
         return weights / xp.sum(weights)
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products <A_i, A_j>."""
+        return self._flat @ self._flat.T
+
+    def proximal(self, v: Array, step: float, start: Array | None = None) -> Array:
+        """Dual point of the proximal map: a quadratic programme over the simplex.
+
+        Its matrix is n x n, whatever the size of X, so that it costs one product with the
+        pieces and many cheap iterations.
+        """
+        return quadratic_over_simplex(step * self.gram, self.pieces(v), start)
 
     def distance(self, y: Array) -> float:
         """Relative entropy to the uniform weights."""

@@ -27,6 +27,7 @@ def add_convergence(page: Page, result: Result) -> None:
     axes = [("svds", "thin SVDs"), ("seconds", "seconds"), ("samples", "samples")]
     used = [(name, label) for name, label in axes if np.any(trace[name] > 0)] or axes[:1]
     view = _view(result)
+    proved = result.certificate.proves and not result.sampled  # estimates have no such bound
     page.panels(
         "Value" + (" (estimated from samples)" if result.sampled else ""),
         [
@@ -45,11 +46,9 @@ def add_convergence(page: Page, result: Result) -> None:
             )
             for name, label in used
         ],
-        note="The lower bound is the best proved up to then."
-        if result.certificate is not None
-        else None,
+        note="The lower bound is the best proved up to then." if proved else None,
     )
-    if result.certificate is not None:
+    if proved:
         _gap(page, result, result.certificate, used)
 
 
@@ -101,5 +100,6 @@ def _view(result: Result) -> tuple[float, float] | None:
     if seen.size == 0:
         return None
     lowest = min(result.value, float(seen.min()))
-    height = max(float(result.trace["value"][0]) - lowest, 3.0 * (result.gap or 0.0))
+    gap = result.gap if result.certificate.proves else 0.0
+    height = max(float(result.trace["value"][0]) - lowest, 3.0 * gap)
     return (lowest - 0.3 * height, lowest + 1.1 * height) if height > 0 else None

@@ -139,14 +139,16 @@ def _convergence(ax: Axes, result: Result) -> None:
     ax.plot(svds, value, color=BLUE, label="iterate")
     ax.plot(svds, low, color=ORANGE, linewidth=1.0, label=f"point of rank {result.rank}")
     highest = float(value[0])
-    if result.certificate is not None:
-        proved = result.certificate.lower_bound
+    proof = result.certificate
+    if proof.proves and not result.sampled:  # the bound of an estimate is none
+        proved = proof.lower_bound
         ax.step(svds, bound, where="post", color=GREY, linewidth=1.0)
         ax.axhline(proved, color=GREY, linestyle="--", label="proved lower bound")
         ax.axhspan(proved, result.value, color=GREY, alpha=0.15, linewidth=0)
     seen = np.concatenate([value, low[np.isfinite(low)]])
     reached = min(result.value, float(seen.min()))
-    height = max(highest - reached, 3.0 * (result.gap or 0.0), 1e-12 * abs(reached))
+    gap = proof.gap if proof.proves else 0.0
+    height = max(highest - reached, 3.0 * gap, 1e-12 * abs(reached))
     ax.set_ylim(reached - 0.3 * height, reached + 1.1 * height)
     if svds.max() > 50 * max(svds.min(), 1.0):
         ax.set_xscale("log")

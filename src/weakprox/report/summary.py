@@ -122,17 +122,15 @@ def _answer(result: Result) -> Rows:
 
 def _run_numbers(result: Result) -> dict[str, Any]:
     status, proof, words = result.status, result.certificate, verdict(result)
-    certificate = (
-        None
-        if proof is None
-        else {
-            "text": str(proof),
-            "value": proof.value,
-            "lower_bound": proof.lower_bound,
-            "gap": proof.gap,
-            "rests_on": proof.rests_on,
-        }
-    )
+    certificate = {
+        "text": str(proof),
+        "value": proof.value,
+        "lower_bound": proof.lower_bound,
+        "gap": proof.gap,
+        "rests_on": proof.rests_on,
+        "sampling_error": proof.sampling_error,
+        "confidence": proof.confidence,
+    }
     return {
         "solver": result.solver,
         "shape": list(result.low_rank.shape),

@@ -92,16 +92,12 @@ def confirmed(result: Result) -> bool:
 
 def verdict(result: Result) -> Verdict:
     """The certificate in plain words; loud where the target is not confirmed."""
-    sentences: list[str] = []
-    if result.certificate is None:
-        sentences.append(
-            "Nothing is proved about this answer: G is known only through samples, so no bound "
-            "on the optimum can be computed from outside. The value is an estimate."
-            if result.sampled
-            else "Nothing is proved about this answer: the run ended before its first bound."
-        )
-    else:
-        sentences += [str(result.certificate), _rests_on(result.certificate.rests_on)]
+    proof = result.certificate
+    sentences = [str(proof)]
+    if proof.proves:
+        sentences.append(_rests_on(proof.rests_on))
+    if result.sampled:
+        sentences.append("G is known only through samples: the value is an estimate.")
     sentences.append(f"How the run ended: {result.status.label}. {result.status.advice}")
     sentences.append(
         "The certificate is about the problem as stated; it does not say that "
@@ -109,6 +105,9 @@ def verdict(result: Result) -> Verdict:
     )
     if result.certified:
         heading = f"Proved to be within {result.eps:g} of the optimum."
+        if result.sampled:
+            sure = f"{100 * proof.confidence:.4g} % confidence"
+            heading = f"Within {result.eps:g} of the optimum at {sure}."
         return Verdict("good", heading, tuple(sentences))
     if result.status.reached:
         heading = f"Within {result.eps:g} of the optimum in expectation, not proved."
@@ -122,6 +121,11 @@ def _rests_on(ground: str) -> str:
         return (
             "The bound rests on weak duality alone, with nothing left to chance: whatever "
             "happened on the way, it holds up to rounding."
+        )
+    if ground == "sampled":
+        return (
+            "The bound rests on weak duality and on samples, whose mean gradient is taken to "
+            "be nearly normal: it holds at that confidence."
         )
     return (
         "The bound rests on weak duality and a randomised bound on singular values, which is "

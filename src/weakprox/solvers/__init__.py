@@ -2,8 +2,11 @@
 
 from weakprox.solvers._look import Look
 from weakprox.solvers.davis_yin import DavisYin
+from weakprox.solvers.dual_ascent import DualAscent
+from weakprox.solvers.extragradient import Extragradient
 from weakprox.solvers.fista import FISTA
 from weakprox.solvers.hcgm import HCGM, SHCGM
+from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.scg import SCG
 from weakprox.solvers.scgs import SCGS
 from weakprox.solvers.storc import STORC, SVRF
@@ -20,6 +23,9 @@ __all__ = [
     "SVRF",
     "SVRGCG",
     "DavisYin",
+    "DualAscent",
+    "Extragradient",
     "Look",
     "ProjectedSubgradient",
+    "SampleAverage",
 ]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, inner
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arena import Arena
+from weakprox.linalg.arrays import Array, rough_inner, row_blocks
 
 RIDGE = 1e-10  # relative, against moves that hardly differ
 WILDEST = 1e4  # combinations with larger weights are noise
@@ -21,32 +22,57 @@ WILDEST = 1e4  # combinations with larger weights are noise
 
 @dataclass(frozen=True)
 class History:
-    """The last points z and their moves F, oldest first."""
+    """The last moves F and where each led, z + F, oldest first."""
 
-    points: tuple[Array, ...] = ()
     moves: tuple[Array, ...] = ()
+    ends: tuple[Array, ...] = ()
 
-    def extended(self, z: Array, move: Array, most: int) -> tuple[History, Array]:
-        """The history with this point, and the next point to go to (a new array)."""
-        plain = z + move
+    def extended(self, z: Array, move: Array, most: int, arena: Arena) -> tuple[History, Array]:
+        """The history with this move from z, and the next point to go to.
+
+        Passes in blocks of rows: one for z + F, one for inner products of differences of
+        moves, one for the combination of ends.
+        """
+        end = arena.like(z)
+        for rows in row_blocks(z):
+            end[rows] = z[rows] + move[rows]
         if most == 0:
-            return self, plain
-        points, moves = (*self.points, z), (*self.moves, move)
-        points, moves = points[-most - 1 :], moves[-most - 1 :]
-        history = History(points, moves)
+            return self, end
+        moves, ends = (*self.moves, move)[-most - 1 :], (*self.ends, end)[-most - 1 :]
+        history = History(moves, ends)
         if len(moves) < 2:
-            return history, plain
-        steps = [later - sooner for sooner, later in pairwise(moves)]
-        gram = np.array([[inner(a, b) for b in steps] for a in steps])
-        right = np.array([inner(a, move) for a in steps])
-        gram += RIDGE * float(np.trace(gram)) * np.eye(len(steps))
-        try:
-            weights = np.linalg.solve(gram, right)
-        except np.linalg.LinAlgError:
-            return History(points[-1:], moves[-1:]), plain
-        if not np.all(np.isfinite(weights)) or float(np.abs(weights).max()) > WILDEST:
-            return History(points[-1:], moves[-1:]), plain
-        for i, weight in enumerate(weights):
-            add_scaled(plain, -float(weight), steps[i])
-            add_scaled(plain, -float(weight), points[i + 1] - points[i])
-        return history, plain
+            return history, end
+        weights = _weights(moves)
+        if weights is None:
+            return History(moves[-1:], ends[-1:]), end
+        # end - sum of w_i (end_{i+1} - end_i), sorted by ends
+        shares = np.concatenate([weights, [0.0]]) - np.concatenate([[0.0], weights])
+        shares[-1] += 1.0
+        point = arena.like(end)
+        for rows in row_blocks(end):
+            part = point[rows]
+            part[...] = float(shares[0]) * ends[0][rows]
+            for share, other in zip(shares[1:], ends[1:], strict=True):
+                part += float(share) * other[rows]
+        return history, point
+
+
+def _weights(moves: tuple[Array, ...]) -> Any:
+    """Weights of the differences of moves that come nearest to the last move."""
+    size = len(moves) - 1
+    gram, right = np.zeros((size, size)), np.zeros(size)
+    for rows in row_blocks(moves[-1]):
+        last = moves[-1][rows]
+        steps = [later[rows] - sooner[rows] for sooner, later in pairwise(moves)]
+        for i, a in enumerate(steps):
+            right[i] += rough_inner(a, last)
+            for j in range(i + 1):
+                gram[i, j] += rough_inner(a, steps[j])
+    gram = gram + np.tril(gram, -1).T
+    gram += RIDGE * float(np.trace(gram)) * np.eye(size)
+    try:
+        weights = np.linalg.solve(gram, right)
+    except np.linalg.LinAlgError:
+        return None
+    fine = np.all(np.isfinite(weights)) and float(np.abs(weights).max()) <= WILDEST
+    return weights if fine else None

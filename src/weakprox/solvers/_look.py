@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from weakprox.linalg.arrays import Array
+from weakprox.linalg.arrays import Array, eps_of
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.metering import Meter, StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.result import Counts, Status, Trace
 from weakprox.solvers._progress import Progress
+from weakprox.solvers.tools import accuracy
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
@@ -85,10 +86,16 @@ class Looker:
     every: int | None = None
     prove: Callable[[Candidate], None] | None = None
     eps: float = 0.0
+    tol: float = 0.0
     judges_iterate: bool = False  # whether the iterate itself will be the answer
     seen: Seen = field(default_factory=Seen)
     latest: Candidate | None = None
     _last_value: float = math.inf
+
+    @property
+    def accuracy(self) -> float:
+        """What is asked for, given the best value so far."""
+        return accuracy(self.eps, self.tol, self.seen.best_value)
 
     @contextmanager
     def off_the_clock(self) -> Iterator[None]:
@@ -110,13 +117,15 @@ class Looker:
             self.seen = replace(self.seen, next_look=later)
             self.look(candidate)
         self.progress.show(
-            self.meter.counts, candidate.epoch, self._last_value, self.seen.gap, self.eps
+            self.meter.counts, candidate.epoch, self._last_value, self.seen.gap, self.accuracy
         )
         self.meter.check()
 
     def _promising(self, candidate: Candidate) -> bool:
         """Whether the method itself says that a proof would now succeed."""
-        return self.prove is not None and candidate.gap <= min(self.eps, self.seen.prove_below)
+        best = self.seen.best_value if candidate.value is None else candidate.value
+        wanted = accuracy(self.eps, self.tol, min(best, self.seen.best_value))
+        return self.prove is not None and candidate.gap <= min(wanted, self.seen.prove_below)
 
     def outer(self, candidate: Candidate) -> None:
         """After an outer step: always look, unless such steps come without inner ones."""
@@ -140,10 +149,12 @@ class Looker:
                 self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
         seconds = self.meter.seconds  # before looking: the look itself is off the clock
         with self.off_the_clock():
-            value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
-            low = math.nan
+            known = None if prove else candidate.value  # proofs deserve values from scratch
+            value, low = known, math.nan
+            if value is None:
+                value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
             if candidate.V is not None:
-                low = self.offer(candidate.V, candidate.scratch)
+                low = self.offer(candidate.V, candidate.scratch, known)
             self._last_value = value
             if self.judges_iterate:
                 self.seen = replace(self.seen, best=None, best_value=value)
@@ -169,12 +180,15 @@ class Looker:
                 view = Look(*where, *values, seconds, counts.copy(), candidate.X, candidate.V)
                 if self.callback(view):
                     raise StopRun(Status.CALLBACK)
-            if self.prove is not None and self.seen.gap <= self.eps:
+            if self.prove is not None and self.seen.gap <= self.accuracy:
                 raise StopRun(Status.CERTIFIED)
 
-    def offer(self, V: LowRank, scratch: Array | None = None) -> float:
-        """Value of a low-rank point, kept if it is the best so far."""
-        value = self.problem.value(V, self.batch, scratch=scratch)
+    def offer(
+        self, V: LowRank, scratch: Array | None = None, value: float | None = None
+    ) -> float:
+        """Value of a low-rank point (computed if not known), kept if the best so far."""
+        if value is None:
+            value = self.problem.value(V, self.batch, scratch=scratch)
         better = value < self.seen.best_value or self.seen.best is None
         if better and not self.judges_iterate:
             self.seen = replace(self.seen, best=V, best_value=value)
@@ -187,7 +201,8 @@ class Looker:
         user's own term may not keep its word): it proves nothing and is left out.
         """
         reached = self.seen.best_value
-        if not math.isfinite(lower) or lower > reached + 1e-6 * (1.0 + abs(reached)):
+        rounding = 256 * eps_of(self.problem.loss.reference) * (1.0 + abs(reached))
+        if not math.isfinite(lower) or lower > reached + rounding:
             return
         if lower > self.seen.lower:
             self.seen = replace(self.seen, lower=lower, rests_on=rests_on)

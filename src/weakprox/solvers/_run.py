@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from weakprox.errors import InputError, SamplerError
-from weakprox.linalg.arrays import Array, eps_of, gaussian
-from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.certificate import lower_bound
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, gaussian, zeros
+from weakprox.linalg.threads import one_thread
+from weakprox.losses.restated import Restated
+from weakprox.oracles.certificate import SplitDual, lower_bound, split_bound
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Solver
-from weakprox.result import Certificate, Counts, Result, Status, Trace
+from weakprox.protocols import Candidate, Loss, Solver
+from weakprox.result import Counts, Result, Status, Trace
+from weakprox.solvers._curvature import Contradicted
+from weakprox.solvers._finish import CERTIFICATE, EVALUATION, finish
 from weakprox.solvers._look import Look, Looker, Seen
 from weakprox.solvers._progress import Progress
 from weakprox.solvers.tools import Tools
-
-EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of streams, which no step number meets
 
 THOROUGH = 3000  # full decompositions for proofs up to this size, should others fail
 
@@ -31,6 +33,7 @@ class Settings:
     """How to run, as the user asked for it."""
 
     eps: float
+    tol: float
     seed: int
     budget: Budget
     callback: Callable[[Look], bool | None] | None
@@ -38,6 +41,8 @@ class Settings:
     look_every: int | None
     stop_when_certified: bool
     evaluation_samples: int
+    reason: str = ""  # for the choice of the solver
+    scale_samples: int = 0  # drawn to find what tol is relative to
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Checkpoint:
     counts: Counts
     trace: Trace
     mark: tuple[Any, ...]  # which run this is a part of
+    restated: float | None = None  # strong convexity, where the declared one was wrong
 
 
 class Run:
@@ -76,33 +82,65 @@ class Run:
             every=settings.look_every,
             prove=self.prove if settings.stop_when_certified and not self.sampled else None,
             eps=settings.eps,
+            tol=settings.tol,
             judges_iterate=solver.answer == "iterate",
             seen=Seen() if last is None else last.seen,
         )
+        self.restated: float | None = None
+        self._equip(problem)
+        if last is not None and last.restated is not None:
+            self._equip(problem, last.restated)
+        self.memory: Any = None if last is None else last.memory
+        self.first: Array | None = None
+
+    def _equip(self, problem: Problem, strong_convexity: float | None = None) -> None:
+        """Tools for the problem, perhaps with another constant than its loss declares."""
+        if strong_convexity is not None:
+            self.restated = strong_convexity
+            problem = copy.copy(problem)
+            problem.loss = cast(Loss, Restated(problem.loss, strong_convexity))
+        self.problem = self.looker.problem = problem
         self.tools = Tools(
             problem,
             MeteredLoss(problem.loss, self.meter),
             MeteredSpectral(problem.spectral, self.meter),
-            settings.eps,
-            settings.seed,
+            self.settings.eps,
+            self.settings.seed,
             self.looker.tick,
+            tol=self.settings.tol,
         )
-        self.memory: Any = None if last is None else last.memory
-        self.first: Array | None = None
+
+    def _restate(self, strong_convexity: float) -> None:
+        """Go on from the last point with a constant that gradients do not contradict.
+
+        Bounds that rest on the old one are forgotten.
+        """
+        loss = self.problem.loss
+        self._equip(self.problem, min(strong_convexity, loss.strong_convexity))
+        self.looker.seen = replace(self.looker.seen, lower=-math.inf, prove_below=math.inf)
+        last = self.looker.latest or self.solver.candidate(self.memory)
+        self.memory = self.solver.start(self.problem, last.X * 1.0, self.tools)
+        self.looker.latest = None
+        self._save()
 
     def execute(self, X: Array | None) -> Result:
         """Run; whatever ends it, the best point so far comes back."""
         self.first = X
-        with self.progress:
+        with self.progress, one_thread(math.prod(self.problem.shape)):
             status = Status.EXPECTED
             try:
                 self._prepare(X)
                 while not self.solver.finished(self.memory):
-                    self.memory = self.solver.step(self.problem, self.memory, self.tools)
+                    try:
+                        self.memory = self.solver.step(self.problem, self.memory, self.tools)
+                    except Contradicted as found:
+                        self._restate(found.strong_convexity)
+                        continue
                     self.looker.outer(self.solver.candidate(self.memory))
                     self._save()
                 if self.solver.promised(self.memory) > (1 + 1e-9) * self.settings.eps:
-                    status = Status.FINISHED
+                    cut = getattr(self.memory, "cut", False)
+                    status = Status.RANK_LIMITED if cut else Status.FINISHED
             except StopRun as stop:
                 status = stop.status
             except KeyboardInterrupt:
@@ -110,7 +148,7 @@ class Run:
                     raise  # nothing has begun, so there is nothing to return
                 # the interrupted iterate may be half updated: go back to the last whole one
                 status, self.looker.latest = Status.INTERRUPTED, None
-            return self._result(status)
+            return finish(self, status)
 
     def _prepare(self, X: Array | None) -> None:
         loss = self.problem.loss
@@ -133,6 +171,7 @@ class Run:
         if self.memory is None:
             # samples a loss drew to find its own constants are part of the price
             self.meter.counts.samples += getattr(loss, "pilot_samples", 0)
+            self.meter.counts.samples += self.settings.scale_samples
             self.meter.check()
             self.memory = self.solver.start(self.problem, X, self.tools)
             self._save()
@@ -149,20 +188,32 @@ class Run:
         u = gaussian(rng, (problem.shape[0], 1), problem.loss.reference)
         v = gaussian(rng, (1, problem.shape[1]), problem.loss.reference)
         with self.looker.off_the_clock():
-            value = problem.smooth_value(u @ v, self.looker.batch)
+            X = self.tools.arena.like(zeros(problem.shape, u))
+            X[...] = u * v
+            value = problem.smooth_value(X, self.looker.batch)
         named = (repr(problem), repr(self.solver))
-        return (*named, settings.eps, settings.seed, settings.evaluation_samples, value)
+        asked = (settings.eps, settings.tol, settings.seed)
+        return (*named, *asked, settings.evaluation_samples, value)
 
     def _save(self) -> None:
         counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
         seen = self.looker.seen
-        self.checkpoint = Checkpoint(self.memory, seen, counts, trace, self.mark)
+        self.checkpoint = Checkpoint(self.memory, seen, counts, trace, self.mark, self.restated)
 
     def prove(self, candidate: Candidate) -> None:
         """Raise the lower bound by the candidate's dual point, or the solver's at X."""
         if self.sampled or self.memory is None:
             return
         dual = candidate.dual or self.solver.dual(self.problem, self.memory)
+        rng = self.tools.rng(CERTIFICATE)
+        if isinstance(dual, SplitDual):
+            allowed = 0.05 * self.looker.accuracy
+            found = split_bound(
+                self.problem, dual, rng=rng, accuracy=allowed, arena=self.tools.arena
+            )
+            self.looker.bounded(*found)
+            if self.looker.seen.gap <= self.looker.accuracy:
+                return
         at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
         least = min(self.problem.shape)
         rank = min(2 * self.memory.rank + 8, least)
@@ -173,92 +224,11 @@ class Run:
             candidate.X if at is None else at.dense(),
             dual,
             rank=rank,
-            rng=self.tools.rng(CERTIFICATE),
-            accuracy=0.01 * self.settings.eps,
+            rng=rng,
+            accuracy=0.01 * self.looker.accuracy,
             scratch=candidate.scratch,
         )
         self.looker.bounded(bound, rests_on)
-
-    def _result(self, status: Status) -> Result:
-        """The best answer at hand, with everything about it computed anew from X."""
-        seconds = self.meter.seconds
-        problem, looker = self.problem, self.looker
-        answer, iterate_value = self._answer()
-        chosen_value = problem.value(answer, looker.batch)  # by the samples that chose it
-        dual = None if looker.latest is None else looker.latest.dual
-        looker.latest = None  # its iterate is not needed any more: room for the proof
-        value = problem.value(answer, self._fresh())
-        certificate = None
-        if not self.sampled:
-            self.prove(Candidate(answer.dense(), None, 0.0, 0, 0, dual=dual))
-            seen = looker.seen
-            if math.isfinite(seen.lower):
-                certificate = Certificate(value, seen.lower, seen.rests_on)
-            proved = certificate is not None and certificate.gap <= self.settings.eps
-            if proved and status not in (Status.CALLBACK, Status.INTERRUPTED):
-                status = Status.CERTIFIED
-            elif not proved and status is Status.CERTIFIED:
-                status = Status.FINISHED  # rounding ate the proof between look and answer
-        if status is Status.EXPECTED and 32 * eps_of(answer.s) * abs(value) > self.settings.eps:
-            status = Status.FINISHED  # no theorem speaks of rounding errors above eps
-        if status is Status.EXPECTED:
-            # The theorem speaks of the iterate and of an oracle whose rank suffices: its
-            # promise must cover the way to the answer and what the oracle itself measured.
-            lost = max(0.0, chosen_value - iterate_value)
-            lost += self.solver.oracle_excess(self.memory)
-            if self.solver.promised(self.memory) + lost > (1 + 1e-4) * self.settings.eps:
-                status = Status.RANK_LIMITED
-        return Result(
-            low_rank=answer,
-            value=value,
-            violation=problem.spectral.violation(answer),
-            status=status,
-            eps=self.settings.eps,
-            certificate=certificate,
-            counts=self.meter.counts,
-            trace=looker.trace,
-            parameters=None if self.memory is None else self.memory.parameters,
-            solver=type(self.solver).__name__,
-            seconds=seconds,
-            seed=self.settings.seed,
-            sampled=self.sampled,
-            checkpoint=self.checkpoint,
-            iterate_value=iterate_value,
-        )
-
-    def _fresh(self) -> Any:
-        """Samples that had no say in choosing the answer, so that its value is unbiased."""
-        if not self.sampled:
-            return self.looker.batch
-        size = self.settings.evaluation_samples
-        try:
-            batch = self.problem.loss.draw(self.tools.rng(EVALUATION, 1), size)
-        except SamplerError:  # a sampler that fails now must not cost the answer
-            return self.looker.batch
-        self.meter.counts.evaluation_samples += size
-        return batch
-
-    def _answer(self) -> tuple[LowRank, float]:
-        """The point to return, and the value of the iterate it comes from."""
-        problem, looker = self.problem, self.looker
-        if self.memory is None:  # stopped before the first step
-            first = LowRank.zero(problem.shape, problem.loss.reference)
-            if self.first is not None:
-                first = self.tools.compressed(self.first)
-            return first, problem.value(first, looker.batch)
-        last: Candidate | None = looker.latest
-        if last is None:
-            last = self.solver.candidate(self.memory)
-        iterate_value = problem.smooth_value(last.X, looker.batch) + last.h_bound
-        if self.solver.answer == "iterate":
-            return self.tools.compressed(last.X), iterate_value
-        looker.offer(
-            self.tools.compressed(last.X, self.memory.rank).significant(), last.scratch
-        )
-        if last.V is not None:
-            looker.offer(last.V, last.scratch)
-        assert looker.seen.best is not None
-        return looker.seen.best, iterate_value
 
 
 def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:

@@ -1,26 +1,68 @@
-"""The solver that `minimize` takes when none is named."""
+"""The solver that `minimize` takes when none is named, and why."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from weakprox.linalg.arrays import itemsize, on_cpu
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.solvers.davis_yin import ARRAYS, DavisYin
+from weakprox.solvers.dual_ascent import DualAscent
+from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.svrgcg import SVRGCG
 from weakprox.storage.limits import room
 
 
-def chosen(problem: Problem, rank: int | None = None) -> Solver:
-    """Splitting where it applies and fits, the paper's method for everything else.
+@dataclass(frozen=True)
+class Choice:
+    """A solver, and the reason for it in a sentence."""
 
-    `DavisYin` needs full gradients, a penalty with a proximal map, and memory for some
-    arrays more; where it has them, it needs far fewer decompositions than `SVRGCG`.
+    solver: Solver
+    reason: str
+
+
+def choose(problem: Problem, rank: int | None = None) -> Choice:
+    """The solver that is expected to prove its accuracy soonest.
+
+    Splittings and dual ascent work on full gradients and need some arrays of the size of
+    X; where those do not fit, the paper's method makes do with few.
     """
+    name = type(problem.loss).__name__
+    fits, arrays = _fits(problem)
+    if not fits:
+        return Choice(
+            SVRGCG(rank="estimate" if rank is None else rank, constants="practical"),
+            f"{arrays} arrays of the size of X, which the faster methods hold, do not fit in "
+            "memory; SVRGCG holds few",
+        )
+    if not problem.loss.is_finite_sum:
+        return Choice(
+            SampleAverage(rank=rank),
+            f"{name} is known through samples only: as many are drawn as the accuracy needs, "
+            "and their mean is solved",
+        )
+    if DualAscent.applies(problem):
+        return Choice(
+            DualAscent(rank=rank),
+            f"{name} is a squared distance and the penalty has few pieces, so that the dual "
+            "problem is small and smooth",
+        )
+    return Choice(
+        DavisYin(rank=rank),
+        f"{name} is a finite sum, for which the splitting proves its accuracy with the fewest "
+        "decompositions",
+    )
+
+
+def chosen(problem: Problem, rank: int | None = None) -> Solver:
+    """Only the solver of `choose`."""
+    return choose(problem, rank).solver
+
+
+def _fits(problem: Problem) -> tuple[bool, int]:
+    """Whether the arrays of the faster methods fit in memory, and how many those are."""
     reference = problem.loss.reference
-    bytes_needed = ARRAYS * math.prod(problem.shape) * itemsize(reference)
-    fits = not on_cpu(reference) or bytes_needed <= room()
-    if problem.loss.is_finite_sum and problem.penalty.separable and fits:
-        return DavisYin(rank=rank)
-    return SVRGCG(rank="estimate" if rank is None else rank)
+    needed = ARRAYS * math.prod(problem.shape) * itemsize(reference)
+    return not on_cpu(reference) or needed <= room(), ARRAYS

@@ -16,37 +16,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, inner, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, inner, rough_inner, row_blocks, zeros
+from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.certificate import FixedDual
+from weakprox.oracles.certificate import FixedDual, SplitDual
+from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Tolerance, WeakProx
+from weakprox.protocols import Candidate, Dual, DualPoint
 from weakprox.solvers._conditional import checked_count, first_point, need_finite_sum
+from weakprox.solvers._curvature import Curvature
 from weakprox.solvers._extrapolation import History
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed
+from weakprox.solvers._prox import FIRST_RANK, adaptive_prox, capped
+from weakprox.solvers._splitting import split
 from weakprox.solvers.tools import Tools
 
-STRETCH = 16  # iterations of one outer step
 APART = 4.0  # how many times one half of the gap may be the other
-FASTEST = 2.0  # largest change of gamma in one iteration
-SHARE = 1e-3  # of the gap, what an inexact decomposition may cost
-PATIENCE = 150  # iterations without progress after which rounding has the last word
-FIRST_RANK = 8
+FASTEST = 4.0  # largest change of gamma in one iteration
 ARRAYS = 24  # of the size of X held at once at most: history, and full decompositions
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Constants of a run: accuracy, strong convexity, smoothness of the smooth part."""
-
-    eps: float
-    alpha: float
-    beta: float
 
 
 @dataclass(frozen=True)
@@ -64,16 +55,20 @@ class Memory:
     rank: int
     basis: Array | None
     parameters: Plan
+    curvature: Curvature | None = None  # of G, where it is not known exactly
+    y: Dual | None = None  # dual point of R, where an iteration for it goes on from
+    last: float | None = None  # f at X
+    cut: bool = False  # whether the cap on the rank left out more than allowed
     value: float = math.inf  # best value seen
     bound: float = -math.inf  # best estimate of a lower bound seen
-    dual: FixedDual | None = None  # what that rests on
+    dual: SplitDual | None = None  # what that rests on
     progress: int = 0  # iteration that last improved the gap by a hundredth
     gap: float = math.inf  # the gap then
 
 
 @dataclass(frozen=True)
-class DavisYin:
-    """Deterministic splitting for separable penalties; nothing to tune.
+class DavisYin(GapDriven):
+    """Deterministic splitting for every penalty and spectral term; nothing to tune.
 
     Parameters
     ----------
@@ -83,154 +78,165 @@ class DavisYin:
     memory : int
         Earlier iterates that the acceleration combines, 0 for none. Each costs two
         arrays of the size of X.
+    first_rank : int
+        Rank of the first decomposition; a guess, which the run corrects.
     """
 
     rank: int | None = None
     memory: int = 2
-
-    answer: ClassVar[Literal["low_rank"]] = "low_rank"
+    first_rank: int = FIRST_RANK
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        checked_count("rank", self.rank)
-        most = min(problem.shape)
-        if self.rank is not None and self.rank > most:
-            raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
+        self.check_rank(problem)
+        checked_count("first_rank", self.first_rank)
         whole = isinstance(self.memory, (int, np.integer)) and not isinstance(self.memory, bool)
         if not whole or self.memory < 0:
             raise InputError("memory", repr(self.memory), "an integer >= 0")
-        if not problem.penalty.separable:
-            wanted = "a penalty with a proximal map of its own (not MaxAffine, not a sum)"
-            raise InputError("penalty", repr(problem.penalty), wanted)
         need_finite_sum("DavisYin", problem, "SVRGCG")
-        problem.constants()
+        problem.strong_convexity()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants, and z where the first point is its own proximal point."""
-        c = problem.constants()
-        plan = Plan(tools.eps, c.alpha, c.beta_G + problem.penalty.curvature)
+        beta = problem.loss.smoothness + problem.penalty.curvature
+        plan = Plan(tools.eps, problem.strong_convexity(), beta)
         first = first_point(problem, X)
-        whole = tools.compressed(first)
-        given = None  # a point of the user's is an answer, too
-        if X is not None:
-            cut = tools.compressed(first, self._capped(min(problem.shape), problem))
-            given = cut.trimmed(1e-14 * float(cut.s[0]))
+        given, h = self.first(problem, X, first, tools)
         gamma = 1.0 / plan.beta
-        z = first * 1.0
+        z = tools.arena.like(first)
         if X is None:  # from zero: one proximal gradient step on G + R alone
-            g = tools.loss.grad(first, tools.loss.everything())
-            add_scaled(z, -gamma, g)
-            y = problem.penalty.ascend(None, z, 1 / gamma)
-            add_scaled(z, -gamma, problem.penalty.pull(y))
+            _first_target(tools, gamma, z)
+        else:
+            z[...] = first
         return Memory(
             X=first,
             V=given,
-            h=problem.spectral.value(whole),
+            h=h,
             z=z,
             gamma=gamma,
             history=History(),
             epoch=0,
             done=0,
-            rank=self._capped(FIRST_RANK, problem),
+            rank=capped(self.first_rank, problem.shape, self.rank),
             basis=None,
             parameters=plan,
         )
-
-    def finished(self, memory: Memory) -> bool:
-        """Whether the gap has stopped shrinking: what is left is rounding."""
-        return memory.done - memory.progress >= PATIENCE
-
-    def promised(self, memory: Memory) -> float:
-        """Nothing beyond the certificate."""
-        return math.inf
-
-    def oracle_excess(self, memory: Memory) -> float:
-        """Nothing is promised, so nothing is exceeded."""
-        return 0.0
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last proximal point, and the best dual point."""
         estimate = memory.value - memory.bound
         return Candidate(
-            memory.X, memory.V, memory.h, memory.epoch, 0, gap=estimate, dual=memory.dual
+            memory.X,
+            memory.V,
+            memory.h,
+            memory.epoch,
+            0,
+            gap=estimate,
+            dual=memory.dual,
+            value=memory.last,
         )
 
-    def dual(self, problem: Problem, memory: Memory) -> FixedDual:
-        """The dual point of the best bound."""
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """The dual points of the best bound."""
         if memory.dual is None:
-            y = problem.penalty.ascend(None, memory.X, 1.0 / memory.gamma)
+            y = proximal_dual(problem.penalty, memory.X, memory.gamma)
             return FixedDual(problem.penalty, y)
         return memory.dual
 
-    def _capped(self, rank: int, problem: Problem) -> int:
-        return max(1, min(rank, *problem.shape, self.rank or rank))
-
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""
-        z, state = memory.z * 1.0, memory
+        state = memory
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
-            gamma, R = state.gamma, problem.penalty
-            prox, rank = self._prox(problem, z, state, tools, tools.rng(k))
-            X, h = prox.V.dense(), problem.spectral.value(prox.V)
-            move = tools.loss.grad(X, tools.loss.everything())
-            if R.curvature:
-                add_scaled(move, R.curvature, X)
-            move *= -gamma
-            move += X
-            move += X - z  # now 2X - z - gamma grad
-            y = R.ascend(None, move, 1.0 / gamma)
-            s = R.pull(y)
-            add_scaled(move, -gamma, s)  # now Y
-            move -= X
-
-            smooth = R.value(X) - 0.5 * R.curvature * sqnorm(X)
-            near = max(0.0, smooth - inner(s, X) + R.dual_value(y))
-            far = sqnorm(move) / (2 * state.parameters.alpha * gamma**2)
-            state = replace(state, X=X, V=prox.V, h=h, basis=prox.basis, rank=rank)
+            z, gamma = state.z, state.gamma
+            guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
+            prox, rank, cut = adaptive_prox(
+                tools,
+                z,
+                weight=1.0 / gamma,
+                allowed=allowed(tools, state.value, state.bound, guess),
+                rank=state.rank,
+                cap=self.rank,
+                start=state.basis,
+                rng=tools.rng(k),
+            )
+            X, h = dense(prox.V, tools.arena.like(z)), problem.spectral.value(prox.V)
+            gradient = tools.loss.grad(X, tools.loss.everything(), out=tools.arena.like(z))
+            state = _watched(problem, state, X, gradient)
+            smooth = _value(problem, X, gradient)
+            parts = split(problem.penalty, X, z, gradient, gamma, state.y)
+            near = max(0.0, parts.near)
+            far = parts.length / (2 * state.parameters.alpha * gamma**2)
+            value = smooth + parts.value + h
+            state = replace(
+                state,
+                X=X,
+                V=prox.V,
+                h=h,
+                basis=prox.basis,
+                rank=rank,
+                cut=cut,
+                y=parts.y,
+                last=value,
+            )
+            dual = SplitDual(problem.penalty, z, 1.0 / gamma, prox, parts.y)
             lost = near + far + prox.delta_estimate / (2 * gamma)
-            state = _judged(state, problem, lost, FixedDual(R, y, prox.V), k)
+            state = _judged(state, value, lost, dual, k)
 
             change = _change(near, far, gamma * state.parameters.beta)
             if change == 1.0:
-                history, z = state.history.extended(z, move, self.memory)
-                state = replace(state, history=history)
+                history, z = state.history.extended(z, parts.move, self.memory, tools.arena)
+                state = replace(state, z=z, history=history)
             else:  # keep u, and go on from Y, which X is about to become
-                z -= X
-                z *= change
-                z += X
-                z += move
-                state = replace(state, gamma=gamma * change, history=History())
+                after = tools.arena.like(z)
+                for rows in row_blocks(z):
+                    after[rows] = change * z[rows] + (1.0 - change) * X[rows]
+                    after[rows] += parts.move[rows]
+                z = after
+                state = replace(state, z=z, gamma=gamma * change, history=History())
             tools.tick(replace(self.candidate(state), epoch=memory.epoch + 1, step=k))
-        return replace(state, z=z, epoch=memory.epoch + 1, done=memory.done + STRETCH)
-
-    def _prox(
-        self, problem: Problem, z: Array, state: Memory, tools: Tools, rng: Any
-    ) -> tuple[WeakProx, int]:
-        """Proximal point of h at z, of a rank that grows until it is exact enough."""
-        gap = state.value - state.bound
-        allowed = SHARE * max(state.parameters.eps, gap if math.isfinite(gap) else 0.0)
-        tolerance = Tolerance(2 * state.gamma * allowed)
-        rank, basis = state.rank, state.basis
-        while True:
-            prox = tools.spectral.weak_prox(
-                z,
-                weight=1.0 / state.gamma,
-                rank=rank,
-                tolerance=tolerance,
-                start=basis,
-                rng=rng,
-            )
-            enough = prox.V.rank < rank or prox.delta_estimate <= tolerance.delta1
-            larger = self._capped(max(2 * rank, rank + 8), problem)
-            if enough or larger <= rank:
-                # a few triplets to spare, so that the next one need not be done twice
-                return prox, self._capped(max(prox.V.rank + 3, (3 * rank) // 4), problem)
-            rank, basis = larger, prox.basis
+        return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
 
 
-def _judged(state: Memory, problem: Problem, lost: float, dual: FixedDual, k: int) -> Memory:
+def _first_target(tools: Tools, gamma: float, z: Array) -> None:
+    """Overwrite z by prox_{gamma R}(-gamma grad G(0))."""
+    loss, R = tools.loss, tools.problem.penalty
+    batch = loss.everything()
+    if loss.has_centre:  # spares a pass over a matrix of zeros
+        C = loss.centre(batch, counted=True)
+        for rows in row_blocks(z):
+            z[rows] = (gamma * loss.smoothness) * C[rows]
+    else:
+        z[...] = loss.grad(zeros(tools.problem.shape, z), batch)
+        z *= -gamma
+    for rows in row_blocks(z) if R.rowwise and R.separable else [slice(None)]:
+        part = z[rows]
+        part -= gamma * R.pull(proximal_dual(R, part, gamma))
+
+
+def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memory:
+    """The memory with constants that the gradients so far do not contradict."""
+    if hasattr(problem.loss, "centre"):  # its constants are what they are
+        return state
+    gradient = gradient * 1.0  # the step will overwrite it
+    if state.curvature is None:
+        return replace(state, curvature=Curvature(X, gradient))
+    seen = state.curvature.then(X, gradient)
+    seen.check(problem.loss.strong_convexity)
+    beta = seen.smoothness(problem.loss.smoothness) + problem.penalty.curvature
+    return replace(state, curvature=seen, parameters=replace(state.parameters, beta=beta))
+
+
+def _value(problem: Problem, X: Array, gradient: Array) -> float:
+    """G(X), from its gradient where a quadratic loss offers the way to do so."""
+    origin = getattr(problem.loss, "origin", None)
+    if origin is None:
+        return problem.loss.value(X, problem.loss.everything())
+    value, slope = origin
+    return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))
+
+
+def _judged(state: Memory, value: float, lost: float, dual: SplitDual, k: int) -> Memory:
     """Best value, best estimated bound and its dual point, and whether they still move."""
-    value = problem.smooth_value(state.X) + state.h
     best, bound = min(value, state.value), value - lost
     if state.bound < bound < math.inf:  # infinite where a term of the user's is
         state = replace(state, bound=bound, dual=dual)
@@ -241,9 +247,15 @@ def _judged(state: Memory, problem: Problem, lost: float, dual: FixedDual, k: in
 
 
 def _change(near: float, far: float, relative: float) -> float:
-    """Factor for gamma (given as gamma times smoothness) that balances the halves."""
+    """Factor for gamma (given as gamma times smoothness) that balances the halves.
+
+    Theory asks for gamma < 2 / smoothness.
+    """
+    most = 1.8 / relative
+    if most < 0.5:
+        return most  # the smoothness turned out larger than it was declared to be
     if near <= APART * far and far <= APART * near:
         return 1.0
     factor = math.sqrt(far / near) if near > 0 else FASTEST
     factor = min(FASTEST, max(1.0 / FASTEST, factor))
-    return min(factor, max(1.0, 1.8 / relative))  # theory asks for gamma < 2 / smoothness
+    return min(factor, max(1.0, most))

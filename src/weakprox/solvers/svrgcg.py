@@ -29,6 +29,8 @@ from weakprox.oracles.theory import (
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
+from weakprox.solvers import practical
+from weakprox.solvers._practical import Course
 from weakprox.solvers.rank import checked_rank, estimated_rank
 from weakprox.solvers.tools import Tools
 
@@ -49,6 +51,7 @@ class Memory:
     basis: Array | None
     delta: float  # the oracle's inexactness, averaged as it enters the bound
     parameters: Parameters
+    course: Course | None = None  # of a practical run
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,11 @@ class SVRGCG:
     ----------
     rank : int or "estimate"
         Rank of the weak proximal oracle: that of the optimum, or more. "estimate" lets
-        the first proximal steps choose it.
-    constants : {"repaired", "paper"}
-        Constant set, see `weakprox.theory.parameters`.
+        the first proximal steps choose it, and practical runs go on changing it.
+    constants : {"repaired", "paper", "practical"}
+        Constant set, see `weakprox.theory.parameters`. "practical" keeps the method and
+        lets a line search, a falling mu and measured variances and gaps choose what the
+        theorems fix: far fewer decompositions, and no promise beyond the certificate.
     mu, C0, sigma, delta : float, optional
         Smoothing, initial gap, gradient noise, oracle accuracy.
     delta2 : float
@@ -111,6 +116,12 @@ class SVRGCG:
         if self.oracle not in ("weak", "exact"):
             raise InputError("oracle", repr(self.oracle), "'weak' or 'exact'")
         checked_flag("variance_reduction", self.variance_reduction)
+        if self.constants == "practical":
+            if self.oracle != "weak":
+                raise InputError("oracle", repr(self.oracle), "'weak' with practical constants")
+            if not self.variance_reduction:
+                wanted = "True with practical constants"
+                raise InputError("variance_reduction", False, wanted)
         check_overrides(
             mu=self.mu, C0=self.C0, sigma=self.sigma, delta=self.delta, delta2=self.delta2
         )
@@ -144,17 +155,21 @@ class SVRGCG:
             seed=tools.seed,
             loss=tools.loss,
         )
-        rank = self.rank
+        rank, wise = self.rank, self.constants == "practical"
         if rank == "estimate":
-            rank = estimated_rank(problem, X, found, tools)
+            first_rank = min(practical.FIRST_RANK, *problem.shape)
+            rank = first_rank if wise else estimated_rank(problem, X, found, tools)
         first = tools.compressed(X)
         h = problem.spectral.value(first)
         if self.epochs is not None:
             found = replace(found, S=int(self.epochs) + 1)
-        return Memory(X, None, h, 0, int(rank), None, 0.0, found)
+        course = practical.first_course(found) if wise else None
+        return Memory(X, None, h, 0, int(rank), None, 0.0, found, course)
 
     def finished(self, memory: Memory) -> bool:
         """Whether S - 1 epochs are done."""
+        if memory.course is not None:
+            return practical.finished(self, memory)
         return memory.epoch >= memory.parameters.epochs
 
     def promised(self, memory: Memory) -> float:
@@ -177,6 +192,8 @@ class SVRGCG:
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: snapshot gradient, then T - 1 weak proximal steps."""
+        if self.constants == "practical":
+            return practical.epoch(self, problem, memory, tools)
         p, s = memory.parameters, memory.epoch + 1
         rng = tools.rng(s)
         R = self.dual(problem, memory)
@@ -228,6 +245,8 @@ class SVRGCG:
 
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
         """The smoothed penalty: its maximiser at X is the dual point to certify with."""
+        if memory.course is not None:
+            return practical.smoothed(problem, memory)
         return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
 
     def candidate(self, memory: Memory) -> Candidate:

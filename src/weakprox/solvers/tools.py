@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from weakprox.linalg.arena import Arena
 from weakprox.linalg.arrays import Array, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.metering import MeteredLoss, MeteredSpectral
 from weakprox.problem import Problem
 from weakprox.protocols import Tick
+
+
+def accuracy(eps: float, tol: float, value: float) -> float:
+    """The accuracy asked for, in units of f: eps, or relative to a value once there is one."""
+    return tol * abs(value) if tol and math.isfinite(value) else eps
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,15 @@ class Tools:
     eps: float
     seed: int
     tick: Tick
+    arena: Arena = field(default_factory=Arena)
+    tol: float = 0.0
+
+    def accuracy(self, value: float, guess: float = 0.0) -> float:
+        """What is asked for when the best value is this: eps, or tol times its size.
+
+        The guess stands for the value while there is none.
+        """
+        return accuracy(self.eps, self.tol, value if math.isfinite(value) else guess)
 
     def rng(self, *stream: int) -> np.random.Generator:
         """The random stream of this name: the same numbers whenever it is opened."""

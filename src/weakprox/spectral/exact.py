@@ -13,6 +13,7 @@ from weakprox.linalg.arrays import (
     all_finite,
     eps_of,
     gaussian,
+    inner,
     is_array,
     namespace,
     sqnorm,
@@ -88,6 +89,8 @@ class Exact:
         value, square = self._value(V), 0.5 * weight * sqnorm(V - A)
         slack = 64 * eps_of(A) * (abs(value) + square + weight * sqnorm(A))
         lower = square + value - slack if np.isfinite(value) else -float("inf")
+        # w (A - V) is a subgradient at a proximal point: Fenchel's inequality is tight
+        tight = weight * (inner(A, V) - sqnorm(V)) - value + slack
         return WeakProx(
             V=LowRank(U, s, Vt).trimmed(1e-14 * float(s[0])),
             delta=0.0,
@@ -97,6 +100,7 @@ class Exact:
             basis=Vt.T,
             passes=0,
             rests_on="exact",
+            conjugate=tight if np.isfinite(value) else float("inf"),
         )
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,16 +77,20 @@ class NuclearBall:
             certify,
             rng,
             active=lambda s: int((np.asarray(project_capped(s, self.tau)) > 0).sum()),
+            level=lambda s: threshold(s, self.tau),
         )
         p = np.asarray(project_capped(spec.ritz, self.tau))
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
         lower = ball_lower(spec, weight, self.tau)
+        values = rounded_inside(p, self.tau, A)
+        kept = np.asarray(to_numpy(values), dtype=float)  # what rounding made of p
         # Frank-Wolfe gap of the projection: 2 (tau |A-V|_2 - <A-V, V>)
         residual = float(np.linalg.norm(to_numpy(svd.residuals)))
-        widest = max(float((spec.ritz - p).max()), spec.tail) + residual
+        widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
         wolfe = 2 * (self.tau * widest - float((spec.ritz - p) @ p))
+        carried = 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
         theta = threshold(spec.ritz, self.tau)
-        V = LowRank(svd.triplets.U, rounded_inside(p, self.tau, A), svd.triplets.Vt)
+        V = LowRank(svd.triplets.U, values, svd.triplets.Vt)
         return WeakProx(
             V=V.significant(),
             delta=max(0.0, min(psi - 2 * lower / weight, wolfe)),
@@ -95,6 +100,7 @@ class NuclearBall:
             basis=svd.basis,
             passes=svd.passes,
             rests_on=rests_on,
+            conjugate=weight * self.tau * (widest + carried),
         )
 
     @property

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from weakprox.errors import positive
-from weakprox.linalg.arrays import Array, eps_of, like
+from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector, thin_svd
@@ -63,13 +64,25 @@ class NuclearNorm:
 
         accept = accurate_enough(gain, tolerance.delta1, 1e-12)
         svd, spec, rests_on = decompose(
-            A, rank, accept, start, certify, rng, active=lambda s: int((s > c).sum())
+            A,
+            rank,
+            accept,
+            start,
+            certify,
+            rng,
+            active=lambda s: int((s > c).sum()),
+            level=lambda _: c,
         )
         p = np.maximum(spec.ritz - c, 0.0)
         psi = spec.sqnorm - gain(spec.ritz)
         lower = penalty_lower(spec, weight, self.lam)
         beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
-        V = LowRank(svd.triplets.U, like(p, A), svd.triplets.Vt)
+        residual = float(np.linalg.norm(to_numpy(svd.residuals)))
+        values = like(p, A)
+        kept = np.asarray(to_numpy(values), dtype=float)  # what rounding made of p
+        widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
+        widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
+        V = LowRank(svd.triplets.U, values, svd.triplets.Vt)
         return WeakProx(
             V=V.significant(),
             delta=max(0.0, psi - 2 * lower / weight),
@@ -79,6 +92,8 @@ class NuclearNorm:
             basis=svd.basis,
             passes=svd.passes,
             rests_on=rests_on,
+            conjugate=0.0,
+            shrink=min(1.0, c / widest) if widest > 0 else 1.0,
         )
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:

@@ -11,11 +11,25 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
+from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_svd import Accept, ThinSVD, Vector, thin_svd
+from weakprox.linalg.thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
 from weakprox.spectral.duality import Spectrum
 
 RestsOn = Literal["exact", "high-probability"]
+
+# When a full decomposition through the Gram matrix is faster than a block method that has
+# a basis to start from, or has none, or is asked for a large share of the triplets
+# (benchmarks/thin_svd.py).
+GRAM_BELOW = 96
+GRAM_BELOW_COLD = 250
+GRAM_SHARE = 0.15
+
+
+def gram_is_cheaper(shape: tuple[int, int], rank: int, warm: bool) -> bool:
+    """Whether `rank` triplets are best had from a full decomposition."""
+    least = min(shape)
+    return least <= (GRAM_BELOW if warm else GRAM_BELOW_COLD) or rank >= GRAM_SHARE * least
 
 
 def norm_with_error(A: Array, certify: bool) -> tuple[float, float]:
@@ -44,32 +58,41 @@ def decompose(
     certify: bool,
     rng: np.random.Generator | None,
     active: Callable[[Vector], int],
+    level: Callable[[Vector], float],
 ) -> tuple[ThinSVD, Spectrum, RestsOn]:
     """Leading triplets of A and bounds on its spectrum.
 
     Without `certify` the values not kept are bounded by the Frobenius norm of what is
-    left: always true, never tight. With it, a full decomposition (small A) or a
-    randomised bound (large A) is spent, and only the triplets that are `active` are kept:
-    the residuals of others, which nobody needs to be accurate, would spoil the bounds.
+    left: always true, never tight. With it, a full decomposition (small A) is spent or
+    a randomised bound (large A), until it is below `level`. Only the triplets that are
+    `active` are kept then: the residuals of others, which nobody needs to be accurate,
+    would spoil the bounds.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     small = certify and min(A.shape) <= EXACT_BELOW
-    svd = thin_svd(
-        A,
-        rank,
-        start=start,
-        tol=1e-13,
-        method="lapack" if small else "auto",
-        rng=rng,
-        strict=False,
-        accept=accept,
-    )
+    svd = None
+    if small or gram_is_cheaper((int(A.shape[0]), int(A.shape[1])), rank, start is not None):
+        svd = gram_svd(A, active, rank)
+    if svd is None:
+        method: Method = "lapack" if small else "auto"
+        svd = thin_svd(
+            A,
+            rank,
+            start=start,
+            tol=1e-13,
+            method=method,
+            rng=rng,
+            strict=False,
+            accept=accept,
+        )
     ritz = np.asarray(to_numpy(svd.triplets.s), dtype=float)
     total, slack = norm_with_error(A, certify)
     energy = max(0.0, total - float(ritz @ ritz)) + slack
     if svd.exact:
-        upper = ritz * (1 + 16 * eps_of(A))
-        tail = svd.next_value * (1 + 16 * eps_of(A)) + 16 * eps_of(A) * math.sqrt(total)
+        squared = svd.square_error  # zero but for Gram matrices
+        upper = np.sqrt(ritz**2 + squared) * (1 + 16 * eps_of(A))
+        tail = math.sqrt(svd.next_value**2 + squared) * (1 + 16 * eps_of(A))
+        tail += 16 * eps_of(A) * math.sqrt(total)
         return svd, Spectrum(ritz, upper, tail, energy, total, slack), "exact"
     if certify:
         svd = leading(svd, max(1, active(ritz)))
@@ -79,7 +102,7 @@ def decompose(
     rests_on: RestsOn = "exact"
     deflated = math.sqrt(energy)
     if certify:
-        bound = deflated_norm(A, svd.triplets, rng)
+        bound = deflated_norm(A, svd.triplets, rng, enough=0.98 * level(ritz))
         if bound < deflated:
             deflated, rests_on = bound, "high-probability"
     upper = np.asarray(to_numpy(raised(svd.triplets.s, residual, deflated)), dtype=float)

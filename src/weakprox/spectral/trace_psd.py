@@ -98,8 +98,12 @@ class TracePSD:
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
         skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
         lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
-        theta = threshold(spec.ritz, self.tau)
+        residual = float(np.linalg.norm(to_numpy(eig.residuals)))
         values = rounded_inside(p, self.tau, A)
+        kept = np.asarray(to_numpy(values), dtype=float)  # what rounding made of p
+        widest = max(0.0, float((spec.ritz - kept).max()), spec.tail) + residual
+        widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
+        theta = threshold(spec.ritz, self.tau)
         V = LowRank(eig.vectors, values, eig.vectors.T).significant()
         return WeakProx(
             V=V,
@@ -110,6 +114,7 @@ class TracePSD:
             basis=eig.basis,
             passes=eig.passes,
             rests_on=rests_on,
+            conjugate=weight * self.tau * widest,
         )
 
     @property

@@ -94,13 +94,14 @@ def test_missing_entries_leave_no_residual(held):
 
 @pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=["numpy", "torch"])
 def test_every_kind_of_result(backend, tmp_path):
-    loss = Denoising(backend.array(M))
+    loss, sampler = Denoising(backend.array(M)), denoising_sampler(backend)
     kinds = {
         "certified": (solve(loss), "good", "Proved to be within 1"),
         "limited": (solve(loss, eps=1e-9, max_svds=3), "bad", "TARGET NOT CONFIRMED"),
         "no looks": (solve(loss, eps=1e-9, max_svds=0), "bad", "TARGET NOT CONFIRMED"),
         "zero": (solve(loss, L1(100.0), eps=0.1), "good", "Proved"),
-        "sampled": (solve(denoising_sampler(backend)), "warning", "in expectation"),
+        "sampled": (solve(sampler, evaluation_samples=2), "warning", "in expectation"),
+        "confident": (solve(sampler), "good", "Within 1 of the optimum at 95 % confidence"),
     }
     for (problem, result), kind, words in kinds.values():
         data, text = report_in(write_report(tmp_path / "r.html", result, problem=problem))
@@ -110,7 +111,8 @@ def test_every_kind_of_result(backend, tmp_path):
         assert data["report"]["confirmed"] == (kind != "bad")
         assert data["report"]["nonzeros"] == result.nonzeros()
         gap_drawn = any(figure["title"] == "Gap" for figure in data["figures"])
-        assert gap_drawn == (result.certificate is not None and len(result.trace) > 0)
+        proved = result.certificate.proves and not result.sampled
+        assert gap_drawn == (proved and len(result.trace) > 0)
 
 
 def test_large_answers_are_read_from_their_factors(monkeypatch):
@@ -142,7 +144,8 @@ def test_formulas_name_what_was_chosen():
 
 def test_what_the_bound_rests_on_is_said():
     _, result = solve(Denoising(M))
-    for ground, words in (("exact", "holds up to rounding"), ("high-probability", "1e-10")):
+    grounds = {"exact": "up to rounding", "high-probability": "1e-10", "sampled": "normal"}
+    for ground, words in grounds.items():
         proof = wp.Certificate(result.value, result.value - 0.5, ground)
         told = verdict(wp.Result(**{**fields_of(result), "certificate": proof}))
         assert words in told.sentences[1]

@@ -1,0 +1,168 @@
+"""Samples of a loss that were drawn once and kept: their mean is a finite sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, gaussian, norm, sqnorm
+from weakprox.linalg.kernels import add_scaled
+from weakprox.protocols import Batch, Loss
+
+SWEEPS = 16  # of the power iterations that find curvatures
+MARGIN = 1.1  # on what they find, which lies inside the truth
+LEAST = 0.05  # of the expectation's strong convexity: few samples have none of their own
+
+Weighted = tuple[tuple[Batch, float], ...]  # batches with their shares of a mean
+
+
+class Empirical:
+    """The mean over samples of a sampled loss, as a finite sum of its own.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss that drew the samples.
+    batches : sequence of (batch, size)
+        What `loss.draw(rng, size)` returned. A loss that offers `merged(batches)` gets
+        them reduced to one, so that nothing grows with the number of samples.
+    strong_convexity : float, optional
+        That of these samples, if it is known better than by a few power iterations.
+
+    Notes
+    -----
+    Smoothness and strong convexity are those of these very samples as far as a few power
+    iterations show them, good for steps and estimates. Proofs about the expectation need
+    its own strong convexity, and none of these.
+    """
+
+    is_finite_sum = True
+
+    def __init__(
+        self,
+        loss: Loss,
+        batches: Sequence[tuple[Batch, int]],
+        *,
+        strong_convexity: float | None = None,
+    ) -> None:
+        if not batches:
+            raise InputError("batches", "none", "at least one batch of samples")
+        self._loss, self._given = loss, strong_convexity
+        self.n_terms = sum(size for _, size in batches)
+        self._sizes = [size for _, size in batches]
+        self._batches = [batch for batch, _ in batches]
+        self.shape, self.reference = loss.shape, loss.reference
+        self.samples_cancel = loss.samples_cancel
+        merged = getattr(loss, "merged", None)
+        if merged is not None:
+            self._batches, self._sizes = [merged(self._batches)], [self.n_terms]
+            if hasattr(loss, "centre"):  # offered only where it is true
+                self.centre = lambda batch: loss.centre(batch[0][0])
+            if hasattr(loss, "grad_into"):
+                self.grad_into = lambda X, batch, out: loss.grad_into(X, batch[0][0], out)
+
+    def __repr__(self) -> str:
+        return f"Empirical({self.n_terms} samples of {self._loss!r})"
+
+    @property
+    def sigma(self) -> float | None:
+        """Unknown for these very samples."""
+        return None
+
+    @property
+    def chunk(self) -> int:
+        """That of the loss."""
+        return self._loss.chunk
+
+    def everything(self) -> Weighted:
+        """All samples, each once."""
+        shares = [size / self.n_terms for size in self._sizes]
+        return tuple(zip(self._batches, shares, strict=True))
+
+    def draw(self, rng: np.random.Generator, size: int) -> Weighted:
+        """Whole batches, each picked with its share of the samples.
+
+        A batch says at least as much as one of its samples, so estimates from them vary
+        no more than those from `size` single samples.
+        """
+        shares = np.array(self._sizes) / self.n_terms
+        counts = np.bincount(rng.choice(len(shares), size, p=shares), minlength=len(shares))
+        return tuple((self._batches[j], counts[j] / size) for j in np.flatnonzero(counts))
+
+    def value(self, X: Array, batch: Weighted) -> float:
+        """Weighted mean of the loss over the batches."""
+        return sum(share * self._loss.value(X, part) for part, share in batch)
+
+    def grad(self, X: Array, batch: Weighted) -> Array:
+        """Weighted mean of the gradients."""
+        (first, share), *others = batch
+        total = self._loss.grad(X, first)
+        if others or share != 1.0:
+            total = share * total
+        for part, weight in others:
+            add_scaled(total, weight, self._loss.grad(X, part))
+        return total
+
+    def spread(self, X: Array, batch: Weighted) -> float:
+        """Variance of one sample's gradient, from how the batches' means scatter."""
+        if len(self._batches) == 1:
+            return self._loss.spread(X, self._batches[0])
+        mean = self.grad(X, self.everything())
+        apart = [sqnorm(self._loss.grad(X, part) - mean) for part in self._batches]
+        weighted = sum(k * square for k, square in zip(self._sizes, apart, strict=True))
+        return weighted / (len(apart) - 1)
+
+    @cached_property
+    def smoothness(self) -> float:
+        """Largest curvature of the mean over these samples."""
+        if self.samples_cancel:
+            return self._loss.smoothness  # gradient differences are the same for all
+        return MARGIN * self._curvature(self.everything())[0]
+
+    @cached_property
+    def flattest(self) -> tuple[float, Array]:
+        """Smallest curvature of that mean, about, and a unit direction that has it."""
+        found, D = self._curvature(self.everything(), below=self.smoothness)
+        return self.smoothness - found, D
+
+    @cached_property
+    def strong_convexity(self) -> float:
+        """The expectation's, or less where these samples bend less."""
+        if self._given is not None:
+            return self._given
+        known = self._loss.strong_convexity
+        if self.samples_cancel or known == 0.0:
+            return known
+        least = max(self.flattest[0] / MARGIN, LEAST * known)
+        return min(known, self.smoothness, least)
+
+    @cached_property
+    def term_smoothness(self) -> float:
+        """Largest curvature of a batch, which is what `draw` draws."""
+        if self.samples_cancel:
+            return self._loss.smoothness
+        worst = max(self._curvature(((part, 1.0),))[0] for part in self._batches)
+        return max(MARGIN * worst, self.smoothness)
+
+    def _curvature(self, batch: Any, *, below: float = 0.0) -> tuple[float, Array]:
+        """Largest curvature, or how far the smallest lies below a bound, and where.
+
+        By power iteration on gradient differences at one point.
+        """
+        rng = np.random.default_rng(8)
+        X = gaussian(rng, self.shape, self.reference)
+        D = gaussian(rng, self.shape, self.reference)
+        base, found, direction = self.grad(X, batch), 0.0, D
+        for _ in range(SWEEPS):
+            size = norm(D)
+            if size == 0.0:
+                break
+            direction = D / size
+            bent = self.grad(X + direction, batch) - base
+            D = below * direction - bent if below else bent
+            found = max(found, norm(D))
+        return found, direction

@@ -1,0 +1,57 @@
+"""Constants of a loss as its own gradients show them, against those it declares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from weakprox.linalg.arrays import Array, inner, sqnorm
+
+FEW = 8  # differences before a declared smoothness is believed to be far too large
+LOOSE = 4.0  # times what was seen, a smoothness that is
+MARGIN = 1.5  # over the largest curvature seen, for the directions not seen yet
+VISIBLE = 1e-6  # relative length below which a difference is mostly rounding
+CLEAR = 1e-3  # relative excess that contradicts a declared constant beyond rounding
+
+
+class Contradicted(Exception):  # noqa: N818 (a signal, not an error)
+    """Gradients contradict the declared strong convexity; only the loop catches it."""
+
+    def __init__(self, strong_convexity: float) -> None:
+        super().__init__(f"strong convexity is at most {strong_convexity:.3g}")
+        self.strong_convexity = strong_convexity
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Least and largest curvature of G between iterates so far, and the last gradient."""
+
+    X: Array
+    gradient: Array
+    least: float = math.inf
+    most: float = 0.0
+    seen: int = 0
+
+    def then(self, X: Array, gradient: Array) -> Curvature:
+        """The same after another iterate."""
+        move, turn = X - self.X, gradient - self.gradient
+        length, along = sqnorm(move), inner(turn, move)
+        if not (along > 0.0 and length > VISIBLE**2 * sqnorm(X)):
+            return Curvature(X, gradient, self.least, self.most, self.seen)
+        least = min(self.least, along / length)
+        return Curvature(
+            X, gradient, least, max(self.most, sqnorm(turn) / along), self.seen + 1
+        )
+
+    def smoothness(self, declared: float) -> float:
+        """The declared one, unless it is contradicted or far beyond what was seen."""
+        if self.most > (1 + CLEAR) * declared:
+            return MARGIN * self.most
+        if self.seen >= FEW and declared > LOOSE * MARGIN * self.most > 0.0:
+            return MARGIN * self.most
+        return declared
+
+    def check(self, declared: float) -> None:
+        """Raise if gradients bend less than the declared strong convexity allows."""
+        if self.least < (1 - CLEAR) * declared:
+            raise Contradicted(0.5 * self.least)

@@ -1,0 +1,150 @@
+"""The end of a run: its best answer, with everything about it computed anew."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from weakprox.errors import SamplerError
+from weakprox.linalg.arrays import eps_of, zeros
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.empirical import Empirical
+from weakprox.oracles.sampled import Proof, evaluated, even_sizes, groups_that_fit
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.result import Certificate, Result, Status
+from weakprox.solvers.tools import accuracy
+
+if TYPE_CHECKING:
+    from weakprox.solvers._run import Run
+
+EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of streams, which no step number meets
+
+CONFIDENCE = 0.95  # of certificates from evaluation samples
+
+
+def finish(run: Run, status: Status) -> Result:
+    """The best answer at hand, with everything about it computed anew from X."""
+    seconds = run.meter.seconds
+    problem, looker = run.problem, run.looker
+    own = _own_proof(run)
+    answer, iterate_value = _answer(run, own)
+    dual = None if looker.latest is None else looker.latest.dual
+    looker.latest = None  # its iterate is not needed any more: room for the proof
+    if run.sampled:
+        certificate = _sampled_certificate(run, answer, dual, own)
+    else:
+        scratch = run.tools.arena.like(zeros(problem.shape, answer.U))
+        value = problem.value(answer, looker.batch, scratch=scratch)
+        if not value - looker.seen.lower <= _asked(run, value):
+            run.prove(Candidate(answer.dense(), None, 0.0, 0, 0, dual=dual))
+        certificate = Certificate(value, looker.seen.lower, looker.seen.rests_on)
+    value = certificate.value
+    eps = _asked(run, value)
+    proved = certificate.gap <= eps
+    if proved and status not in (Status.CALLBACK, Status.INTERRUPTED):
+        status = Status.CONFIDENT if run.sampled else Status.CERTIFIED
+    elif not proved and status is Status.CERTIFIED:
+        status = Status.FINISHED  # rounding ate the proof between look and answer
+    if status is Status.EXPECTED and 32 * eps_of(answer.s) * abs(value) > eps:
+        status = Status.FINISHED  # no theorem speaks of rounding errors above eps
+    if status is Status.EXPECTED:
+        # The theorem speaks of the iterate and of an oracle whose rank suffices: its
+        # promise must cover the way to the answer and what the oracle itself measured.
+        chosen = problem.value(answer, looker.batch)  # by the samples that chose it
+        lost = max(0.0, chosen - iterate_value)
+        lost += run.solver.oracle_excess(run.memory)
+        if run.solver.promised(run.memory) + lost > (1 + 1e-4) * eps:
+            status = Status.RANK_LIMITED
+    return Result(
+        low_rank=answer,
+        value=value,
+        violation=problem.spectral.violation(answer),
+        status=status,
+        eps=eps,
+        certificate=certificate,
+        counts=run.meter.counts,
+        trace=looker.trace,
+        parameters=None if run.memory is None else run.memory.parameters,
+        solver=type(run.solver).__name__,
+        seconds=seconds,
+        seed=run.settings.seed,
+        sampled=run.sampled,
+        checkpoint=run.checkpoint,
+        iterate_value=iterate_value,
+        reason=run.settings.reason,
+    )
+
+
+def _asked(run: Run, value: float) -> float:
+    """The accuracy asked for, given the answer's value."""
+    return accuracy(run.settings.eps, run.settings.tol, value)
+
+
+def _own_proof(run: Run) -> Proof | None:
+    """What a solver that certifies against samples itself has shown, if anything."""
+    offered = getattr(run.solver, "proof", None)
+    if offered is None or run.memory is None:
+        return None
+    return offered(run.memory)  # type: ignore[no-any-return]
+
+
+def _sampled_certificate(
+    run: Run, answer: LowRank, dual: DualPoint | None, own: Proof | None
+) -> Certificate:
+    """Value and gap from samples that had no say in choosing the answer.
+
+    A solver's own proof goes first: it may rest on more samples than these.
+    """
+    problem, loss = run.problem, run.problem.loss
+    try:
+        fresh = _fresh(run)
+    except SamplerError:  # a sampler that fails now must not cost the answer
+        fresh, value = [], problem.value(answer, run.looker.batch)
+    else:
+        kept = Problem(Empirical(loss, fresh), problem.penalty, problem.spectral)
+        value = kept.value(answer)
+    if own is None and fresh and run.memory is not None:
+        dual = dual or run.solver.dual(problem, run.memory)
+        rng = run.tools.rng(CERTIFICATE)
+        own = evaluated(problem, answer, dual, fresh, CONFIDENCE, rng)
+    if own is None or not math.isfinite(own.gap):
+        return Certificate.nothing(value, sampled=True)
+    return Certificate(value, value - own.gap, "sampled", own.sampling, own.confidence)
+
+
+def _fresh(run: Run) -> list[tuple[Any, int]]:
+    """Evaluation samples that nothing has seen yet, in groups whose scatter can be."""
+    loss, rng = run.problem.loss, run.tools.rng(EVALUATION, 1)
+    most = groups_that_fit(loss.reference, math.prod(loss.shape))
+    sizes = even_sizes(run.settings.evaluation_samples, most)
+    drawn = [(loss.draw(rng, size), size) for size in sizes]
+    run.meter.counts.evaluation_samples += run.settings.evaluation_samples
+    return drawn
+
+
+def _answer(run: Run, own: Proof | None) -> tuple[LowRank, float]:
+    """The point to return, and the value of the iterate it comes from."""
+    problem, looker = run.problem, run.looker
+    if own is not None:
+        return own.X, problem.value(own.X, looker.batch)
+    if run.memory is None:  # stopped before the first step
+        first = LowRank.zero(problem.shape, problem.loss.reference)
+        if run.first is not None:
+            first = run.tools.compressed(run.first)
+        return first, problem.value(first, looker.batch)
+    last: Candidate | None = looker.latest
+    if last is None:
+        last = run.solver.candidate(run.memory)
+    iterate_value = last.value
+    if iterate_value is None:
+        iterate_value = problem.smooth_value(last.X, looker.batch) + last.h_bound
+    if run.solver.answer == "iterate":
+        return run.tools.compressed(last.X), iterate_value
+    if last.value is None:  # otherwise X is V
+        cut = run.tools.compressed(last.X, run.memory.rank).significant()
+        looker.offer(cut, last.scratch)
+    if last.V is not None:
+        looker.offer(last.V, last.scratch, last.value)
+    assert looker.seen.best is not None
+    return looker.seen.best, iterate_value

@@ -1,0 +1,76 @@
+"""What methods share that end when their gap proves the accuracy, or stops shrinking."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
+from weakprox.problem import Problem
+from weakprox.solvers._conditional import checked_count
+from weakprox.solvers._prox import capped
+from weakprox.solvers.tools import Tools
+
+STRETCH = 16  # iterations of one outer step
+SHARE = 1e-2  # of the gap, what an inexact decomposition may cost
+PATIENCE = 150  # iterations without progress after which rounding has the last word
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Constants of a run: accuracy, strong convexity, smoothness of the smooth part."""
+
+    eps: float
+    alpha: float
+    beta: float
+
+
+class GapDriven:
+    """Nothing is promised in advance, so nothing is claimed but what a certificate shows."""
+
+    rank: int | None
+
+    answer: ClassVar[Literal["low_rank"]] = "low_rank"
+    relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
+    patience: ClassVar[int] = PATIENCE
+
+    def check_rank(self, problem: Problem) -> None:
+        """Raise unless the cap on the rank makes sense."""
+        checked_count("rank", self.rank)
+        most = min(problem.shape)
+        if self.rank is not None and self.rank > most:
+            raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
+
+    def first(
+        self, problem: Problem, X: Array | None, reference: Array, tools: Tools
+    ) -> tuple[LowRank | None, float]:
+        """The user's first point as an answer of the rank allowed, and h there."""
+        if X is None:
+            return None, problem.spectral.value(LowRank.zero(problem.shape, reference))
+        cut = tools.compressed(X, capped(min(problem.shape), problem.shape, self.rank))
+        h = problem.spectral.value(tools.compressed(X))
+        return cut.trimmed(1e-14 * float(cut.s[0])), h
+
+    def finished(self, memory: Any) -> bool:
+        """Whether the gap has stopped shrinking: what is left is rounding, or the rank."""
+        return bool(memory.done - memory.progress >= self.patience)
+
+    def promised(self, memory: Any) -> float:
+        """Nothing beyond the certificate."""
+        return math.inf
+
+    def oracle_excess(self, memory: Any) -> float:
+        """Nothing is promised, so nothing is exceeded."""
+        return 0.0
+
+
+def allowed(tools: Tools, value: float, bound: float, guess: float) -> float:
+    """What the next decomposition's inexactness may cost, given value and bound so far.
+
+    The guess stands for the value while there is none.
+    """
+    gap = value - bound
+    return SHARE * max(tools.accuracy(value, guess), gap if gap < math.inf else 0.0)

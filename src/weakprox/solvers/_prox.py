@@ -1,0 +1,59 @@
+"""Proximal points of a rank that nobody has to choose."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array
+from weakprox.protocols import Tolerance, WeakProx
+from weakprox.solvers.tools import Tools
+
+FIRST_RANK = 12
+GROWTH = 4  # of the rank, where it turns out too small
+SPARE = 3  # triplets kept beyond those in use, so that the next one need not be done twice
+
+
+class Found(NamedTuple):
+    """A proximal point, the rank to begin with next time, and whether the cap cut it."""
+
+    prox: WeakProx
+    rank: int
+    cut: bool
+
+
+def capped(rank: int, shape: tuple[int, int], cap: int | None) -> int:
+    """The rank, at least 1 and at most what shape and user allow."""
+    return max(1, min(rank, *shape, rank if cap is None else cap))
+
+
+def adaptive_prox(
+    tools: Tools,
+    A: Array,
+    *,
+    weight: float,
+    allowed: float,
+    rank: int,
+    cap: int | None,
+    start: Array | None,
+    rng: np.random.Generator,
+) -> Found:
+    """Proximal point of h at A.
+
+    The rank grows until what is left out costs at most `allowed` (in units of f, by the
+    oracle's own estimate), or until the cap. It falls slowly: ranks that go up and down
+    would be paid for twice.
+    """
+    tolerance = Tolerance(2 * allowed / weight)
+    shape = tools.problem.shape
+    while True:
+        prox = tools.spectral.weak_prox(
+            A, weight=weight, rank=rank, tolerance=tolerance, start=start, rng=rng
+        )
+        enough = prox.V.rank < rank or prox.delta_estimate <= tolerance.delta1
+        larger = capped(GROWTH * rank, shape, cap)
+        if enough or larger <= rank:
+            after = capped(max(prox.V.rank + SPARE, (3 * rank) // 4), shape, cap)
+            return Found(prox, after, not enough)
+        rank, start = larger, prox.basis

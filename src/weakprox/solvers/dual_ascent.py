@@ -1,0 +1,174 @@
+"""Projected Barzilai-Borwein ascent on the dual of a penalty with few pieces.
+
+Where G = L/2 |X - C|^2, minimising over X for a fixed dual point y of the penalty is one
+proximal step, and the dual function of y is smooth. For the largest of n affine functions
+y is a vector of length n, whatever the size of X: a handful of gradient steps with the
+step of Barzilai & Borwein, "Two-Point Step Size Gradient Methods", IMA Journal of
+Numerical Analysis 8(1), 1988, and a nonmonotone safeguard reach high accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, namespace, rough_inner, row_blocks
+from weakprox.linalg.kernels import dense
+from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.certificate import FixedDual, SplitDual
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.solvers._conditional import first_point, need_finite_sum
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed
+from weakprox.solvers._prox import FIRST_RANK, adaptive_prox, capped
+from weakprox.solvers.tools import Tools
+
+REMEMBERED = 5  # dual values; a step is taken back if it falls below all of them
+SHORTER = 0.25  # a step that was taken back
+LONGER = 4.0  # a step along which the dual function shows no curvature
+FAR = 1e3  # first trial step, relative to the shortest safe one
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Everything the next iterations read."""
+
+    X: Array
+    V: LowRank | None
+    h: float
+    y: Array
+    epoch: int
+    done: int
+    rank: int
+    basis: Array | None
+    parameters: Plan
+    step: float = 0.0  # length of the next one
+    base: Array | None = None  # last accepted dual point,
+    slope: Any = None  # its gradient,
+    values: tuple[float, ...] = ()  # and the last dual values
+    last: float | None = None  # f at X
+    cut: bool = False  # whether the cap on the rank left out more than allowed
+    value: float = math.inf
+    bound: float = -math.inf
+    dual: SplitDual | None = None
+    progress: int = 0
+    gap: float = math.inf
+
+
+@dataclass(frozen=True)
+class DualAscent(GapDriven):
+    """For G = L/2 |X - C|^2 and `MaxAffine`: few decompositions, nothing to tune.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Largest rank of the decompositions; as large as the proximal points turn out to
+        need if not given.
+    """
+
+    rank: int | None = None
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        """Whether the dual function has a closed form, in few variables."""
+        simple = problem.loss.is_finite_sum and hasattr(problem.loss, "centre")
+        return bool(simple and hasattr(problem.penalty, "pieces"))
+
+    def check(self, problem: Problem) -> None:
+        """Raise on settings that cannot work, before any work."""
+        self.check_rank(problem)
+        need_finite_sum("DualAscent", problem, "SampleAverage")
+        if not hasattr(problem.loss, "centre"):
+            raise InputError("loss", repr(problem.loss), "Denoising; DavisYin takes others")
+        if not hasattr(problem.penalty, "pieces"):
+            raise InputError("penalty", repr(problem.penalty), "MaxAffine; DavisYin takes all")
+        problem.strong_convexity()
+
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
+        """Uniform weights, or those that the first point calls for."""
+        plan = Plan(tools.eps, problem.strong_convexity(), problem.loss.smoothness)
+        first, R = first_point(problem, X), problem.penalty
+        given, h = self.first(problem, X, first, tools)
+        y = R.ascend(None, first, 0.0, geometry="euclidean")
+        rank = capped(FIRST_RANK, problem.shape, self.rank)
+        return Memory(first, given, h, y, 0, 0, rank, None, plan)
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """The last proximal point, and the best dual point."""
+        found = Candidate(memory.X, memory.V, memory.h, memory.epoch, 0)
+        gap = memory.value - memory.bound
+        return replace(found, gap=gap, dual=memory.dual, value=memory.last)
+
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """The dual points of the best bound."""
+        return memory.dual or FixedDual(problem.penalty, memory.y)
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """A stretch of iterations."""
+        state, R, loss = memory, problem.penalty, problem.loss
+        weight = loss.smoothness + R.curvature
+        for k in range(memory.done + 1, memory.done + STRETCH + 1):
+            everything = tools.loss.everything()
+            C, s = tools.loss.centre(everything, counted=True), R.pull(state.y)
+            A = tools.arena.like(state.X)
+            for rows in row_blocks(A):
+                A[rows] = (loss.smoothness / weight) * C[rows] - s[rows] / weight
+            guess = 0.5 * weight * rough_inner(A, A) if math.isinf(state.value) else 0.0
+            prox, rank, cut = adaptive_prox(
+                tools,
+                A,
+                weight=weight,
+                allowed=allowed(tools, state.value, state.bound, guess),
+                rank=state.rank,
+                cap=self.rank,
+                start=state.basis,
+                rng=tools.rng(k),
+            )
+            X, h = dense(prox.V, tools.arena.like(A)), problem.spectral.value(prox.V)
+            pieces = R.pieces(X)  # type: ignore[attr-defined]
+            worst, mean = float(namespace(pieces).max(pieces)), float(state.y @ pieces)
+            value = problem.smooth_value(X) + h
+            bound = value - max(0.0, worst - mean) - 0.5 * weight * prox.delta_estimate
+            state = replace(
+                state, X=X, V=prox.V, h=h, basis=prox.basis, rank=rank, cut=cut, last=value
+            )
+            dual = SplitDual(R, A, weight, prox, state.y)
+            state = _judged(state, value, bound, dual, k)
+            state = _moved(state, R, pieces, bound, weight)
+            tools.tick(replace(self.candidate(state), epoch=memory.epoch + 1, step=k))
+        return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+
+
+def _judged(state: Memory, value: float, bound: float, dual: SplitDual, k: int) -> Memory:
+    """Best value, best bound and its dual point, and whether they still move."""
+    if state.bound < bound < math.inf:
+        state = replace(state, bound=bound, dual=dual)
+    best = min(value, state.value)
+    gap = max(0.0, best - state.bound)
+    if gap < 0.99 * state.gap:
+        state = replace(state, progress=k, gap=gap)
+    return replace(state, value=best)
+
+
+def _moved(state: Memory, R: Any, pieces: Array, bound: float, weight: float) -> Memory:
+    """The next dual point: a projected gradient step of a length the last two suggest."""
+    y, length = state.y, state.step
+    if state.base is not None and state.values and bound < min(state.values):
+        shorter = SHORTER * length  # too long a step: back to where it began
+        back = R.feasible(state.base + shorter * state.slope)
+        return replace(state, y=back, step=shorter)
+    if state.base is None:  # curvature of the dual function along a feasible direction
+        trial = R.feasible(y + FAR * weight / R.sqnorm * pieces) - y
+        bent = float(trial @ (R.gram @ trial)) / weight
+        length = float(trial @ trial) / bent if bent > 0 else weight / R.sqnorm
+    else:
+        moved, bent = y - state.base, -float((y - state.base) @ (pieces - state.slope))
+        length = float(moved @ moved) / bent if bent > 0 else LONGER * length
+    length = min(length, 1e12 * weight / max(R.sqnorm, np.finfo(float).tiny))
+    values = (*state.values, bound)[-REMEMBERED:]
+    new = R.feasible(y + length * pieces)
+    return replace(state, y=new, step=length, base=y, slope=pieces, values=values)

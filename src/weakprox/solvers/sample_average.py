@@ -1,0 +1,249 @@
+"""Sample average: draw as many samples as the accuracy needs, and solve their mean exactly.
+
+The minimiser of the mean over k samples is s^2/(2 alpha k) from the optimum on average, s^2
+the variance of one sample's gradient. So the variance is measured on a small pilot, the
+samples that make the sampling error a large share of eps are drawn, and the deterministic
+engine solves their mean to what is left of eps. `oracles.sampled` then certifies the
+answer. Where samples cancel (their error is the same at every X), those that found X
+certify it; otherwise fresh ones do, and join the others if they show that more is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from weakprox.errors import InputError, checked_number
+from weakprox.linalg.arrays import Array, sqnorm
+from weakprox.losses.empirical import Empirical
+from weakprox.oracles.certificate import FixedDual
+from weakprox.oracles.sampled import (
+    GROUPS,
+    LEAST_CONFIDENCE,
+    Noise,
+    Proof,
+    noise_at,
+    sampled_gap,
+)
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.solvers._conditional import checked_count, first_point
+from weakprox.solvers._curvature import Contradicted
+from weakprox.solvers._sample_pool import (
+    DRAWS,
+    Memory,
+    Plan,
+    Test,
+    check_convexity,
+    condensed,
+    count,
+    drawn,
+    left,
+    more,
+)
+from weakprox.solvers._sample_watch import Closed, Watch
+from weakprox.solvers.tools import Tools
+
+PILOT = 8  # single samples that show the variance first; they serve like all others
+SHARE = 0.8  # of eps, what the sampling error may be by plan
+STAGE = 0.5  # of the samples needed, what is drawn before the need is measured again
+GROWTH = 1.0  # times the samples kept that one draw may add where the noise depends on X
+FRESH = (0.25, 0.5, 1.0, 2.0)  # times the samples kept, what may test their answer
+FIRST, NEXT = 0.7, 0.3  # of the chance of error: the first test's, and each next one's
+RETRIES = 3  # times an engine is asked for more than it promised
+
+
+@dataclass(frozen=True)
+class SampleAverage:
+    """Certified answers for a G known only through samples; nothing to tune.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Largest rank of the decompositions; as large as needed if not given.
+    confidence : float
+        Of the certificate, at least 0.8. It is that of a normal approximation.
+    """
+
+    rank: int | None = None
+    confidence: float = 0.95
+
+    answer: ClassVar[Literal["low_rank"]] = "low_rank"
+    relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
+
+    def check(self, problem: Problem) -> None:
+        """Raise on settings that cannot work, before any work."""
+        checked_count("rank", self.rank)
+        most = min(problem.shape)
+        if self.rank is not None and self.rank > most:
+            raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
+        wanted = f"a number from {LEAST_CONFIDENCE} to below 1"
+        given = checked_number("confidence", self.confidence, wanted)
+        if not LEAST_CONFIDENCE <= given < 1.0:
+            raise InputError("confidence", repr(self.confidence), wanted)
+        if problem.loss.is_finite_sum:
+            wanted = "a sampler: a finite sum needs no samples, use DavisYin"
+            raise InputError("loss", repr(problem.loss), wanted)
+        if not problem.loss.strong_convexity + problem.penalty.curvature > 0.0:
+            problem.constants()  # says what is missing
+
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
+        """The pilot, and what it shows of the noise at the first point."""
+        first, cancel = first_point(problem, X), problem.loss.samples_cancel
+        pool = drawn(tools, 0, [1] * (PILOT if cancel else 2 * PILOT))
+        _, noise = noise_at(problem, problem.loss, first, pool)
+        alpha = problem.loss.strong_convexity + problem.penalty.curvature
+        memory = Memory(
+            X=first,
+            V=None,
+            h=problem.spectral.value(tools.compressed(first)),
+            epoch=0,
+            rank=1,
+            parameters=Plan(tools.eps, alpha, self.confidence),
+            pool=pool,
+            noise=noise,
+            warm=X is not None,
+        )
+        return self._measured(memory, noise, cancel)
+
+    def finished(self, memory: Memory) -> bool:
+        """Whether the certificate shows eps, or the engine cannot do better."""
+        return memory.done
+
+    def promised(self, memory: Memory) -> float:
+        """Nothing beyond the certificate."""
+        return math.inf
+
+    def oracle_excess(self, memory: Memory) -> float:
+        """Nothing is promised, so nothing is exceeded."""
+        return 0.0
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """The engine's latest point."""
+        return Candidate(memory.X, memory.V, memory.h, memory.epoch, 0)
+
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """The engine's latest dual point."""
+        if memory.dual is None:
+            return FixedDual(problem.penalty, problem.penalty.ascend(None, memory.X, 1.0))
+        return memory.dual
+
+    def proof(self, memory: Memory) -> Proof | None:
+        """What the samples have shown so far, and about which answer."""
+        return memory.proof
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """Draw what is missing, then one outer step of the engine on the samples' mean."""
+        from weakprox.solvers.auto import chosen  # not above: it may choose this solver
+
+        begins = memory.inner is None
+        if begins and problem.loss.samples_cancel and not memory.retries:
+            memory = self._enough(problem, memory, tools)
+        loss = Empirical(problem.loss, memory.pool, strong_convexity=memory.convexity)
+        mean = Problem(loss, problem.penalty, problem.spectral)
+        engine = chosen(mean, self.rank)
+        watch = Watch(problem, mean, engine, memory, tools)
+        within = watch.tools()
+        if begins:
+            inner = engine.start(mean, memory.X if memory.warm else None, within)
+            watch.memory = replace(memory, inner=inner, ticks=0, next_try=1, below=math.inf)
+        try:
+            inner = engine.step(mean, watch.memory.inner, within)
+        except Closed:
+            return self._closed(problem, watch, tools)
+        except Contradicted as found:
+            if problem.loss.samples_cancel:
+                raise  # the samples' mean bends as G itself does
+            least = min(found.strong_convexity, loss.strong_convexity)
+            memory = replace(watch.memory, convexity=least, inner=None, warm=True)
+            return replace(memory, epoch=memory.epoch + 1)
+        last = engine.candidate(inner)
+        memory = watch.saw(last, inner)
+        if not engine.finished(inner):
+            return replace(memory, epoch=memory.epoch + 1)
+        if watch.good(last) or not watch.possible or not problem.loss.samples_cancel:
+            return self._closed(problem, watch, tools)
+        retries, proof = memory.retries + 1, _better(memory.proof, watch.proof())
+        memory = replace(watch.memory, retries=retries, proof=proof, done=retries >= RETRIES)
+        return replace(memory, inner=None, warm=True, epoch=memory.epoch + 1)
+
+    def _enough(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """As many samples as measurements say; some of them first, to measure better."""
+        allowed = 2 * memory.parameters.alpha * SHARE * tools.eps
+        least = 0 if memory.proof is None else math.ceil(1.2 * memory.have)  # they were few
+        while True:
+            have = memory.have
+            need = math.ceil(memory.noise.error(1, self.confidence) / allowed)
+            need = max(need, least)
+            if need <= have or (left(tools) < 1 and have >= least):
+                return memory
+            stage = need if need <= 2 * have else max(2 * have, math.ceil(STAGE * need))
+            pool = memory.pool + more(tools, have, stage - have)
+            memory = replace(memory, pool=condensed(problem.loss, pool))
+            _, noise = noise_at(problem, problem.loss, memory.X, memory.pool)
+            memory = self._measured(memory, noise, True)
+            least = 0
+
+    def _measured(self, memory: Memory, noise: Noise, cancel: bool) -> Memory:
+        """The memory with what was measured of the noise, and the error to reckon with."""
+        have, seen = memory.have, (noise.variance, noise.concentration)
+        plan = replace(memory.parameters, samples=have, variance=seen[0], concentration=seen[1])
+        memory = replace(memory, noise=noise, parameters=plan)
+        error = noise.error(have, self.confidence) if cancel else self._test(memory).error
+        return replace(memory, error=error)
+
+    def _closed(self, problem: Problem, watch: Watch, tools: Tools) -> Memory:
+        """The round's end: certified, or more samples."""
+        memory = watch.memory
+        memory = replace(memory, inner=None, warm=True, retries=0, convexity=None)
+        memory = replace(memory, epoch=memory.epoch + 1)
+        if not problem.loss.samples_cancel:
+            return self._tested(problem, memory, watch, tools)
+        proof = watch.proof()
+        best = _better(memory.proof, proof)
+        return replace(memory, proof=best, done=best.gap <= tools.eps)
+
+    def _tested(self, problem: Problem, memory: Memory, watch: Watch, tools: Tools) -> Memory:
+        """What fresh samples say of the round's answer; they join the pool if not enough.
+
+        Answers are tested until one passes, so the chance of error is split among tests.
+        """
+        assert watch.point is not None
+        (X, dual), test = watch.point, self._test(memory)
+        fresh = more(tools, memory.have, test.size)
+        check_convexity(problem.loss, X.dense(), watch.mean.loss, fresh)
+        gradient, noise = noise_at(problem, problem.loss, X.dense(), fresh)
+        if test.hopeful or left(tools) < 1:
+            kept = watch.gradient(X)
+            seen = sqnorm(gradient - kept)
+            error = noise.distance(seen, count(fresh), test.confidence)
+            found = sampled_gap(problem, X, dual, kept, error, rng=tools.rng(DRAWS))
+            best = _better(memory.proof, Proof(X, *found, self.confidence))
+            memory = replace(memory, proof=best, attempts=memory.attempts + 1)
+            if best.gap <= tools.eps:
+                return replace(memory, done=True)
+        memory = replace(memory, pool=memory.pool + fresh)
+        return self._measured(memory, noise, False)
+
+    def _test(self, memory: Memory) -> Test:
+        """How to test the pool's answer so that pool and test together are smallest."""
+        noise, have = memory.noise, memory.have
+        allowed = 2 * memory.parameters.alpha * SHARE * memory.parameters.eps
+        confidence = 1.0 - (1.0 - self.confidence) * FIRST * NEXT**memory.attempts
+        best = (math.inf, math.inf, GROUPS, math.inf)
+        for share in FRESH:
+            size = max(GROUPS, math.ceil(share * have))
+            seen = noise.variance * (1 / have + 1 / size)  # in the mean
+            error = noise.distance(seen, size, confidence)
+            need = have * max(1.0, error / allowed)  # errors fall like the number of samples
+            best = min(best, (need * (1.0 + size / have), need, size, error))
+        _, need, size, error = best
+        if need <= have:
+            return Test(size, confidence, error, hopeful=True)
+        grown = math.ceil(min(GROWTH * have, max(need - have, 0.25 * have)))
+        return Test(max(GROUPS, grown), confidence, noise.variance / have, hopeful=False)
+
+
+def _better(old: Proof | None, new: Proof) -> Proof:
+    return new if old is None or new.gap <= old.gap else old

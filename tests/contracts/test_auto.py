@@ -1,0 +1,41 @@
+"""The solver taken when none is named: it applies to every problem, and says why."""
+
+import pytest
+from registry import LOSSES, NUMPY, PENALTIES, SAMPLED, numbers
+
+import weakprox as wp
+from weakprox.losses import Denoising
+from weakprox.penalties import L1, ElasticNet, MaxAffine
+from weakprox.solvers import auto
+from weakprox.spectral import NuclearBall
+
+
+def expected(loss, penalty):
+    if not loss.is_finite_sum:
+        return "SampleAverage"
+    small_dual = hasattr(loss, "centre") and isinstance(penalty, MaxAffine)
+    return "DualAscent" if small_dual else "DavisYin"
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", [*LOSSES, *SAMPLED])
+def test_every_problem_has_a_solver(loss, penalty):
+    entry = LOSSES[loss] if loss in LOSSES else SAMPLED[loss][0]
+    G, R = entry.build(NUMPY), PENALTIES[penalty].build(NUMPY)
+    if not G.strong_convexity + R.curvature > 0:
+        R = R + ElasticNet(0.0, 0.1)
+    problem = wp.Problem(G, R, NuclearBall(2.0))
+    result = wp.minimize(
+        problem, eps=5.0, max_svds=1, max_samples=2000, evaluation_samples=4, progress=False
+    )
+    assert result.solver == expected(G, R)
+    assert type(G).__name__ in auto.choose(problem).reason
+
+
+def test_large_matrices_fall_back_on_the_method_that_holds_few_arrays(monkeypatch):
+    problem = wp.Problem(Denoising(numbers(30, 20)), L1(0.1), NuclearBall(2.0))
+    monkeypatch.setattr(auto, "room", lambda: 1000)
+    choice = auto.choose(problem)
+    assert choice.solver == wp.SVRGCG(rank="estimate", constants="practical")
+    assert "memory" in choice.reason
+    assert auto.choose(problem, rank=3).solver.rank == 3

@@ -1,0 +1,370 @@
+"""SampleAverage with every sampled loss, penalty and spectral term: runs are honest."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from registry import (
+    EXACT,
+    LOSSES,
+    NOISY,
+    NUMPY,
+    NUMPY32,
+    PENALTIES,
+    SAMPLED,
+    SHAPE,
+    SPECTRAL,
+    TORCH,
+    TORCH32,
+    denoising_sampler,
+    numbers,
+    sensing_sampler,
+)
+
+import weakprox as wp
+from weakprox.losses import Custom, Denoising, Sensing
+from weakprox.losses.empirical import Empirical
+from weakprox.penalties import L1, ElasticNet
+from weakprox.result import COLUMNS
+from weakprox.solvers.sample_average import SampleAverage
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+EPS = 0.5
+SYM = numbers(6, 6) + numbers(6, 6).T
+LIMITS = {"max_svds": 400, "max_samples": 20_000, "evaluation_samples": 16}
+SEPARABLE = [name for name, entry in PENALTIES.items() if entry.build(NUMPY).separable]
+ENDS = (wp.Status.CONFIDENT, wp.Status.MAX_SVDS, wp.Status.MAX_SAMPLES)
+
+
+def solve(problem, solver=None, **options):
+    options = {"eps": EPS, "progress": False, **LIMITS, **options}
+    return wp.minimize(problem, solver or SampleAverage(), **options)
+
+
+def honest(problem, *, rounding=1e-9, **options):
+    """A run: feasible throughout, limits kept, nothing claimed that is not shown."""
+    worst = []
+
+    def callback(look):
+        X = problem.spectral.compress(look.X, min(problem.shape), np.random.default_rng(0))
+        worst.append(problem.spectral.violation(X))
+        assert np.isfinite(look.value)
+
+    result = solve(problem, callback=callback, look_every=1, **options)
+    assert max(worst) <= rounding
+    assert result.violation <= rounding
+    assert result.counts.svds <= LIMITS["max_svds"]
+    assert result.counts.samples <= LIMITS["max_samples"] + 600  # pilots for constants first
+    assert result.status in ENDS
+    assert result.certified == (result.status is wp.Status.CONFIDENT)
+    proof = result.certificate
+    assert proof.rests_on == "sampled"
+    assert proof.confidence == 0.95
+    assert 0.0 <= proof.sampling_error <= proof.gap
+    assert len(result.trace) > 0
+    return result
+
+
+def expected(loss):
+    """The loss's expectation, as the finite sum that it draws from."""
+    return LOSSES[SAMPLED[loss][1]].build(NUMPY)
+
+
+def excess(problem, result):
+    """The answer's distance from the optimum of the problem with the exact mean."""
+    options = {"eps": 1e-6, "max_svds": 4000, "progress": False}
+    best = wp.minimize(problem, **options)
+    return problem.value(result.low_rank) - best.value
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", SAMPLED)
+def test_losses_with_penalties(loss, penalty):
+    G, R = SAMPLED[loss][0].build(NUMPY), PENALTIES[penalty].build(NUMPY)
+    if not G.strong_convexity + R.curvature > 0:
+        with pytest.raises(wp.ConvexityError, match="ElasticNet"):
+            honest(wp.Problem(G, R, NuclearBall(2.0)))
+        R = R + ElasticNet(0.0, 0.5)
+    result = honest(wp.Problem(G, R, NuclearBall(2.0)))
+    if result.certified and R.separable:
+        assert excess(wp.Problem(expected(loss), R, NuclearBall(2.0)), result) <= result.gap
+
+
+@pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=lambda b: b.name)
+@pytest.mark.parametrize("spectral", {**SPECTRAL, **EXACT})
+@pytest.mark.parametrize("penalty", ["l1", "elastic-net", "group-columns"])
+def test_penalties_with_spectral_terms(penalty, spectral, backend):
+    def sampler(rng, k):
+        return backend.array(SYM + 0.3 * rng.standard_normal((k, 6, 6)))
+
+    h = {**SPECTRAL, **EXACT}[spectral].build(backend)
+    loss = Denoising(sampler=sampler, shape=(6, 6))
+    result = honest(wp.Problem(loss, PENALTIES[penalty].build(backend), h))
+    assert result.status is wp.Status.CONFIDENT
+    assert backend.owns(result.X)
+
+
+@pytest.mark.parametrize("backend", [NUMPY32, TORCH32], ids=lambda b: b.name)
+@pytest.mark.parametrize("build", [denoising_sampler, sensing_sampler])
+def test_single_precision(build, backend):
+    problem = wp.Problem(build(backend), ElasticNet(0.1, 0.5), NuclearBall(2.0))
+    result = honest(problem, rounding=1e-5)
+    assert result.status is wp.Status.CONFIDENT
+    assert backend.owns(result.X)
+
+
+def test_the_answer_is_the_one_that_was_certified():
+    problem = wp.Problem(denoising_sampler(NUMPY), L1(0.3), NuclearBall(3.0))
+    result = solve(problem, SampleAverage(confidence=0.9))
+    proof = result.checkpoint.memory.proof
+    assert np.array_equal(proof.X.dense(), result.X)
+    assert result.certificate.confidence == 0.9
+    assert result.gap == pytest.approx(proof.gap)
+    assert "90 % confidence" in str(result.certificate)
+    assert result.counts.samples == result.parameters.samples
+
+
+def test_a_higher_confidence_takes_more_samples():
+    problem = wp.Problem(denoising_sampler(NUMPY), L1(0.3), NuclearBall(3.0))
+    few, many = (
+        solve(problem, SampleAverage(confidence=c), eps=0.05, max_samples=10**6)
+        for c in (0.8, 0.999)
+    )
+    assert few.counts.samples < many.counts.samples
+
+
+def test_a_rank_is_a_cap():
+    problem = wp.Problem(denoising_sampler(NUMPY), None, NuclearBall(6.0))
+    assert solve(problem, SampleAverage(rank=2)).rank <= 2
+    assert solve(problem).rank > 2
+
+
+def test_a_declared_sigma_is_not_trusted():
+    """A thousandth of the true deviation is declared: the samples say what it is."""
+
+    def sampler(rng, k):
+        return numbers(*SHAPE) + 2.0 * rng.standard_normal((k, *SHAPE))
+
+    loss = Denoising(sampler=sampler, shape=SHAPE, sigma=2e-3 * math.sqrt(35))
+    result = solve(wp.Problem(loss, None, NuclearBall(50.0)))
+    assert result.status is wp.Status.CONFIDENT
+    assert result.parameters.variance == pytest.approx(140, rel=0.3)
+    assert result.counts.samples >= 140 / (2 * EPS)
+
+
+@pytest.mark.parametrize("cancel", [True, False])
+def test_a_strong_convexity_that_gradients_contradict_is_corrected(cancel):
+    """Thirty times the true one is declared: proofs that rest on it would be wrong."""
+    M = NOISY.mean(0)
+    loss = Custom(
+        SHAPE,
+        value=lambda X, b: 0.5 * float((b[0] * (X - b[1]) ** 2).mean(0).sum()),
+        grad=lambda X, b: (b[0] * (X - b[1])).mean(0),
+        sampler=lambda rng, k: (
+            np.ones((k, 1, 1)) if cancel else rng.uniform(0.5, 1.5, (k, 1, 1)),
+            M + 0.5 * rng.standard_normal((k, *SHAPE)),
+        ),
+        strong_convexity=30.0,
+        smoothness=30.0,
+        term_smoothness=30.0,
+        samples_cancel=cancel,
+    )
+    result = honest(wp.Problem(loss, L1(0.2), NuclearBall(3.0)))
+    assert result.status is wp.Status.CONFIDENT
+    assert result.parameters.alpha <= 1.0
+    exact = wp.Problem(Denoising(M), L1(0.2), NuclearBall(3.0))
+    assert excess(exact, result) <= result.gap
+
+
+def test_few_samples_that_bend_less_than_their_expectation(monkeypatch):
+    """Nobody warns the engine: it finds out, and goes on with what the samples have."""
+
+    def sampler(rng, k):
+        A = rng.standard_normal((k, *SHAPE))
+        return A, np.tensordot(A, numbers(*SHAPE), 2)
+
+    flat = Empirical.flattest.func
+    monkeypatch.setattr(Empirical, "flattest", property(lambda self: (99.0, flat(self)[1])))
+    loss = Sensing(sampler=sampler, shape=SHAPE, smoothness=1.0, strong_convexity=1.0)
+    seen = []
+    then = SampleAverage.step
+
+    def step(self, problem, memory, tools):
+        after = then(self, problem, memory, tools)
+        seen.append(after.convexity)
+        return after
+
+    monkeypatch.setattr(SampleAverage, "step", step)
+    result = honest(wp.Problem(loss, L1(0.1), NuclearBall(3.0)), eps=1.0)
+    assert result.status is wp.Status.CONFIDENT
+    assert any(found is not None for found in seen)
+    assert result.parameters.alpha == 1.0  # the expectation's is not in doubt
+
+
+def test_samples_that_cancel_by_the_users_word():
+    M = NOISY.mean(0)
+    loss = Custom(
+        SHAPE,
+        value=lambda X, batch: 0.5 * float(((X - batch.mean(0)) ** 2).sum()),
+        grad=lambda X, batch: X - batch.mean(0),
+        sampler=lambda rng, k: M + 0.5 * rng.standard_normal((k, *SHAPE)),
+        strong_convexity=1.0,
+        smoothness=1.0,
+        term_smoothness=1.0,
+        samples_cancel=True,
+    )
+    result = honest(wp.Problem(loss, L1(0.2), NuclearBall(3.0)))
+    assert result.status is wp.Status.CONFIDENT
+    assert result.counts.samples == result.parameters.samples  # none were spent on tests
+
+
+def test_a_sampler_without_noise_needs_no_more_than_the_pilot():
+    loss = Denoising(sampler=lambda rng, k: np.stack([numbers(*SHAPE)] * k), shape=SHAPE)
+    result = honest(wp.Problem(loss, L1(0.2), NuclearBall(3.0)), eps=1e-6)
+    assert result.status is wp.Status.CONFIDENT
+    assert result.counts.samples == 8
+    assert result.certificate.sampling_error <= 1e-20
+
+
+# ------------------------------------------------------------------ limits and resuming
+
+
+def build(kind, backend=NUMPY):
+    if kind == "cancel":
+        return wp.Problem(denoising_sampler(backend), L1(0.05), NuclearBall(2.0))
+    return wp.Problem(sensing_sampler(backend), ElasticNet(0.05, 0.5), NuclearBall(2.0))
+
+
+def same(a, b):
+    assert bool((a.X == b.X).all())
+    assert (a.value, a.status, a.iterate_value) == (b.value, b.status, b.iterate_value)
+    assert a.counts == b.counts
+    assert a.certificate == b.certificate
+    for name in COLUMNS:
+        if name != "seconds":
+            assert np.array_equal(a.trace[name], b.trace[name], equal_nan=True)
+
+
+@pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=lambda b: b.name)
+@pytest.mark.parametrize("kind", ["cancel", "vary"])
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.9])
+def test_resumed_runs_end_as_if_nothing_had_happened(kind, share, backend):
+    problem = build(kind, backend)
+    options = {"eps": 0.05 if kind == "cancel" else EPS, "max_samples": None}
+    whole = solve(problem, **options)
+    assert whole.status is wp.Status.CONFIDENT
+    part = solve(problem, **{**options, "max_svds": int(share * whole.counts.svds)})
+    assert part.status is wp.Status.MAX_SVDS
+    same(solve(problem, **options, resume=pickle.loads(pickle.dumps(part))), whole)
+
+
+def test_after_ctrl_c_and_after_a_callback():
+    problem = build("vary")
+    whole = solve(problem, max_samples=None)
+
+    def interrupt(look):
+        if look.epoch == 2:
+            raise KeyboardInterrupt
+
+    part = solve(problem, max_samples=None, callback=interrupt)
+    assert part.status is wp.Status.INTERRUPTED
+    same(solve(problem, max_samples=None, resume=part), whole)
+    part = solve(problem, max_samples=None, callback=lambda look: look.epoch == 3)
+    assert part.status is wp.Status.CALLBACK
+    same(solve(problem, max_samples=None, resume=part), whole)
+
+
+@pytest.mark.parametrize("kind", ["cancel", "vary"])
+@pytest.mark.parametrize("most", [0, 7, 30, 150])
+def test_samples_are_limited_and_all_used(kind, most):
+    problem = build(kind)
+    result = solve(problem, eps=1e-3, max_samples=most)
+    assert result.status is wp.Status.MAX_SAMPLES
+    before = getattr(problem.loss, "pilot_samples", 0)
+    assert result.counts.samples - before <= most
+    if most >= 30:
+        assert result.counts.samples - before == most
+        assert 1e-3 < result.gap < math.inf  # what they show is shown
+        assert result.counts.svds > 0
+
+
+def test_time_is_limited():
+    result = solve(build("cancel"), eps=1e-2, max_seconds=0.0)
+    assert result.status is wp.Status.MAX_SECONDS
+    assert not result.certified
+
+
+@pytest.mark.parametrize("kind", ["cancel", "vary"])
+def test_samples_that_do_not_fit_end_the_run(kind, monkeypatch):
+    monkeypatch.setattr("weakprox.solvers._sample_pool.room", lambda: 100_000)
+    result = solve(build(kind), eps=0.05, max_samples=None)
+    if kind == "cancel":
+        assert result.status is wp.Status.CONFIDENT  # they are reduced to their mean
+        return
+    assert result.status is wp.Status.MAX_MEMORY
+    assert not result.certified
+    assert "SVRGCG" in result.status.advice
+
+
+def test_a_start_is_used():
+    problem = build("cancel")
+    start = solve(problem, eps=0.05, max_samples=None).X
+    with pytest.raises(wp.InputError, match="outside the set"):
+        solve(problem, start=10 * start)
+    assert solve(problem, start=start, eps=0.05, max_samples=None).certified
+
+
+# --------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_finite_sums_are_refused(loss):
+    problem = wp.Problem(LOSSES[loss].build(NUMPY), ElasticNet(0.1, 0.1), NuclearBall(2.0))
+    with pytest.raises(wp.InputError, match="use DavisYin") as caught:
+        solve(problem)
+    assert caught.value.argument == "loss"
+
+
+@pytest.mark.parametrize("confidence", [0.5, 1.0, -1, math.nan, "high", None, True])
+def test_confidences_that_mean_nothing_are_refused(confidence):
+    with pytest.raises(wp.InputError, match=r"from 0\.8 to below 1") as caught:
+        solve(build("cancel"), SampleAverage(confidence=confidence))
+    assert caught.value.argument == "confidence"
+
+
+@pytest.mark.parametrize("rank", [0, 6, 2.5, "many"])
+def test_ranks_that_cannot_be_are_refused(rank):
+    with pytest.raises(wp.InputError, match="rank"):
+        solve(build("cancel"), SampleAverage(rank=rank))
+
+
+def test_a_sampler_that_breaks_down_says_so():
+    calls = []
+
+    def sampler(rng, k):
+        calls.append(k)
+        if len(calls) > 12:
+            raise RuntimeError("no more")
+        return rng.standard_normal((k, *SHAPE))
+
+    loss = Denoising(sampler=sampler, shape=SHAPE)
+    with pytest.raises(wp.SamplerError, match="no more"):
+        solve(wp.Problem(loss, None, NuclearBall(2.0)), eps=1e-3)
+
+
+@pytest.mark.parametrize("h", [NuclearBall(2.0), TracePSD(2.0), NuclearNorm(0.5)])
+def test_other_solvers_get_certificates_from_evaluation_samples(h):
+    def sampler(rng, k):
+        A = rng.standard_normal((k, 6, 6))
+        return A, np.tensordot(A, SYM, 2) + 0.1 * rng.standard_normal(k)
+
+    loss = Sensing(sampler=sampler, shape=(6, 6), smoothness=1.0, strong_convexity=1.0)
+    problem = wp.Problem(loss, L1(0.1), h)
+    options = {"eps": 30.0, "max_svds": 200, "evaluation_samples": 4000, "progress": False}
+    result = wp.minimize(problem, wp.SVRGCG(rank=6), **options)
+    exact = wp.Problem(Denoising(SYM), L1(0.1), h)
+    best = wp.minimize(exact, eps=1e-6, progress=False)
+    assert exact.value(result.low_rank) - best.value <= result.gap < math.inf
+    assert result.status is wp.Status.CONFIDENT
+    assert result.certificate.sampling_error > 0.0

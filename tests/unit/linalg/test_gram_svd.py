@@ -1,0 +1,163 @@
+"""Decompositions through the Gram matrix: as good as LAPACK's, or refused."""
+
+import numpy as np
+import pytest
+from registry import NUMPY, NUMPY32, TORCH, TORCH32, numbers
+
+from weakprox.linalg.arrays import eps_of, to_numpy
+from weakprox.linalg.gram_svd import DIGITS_LEFT, gram_svd
+from weakprox.linalg.thin_svd import OVERSAMPLE
+from weakprox.spectral.singular import decompose
+
+SHAPES = [(9, 5), (5, 9), (7, 7), (1, 4), (4, 1), (60, 33)]
+BACKENDS = [NUMPY, TORCH, NUMPY32, TORCH32]
+
+
+def every(s):
+    return len(s)
+
+
+def with_values(rng, shape, s):
+    U, _, Vt = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    return (U * s) @ Vt
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_triplets_are_those_of_lapack(shape, backend):
+    A = backend.array(numbers(*shape, seed=1))
+    found = gram_svd(A, every, min(shape))
+    if found is None:  # the smallest value of a square matrix may be too small in float32
+        assert backend in (NUMPY32, TORCH32)
+        s = np.linalg.svd(to_numpy(A), compute_uv=False)
+        assert s[-1] ** 2 <= 2 * DIGITS_LEFT * eps_of(A) * s[0] ** 2
+        return
+    top, eps = found.triplets, eps_of(A)
+    assert all(backend.owns(x) for x in (top.U, top.s, top.Vt))
+    U, s, Vt = np.linalg.svd(to_numpy(A).astype(float), full_matrices=False)
+    small = 4 * max(shape) * eps * s[0] / s[-1]
+    assert np.allclose(to_numpy(top.s), s, rtol=s[0] / s[-1] * small, atol=0)
+    assert np.abs(to_numpy(top.dense()) - to_numpy(A)).max() <= 8 * max(shape) * eps * s[0]
+    for found_vectors, true in ((to_numpy(top.U).T, U.T), (to_numpy(top.Vt), Vt)):
+        size = np.abs((found_vectors * true).sum(1))  # values are simple: signs may differ
+        assert (np.abs(size - 1) <= 1e3 * small).all()
+    assert found.exact
+    assert found.passes == 0
+    assert found.next_value == 0.0
+
+
+@pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=lambda b: b.name)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_factors_are_orthonormal_as_far_down_as_allowed(shape, backend):
+    """The Newton step repairs what squaring lost, down to the last value accepted."""
+    rng, least = np.random.default_rng(2), min(shape)
+    lowest = 1.01 * np.sqrt(DIGITS_LEFT * np.finfo(float).eps)
+    s = np.geomspace(1.0, lowest, least) if least > 1 else np.ones(1)
+    found = gram_svd(backend.array(with_values(rng, shape, s)), every, least)
+    if found is None:  # rounding took the last value below: one less will do
+        found = gram_svd(backend.array(with_values(rng, shape, 1.05 * s)), every, least - 1)
+    U, Vt = to_numpy(found.triplets.U), to_numpy(found.triplets.Vt)
+    assert np.abs(U.T @ U - np.eye(U.shape[1])).max() <= 1e-9  # (eps / lowest^2)^2
+    assert np.abs(Vt @ Vt.T - np.eye(Vt.shape[0])).max() <= 1e-9
+    easy = gram_svd(backend.array(with_values(rng, shape, np.maximum(s, 0.05))), every, least)
+    for Q in (to_numpy(easy.triplets.U), to_numpy(easy.triplets.Vt).T):
+        assert np.abs(Q.T @ Q - np.eye(Q.shape[1])).max() <= 1e-12
+
+
+@pytest.mark.parametrize("shape", SHAPES[:3] + SHAPES[5:], ids=str)
+def test_only_what_is_active_is_kept(shape):
+    A, least = numbers(*shape, seed=3), min(shape)
+    s = np.linalg.svd(A, compute_uv=False)
+    for count in (0, 1, 3, least):
+        found = gram_svd(A, lambda _, count=count: count, least)
+        kept = max(1, count)
+        assert found.triplets.s.shape == (kept,)
+        after = s[kept] if kept < least else 0.0
+        assert found.next_value == pytest.approx(after, rel=1e-10)
+        assert found.basis.shape[0] == shape[1]
+    capped = gram_svd(A, every, 2)
+    assert capped.triplets.s.shape == (2,)
+    assert capped.basis.shape[1] <= 2 + OVERSAMPLE
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+def test_refused_where_squaring_is_unsafe(backend):
+    A = backend.array(with_values(np.random.default_rng(4), (9, 6), 10.0 ** -np.arange(0, 12, 2)))
+    assert gram_svd(A, every, 6) is None  # the last ones are lost
+    assert gram_svd(A, lambda s: 1, 6) is not None  # the first are not
+    assert gram_svd(0 * A, every, 6) is None
+    assert gram_svd(backend.array(np.ones((5, 4))), every, 4) is None  # rank one
+    assert gram_svd(backend.array(np.ones((5, 4))), lambda s: 1, 4) is not None
+
+
+def spectra(rng):
+    """A shape and values between tame and wild, of any scale."""
+    m, d = (int(x) for x in rng.integers(1, 40, 2))
+    least = min(m, d)
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        s = rng.random(least)
+    elif kind == 1:
+        s = 10.0 ** rng.uniform(-16, 0, least)
+    elif kind == 2:
+        s = np.where(rng.random(least) < 0.5, 1.0, 10.0 ** rng.uniform(-12, 0))
+    else:
+        s = np.geomspace(1, 10.0 ** rng.uniform(-20, 0), least)
+    s = np.sort(s)[::-1] * 10.0 ** rng.uniform(-8, 8)
+    return (m, d), s
+
+
+@pytest.mark.parametrize("backend", [NUMPY, NUMPY32, TORCH], ids=lambda b: b.name)
+def test_square_error_covers_the_errors(backend):
+    """Hundreds of matrices: no computed square is off by more than is admitted."""
+    rng, tried = np.random.default_rng(5), 0
+    for _ in range(300):
+        shape, s = spectra(rng)
+        A = backend.array(with_values(rng, shape, s))
+        count = int(rng.integers(1, len(s) + 1))
+        found = gram_svd(A, lambda _, count=count: count, len(s))
+        if found is None:
+            continue
+        tried += 1
+        true = np.linalg.svd(to_numpy(A).astype(float), compute_uv=False)
+        kept = to_numpy(found.triplets.s).astype(float)
+        rounding = 1 + 8 * eps_of(A)
+        assert (np.abs(kept**2 - true[: len(kept)] ** 2) <= found.square_error * rounding).all()
+        if len(kept) < len(true):
+            assert true[len(kept)] ** 2 <= found.next_value**2 + found.square_error
+        top = found.triplets
+        left, V = to_numpy(A) @ to_numpy(top.Vt).T, to_numpy(top.U) * to_numpy(top.s)
+        actual = np.linalg.norm(left.astype(float) - V, axis=0)
+        assert (actual <= 4 * to_numpy(found.residuals) + 64 * eps_of(A) * true[0]).all()
+    assert tried > 100
+
+
+@pytest.mark.parametrize("certify", [False, True])
+@pytest.mark.parametrize("backend", [NUMPY, NUMPY32, TORCH], ids=lambda b: b.name)
+def test_bounds_built_on_it_hold(backend, certify):
+    """`decompose` may take it or not: upper bounds, tail and energy are never too low."""
+    rng = np.random.default_rng(6)
+    for _ in range(250):
+        shape, s = spectra(rng)
+        A = backend.array(with_values(rng, shape, s))
+        true = np.linalg.svd(to_numpy(A).astype(float), compute_uv=False)
+        level = float(true[0] * 10.0 ** rng.uniform(-3, 0))
+        rank = int(rng.integers(1, len(s) + 1))
+        _, spec, rests_on = decompose(
+            A,
+            rank,
+            lambda s, residuals, after: False,
+            None,
+            certify,
+            np.random.default_rng(0),
+            active=lambda s, level=level: int((s > level).sum()),
+            level=lambda _, level=level: level,
+        )
+        assert rests_on == "exact"
+        kept = len(spec.ritz)
+        assert 1 <= kept <= rank
+        slack = 1 + 4 * eps_of(A)
+        assert (np.asarray(spec.upper) * slack >= true[:kept]).all()
+        beyond = true[kept:]
+        assert spec.tail * slack >= (beyond[0] if beyond.size else 0.0)
+        assert spec.energy >= float((beyond**2).sum()) * (1 - 1e-12)

@@ -1,0 +1,127 @@
+"""BLAS gets back the threads it had, whatever happens in between."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from weakprox.linalg import threads
+from weakprox.linalg.threads import FULL, LARGE, all_threads, one_thread
+
+
+@pytest.fixture(params=[1, 2, 3])
+def before(request):
+    """The number of threads that was set before, by somebody else."""
+    with threadpool_limits(limits=request.param, user_api="blas"):
+        yield request.param
+        assert now() == {request.param}
+    assert threads._runs == 0
+    assert threads._before == {}
+
+
+def now():
+    """The numbers of threads of the BLAS libraries at work."""
+    found = {int(library.num_threads) for library in threads._controller().lib_controllers}
+    assert found  # NumPy has one at least
+    return found
+
+
+def test_one_thread_within(before):
+    with one_thread(100):
+        assert now() == {1}
+    assert now() == {before}
+
+
+def test_large_matrices_keep_their_threads(before):
+    with one_thread(LARGE):
+        assert now() == {before}
+
+
+def test_nests(before):
+    with one_thread(100):
+        with one_thread(100):
+            assert now() == {1}
+            with one_thread(LARGE):
+                assert now() == {1}
+        assert now() == {1}  # the outer one still wants it
+    assert now() == {before}
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, GeneratorExit])
+def test_restored_after_exceptions(before, error):
+    with pytest.raises(error), one_thread(100), all_threads(FULL):
+        raise error
+    assert now() == {before}
+    with pytest.raises(error), one_thread(100), one_thread(100):
+        raise error
+    assert now() == {before}
+
+
+def test_large_decompositions_borrow_threads(before):
+    with one_thread(100):
+        with all_threads(FULL):
+            assert now() == {before}
+        assert now() == {1}
+        with all_threads(FULL - 1):
+            assert now() == {1}
+        with pytest.raises(ValueError, match="within"), all_threads(FULL):
+            raise ValueError("within")
+        assert now() == {1}
+
+
+def test_outside_nothing_is_touched(before):
+    with all_threads(FULL):
+        assert now() == {before}
+
+
+def test_several_threads_of_python(before):
+    """Overlapping runs: one thread while any of them goes on, the old number after all."""
+    wrong, ready = [], threading.Barrier(6)
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        ready.wait()
+        for _ in range(30):
+            try:
+                with one_thread(100):
+                    if rng.random() < 0.3:
+                        raise ArithmeticError
+                    if rng.random() < 0.3:
+                        with all_threads(FULL), one_thread(100):
+                            np.linalg.svd(rng.standard_normal((20, 20)))
+                    else:
+                        np.linalg.svd(rng.standard_normal((20, 20)))
+            except ArithmeticError:
+                continue
+            except Exception as failure:
+                wrong.append(failure)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert wrong == []
+    assert threads._runs == 0
+    assert now() == {before}
+
+
+def test_a_run_that_outlives_another_keeps_its_single_thread(before):
+    inside, leave, seen = threading.Event(), threading.Event(), []
+
+    def long():
+        with one_thread(100):
+            inside.set()
+            leave.wait(5)
+            seen.append(now())
+
+    worker = threading.Thread(target=long)
+    with one_thread(100):
+        worker.start()
+        inside.wait(5)
+    assert now() == {1}  # the other goes on
+    leave.set()
+    worker.join()
+    assert seen == [{1}]
+    assert now() == {before}

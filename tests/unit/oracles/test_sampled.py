@@ -1,0 +1,220 @@
+"""Bounds from samples: they hold as often as they say, and are exact where nothing varies."""
+
+import math
+
+import numpy as np
+import pytest
+from registry import MATRICES, MEASURED, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, numbers
+
+import weakprox as wp
+from weakprox.losses import Denoising, Sensing
+from weakprox.oracles.certificate import FixedDual, lower_bound
+from weakprox.oracles.sampled import (
+    Noise,
+    even_sizes,
+    groups_that_fit,
+    noise_at,
+    sampled_gap,
+)
+from weakprox.penalties import L1, ElasticNet, Smoothed
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+SPECTRA = {
+    "one direction": [1.0],
+    "two": [1.0, 0.3],
+    "falling": list(0.8 ** np.arange(30)),
+    "one large": [1.0] + [0.02] * 100,
+    "many": [1.0] * 150,
+}
+CHANCE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 600)
+
+
+def groups(rng, spectrum, sizes):
+    """Means of samples with that covariance, and zero mean, in groups of these sizes."""
+    scale = np.sqrt(spectrum / np.array(sizes)[:, None])
+    return list((scale * rng.standard_normal(scale.shape))[:, None, :])
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("sizes", [[1] * 8, [3] * 16, [1] * 8 + [5] * 8], ids=str)
+def test_errors_are_bounded_as_often_as_stated(name, sizes):
+    rng, spectrum = np.random.default_rng(len(sizes)), np.array(SPECTRA[name])
+    k, wrong_error, wrong_distance = sum(sizes), 0, 0
+    for _ in range(600):
+        mean, noise = Noise.seen(groups(rng, spectrum, sizes), sizes)
+        wrong_error += float(np.sum(mean**2)) > noise.error(k, 0.95)
+        off = np.sqrt(spectrum / k) * rng.standard_normal(mean.shape)  # another mean's error
+        seen = float(np.sum((mean - off) ** 2))
+        wrong_distance += float(np.sum(off**2)) > noise.distance(seen, k, 0.95)
+    assert wrong_error / 600 <= CHANCE
+    assert wrong_distance / 600 <= CHANCE
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+def test_moments_are_what_they_should_be(name):
+    rng, spectrum = np.random.default_rng(5), np.array(SPECTRA[name])
+    sizes = [1] * 4 + [3] * 12
+    found = [Noise.seen(groups(rng, spectrum, sizes), sizes)[1] for _ in range(300)]
+    variance = np.mean([noise.variance for noise in found])
+    assert variance == pytest.approx(spectrum.sum(), rel=0.1)
+    shared = spectrum.sum() ** 2 / (spectrum**2).sum()
+    middle = np.median([noise.concentration for noise in found])
+    assert 1.0 <= middle <= 1.1 * shared  # lowered by the doubt
+    assert middle >= 0.45 * shared
+    assert all(noise.freedom == 15 for noise in found)
+
+
+def test_the_bound_is_close_where_many_directions_share_the_noise():
+    rng, sizes = np.random.default_rng(0), [1] * 8
+    _, noise = Noise.seen(groups(rng, np.ones(20_000), sizes), sizes)
+    assert noise.error(8, 0.95) == pytest.approx(20_000 / 8, rel=0.05)
+    assert noise.distance(2 * 20_000 / 8, 8, 0.95) == pytest.approx(20_000 / 8, rel=0.1)
+
+
+def test_what_few_groups_show():
+    one, two = np.ones((2, 3)), np.zeros((2, 3))
+    mean, noise = Noise.seen([one], [4])
+    assert np.array_equal(mean, one)
+    assert noise.error(4, 0.95) == math.inf  # nothing can be said of the scatter
+    assert noise.distance(1.0, 4, 0.95) == math.inf
+    mean, noise = Noise.seen([one, two], [1, 3])
+    assert mean == pytest.approx(0.25 * one)
+    assert noise.variance == pytest.approx(6 * (0.75**2 + 3 * 0.25**2))
+    assert noise.concentration == 1.0
+    _, same = Noise.seen([one, one, one], [1, 2, 3])
+    assert same.error(6, 0.95) == 0.0
+    assert same.distance(2.0, 6, 0.95) == 2.0
+
+
+def test_group_sizes():
+    assert even_sizes(10, 4) == [3, 3, 2, 2]
+    assert even_sizes(3, 16) == [1, 1, 1]
+    assert groups_that_fit(np.zeros(1), 100) == 16
+    assert groups_that_fit(np.zeros(1), 1 << 50) == 2
+
+
+def test_more_batches_than_groups_are_joined():
+    sampler = Denoising(sampler=lambda rng, k: rng.standard_normal((k, *SHAPE)), shape=SHAPE)
+    problem = wp.Problem(sampler, None, NuclearBall(1.0))
+    rng, X = np.random.default_rng(3), numbers(*SHAPE)
+    batches = [(sampler.draw(rng, size), size) for size in (1, 2) * 20]
+    mean, noise = noise_at(problem, sampler, X, batches)
+    whole = sampler.merged([batch for batch, _ in batches])
+    assert mean == pytest.approx(X - whole.mean)
+    assert noise.freedom == 15
+    assert noise.variance == pytest.approx(math.prod(SHAPE), rel=0.4)
+
+
+def test_only_the_symmetric_part_counts_where_points_are_symmetric():
+    sampler = Denoising(sampler=lambda rng, k: rng.standard_normal((k, 9, 9)), shape=(9, 9))
+    rng = np.random.default_rng(3)
+    batches = [(sampler.draw(rng, 1), 1) for _ in range(16)]
+    X = np.eye(9)
+    noises = [
+        noise_at(wp.Problem(sampler, None, h), sampler, X, batches)[1].variance
+        for h in (TracePSD(1.0), NuclearBall(1.0))
+    ]
+    assert noises[0] == pytest.approx(45, rel=0.2)  # 9 variances of 1, 36 pairs of 1/2, twice
+    assert noises[1] == pytest.approx(81, rel=0.2)
+
+
+def near(problem, X, rng, size):
+    """A feasible point of full rank somewhere around X, as factors."""
+    moved = X + size * rng.standard_normal(X.shape)
+    found = problem.spectral.weak_prox(moved, weight=1.0, rank=min(X.shape), certify=True)
+    return found.V
+
+
+SQUARE = numbers(6, 6, seed=3) + numbers(6, 6, seed=3).T
+
+
+@pytest.mark.parametrize("spectral", SPECTRAL)
+@pytest.mark.parametrize("penalty", ["zero", "l1", "elastic-net", "group-rows"])
+def test_the_bound_holds_whatever_the_error(penalty, spectral):
+    R, h = PENALTIES[penalty].build(NUMPY), SPECTRAL[spectral].build(NUMPY)
+    problem = wp.Problem(Denoising(SQUARE), R, h)
+    best = wp.minimize(problem, eps=1e-9, max_svds=2000, progress=False)
+    rng = np.random.default_rng(7)
+    for size in (1e-3, 0.1, 1.0):
+        for noise in (0.0, 0.01, 0.3, 3.0):
+            X = near(problem, best.X, rng, size)
+            e = noise * rng.standard_normal(SQUARE.shape)
+            dual = FixedDual(R, R.ascend(None, X.dense(), 1.0 / size))
+            gradient = problem.loss.grad(X.dense(), problem.loss.everything()) - e
+            gap, part = sampled_gap(problem, X, dual, gradient, float(np.sum(e**2)), rng=rng)
+            true = problem.value(X) - best.certificate.lower_bound
+            assert true <= gap + 1e-8
+            assert 0.0 <= part <= gap
+            assert part >= 0.5 * float(np.sum(e**2)) / (1.0 + 1e-9 + R.curvature)
+
+
+def test_without_an_error_it_is_the_gap_of_the_certificate():
+    problem = wp.Problem(Denoising(SQUARE), ElasticNet(0.3, 0.2), NuclearBall(4.0))
+    rng, dual = np.random.default_rng(0), Smoothed.of(problem.penalty, 0.1, (6, 6))
+    X = near(problem, SQUARE, rng, 0.5)
+    gradient = problem.loss.grad(X.dense(), problem.loss.everything())
+    kept = gradient.copy()
+    gap, part = sampled_gap(problem, X, dual, gradient, 0.0, rng=rng)
+    bound, _ = lower_bound(problem, X.dense(), dual, rank=6, rng=rng)
+    assert gap == pytest.approx(problem.value(X) - bound, rel=1e-9)
+    assert part == 0.0
+    assert np.array_equal(kept, gradient)
+
+
+def test_at_the_optimum_only_the_error_is_left():
+    problem = wp.Problem(Denoising(SQUARE), L1(0.3), NuclearBall(4.0))
+    best = wp.minimize(problem, eps=1e-10, progress=False)
+    memory = best.checkpoint.memory
+    X, rng = best.low_rank, np.random.default_rng(0)
+    gradient = problem.loss.grad(X.dense(), problem.loss.everything())
+    gap, part = sampled_gap(problem, X, memory.dual, gradient, 2.0, rng=rng)
+    assert 1.0 <= part <= gap <= 1.01
+    rough, _ = sampled_gap(problem, X, memory.dual, gradient, 2.0, rng=rng, enough=5.0)
+    assert gap < rough <= 5.0  # the first share that will do
+
+
+def test_without_strong_convexity_bounded_sets_help():
+    A = MATRICES[:20]
+    for h, finite in ((NuclearBall(2.0), True), (NuclearNorm(0.5), False)):
+        problem = wp.Problem(Sensing(A, MEASURED[:20]), L1(0.1), h)
+        rng, X = np.random.default_rng(0), near(problem, numbers(*SHAPE), np.random, 0.1)
+        dual = FixedDual(problem.penalty, problem.penalty.ascend(None, X.dense(), 10.0))
+        gradient = problem.loss.grad(X.dense(), problem.loss.everything())
+        gap, part = sampled_gap(problem, X, dual, gradient, 0.01, rng=rng)
+        assert (gap < math.inf) == finite
+        if finite:
+            assert part == pytest.approx(0.1 * h.diameter)
+            bound, _ = lower_bound(problem, X.dense(), dual, rank=5, rng=rng)
+            assert gap - part == pytest.approx(problem.value(X) - bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, 1e9])
+def test_terms_that_do_not_keep_their_word_prove_nothing(wrong, monkeypatch):
+    problem = wp.Problem(Denoising(SQUARE), L1(0.3), NuclearBall(4.0))
+    rng, X = np.random.default_rng(0), near(problem, SQUARE, np.random.default_rng(1), 0.1)
+    dual = FixedDual(problem.penalty, problem.penalty.ascend(None, X.dense(), 10.0))
+    gradient = problem.loss.grad(X.dense(), problem.loss.everything())
+    assert sampled_gap(problem, X, dual, gradient, math.inf, rng=rng)[0] == math.inf
+
+    honest = NuclearBall.weak_prox
+
+    def broken(self, A, **options):
+        from dataclasses import replace
+
+        return replace(honest(self, A, **options), lower=wrong)
+
+    monkeypatch.setattr(NuclearBall, "weak_prox", broken)
+    assert sampled_gap(problem, X, dual, gradient, 1.0, rng=rng)[0] == math.inf
+
+
+def test_single_precision_is_never_optimistic():
+    M = NUMPY32.array(SQUARE)
+    problem, exact = (
+        wp.Problem(Denoising(matrix), L1(0.3), NuclearBall(4.0)) for matrix in (M, SQUARE)
+    )
+    best = wp.minimize(exact, eps=1e-10, progress=False)
+    X, rng = near(problem, M, np.random.default_rng(1), 1e-3), np.random.default_rng(0)
+    dual = FixedDual(problem.penalty, problem.penalty.ascend(None, X.dense(), 10.0))
+    gradient = problem.loss.grad(X.dense(), problem.loss.everything())
+    gap, _ = sampled_gap(problem, X, dual, gradient, 1e-6, rng=rng)
+    assert gap >= problem.value(X) - best.value - 1e-5
