@@ -9,6 +9,5 @@ M = Y @ Y.T + rng.standard_normal((200, 200))  # seen through noise
 tau = 0.9 * np.sum(Y * Y)
 
 problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau))
-result = wp.minimize(problem, solver=wp.SVRGCG(rank=4), eps=100.0, seed=0)
-print(result)
-print(result.certificate)
+result = wp.minimize(problem)
+print(result.explain())

@@ -11,7 +11,7 @@ recovered as low rank and sparse at once:
    + \lambda_1 \|X\|_1 + \lambda_2 \|X\|_F^2 .
 
 With so few measurements the loss alone is not strongly convex. The square in the elastic
-net is what makes the theory apply, and weakprox says so when it is missing.
+net makes the problem so, and weakprox says so when it is missing.
 """
 
 # %%
@@ -41,7 +41,7 @@ print(f"{n} measurements of {m * d} unknown entries")
 loss = wp.losses.Sensing((U, V), b)
 ball = wp.spectral.NuclearBall(0.75 * np.linalg.norm(signal, "nuc"))
 try:
-    wp.minimize(wp.Problem(loss, wp.penalties.L1(0.1), ball), eps=1.0)
+    wp.minimize(wp.Problem(loss, wp.penalties.L1(0.1), ball))
 except wp.ConvexityError as error:
     print(error)
 
@@ -50,10 +50,8 @@ except wp.ConvexityError as error:
 # -------
 
 problem = wp.Problem(loss, wp.penalties.ElasticNet(0.1, 0.05), ball)
-eps = 0.02 * 0.5 * np.mean(b**2)
-print(wp.theory.parameters(problem, eps))
-result = wp.minimize(problem, solver=wp.SVRGCG(rank=6), eps=eps)
-print(result)
+result = wp.minimize(problem)
+print(result.explain())
 
 # %%
 # The overview figure shows the answer beside the truth, its singular values, its support

@@ -61,7 +61,7 @@ def judged(
         errors.append(f"outside the ball by {excess:.1e}")
     if not result.sampled and abs(result.value - value) > 1e-9 * max(abs(value), scale):
         errors.append(f"value given as {result.value:.9g}, is {value:.9g}")
-    if result.certificate is not None:
+    if result.certificate.proves:
         bound = result.certificate.lower_bound
         if bound > ref.value + 1e-12 * scale:
             errors.append(f"lower bound {bound:.12g} above a value reached, {ref.value:.12g}")
@@ -71,7 +71,7 @@ def judged(
     return {
         "gap": (value - ref.value) / scale,
         "gap_to_own_bound": (value - ref.lower) / scale,
-        "gap_claimed": None if result.gap is None else result.gap / scale,
+        "gap_claimed": result.gap / scale if result.certificate.proves else None,
         "certified": bool(result.certified),
         "reached": bool(within and (result.certified or result.sampled)),
         "error": "; ".join(errors) or None,

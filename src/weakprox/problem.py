@@ -77,7 +77,8 @@ class Problem:
 
     def _check_kind(self) -> None:
         """A penalty that holds arrays must be able to meet those of the loss."""
-        X = zeros(self.shape, self.loss.reference)
+        rows = 1 if self.penalty.rowwise else self.shape[0]  # one will do if all are alike
+        X = zeros((rows, self.shape[1]), self.loss.reference)
         try:
             met = self.penalty.pull(self.penalty.ascend(None, X, 1.0))
             given = f"arrays that lead to {type(met).__name__}"

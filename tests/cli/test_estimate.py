@@ -12,7 +12,7 @@ from weakprox.storage import WRITES, read_matrix, write_matrix
 KEYS = {
     *("file", "shape", "lam", "tau", "psd", "solver", "eps", "seed", "status", "reached"),
     *("value", "lower_bound", "gap", "rank", "nonzeros", "violation", "counts", "seconds"),
-    *("outputs", "version"),
+    *("outputs", "version", "reason"),
 }
 PROBLEM = ("--lam", "2", "--tau", "100")
 
@@ -90,7 +90,11 @@ def test_psd(folder, weakprox, refused, symmetric):
 
 
 @pytest.mark.parametrize(
-    "name", ["auto", "davisyin", "svrgcg", "scg", "scgs", "storc", "svrf", "fista", "FISTA"]
+    "name",
+    [
+        *("auto", "davisyin", "extragradient", "Extragradient", "svrgcg", "scg", "scgs"),
+        *("storc", "svrf", "fista", "FISTA"),
+    ],
 )
 def test_solvers_by_name(name, folder, weakprox):
     done = weakprox(
@@ -102,6 +106,46 @@ def test_solvers_by_name(name, folder, weakprox):
     assert summary["solver"].upper() == {"auto": "DAVISYIN"}.get(name, name.upper())
     assert summary["reached"] is (done.exit_code == 0)
     assert summary["lower_bound"] <= summary["value"]
+
+
+@pytest.mark.parametrize("name", ["davisyin", "extragradient", "svrgcg"])
+def test_solvers_keep_to_the_rank(name, folder, weakprox):
+    words = ("--solver", name, "--rank", 1, "--max-svds", 40, "-o", "x.npy", "--json")
+    done = weakprox("estimate", "m.npy", *PROBLEM, *words)
+    assert done.exit_code in (0, 3), done.stderr
+    assert summary_of(done)["rank"] <= 1
+    assert np.linalg.matrix_rank(np.load("x.npy")) <= 1
+
+
+def test_the_choice_of_the_solver_is_explained_where_it_was_made(folder, weakprox, matrix):
+    problem = wp.Problem(
+        wp.losses.Denoising(matrix), wp.penalties.L1(2.0), wp.spectral.NuclearBall(100.0)
+    )
+    reason = wp.minimize(problem, eps=3.0).reason
+    assert reason in weakprox("estimate", "m.npy", *PROBLEM, "--rank", 3).stdout
+    assert summary_of(weakprox("estimate", "m.npy", *PROBLEM, "--json"))["reason"] == reason
+    named = ("estimate", "m.npy", *PROBLEM, "--solver", "davisyin")
+    assert reason not in weakprox(*named).stdout
+    assert summary_of(weakprox(*named, "--json"))["reason"] == "it was asked for"
+
+
+@pytest.mark.parametrize("name", ["dualascent", "SampleAverage"])
+def test_solvers_that_no_file_is_for_are_refused_with_the_reason(name, refused):
+    from weakprox.cli.solvers import CLASSES, ELSEWHERE
+
+    why = ELSEWHERE[name.lower()]
+    refused("estimate", "m.npy", *PROBLEM, "--solver", name, says=(name, why, "davisyin"))
+    assert not CLASSES.keys() & ELSEWHERE.keys()
+    found = {known.lower() for known in wp.solvers.__all__} - {"look", "projectedsubgradient"}
+    assert found == CLASSES.keys() | ELSEWHERE.keys()
+
+
+def test_the_help_names_every_solver(weakprox):
+    from weakprox.cli.solvers import CLASSES
+
+    text = weakprox("estimate", "--help").stdout
+    for name in CLASSES:
+        assert name in text
 
 
 @pytest.mark.parametrize("name", ["hcgm", "shcgm"])

@@ -41,6 +41,10 @@ def test_info_says_what_would_be_run(folder, weakprox, matrix):
     assert found["norms"]["largest_entry"] == pytest.approx(np.abs(matrix).max())
     plain = weakprox("info", "m.npy", "--lam", 2, "--tau", 100)
     assert str(expected).splitlines()[-1].strip() in plain.stdout
+    assert found["solver"] == "DavisYin"
+    assert f"DavisYin, until a duality gap proves the accuracy: {found['reason']}" in (
+        plain.stdout
+    )
 
 
 def test_defaults_follow_their_stated_rule(folder, weakprox, matrix):

@@ -119,7 +119,8 @@ def test_advice_names_options():
 
     assert shown_advice(Status.MAX_SVDS.advice).startswith("Raise --max-svds, or ")
     assert "larger --eps" in shown_advice(Status.MAX_SECONDS.advice)
-    assert shown_advice(Status.RANK_LIMITED.advice).endswith("Raise --rank.")
+    assert "Raise --rank, or leave it out" in shown_advice(Status.RANK_LIMITED.advice)
+    assert "a larger --tol or --eps" in shown_advice(Status.FINISHED.advice)
     assert "max_samples" in shown_advice(Status.MAX_SAMPLES.advice)  # no option here
 
 

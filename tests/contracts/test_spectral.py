@@ -6,6 +6,13 @@ from registry import EXACT, SINGLE, SPECTRAL, cases, numbers
 
 from weakprox.checks import check_conjugate, check_weak_prox
 from weakprox.protocols import Tolerance
+from weakprox.spectral import singular
+
+
+@pytest.fixture
+def iterated(monkeypatch):
+    """No full decomposition through a Gram matrix, however small the matrix."""
+    monkeypatch.setattr(singular, "gram_is_cheaper", lambda *_: False)
 
 
 def target(size, seed):
@@ -35,6 +42,7 @@ def test_weak_prox_in_single_precision(build, backend, rank):
 
 @pytest.mark.parametrize(("build", "backend"), cases(SPECTRAL))
 @pytest.mark.parametrize("delta1", [0.0, 0.05])
+@pytest.mark.usefixtures("iterated")
 def test_weak_prox_by_iteration(build, backend, delta1):
     """Large enough that the block methods run, not LAPACK; with and without slack."""
     term, A = build(backend), backend.array(target(160, 52))
@@ -43,9 +51,28 @@ def test_weak_prox_by_iteration(build, backend, delta1):
     check_weak_prox(term, A, rank=4, delta1=delta1, trials=6)
 
 
-@pytest.mark.parametrize(
-    ("build", "backend"), cases({k: v for k, v in SPECTRAL.items() if "psd" not in k})
-)
+SINGULAR = {k: v for k, v in SPECTRAL.items() if "psd" not in k}
+
+
+@pytest.mark.parametrize(("build", "backend"), cases(SINGULAR))
+@pytest.mark.parametrize("delta1", [0.0, 0.05])
+def test_weak_prox_by_gram_matrix(build, backend, delta1):
+    """The same matrices by a full decomposition: no pass, and the point of the iteration."""
+    term, A = build(backend), backend.array(target(160, 52))
+    found = term.weak_prox(A, weight=1.0, rank=4)
+    assert found.passes == 0
+    assert found.rests_on == "exact"
+    check_weak_prox(term, A, rank=4, delta1=delta1, trials=6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(singular, "gram_is_cheaper", lambda *_: False)
+        slow = term.weak_prox(A, weight=1.0, rank=4, tolerance=Tolerance(0.0))
+    assert slow.passes > 0
+    assert float(abs(found.V.dense() - slow.V.dense()).max()) <= 1e-6
+    assert found.delta_estimate == pytest.approx(slow.delta_estimate, rel=1e-6, abs=1e-9)
+    assert found.delta <= slow.delta + 1e-9  # all values are known
+
+
+@pytest.mark.parametrize(("build", "backend"), cases(SINGULAR))
 @pytest.mark.parametrize("shape", [(12, 7), (7, 12), (1, 6), (6, 1), (150, 135)])
 def test_weak_prox_of_rectangles(build, backend, shape):
     A = backend.array(numbers(*shape, seed=53))
@@ -74,6 +101,7 @@ def test_conjugate(build, backend, scale):
 
 
 @pytest.mark.parametrize(("build", "backend"), cases(SPECTRAL))
+@pytest.mark.usefixtures("iterated")
 def test_looser_tolerance_costs_no_more(build, backend):
     term, A = build(backend), backend.array(target(160, 56))
     passes = [
@@ -86,6 +114,7 @@ def test_looser_tolerance_costs_no_more(build, backend):
 
 
 @pytest.mark.parametrize(("build", "backend"), cases(SPECTRAL))
+@pytest.mark.usefixtures("iterated")
 def test_start_is_reused_and_arrays_stay_in_their_namespace(build, backend):
     term, A = build(backend), backend.array(target(160, 57))
     first = term.weak_prox(A, weight=1.0, rank=4)

@@ -229,7 +229,6 @@ def test_constants_that_contradict_each_other():
 
 def test_missing_arguments_are_named_by_python():
     for call, name in (
-        (lambda: wp.minimize(PROBLEM, wp.SVRGCG(2)), "eps"),
         (lambda: wp.SVRGCG(), "rank"),
         (lambda: wp.Problem(LOSS), "spectral"),
         (lambda: NuclearBall(), "tau"),
@@ -237,6 +236,14 @@ def test_missing_arguments_are_named_by_python():
     ):
         with pytest.raises(TypeError, match=name):
             call()
+
+
+def test_methods_that_plan_their_work_need_an_absolute_accuracy():
+    """Others take 1e-4 of the value where neither accuracy is given."""
+    for solver in (wp.SVRGCG(2), wp.solvers.HCGM(), wp.solvers.FISTA()):
+        refused(lambda solver=solver: wp.minimize(PROBLEM, solver), "eps", "plans its work")
+        refused(lambda solver=solver: wp.minimize(PROBLEM, solver, tol=1e-3), "eps", "absolute")
+    assert wp.minimize(PROBLEM, progress=False).status is wp.Status.CERTIFIED
 
 
 def test_no_penalty_is_no_error():

@@ -27,7 +27,8 @@ from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 Matrix = np.ndarray
-Value = Callable[[Matrix], float]
+Value = Callable[[Matrix], Any]
+WIDE = np.longdouble  # what values are summed in here
 LIMIT = 400  # decompositions of the long run; ten times as many in a soak
 
 
@@ -49,9 +50,14 @@ class Instance:
         return float(np.finfo(self.dtype).eps)
 
     def value(self, X: Matrix) -> tuple[float, float]:
-        """f(X) and the sum of the sizes of its terms, both in float64."""
-        terms = [part(X.astype(float)) for part in self.parts]
-        return sum(terms), sum(abs(term) for term in terms)
+        """f(X) and the sum of the sizes of its terms, summed in more than float64."""
+        terms = [part(X.astype(WIDE)) for part in self.parts]
+        return float(sum(terms)), float(sum(abs(term) for term in terms))
+
+    def cancelled(self, X: Matrix) -> float:
+        """Size of what is left of two large numbers in a loss that fits its data well."""
+        fit, first = self.parts[0](X.astype(WIDE)), self.parts[0](0.0 * X.astype(WIDE))
+        return float(np.sqrt(fit * first) + self.eps * first)
 
     def rounding(self) -> float:
         """Differences of values that mean nothing: 1e-12 of the terms' sizes in float64."""
@@ -102,14 +108,13 @@ def loss(rng: np.random.Generator, M: Matrix, size: float, symmetric: bool, dtyp
     kind = str(rng.choice(["matrix", "samples", "dense", "rank-one", "sparse", "sum", "mean",
                            "holes", "custom", "terms"]))  # fmt: skip
     if kind == "matrix":
-        wide = C.astype(float)
-        return Part(Denoising(C), lambda X: 0.5 * float(((X - wide) ** 2).sum()), kind)
+        return Part(Denoising(C), lambda X: ((X - C) ** 2).sum() / 2, kind)
     if kind == "samples":
         N = rng.standard_normal((3, *M.shape))
         N = (N + N.transpose(0, 2, 1)) / 2 if symmetric else N
         S = (size * (M + 0.3 * N)).astype(dtype)
-        mean = S.astype(float).mean(axis=0)
-        return Part(Denoising(samples=S), lambda X: 0.5 * float(((X - mean) ** 2).sum()), kind)
+        mean = S.mean(axis=0)
+        return Part(Denoising(samples=S), lambda X: ((X - mean) ** 2).sum() / 2, kind)
     if kind in ("dense", "rank-one", "sparse"):
         return _sensing(rng, M, size, dtype, kind)
     if kind in ("sum", "mean", "holes"):
@@ -124,8 +129,7 @@ def loss(rng: np.random.Generator, M: Matrix, size: float, symmetric: bool, dtyp
             smoothness=float(weights.max()),
             like=C,
         )
-        wide, w = C.astype(float), weights.astype(float)
-        return Part(ours, lambda X: 0.5 * float((w * (X - wide) ** 2).sum()), kind)
+        return Part(ours, lambda X: (weights * (X - C) ** 2).sum() / 2, kind)
     shift = (size * (M + rng.standard_normal((4, *M.shape)))).astype(dtype)
     factor = np.array([0.5, 1.0, 1.5, 2.0], dtype=dtype)
 
@@ -146,7 +150,12 @@ def loss(rng: np.random.Generator, M: Matrix, size: float, symmetric: bool, dtyp
         term_smoothness=2.0,
         like=C,
     )
-    return Part(ours, lambda X: value(X, np.arange(4)), kind)
+
+
+    def mean(X: Matrix) -> Any:
+        return (factor / 2 * ((X - shift) ** 2).sum((1, 2))).mean()
+
+    return Part(ours, mean, kind)
 
 
 def _sensing(
@@ -164,14 +173,11 @@ def _sensing(
     given: Any = A
     if kind == "rank-one":
         given = (left.astype(dtype), right.astype(dtype))
-        A = np.einsum("ni,nj->nij", *(x.astype(float) for x in given))
+        A = np.einsum("ni,nj->nij", *(x.astype(WIDE) for x in given))
     elif kind == "sparse":
         given = scipy.sparse.csr_array(A.reshape(n, -1))
-    flat, right_side = A.reshape(n, -1).astype(float), b.astype(float)
-    ours = Sensing(given, b, shape=M.shape)
-    return Part(
-        ours, lambda X: 0.5 * float(((flat @ X.ravel() - right_side) ** 2).mean()), kind
-    )
+    flat, ours = A.reshape(n, -1), Sensing(given, b, shape=M.shape)
+    return Part(ours, lambda X: ((flat @ X.ravel() - b) ** 2).mean() / 2, kind)
 
 
 def _completion(
@@ -190,8 +196,8 @@ def _completion(
         ours = Completion.from_dense(holes)
     else:
         ours = Completion(rows, cols, values, M.shape, reduction=kind)
-    wide, n = values.astype(float), rows.size if kind == "mean" else 1
-    return Part(ours, lambda X: 0.5 * float(((X[rows, cols] - wide) ** 2).sum()) / n, kind)
+    n = rows.size if kind == "mean" else 1
+    return Part(ours, lambda X: ((X[rows, cols] - values) ** 2).sum() / (2 * n), kind)
 
 
 def penalty(rng: np.random.Generator, shape: tuple[int, int], size: float, dtype: Any) -> Part:
@@ -204,18 +210,18 @@ def penalty(rng: np.random.Generator, shape: tuple[int, int], size: float, dtype
     if kind == "zero-weight":
         return Part(L1(0.0), lambda X: 0.0, kind)
     if kind == "l1":
-        return Part(L1(lam), lambda X: lam * float(np.abs(X).sum()), kind)
+        return Part(L1(lam), lambda X: lam * np.abs(X).sum(), kind)
     if kind == "net":
         curve = float(10.0 ** rng.uniform(-2, 1))
 
-        def net(X: Matrix) -> float:
-            return lam * float(np.abs(X).sum()) + curve * float((X**2).sum())
+        def net(X: Matrix) -> Any:
+            return lam * np.abs(X).sum() + curve * (X**2).sum()
 
         return Part(ElasticNet(lam, curve), net, kind)
     if kind in ("rows", "columns"):
         axis = 1 if kind == "rows" else 0
         group = GroupL2(lam, kind)
-        return Part(group, lambda X: lam * float(np.linalg.norm(X, axis=axis).sum()), kind)
+        return Part(group, lambda X: lam * np.sqrt((X**2).sum(axis)).sum(), kind)
     if kind == "max":
         return _max_affine(rng, shape, size, dtype)
     if kind == "multiple":
@@ -246,10 +252,12 @@ def _max_affine(
     elif how == 1:
         A[-1], b[-1] = 0.0, 0.0
     A, b = A.astype(dtype), b.astype(dtype)
-    flat, offset = A.reshape(n, -1).astype(float), b.astype(float)
-    return Part(
-        MaxAffine(A, b), lambda X: float((flat @ X.ravel() - offset).max()), f"max{n}"
-    )
+    flat = A.reshape(n, -1)
+    return Part(MaxAffine(A, b), lambda X: (flat @ X.ravel() - b).max(), f"max{n}")
+
+
+def nuclear_norm(X: Matrix) -> float:
+    return float(np.linalg.norm(X.astype(float), "nuc"))
 
 
 def spectral(rng: np.random.Generator, C: Matrix, symmetric: bool, kind: str) -> Part:
@@ -258,10 +266,10 @@ def spectral(rng: np.random.Generator, C: Matrix, symmetric: bool, kind: str) ->
     size = float(nuclear * rng.choice([0.01, 0.3, 0.9, 1.0, 2.0, 100.0]))
     if kind == "norm":
         lam = float(size / min(C.shape) / 3)
-        return Part(NuclearNorm(lam), lambda X: lam * float(np.linalg.norm(X, "nuc")), kind)
+        return Part(NuclearNorm(lam), lambda X: lam * nuclear_norm(X), kind)
     if kind == "ball":
         return Part(
-            NuclearBall(size), lambda X: float(np.linalg.norm(X, "nuc")) / size - 1.0, kind
+            NuclearBall(size), lambda X: nuclear_norm(X) / size - 1.0, kind
         )
     if kind == "psd":
 
@@ -298,7 +306,7 @@ def instance(seed: int) -> Instance:
         curve, before = float(10.0 ** rng.uniform(-2, 0)), R
         R = Part(
             before.ours + ElasticNet(0.0, curve),
-            lambda X: before.value(X) + curve * float((X**2).sum()),
+            lambda X: before.value(X) + curve * (X**2).sum(),
             f"({before.name}+ridge)",
         )
     h = spectral(rng, size * M, symmetric, kind)
@@ -346,12 +354,12 @@ def verify(case: Instance, result: wp.Result, label: str, options: dict[str, Any
     excess, single = case.excess(X.astype(float)), case.dtype is np.float32
     need(np.isfinite(value), f"value {value}")
     need(excess <= (1e-4 if single else 1e-8), f"outside the set by {excess:.1e}")
-    off = abs(result.value - value)
-    need(off <= 4096 * case.eps * scale, f"value {result.value!r} is {value!r}")
+    off, blur = abs(result.value - value), scale + case.cancelled(X)
+    need(off <= 256 * case.eps * blur, f"value {result.value!r} is {value!r}")
     allowed = abs(options["tol"] * result.value) if "tol" in options else options["eps"]
     need(abs(result.eps - allowed) <= 1e-12 * allowed, f"eps {result.eps} is {allowed}")
     lower = result.certificate.lower_bound
-    need(lower <= result.value + 16 * case.eps * scale, f"bound {lower!r} > value {value!r}")
+    need(lower <= result.value, f"bound {lower!r} > value {value!r}")
     need((result.gap <= result.eps) == (result.status is wp.Status.CERTIFIED),
          f"{result.status.name} with gap {result.gap:.3e}, eps {result.eps:.3e}")  # fmt: skip
     cap = options.get("rank")

@@ -163,7 +163,8 @@ def test_what_rounding_forbids_ends_by_itself(kind, name):
     problem, solver = build(kind), SOLVERS[name]
     eps = 1e-17 * problem.smooth_value(np.zeros(problem.shape))
     result = run(problem, solver, eps=eps, max_svds=4000, stop_when_certified=True)
-    assert result.status is wp.Status.FINISHED
+    ends = wp.Status.RANK_LIMITED if name == "capped" else wp.Status.FINISHED
+    assert result.status is ends
     assert result.counts.svds < 4000
     memory = result.checkpoint.memory
     assert memory.done - memory.progress >= PATIENCE

@@ -82,7 +82,7 @@ def shown_advice(advice: str) -> str:
         name = found[2]
         return f"{found[1]} --{name.replace('_', '-')}" if name in OPTIONS else found[0]
 
-    return re.sub(r"\b(Raise|larger) (\w+)", option, advice)
+    return re.sub(r"\b(Raise|larger|or) (\w+)", option, advice)
 
 
 def clean(value: Any) -> Any:

@@ -31,14 +31,16 @@ def estimate(
     rank: Annotated[
         int | None,
         typer.Option(
-            help="Largest rank of the answer. Default: estimated.", show_default=False
+            help="Largest rank of the answer. Default: as large as it turns out to be.",
+            show_default=False,
         ),
     ] = None,
     psd: options.Psd = False,
     solver: Annotated[
         str,
         typer.Option(
-            help="auto, davisyin, svrgcg, scg, scgs, storc, svrf, hcgm, shcgm or fista."
+            help="auto, davisyin, extragradient, svrgcg, scg, scgs, storc, svrf, hcgm, shcgm "
+            "or fista."
         ),
     ] = "auto",
     eps: options.Eps = None,
@@ -89,9 +91,11 @@ def estimate(
         summary=summary,
     )
     case = load(file, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
+    method = solver_of(solver, rank)
     result = minimize(
         case.problem,
-        solver_of(solver, rank, case.problem),
+        method,
+        rank=rank if method == "auto" else None,
         eps=case.eps,
         seed=seed,
         max_seconds=max_seconds,
@@ -103,7 +107,7 @@ def estimate(
     if json:
         typer.echo(as_json(found))
     elif not quiet:
-        _show(case, result, found)
+        _show(case, result, found, chosen=method == "auto")
     raise typer.Exit(exit_code(result))
 
 
@@ -124,6 +128,7 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     return {
         **case.settings,
         "solver": result.solver,
+        "reason": result.reason,
         "seed": result.seed,
         "status": result.status.name.lower(),
         "advice": shown_advice(result.status.advice),
@@ -159,12 +164,13 @@ def nonzeros(result: Result, share: float = 1e-3) -> int:
     return sum(int(np.count_nonzero(sizes(first) > share * largest)) for first in starts)
 
 
-def _show(case: Case, result: Result, found: dict[str, Any]) -> None:
-    """The summary for a reader."""
+def _show(case: Case, result: Result, found: dict[str, Any], *, chosen: bool) -> None:
+    """The summary for a reader, with the reason for the solver if it was ours to choose."""
     m, d = case.table.shape
     proof = result.certificate
     lines = [
         *case.lines(),
+        *([("solver", f"{result.solver}: {result.reason}")] if chosen else []),
         ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
         ("proof", str(proof)),
         (

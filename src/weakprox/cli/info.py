@@ -29,7 +29,7 @@ def info(
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
     from weakprox import theory
     from weakprox.cli.case import ARRAYS, load
-    from weakprox.solvers.auto import chosen
+    from weakprox.solvers.auto import choose
     from weakprox.solvers.davis_yin import ARRAYS as DAVIS_YIN
     from weakprox.solvers.davis_yin import DavisYin
     from weakprox.storage.limits import room
@@ -37,11 +37,12 @@ def info(
     given = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     case = load(file, **given, psd=psd, key=key, header=header, run=False)
     p = theory.parameters(case.problem, case.eps, seed=seed)
-    solver = chosen(case.problem)
-    arrays = DAVIS_YIN if isinstance(solver, DavisYin) else ARRAYS
+    choice = choose(case.problem)
+    arrays = DAVIS_YIN if isinstance(choice.solver, DavisYin) else ARRAYS
     found = {
         **describe(case),
-        "solver": type(solver).__name__,
+        "solver": type(choice.solver).__name__,
+        "reason": choice.reason,
         "parameters": {f.name: getattr(p, f.name) for f in fields(p)},
     }
     found["predicted"] = {
@@ -106,7 +107,10 @@ def _show(case: Case, found: dict[str, Any], parameters: str) -> None:
             "accuracy",
             f"{case.eps:.6g}" + ("" if case.tol is None else f"   (tol {case.tol:g})"),
         ),
-        ("would run", found["solver"] + ", until a duality gap proves the accuracy"),
+        (
+            "would run",
+            f"{found['solver']}, until a duality gap proves the accuracy: {found['reason']}",
+        ),
         ("by theory", parameters),
         (
             "at most",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from weakprox.linalg.arrays import Array, empty, is_numpy
 
+KEPT_BYTES = 1 << 28  # between runs: a quarter of a gigabyte
 HELD_BY_US = 3  # references to an array that only the arena knows: list, loop and argument
 
 
@@ -23,14 +25,27 @@ class Arena:
 
     def __init__(self) -> None:
         self._arrays: list[np.ndarray[Any, Any]] = []
+        self._lock = Lock()
 
-    def like(self, reference: Array) -> Array:
-        """An array of this shape and kind with arbitrary contents."""
+    def like(self, reference: Array, shape: tuple[int, ...] | None = None) -> Array:
+        """An array of this kind and shape (the reference's) with arbitrary contents."""
+        shape = tuple(reference.shape) if shape is None else shape
         if not is_numpy(reference):
-            return empty(reference.shape, reference)
-        for array in self._arrays:
-            fits = array.shape == reference.shape and array.dtype == reference.dtype
-            if fits and sys.getrefcount(array) == HELD_BY_US:
-                return array
-        self._arrays.append(np.empty(reference.shape, reference.dtype))
-        return self._arrays[-1]
+            return empty(shape, reference)
+        with self._lock:
+            for array in self._arrays:
+                fits = array.shape == shape and array.dtype == reference.dtype
+                if fits and sys.getrefcount(array) == HELD_BY_US:
+                    return array
+            self._arrays.append(np.empty(shape, reference.dtype))
+            return self._arrays[-1]
+
+    def trim(self, most: int = KEPT_BYTES) -> None:
+        """Let go of the oldest arrays until those left have at most so many bytes."""
+        with self._lock:
+            while sum(array.nbytes for array in self._arrays) > most:
+                self._arrays.pop(0)
+
+
+SHARED = Arena()
+"""The arena of all runs in this process, trimmed at the end of each."""

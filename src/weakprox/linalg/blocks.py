@@ -71,9 +71,25 @@ def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | No
     xp = namespace(R)
     B = R / xp.where(sizes > 0, sizes, xp.ones_like(sizes))
     B = xp.take(B, xp.asarray(live, device=device_of(R)), axis=1)
-    for _ in range(2):
-        B = orthonormal(B - K @ (K.T @ B))
-    return B
+    B = independent(B - K @ (K.T @ B))
+    return orthonormal(B - K @ (K.T @ B))
+
+
+def independent(B: Array) -> Array:
+    """Orthonormal basis of the directions that the columns of B clearly span.
+
+    Where A has changed by a matrix of low rank, the residuals of a basis that was exact
+    before depend on each other. A basis of full width would be made up of rounding, and
+    another one on every machine.
+    """
+    xp = namespace(B)
+    root = _cholesky(B.T @ B)
+    if root is not None:
+        return B @ xp.linalg.inv(root).T
+    squares, W = xp.linalg.eigh(B.T @ B)
+    values = to_numpy(squares)
+    few = int((values <= 1000 * eps_of(B) * values[-1]).sum())
+    return B @ (W[:, few:] / xp.sqrt(squares[few:]))
 
 
 def starting_block(

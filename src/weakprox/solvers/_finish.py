@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import eps_of, zeros
+from weakprox.linalg.arrays import eps_of
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.oracles.sampled import Proof, evaluated, even_sizes, groups_that_fit
@@ -34,7 +34,7 @@ def finish(run: Run, status: Status) -> Result:
     if run.sampled:
         certificate = _sampled_certificate(run, answer, dual, own)
     else:
-        scratch = run.tools.arena.like(zeros(problem.shape, answer.U))
+        scratch = run.tools.arena.like(answer.U, problem.shape)
         value = problem.value(answer, looker.batch, scratch=scratch)
         if not value - looker.seen.lower <= _asked(run, value):
             run.prove(Candidate(answer.dense(), None, 0.0, 0, 0, dual=dual))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array
+from weakprox.linalg.arrays import Array, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.solvers._conditional import checked_count
@@ -65,6 +65,14 @@ class GapDriven:
     def oracle_excess(self, memory: Any) -> float:
         """Nothing is promised, so nothing is exceeded."""
         return 0.0
+
+
+def start_at(problem: Problem, X: Array | None) -> Array:
+    """The user's first point, or zero: one number, seen as a matrix."""
+    if X is not None:
+        return X
+    one = zeros((1, 1), problem.loss.reference)
+    return namespace(one).broadcast_to(one, problem.shape)
 
 
 def allowed(tools: Tools, value: float, bound: float, guess: float) -> float:

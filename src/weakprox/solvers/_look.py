@@ -149,12 +149,12 @@ class Looker:
                 self.seen = replace(self.seen, next_proof=math.ceil(now * PROOF_GROWTH) + 1)
         seconds = self.meter.seconds  # before looking: the look itself is off the clock
         with self.off_the_clock():
-            known = None if prove else candidate.value  # proofs deserve values from scratch
-            value, low = known, math.nan
-            if value is None:
+            value, low = candidate.value, math.nan
+            if value is None or prove:  # proofs deserve values from scratch
                 value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
             if candidate.V is not None:
-                low = self.offer(candidate.V, candidate.scratch, known)
+                same = candidate.value is not None  # X is V
+                low = self.offer(candidate.V, candidate.scratch, value if same else None)
             self._last_value = value
             if self.judges_iterate:
                 self.seen = replace(self.seen, best=None, best_value=value)

@@ -9,6 +9,7 @@ import numpy as np
 from weakprox.linalg.arrays import Array
 from weakprox.protocols import Tolerance, WeakProx
 from weakprox.solvers.tools import Tools
+from weakprox.spectral.singular import gram_is_cheaper
 
 FIRST_RANK = 12
 GROWTH = 4  # of the rank, where it turns out too small
@@ -46,14 +47,16 @@ def adaptive_prox(
     would be paid for twice.
     """
     tolerance = Tolerance(2 * allowed / weight)
-    shape = tools.problem.shape
+    shape, last = tools.problem.shape, (3 * rank) // 4
     while True:
+        if gram_is_cheaper(shape, rank, start is not None):
+            rank = capped(min(shape), shape, cap)  # a full decomposition costs the same
         prox = tools.spectral.weak_prox(
             A, weight=weight, rank=rank, tolerance=tolerance, start=start, rng=rng
         )
         enough = prox.V.rank < rank or prox.delta_estimate <= tolerance.delta1
         larger = capped(GROWTH * rank, shape, cap)
         if enough or larger <= rank:
-            after = capped(max(prox.V.rank + SPARE, (3 * rank) // 4), shape, cap)
+            after = capped(max(prox.V.rank + SPARE, last), shape, cap)
             return Found(prox, after, not enough)
         rank, start = larger, prox.basis

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, zeros
+from weakprox.linalg.arrays import Array, gaussian, row_blocks
 from weakprox.linalg.threads import one_thread
 from weakprox.losses.restated import Restated
 from weakprox.oracles.certificate import SplitDual, lower_bound, split_bound
@@ -148,7 +148,10 @@ class Run:
                     raise  # nothing has begun, so there is nothing to return
                 # the interrupted iterate may be half updated: go back to the last whole one
                 status, self.looker.latest = Status.INTERRUPTED, None
-            return finish(self, status)
+            try:
+                return finish(self, status)
+            finally:
+                self.tools.arena.trim()
 
     def _prepare(self, X: Array | None) -> None:
         loss = self.problem.loss
@@ -188,8 +191,9 @@ class Run:
         u = gaussian(rng, (problem.shape[0], 1), problem.loss.reference)
         v = gaussian(rng, (1, problem.shape[1]), problem.loss.reference)
         with self.looker.off_the_clock():
-            X = self.tools.arena.like(zeros(problem.shape, u))
-            X[...] = u * v
+            X = self.tools.arena.like(u, problem.shape)
+            for rows in row_blocks(X):
+                X[rows] = u[rows] * v
             value = problem.smooth_value(X, self.looker.batch)
         named = (repr(problem), repr(self.solver))
         asked = (settings.eps, settings.tol, settings.seed)

@@ -27,10 +27,10 @@ from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint
-from weakprox.solvers._conditional import checked_count, first_point, need_finite_sum
+from weakprox.solvers._conditional import checked_count, need_finite_sum
 from weakprox.solvers._curvature import Curvature
 from weakprox.solvers._extrapolation import History
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at
 from weakprox.solvers._prox import FIRST_RANK, adaptive_prox, capped
 from weakprox.solvers._splitting import split
 from weakprox.solvers.tools import Tools
@@ -100,7 +100,7 @@ class DavisYin(GapDriven):
         """Constants, and z where the first point is its own proximal point."""
         beta = problem.loss.smoothness + problem.penalty.curvature
         plan = Plan(tools.eps, problem.strong_convexity(), beta)
-        first = first_point(problem, X)
+        first = start_at(problem, X)
         given, h = self.first(problem, X, first, tools)
         gamma = 1.0 / plan.beta
         z = tools.arena.like(first)

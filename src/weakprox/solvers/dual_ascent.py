@@ -22,8 +22,8 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._conditional import first_point, need_finite_sum
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed
+from weakprox.solvers._conditional import need_finite_sum
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at
 from weakprox.solvers._prox import FIRST_RANK, adaptive_prox, capped
 from weakprox.solvers.tools import Tools
 
@@ -91,7 +91,7 @@ class DualAscent(GapDriven):
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Uniform weights, or those that the first point calls for."""
         plan = Plan(tools.eps, problem.strong_convexity(), problem.loss.smoothness)
-        first, R = first_point(problem, X), problem.penalty
+        first, R = start_at(problem, X), problem.penalty
         given, h = self.first(problem, X, first, tools)
         y = R.ascend(None, first, 0.0, geometry="euclidean")
         rank = capped(FIRST_RANK, problem.shape, self.rank)

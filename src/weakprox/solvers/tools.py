@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from weakprox.linalg.arena import Arena
+from weakprox.linalg.arena import SHARED, Arena
 from weakprox.linalg.arrays import Array, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.metering import MeteredLoss, MeteredSpectral
@@ -30,7 +30,7 @@ class Tools:
     eps: float
     seed: int
     tick: Tick
-    arena: Arena = field(default_factory=Arena)
+    arena: Arena = SHARED
     tol: float = 0.0
 
     def accuracy(self, value: float, guess: float = 0.0) -> float:

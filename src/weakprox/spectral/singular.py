@@ -22,7 +22,7 @@ RestsOn = Literal["exact", "high-probability"]
 # a basis to start from, or has none, or is asked for a large share of the triplets
 # (benchmarks/thin_svd.py).
 GRAM_BELOW = 96
-GRAM_BELOW_COLD = 250
+GRAM_BELOW_COLD = 350
 GRAM_SHARE = 0.15
 
 

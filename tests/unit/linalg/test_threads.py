@@ -4,7 +4,6 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from weakprox.linalg import threads
 from weakprox.linalg.threads import FULL, LARGE, all_threads, one_thread
@@ -13,11 +12,19 @@ from weakprox.linalg.threads import FULL, LARGE, all_threads, one_thread
 @pytest.fixture(params=[1, 2, 3])
 def before(request):
     """The number of threads that was set before, by somebody else."""
-    with threadpool_limits(limits=request.param, user_api="blas"):
-        yield request.param
-        assert now() == {request.param}
-    assert threads._runs == 0
-    assert threads._before == {}
+    libraries = threads._controller().lib_controllers
+    old = [library.num_threads for library in libraries]
+    ours(libraries, [request.param] * len(old))
+    yield request.param
+    left = now(), threads._runs, dict(threads._before)
+    ours(libraries, old)
+    assert left == ({request.param}, 0, {})
+
+
+def ours(libraries, numbers):
+    """Set them past threadpoolctl, which lets only one thread of Python do so."""
+    for library, number in zip(libraries, numbers, strict=True):
+        library._get_symbol("openblas_set_num_threads")(number)
 
 
 def now():
@@ -125,3 +132,23 @@ def test_a_run_that_outlives_another_keeps_its_single_thread(before):
     worker.join()
     assert seen == [{1}]
     assert now() == {before}
+
+
+def test_started_elsewhere_it_still_holds(before):
+    """Runs in another thread of Python than the first one are no different."""
+    seen = []
+
+    def work():
+        with one_thread(100):
+            seen.append(now())
+            with all_threads(FULL):
+                seen.append(now())
+            seen.append(now())
+        seen.append(now())
+
+    with one_thread(100):
+        pass  # this thread has been first
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert seen == [{1}, {before}, {1}, {before}]

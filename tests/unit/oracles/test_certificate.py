@@ -112,16 +112,22 @@ def test_bound_is_below_every_feasible_value(loss, penalty):
 
 
 @pytest.mark.parametrize("rank", [1, 3, 20])
-def test_large_problems_use_the_randomised_branch(rank):
+@pytest.mark.parametrize("over", [1.2, 30.0])
+def test_large_problems_use_the_randomised_branch(rank, over):
+    """Noise of norm 5 (65 in Frobenius norm) below a threshold a little or far above it."""
     big = numbers(660, 3) @ numbers(3, 640, seed=1) + 0.1 * numbers(660, 640, seed=2)
-    problem = wp.Problem(Denoising(big), None, NuclearBall(600.0))
     s = np.linalg.svd(big, compute_uv=False)
-    optimum = 0.5 * ((s - project_capped(s, 600.0)) ** 2).sum()
+    theta = over * float(s[3])
+    tau = float((s[:3] - theta).sum())
+    problem = wp.Problem(Denoising(big), None, NuclearBall(tau))
+    optimum = 0.5 * ((s - project_capped(s, tau)) ** 2).sum()
     found, rests_on = bound(problem, np.zeros_like(big), rank=rank)
     assert found <= optimum
     if rank > 1:  # at rank 1 the Frobenius norm of what is left is the better bound
-        assert rests_on == "high-probability"
+        likely = theta < np.sqrt((s[3:] ** 2).sum())
+        assert rests_on == ("high-probability" if likely else "exact")
         assert found >= 0.5 * optimum
+        assert found == pytest.approx(optimum, rel=1e-6) or over < 2
 
 
 def test_accuracy_may_cost_the_bound_but_never_its_truth():

@@ -1,0 +1,96 @@
+r"""
+What a certificate looks like
+=============================
+
+Every result comes with a certificate: the value reached, and a number below the optimum
+:math:`f^*` that is proved by duality. Their difference, the gap, is how far the answer can be
+from the best possible at most. This page watches that gap close as a run goes on, first where
+the loss is known, then where it is known through samples only.
+"""
+
+# %%
+# A known loss
+# ------------
+# A noisy matrix with four sparse patterns in it. Each run below is the same run, stopped after
+# one decomposition more. Whatever ends a run, the best point so far comes back, and with it
+# what is proved about it.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import weakprox as wp
+
+rng = np.random.default_rng(2)
+d, r, noise = 120, 4, 5.0
+Y = rng.integers(1, 11, (d, r)) * (rng.random((d, r)) < 1 / np.sqrt(d))
+M = Y @ Y.T + rng.standard_normal((d, d))
+tau = 0.98 * float(np.sum(Y * Y))
+penalty, ball = wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
+problem = wp.Problem(wp.losses.Denoising(M), penalty, ball)
+
+whole = wp.minimize(problem, tol=1e-7)
+print(whole.explain())
+
+svds = np.arange(1, whole.counts.svds + 1)
+proofs = [wp.minimize(problem, tol=1e-7, max_svds=int(k)).certificate for k in svds]
+
+# %%
+# The optimum lies between the two curves at all times. It is not known before the end, when
+# they meet: so the picture shows distances from the last lower bound.
+
+best = proofs[-1].lower_bound
+value = np.array([proof.value for proof in proofs]) - best
+lower = best - np.array([proof.lower_bound for proof in proofs])
+gap = np.array([proof.gap for proof in proofs])
+
+fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
+ax.semilogy(svds, gap, "k.-", label="gap, proved")
+ax.semilogy(svds, np.maximum(value, 1e-12), "o--", label="value above the optimum")
+ax.semilogy(svds[:-1], lower[:-1], "s--", label="lower bound below the optimum")
+ax.axhline(whole.eps, color="grey", linewidth=0.8, label="accuracy asked for")
+ax.set(xlabel="decompositions", ylabel="distance in the value of f")
+_ = ax.legend()
+
+# %%
+# A capped rank
+# -------------
+# A rank that is too small for the accuracy is not called solved. The gap stays open, and the
+# status says why. It is an honest one: it holds the price of the rank, and perhaps more.
+
+capped = wp.minimize(problem, rank=3)
+print(capped)
+
+# %%
+# A loss known through samples
+# ----------------------------
+# Now the matrix is seen only through copies with five times the noise. As many are drawn as
+# the accuracy needs. Nothing is proved with certainty any more: the gap has a part that is
+# due to the samples, and holds at the confidence that the certificate names.
+
+
+def sampler(rng, k):
+    """Draw k noisy copies."""
+    return M + noise * rng.standard_normal((k, d, d))
+
+
+sampled = wp.Problem(wp.losses.Denoising(sampler=sampler, shape=(d, d)), penalty, ball)
+tols = (0.3, 0.1, 0.03, 0.01)
+runs = [wp.minimize(sampled, tol=tol) for tol in tols]
+print(runs[-1].explain())
+
+# %%
+# Here the true distance can be computed, since we know the mean that the sampler hides: it is
+# well below the gap, which has to hold for the worst of the likely errors.
+
+true = [problem.value(run.low_rank) - best for run in runs]
+at = np.arange(len(runs))
+fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
+sampling = [run.certificate.sampling_error for run in runs]
+solving = [run.gap - error for run, error in zip(runs, sampling, strict=True)]
+ax.bar(at, sampling, 0.5, label="sampling error, at 95 % confidence")
+ax.bar(at, solving, 0.5, bottom=sampling, label="left by the solver")
+ax.plot(at, true, "kD", label="true distance")
+ax.plot(at, [run.eps for run in runs], "_", color="grey", markersize=40, label="asked for")
+ax.set(yscale="log", ylabel="distance in the value of f")
+ax.set_xticks(at, [f"tol {tol:g}\n{run.counts.samples} samples" for tol, run in zip(tols, runs)])
+_ = ax.legend()

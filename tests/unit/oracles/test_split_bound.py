@@ -1,0 +1,358 @@
+"""Bounds from the dual points of a splitting lie below the optimum, from wherever they come.
+
+Reference optima are those of long certified runs whose own value and bound agree to 1e-9,
+or of closed forms; values are the smallest that any run has reached.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from registry import EXACT, LOSSES, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, numbers
+
+import weakprox as wp
+from weakprox.experiments.instances import instance
+from weakprox.linalg.arena import Arena
+from weakprox.linalg.arrays import eps_of, to_numpy
+from weakprox.losses import Completion, Custom, Denoising, Sensing
+from weakprox.oracles.certificate import SplitDual, split_bound
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
+from weakprox.penalties.proximal import proximal_dual
+from weakprox.solvers import DavisYin
+from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
+
+TERMS = {**SPECTRAL, **EXACT}
+SQUARE = (6, 6)
+
+
+def square_loss(kind):
+    """Losses on square matrices, for the spectral term that needs them."""
+    M = numbers(*SQUARE, seed=60)
+    if kind == "denoising":
+        return Denoising(M + M.T)
+    if kind == "sensing":
+        return Sensing(numbers(60, *SQUARE, seed=61), numbers(60, seed=62))
+    rows, cols = np.divmod(np.arange(36), 6)
+    if kind == "completion":
+        return Completion(rows[:30], cols[:30], numbers(30, seed=63), SQUARE)
+    return Custom(
+        SQUARE,
+        value=lambda X: float((X**4 / 40 + 0.5 * (X - M) ** 2).sum()),
+        grad=lambda X: X**3 / 10 + X - M,
+        strong_convexity=1.0,
+        smoothness=10.0,
+    )
+
+
+def fitted(penalty, shape):
+    """The registered penalty, with pieces of this shape where it has some."""
+    R = PENALTIES[penalty].build(NUMPY)
+    try:
+        R.check(shape)
+    except wp.ShapeError:
+        pieces = MaxAffine(numbers(6, *shape, seed=64), numbers(6, seed=65))
+        R = pieces if isinstance(R, MaxAffine) else pieces + ElasticNet(0.2, 0.1)
+    return R
+
+
+@cache
+def problem_of(loss, penalty, spectral):
+    h = TERMS[spectral].build(NUMPY)
+    if loss in LOSSES:
+        G = LOSSES[loss].build(NUMPY)
+    else:
+        G = square_loss(loss)
+    R = fitted(penalty, G.shape)
+    if not G.strong_convexity + R.curvature > 0.0:
+        R = R + ElasticNet(0.0, 0.1)
+    return wp.Problem(G, R, h)
+
+
+@cache
+def reference(loss, penalty, spectral):
+    """The smallest value found, known to be within 1e-9 of the optimum if possible."""
+    problem = problem_of(loss, penalty, spectral)
+    return wp.minimize(problem, tol=1e-9, progress=False, max_svds=250)
+
+
+def bounds(problem, rng, duals):
+    for dual in duals:
+        for accuracy in (0.0, 1e-3, np.inf):
+            yield split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=Arena())
+
+
+def arbitrary(problem, rng, count):
+    """Dual points of any A, any weight and rank, and penalty duals of any origin."""
+    for _ in range(count):
+        A = 10.0 ** rng.uniform(-2, 1.5) * rng.standard_normal(problem.shape)
+        if problem.spectral.symmetric and rng.random() < 0.5:
+            A = A + A.T
+        weight = float(10.0 ** rng.uniform(-2, 2))
+        rank = int(rng.integers(1, min(problem.shape) + 1))
+        certify = bool(rng.random() < 0.5)
+        prox = problem.spectral.weak_prox(A, weight=weight, rank=rank, certify=certify, rng=rng)
+        y = None
+        if not problem.penalty.separable or rng.random() < 0.5:
+            v = rng.standard_normal(problem.shape)
+            y = proximal_dual(problem.penalty, v, float(10.0 ** rng.uniform(-1, 1)))
+        yield SplitDual(problem.penalty, A, weight, prox, y)
+
+
+def visited(problem, limit):
+    """Dual points that a short run of the splitting comes across."""
+    seen = []
+
+    def callback(look):
+        return None
+
+    solver = DavisYin()
+    original = type(solver).candidate
+
+    class Watched(DavisYin):
+        def candidate(self, memory):
+            if memory.dual is not None:
+                seen.append(memory.dual)
+            return original(self, memory)
+
+    wp.minimize(
+        problem,
+        Watched(),
+        eps=1e-12,
+        max_svds=limit,
+        callback=callback,
+        progress=False,
+        stop_when_certified=False,
+    )
+    return seen[:: max(1, len(seen) // 4)]
+
+
+def holds(problem, best, rng, *, rounding=1e-12):
+    """All bounds below the best value, which is at most the optimum's 1e-9 above it."""
+    duals = [*visited(problem, 12), *arbitrary(problem, rng, 6)]
+    found = [bound for bound, _ in bounds(problem, rng, duals)]
+    assert len(found) >= 18
+    assert not np.isnan(found).any()
+    assert max(found) <= best + rounding * (1 + abs(best))
+    return max(found)
+
+
+@pytest.mark.parametrize("spectral", ["ball-tight", "ball-loose", "norm", "exact-box"])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_below_the_optimum(loss, penalty, spectral):
+    problem, rng = problem_of(loss, penalty, spectral), np.random.default_rng(1)
+    result = reference(loss, penalty, spectral)
+    assert result.certificate.lower_bound <= result.value
+    best = holds(problem, result.value, rng)
+    assert best > -np.inf  # and some are of use
+
+
+@pytest.mark.parametrize("spectral", ["psd-tight", "psd-loose", "norm-heavy"])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", ["denoising", "sensing", "completion", "custom"])
+def test_below_the_optimum_on_square_matrices(loss, penalty, spectral):
+    problem, rng = problem_of(loss, penalty, spectral), np.random.default_rng(2)
+    result = reference(loss, penalty, spectral)
+    assert result.certificate.lower_bound <= result.value
+    assert holds(problem, result.value, rng) > -np.inf
+
+
+def soft(x, c):
+    return np.sign(x) * np.maximum(np.abs(x) - c, 0)
+
+
+def test_closed_forms_from_anywhere():
+    """Optima that no solver was asked for."""
+    M, rng = numbers(*SHAPE, seed=66), np.random.default_rng(3)
+    U, s, Vt = np.linalg.svd(M, full_matrices=False)
+    norms = np.linalg.norm(M, axis=1, keepdims=True)
+    cases = [
+        (L1(0.3), NuclearBall(1e3), soft(M, 0.3)),
+        (None, NuclearNorm(0.7), (U * soft(s, 0.7)) @ Vt),
+        (ElasticNet(0.3, 0.2), NuclearBall(1e3), soft(M, 0.3) / 1.4),
+        (GroupL2(0.5), NuclearBall(1e3), M * np.maximum(1 - 0.5 / norms, 0)),
+    ]
+    for R, h, X in cases:
+        problem = wp.Problem(Denoising(M), R, h)
+        compressed = h.compress(X, 5, rng)
+        optimum = problem.smooth_value(X) + h.value(compressed)
+        found = [b for b, _ in bounds(problem, rng, arbitrary(problem, rng, 40))]
+        assert max(found) <= optimum * (1 + 1e-13)
+        tight = [b for b, _ in bounds(problem, rng, visited(problem, 60))]
+        assert optimum * (1 - 1e-9) <= max(tight) <= optimum * (1 + 1e-13)
+
+
+# ------------------------------------------------------------- high accuracy
+
+
+def paper(d=60, r=3, share=0.9, seed=4):
+    given = instance(d, r, seed)
+    return wp.Problem(Denoising(given.M0), L1(1.0), NuclearBall(share * given.tau))
+
+
+def sensing(seed=5):
+    rng = np.random.default_rng(seed)
+    X0 = rng.standard_normal((8, 2)) @ rng.standard_normal((2, 7))
+    A = rng.standard_normal((200, 8, 7))
+    b = (A * X0).sum((1, 2)) + 0.5 * rng.standard_normal(200)
+    tau = 0.9 * float(np.linalg.norm(X0, "nuc"))
+    return wp.Problem(Sensing(A, b), ElasticNet(0.05, 0.05), NuclearBall(tau))
+
+
+ACCURATE = {
+    "paper tight": lambda: paper(),
+    "paper loose": lambda: paper(share=1.0),
+    "paper rank one": lambda: paper(r=1, share=1.0),
+    "paper dense": lambda: wp.Problem(
+        Denoising(numbers(40, 30, seed=67)), L1(0.01), NuclearBall(100.0)
+    ),
+    "psd": lambda: wp.Problem(
+        Denoising(numbers(20, 20, seed=68) + numbers(20, 20, seed=68).T),
+        L1(0.2),
+        TracePSD(15.0),
+    ),
+    "norm": lambda: wp.Problem(Denoising(numbers(20, 15, seed=69)), L1(0.2), NuclearNorm(1.5)),
+    "sensing": sensing,
+    "rows": lambda: wp.Problem(
+        Denoising(numbers(20, 15, seed=70)), GroupL2(0.5), NuclearBall(20.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("tol", [1e-9, 1e-10, 1e-11, 1e-12, 1e-14])
+@pytest.mark.parametrize("name", ACCURATE)
+def test_no_bound_above_a_value_at_high_accuracy(name, tol):
+    """The rounding of projected values once was left out of the conjugate of h."""
+    problem = ACCURATE[name]()
+    result = wp.minimize(problem, DavisYin(), tol=tol, progress=False, max_svds=800)
+    value, lower = result.value, result.certificate.lower_bound
+    assert lower <= value  # in raw numbers
+    assert (result.gap <= result.eps) == (result.status is wp.Status.CERTIFIED)
+    best = min(value, float(np.nanmin(result.trace["value"])))
+    assert lower <= best + 1e-12 * abs(best)
+    if tol <= 1e-14:  # below the rounding of any such sum: nothing may claim to prove it
+        assert result.status is not wp.Status.CERTIFIED or result.gap <= tol * abs(value)
+    assert result.gap <= 1e-8 * abs(value)
+
+
+@pytest.mark.parametrize("name", ACCURATE)
+def test_every_bound_of_a_long_run_is_below_every_value(name):
+    """All dual points that a run to rounding comes across, its last ones included."""
+    problem, rng = ACCURATE[name](), np.random.default_rng(6)
+    duals = visited(problem, 300)[-4:]
+    result = wp.minimize(problem, DavisYin(), tol=1e-13, progress=False, max_svds=800)
+    for dual in duals:
+        for accuracy in (0.0, 1e-12 * abs(result.value), np.inf):
+            bound, _ = split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=Arena())
+            assert bound <= result.value * (1 + np.sign(result.value) * 1e-14)
+
+
+# ------------------------------------------- what a proximal step says of h*
+
+
+def conjugate_of(h, U):
+    """h*(U) itself, by a full decomposition in float64."""
+    U = to_numpy(U).astype(float)
+    if isinstance(h, NuclearBall):
+        return h.tau * np.linalg.norm(U, 2)
+    if isinstance(h, TracePSD):
+        return h.tau * max(0.0, float(np.linalg.eigvalsh((U + U.T) / 2)[-1]))
+    if isinstance(h, NuclearNorm):
+        return 0.0 if np.linalg.norm(U, 2) <= h.lam * (1 + 1e-13) else np.inf
+    return float(h.conjugate_of(U))
+
+
+def matrices(rng, shape):
+    """Of any scale, spectrum and rank."""
+    A = rng.standard_normal(shape)
+    kind = rng.integers(0, 6)
+    if kind == 1:
+        A = np.outer(A[:, 0], A[0])
+    elif kind == 2:
+        U, _, Vt = np.linalg.svd(A, full_matrices=False)
+        A = (U * np.geomspace(1, 1e-12, min(shape))) @ Vt
+    elif kind == 3:
+        A = np.eye(*shape)
+    elif kind == 4:
+        A = np.where(rng.random(shape) < 0.3, A, 0.0)
+    elif kind == 5:
+        A = -A @ A.T if shape[0] == shape[1] else A
+    return 10.0 ** rng.uniform(-6, 6) * A
+
+
+@pytest.mark.parametrize("certify", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", ["ball", "psd", "norm", "exact"])
+def test_conjugate_and_shrink_bound_what_they_say(kind, dtype, certify):
+    """h*(shrink w (A - V)) <= conjugate for any A: full or thin, certified or not."""
+    rng = np.random.default_rng(7)
+    for trial in range(80):
+        m = int(rng.integers(2, 25))
+        shape = (m, m) if kind == "psd" else (m, int(rng.integers(2, 25)))
+        given = matrices(rng, shape)
+        size = float(np.abs(given).max()) or 1.0
+        scale = float(size * 10.0 ** rng.uniform(-2, 2))
+        torched = isinstance(dtype, torch.dtype)
+        A = torch.asarray(given, dtype=dtype) if torched else given.astype(dtype)
+        weight = float(10.0 ** rng.uniform(-3, 3))
+        h = {
+            "ball": NuclearBall(scale),
+            "psd": TracePSD(scale),
+            "norm": NuclearNorm(weight * scale),
+            "exact": Exact(
+                prox=lambda A, weight, c=scale: A.clip(-c, c),
+                value_of=lambda X: 0.0,
+                conjugate_of=lambda U, c=scale: c * float(abs(U).sum()),
+            ),
+        }[kind]
+        rank = int(rng.integers(1, min(shape) + 1))
+        prox = h.weak_prox(A, weight=weight, rank=rank, certify=certify, rng=rng)
+        assert 0.0 <= prox.shrink <= 1.0
+        V = to_numpy(prox.V.dense()).astype(float)
+        U = prox.shrink * weight * (to_numpy(A).astype(float) - V)
+        true = conjugate_of(h, U)
+        rounding = 4 * eps_of(A) * weight * scale * (size if kind == "norm" else 1.0)
+        if kind == "exact":  # tight by Fenchel up to the rounding of its own sums
+            total = weight * scale * float(np.abs(to_numpy(A)).sum())
+            rounding = 64 * eps_of(A) * total
+        assert true <= prox.conjugate + rounding, (trial, shape, rank)
+        full = rank == min(shape)
+        if full and kind in ("ball", "norm") and dtype is np.float64:  # and it is of use
+            young = h.value(prox.V) + prox.conjugate - float((U * V).sum())
+            assert young <= 1e-10 * (1 + abs(prox.conjugate) + weight * size**2 * m)
+
+
+@pytest.mark.parametrize("certify", [False, True])
+@pytest.mark.parametrize("kind", ["ball", "psd", "norm"])
+def test_thin_decompositions_of_large_matrices(kind, certify):
+    """Block methods, whose values are bounds from below: still nothing is too low."""
+    rng = np.random.default_rng(8)
+    for trial in range(3):
+        M = rng.standard_normal((320, 5)) @ rng.standard_normal((5, 320))
+        M = (M + M.T if kind == "psd" else M) + 2.0 * rng.standard_normal((320, 320))
+        M = (M + M.T) / 2 if kind == "psd" else M
+        s = np.linalg.svd(M, compute_uv=False)
+        h = {
+            "ball": NuclearBall(float(0.5 * s[:5].sum())),
+            "psd": TracePSD(float(0.5 * s[:5].sum())),
+            "norm": NuclearNorm(float(3.0 * s[5])),
+        }[kind]
+        start = rng.standard_normal((320, 12)) if trial else None
+        for rank in (1, 4, 12):
+            prox = h.weak_prox(M, weight=2.0, rank=rank, start=start, certify=certify, rng=rng)
+            U = prox.shrink * 2.0 * (M - prox.V.dense())
+            assert conjugate_of(h, U) <= prox.conjugate * (1 + 1e-12)
+
+
+def test_float32_problems_stay_below_the_optimum_of_their_data():
+    for name, entry in (("ball", NuclearBall(2.0)), ("norm", NuclearNorm(0.8))):
+        M = numbers(*SHAPE, seed=71).astype(np.float32)
+        single = wp.Problem(Denoising(M), L1(0.25), entry)
+        double = wp.Problem(Denoising(M.astype(float)), L1(0.25), entry)
+        best = wp.minimize(double, tol=1e-10, progress=False).value
+        rng = np.random.default_rng(9)
+        for dual in visited(single, 40):
+            bound, _ = split_bound(single, dual, rng=rng, accuracy=0.0, arena=Arena())
+            assert bound <= best * (1 + 1e-9), name
+        assert NUMPY32.owns(dual.A)
