@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint docs bench reproduce clean
+.PHONY: help setup demo test soak lint docs bench reproduce clean
 
 help: ## Show this list
 	@echo "weakprox: make <target>, where <target> is one of"
@@ -50,6 +50,11 @@ test: export OMP_NUM_THREADS := 1
 test: export MPLBACKEND := Agg
 test: $(STAMP) ## Run the tests (ARGS="..." goes to pytest)
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+soak: export OPENBLAS_NUM_THREADS := 1
+soak: export OMP_NUM_THREADS := 1
+soak: $(STAMP) ## Check certificates on 2000 random problems
+	$(BIN)/python tests/soak/certificates.py 0 2000
 
 lint: $(STAMP) ## Check style, formatting, types, import layers and spelling
 	$(BIN)/ruff check .

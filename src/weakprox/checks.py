@@ -180,6 +180,11 @@ def check_weak_prox(
             found.lower <= 0.5 * weight * theirs + slack * weight,
             f"lower bound {found.lower:.8g} above a feasible value",
         )
+        linear = found.shrink * weight * (X.inner(A) - X.inner(found.V)) - spectral.value(X)
+        _require(
+            linear <= found.conjugate + slack * weight,
+            f"<u, X> - h(X) = {linear:.8g} above the conjugate {found.conjugate:.8g} at u",
+        )
 
     # Random points seldom lie in a direction of descent; multiples of V, answers to
     # rescaled targets and the answer of full rank do where V is not what it should be.

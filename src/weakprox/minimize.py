@@ -30,6 +30,7 @@ from weakprox.solvers.auto import choose
 
 TOL = 1e-4  # relative accuracy where none is asked for
 SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
+ROUGH = 0.1  # relative accuracy that will do for that
 
 
 def minimize(
@@ -100,7 +101,8 @@ def minimize(
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
     reason = "it was asked for"
-    if solver is None or (isinstance(solver, str) and solver == "auto"):
+    automatic = solver is None or (isinstance(solver, str) and solver == "auto")
+    if automatic:
         choice = choose(problem, None if rank is None else _whole("rank", rank, least=1))
         solver, reason = choice.solver, choice.reason
     elif rank is not None:
@@ -111,11 +113,11 @@ def minimize(
         given = solver.__name__ if isinstance(solver, type) else repr(solver)
         raise InputError("solver", given, "a solver object such as SVRGCG(rank=10)")
     solver.check(problem)
-    eps, tol = _accuracy(solver, eps, tol)
+    eps, tol = _accuracy(solver, eps, tol, automatic=automatic)
     scale_samples = 0
-    if tol:
-        eps, scale_samples = _scaled(problem, tol, seed)
-        tol = 0.0 if scale_samples else tol
+    if tol and not (problem.loss.is_finite_sum and getattr(solver, "relative", False)):
+        eps, scale_samples = _planned(problem, solver, tol, seed)
+        tol = 0.0
     settings = Settings(
         eps=eps,
         tol=tol,
@@ -143,34 +145,39 @@ def minimize(
     return Run(problem, solver, settings, resume).execute(_start(problem, start))
 
 
-def _accuracy(solver: Any, eps: Any, tol: Any) -> tuple[float, float]:
+def _accuracy(solver: Any, eps: Any, tol: Any, *, automatic: bool) -> tuple[float, float]:
     """(eps, 0) or (0, tol), checked."""
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if eps is not None:
         return _number("eps", eps, above=0.0), 0.0
-    if not getattr(solver, "relative", False):
+    if not automatic and not getattr(solver, "relative", False):
         given = "none" if tol is None else f"tol = {tol!r}"
         wanted = f"an absolute accuracy: {type(solver).__name__} plans its work for one"
         raise InputError("eps", given, wanted)
     return 0.0, TOL if tol is None else _number("tol", tol, above=0.0)
 
 
-def _scaled(problem: Problem, tol: float, seed: Any) -> tuple[float, int]:
-    """Tol times a value of f, and the samples drawn to find it.
+def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[float, int]:
+    """Tol times the size of f, for methods that plan their work, and the samples it took.
 
-    Finite sums need neither: the run learns values as it goes. Samples have to be planned
-    for, so for them it is the value of a few samples' optimum.
+    Found by a rough run: on the mean of a few samples, or of the same method.
     """
-    loss = problem.loss
+    loss, samples = problem.loss, 0
+    seed = _whole("seed", seed, least=0)
     if loss.is_finite_sum:
-        return 0.0, 0
-    rng = np.random.default_rng([_whole("seed", seed, least=0), SCALE])
-    mean = Empirical(loss, [(loss.draw(rng, SCALE_SAMPLES), SCALE_SAMPLES)])
-    rough = minimize(
-        Problem(mean, problem.penalty, problem.spectral), tol=0.1, progress=False, seed=seed
-    )
-    return tol * abs(rough.value), SCALE_SAMPLES
+        first = abs(problem.smooth_value(zeros(problem.shape, loss.reference)))
+        rough = minimize(problem, solver, eps=ROUGH * first, seed=seed, progress=False)
+    else:
+        samples = SCALE_SAMPLES
+        batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
+        mean = Problem(Empirical(loss, [(batch, samples)]), problem.penalty, problem.spectral)
+        rough = minimize(mean, tol=ROUGH, seed=seed, progress=False)
+    bound = rough.certificate.lower_bound
+    size = bound if bound > 0.0 else abs(rough.value)
+    if not size > 0.0:
+        raise InputError("tol", f"{tol:g}, relative to an f of about 0", "eps instead")
+    return tol * size, samples
 
 
 def _start(problem: Problem, start: Any) -> Array | None:

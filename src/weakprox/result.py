@@ -166,6 +166,15 @@ def explained(result: Result) -> str:
                 "the optimal matrix (Frobenius norm).",
             )
         )
+    restated = getattr(result.checkpoint, "restated", None)
+    if restated is not None:
+        parts.append(
+            (
+                "Constants",
+                "Gradients contradicted the declared strong convexity of the loss; the run "
+                f"went on with {restated:.3g}.",
+            )
+        )
     parts.append(("Not covered", " ".join(_open_questions(result, alpha))))
     return "\n".join(f"{name + ':':<13}{text}" for name, text in parts)
 

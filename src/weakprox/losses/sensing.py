@@ -271,6 +271,16 @@ class Sensing:
         sizes = self._sizes
         return float(sizes.mean() if self._odds is not None else sizes.max())
 
+    def true_strong_convexity(self) -> float | None:
+        """The computed one whatever was declared, None where it is too dear to compute.
+
+        Nothing is kept of it: gradients must not change their bits in the middle of a run.
+        """
+        if self._sampler is not None:
+            return None
+        gram = mean_gram(self._terms, math.prod(self.shape))
+        return None if gram is None else extremes(self._terms, self.shape, gram)[1]
+
     @property
     def strong_convexity(self) -> float:
         """Smallest eigenvalue of the mean of vec(A) vec(A)' where it was computed.

@@ -127,7 +127,8 @@ class MaxAffine(Combinable):
         z = self.pieces(X)
         if geometry == "euclidean":
             base = xp.ones_like(z) / n if y is None else y
-            return project_simplex(base + (t / self.sqnorm) * z)
+            step = t / self.sqnorm if self.sqnorm > 0.0 else 0.0
+            return project_simplex(base + step * z)
         if self._theta == 0.0:
             return xp.ones_like(z) / n
         z = z * (t / self._theta)

@@ -30,6 +30,7 @@ class History:
     def extended(self, z: Array, move: Array, most: int, arena: Arena) -> tuple[History, Array]:
         """The history with this move from z, and the next point to go to.
 
+        That point may be in the history, too: it is to be read, not to be written to.
         Passes in blocks of rows: one for z + F, one for inner products of differences of
         moves, one for the combination of ends.
         """

@@ -58,5 +58,6 @@ def adaptive_prox(
         larger = capped(GROWTH * rank, shape, cap)
         if enough or larger <= rank:
             after = capped(max(prox.V.rank + SPARE, last), shape, cap)
-            return Found(prox, after, not enough)
+            at_cap = cap is not None and prox.V.rank >= cap
+            return Found(prox, after, at_cap and prox.delta_estimate > 0.0)
         rank, start = larger, prox.basis

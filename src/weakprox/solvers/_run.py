@@ -116,7 +116,10 @@ class Run:
         Bounds that rest on the old one are forgotten.
         """
         loss = self.problem.loss
-        self._equip(self.problem, min(strong_convexity, loss.strong_convexity))
+        compute = getattr(loss, "true_strong_convexity", None)
+        known = None if compute is None else compute()
+        found = known or strong_convexity
+        self._equip(self.problem, min(found, loss.strong_convexity))
         self.looker.seen = replace(self.looker.seen, lower=-math.inf, prove_below=math.inf)
         last = self.looker.latest or self.solver.candidate(self.memory)
         self.memory = self.solver.start(self.problem, last.X * 1.0, self.tools)

@@ -51,7 +51,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         )
     return Choice(
         DavisYin(rank=rank),
-        f"{name} is a finite sum, for which the splitting proves its accuracy with the fewest "
+        f"{name} is a finite sum, for which the splitting usually proves its accuracy with few "
         "decompositions",
     )
 

@@ -13,8 +13,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, rough_inner, row_blocks
 from weakprox.linalg.kernels import dense
@@ -157,18 +155,19 @@ def _judged(state: Memory, value: float, bound: float, dual: SplitDual, k: int) 
 def _moved(state: Memory, R: Any, pieces: Array, bound: float, weight: float) -> Memory:
     """The next dual point: a projected gradient step of a length the last two suggest."""
     y, length = state.y, state.step
+    safe = weight / R.sqnorm if R.sqnorm > 0.0 else 1.0  # where nothing bends, any will do
     if state.base is not None and state.values and bound < min(state.values):
         shorter = SHORTER * length  # too long a step: back to where it began
         back = R.feasible(state.base + shorter * state.slope)
         return replace(state, y=back, step=shorter)
     if state.base is None:  # curvature of the dual function along a feasible direction
-        trial = R.feasible(y + FAR * weight / R.sqnorm * pieces) - y
+        trial = R.feasible(y + FAR * safe * pieces) - y
         bent = float(trial @ (R.gram @ trial)) / weight
-        length = float(trial @ trial) / bent if bent > 0 else weight / R.sqnorm
+        length = float(trial @ trial) / bent if bent > 0 else safe
     else:
         moved, bent = y - state.base, -float((y - state.base) @ (pieces - state.slope))
         length = float(moved @ moved) / bent if bent > 0 else LONGER * length
-    length = min(length, 1e12 * weight / max(R.sqnorm, np.finfo(float).tiny))
+    length = min(length, 1e12 * safe)
     values = (*state.values, bound)[-REMEMBERED:]
     new = R.feasible(y + length * pieces)
     return replace(state, y=new, step=length, base=y, slope=pieces, values=values)

@@ -52,6 +52,7 @@ class Trial:
     near: float
     far: float
     rank: int  # for the next decomposition
+    cut: bool = False  # whether the cap on the rank cut Z
 
     @property
     def lost(self) -> float:
@@ -174,7 +175,7 @@ class Extragradient(GapDriven):
         if state.count and state.mean is not None:
             share = 1.0 / (state.count + 1)
             mean = _blend(state.mean, mean, share)
-        state = replace(state, mean=mean, count=state.count + 1, cut=cut)
+        state = replace(state, mean=mean, count=state.count + 1, cut=cut or trial.cut)
         moved = {"X": prox.V.dense(), "y": y, "basis": prox.basis, "rank": rank}
         state = replace(state, **moved)
         if state.count >= SETTLED * SLOWER**state.changes:
@@ -188,7 +189,7 @@ class Extragradient(GapDriven):
         slope = _slope(problem, state.X, tools.loss.grad(state.X, everything()), state.y)
         A = state.X * 1.0
         add_scaled(A, -length, slope)
-        prox, rank, _ = self._prox(A, state, tools, rng)
+        prox, rank, cut = self._prox(A, state, tools, rng)
         Z = prox.V.dense()
         w = R.ascend(state.y, state.X, state.balance, geometry="euclidean")
         slope = _slope(problem, Z, tools.loss.grad(Z, everything()), w)
@@ -202,7 +203,7 @@ class Extragradient(GapDriven):
         far += prox.delta_estimate / (2 * length)
         h = problem.spectral.value(prox.V)
         value = problem.loss.value(Z, problem.loss.everything()) + top + h
-        return Trial(prox, Z, w, slope, value, h, near, far, rank)
+        return Trial(prox, Z, w, slope, value, h, near, far, rank, cut)
 
     def _prox(self, A: Array, state: Memory, tools: Tools, rng: Any) -> Found:
         """Proximal point of h at A, of a rank that grows until it is exact enough."""
@@ -212,7 +213,7 @@ class Extragradient(GapDriven):
             tools,
             A,
             weight=weight,
-            allowed=0.1 * allowed(tools, state.value, state.bound, guess),
+            allowed=allowed(tools, state.value, state.bound, guess),
             rank=state.rank,
             cap=self.rank,
             start=state.basis,

@@ -82,7 +82,9 @@ def test_only_what_is_active_is_kept(shape):
 
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
 def test_refused_where_squaring_is_unsafe(backend):
-    A = backend.array(with_values(np.random.default_rng(4), (9, 6), 10.0 ** -np.arange(0, 12, 2)))
+    A = backend.array(
+        with_values(np.random.default_rng(4), (9, 6), 10.0 ** -np.arange(0, 12, 2))
+    )
     assert gram_svd(A, every, 6) is None  # the last ones are lost
     assert gram_svd(A, lambda s: 1, 6) is not None  # the first are not
     assert gram_svd(0 * A, every, 6) is None

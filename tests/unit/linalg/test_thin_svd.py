@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from weakprox.errors import DecompositionError
 from weakprox.linalg import thin_svd
 from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.blocks import new_directions
 
 METHODS = ("auto", "block", "lapack", "arpack", "propack")
 by_method = pytest.mark.parametrize("method", METHODS)
@@ -212,3 +213,27 @@ def test_same_generator_same_bits():
 def test_scipy_methods_need_host_arrays(method):
     with pytest.raises(DecompositionError, match="NumPy"):
         thin_svd(DOUBLE[1].array(numbers(60, 50)), 2, method=method)
+
+
+@pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)
+def test_residuals_that_depend_on_each_other_are_followed_once(backend):
+    """Blocks of full width were filled up by rounding, and torch took another path."""
+    A = numbers(150, 140, seed=230) + 4 * np.outer(numbers(150), numbers(140)) / 14
+    exact = np.linalg.svd(A, full_matrices=False)[2][:9].T
+    B = A + 0.02 * np.outer(A[:, 0], A[1])  # a change of rank one
+    reached = [
+        thin_svd(x, 3, start=start, method="block", strict=False, max_sweeps=3)
+        for x, start in ((B, exact), (backend.array(B), backend.array(exact)))
+    ]
+    ours, theirs = (to_numpy(found.triplets.dense()) for found in reached)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+    K = np.linalg.qr(exact)[0]
+    R = np.linalg.qr(numbers(140, 2, seed=231))[0] @ numbers(2, 9, seed=232)
+    R -= K @ (K.T @ R)
+    sizes = np.linalg.norm(R, axis=0)
+    fresh = new_directions(*map(backend.array, (R, sizes)), 1.0, backend.array(K))
+    fresh = to_numpy(fresh)
+    assert fresh.shape == (140, 2)
+    np.testing.assert_allclose(fresh.T @ fresh, np.eye(2), atol=1e-13)
+    np.testing.assert_allclose(K.T @ fresh, 0.0, atol=1e-13)
+    np.testing.assert_allclose(fresh @ (fresh.T @ R), R, atol=1e-10)

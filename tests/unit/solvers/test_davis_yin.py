@@ -15,7 +15,7 @@ from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.oracles.certificate import FixedDual, lower_bound
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.solvers import DavisYin, davis_yin
-from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD, singular
 
 PENALTIES = {
     "none": None,
@@ -40,13 +40,15 @@ def solve(problem, solver=None, *, eps, **options):
 class Watch:
     """What every iteration judged: states with their steps, values, ranks and bounds."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch, problem=None):
         self.states, self.changes = [], []
         judged, change = davis_yin._judged, davis_yin._change
 
-        def watched(state, problem, lost, dual, k):
-            after = judged(state, problem, lost, dual, k)
-            value = problem.smooth_value(state.X) + state.h
+        def watched(state, value, lost, dual, k):
+            after = judged(state, value, lost, dual, k)
+            if problem is not None:  # fused steps must not lose digits
+                plain = problem.smooth_value(state.X) + state.h
+                assert value == pytest.approx(plain, rel=1e-10, abs=1e-10)
             self.states.append((after, value, value - lost, dual))
             return after
 
@@ -106,7 +108,7 @@ def replay(M, lam, curvature, prox, weight, memory, steps):
         found.append((X, gamma, near, far))
         change = 1.0
         if near > 4 * far or far > 4 * near:
-            change = min(2.0, max(0.5, math.sqrt(far / near) if near else 2.0))
+            change = min(4.0, max(0.25, math.sqrt(far / near) if near else 4.0))
             change = min(change, max(1.0, 1.8 / (gamma * beta)))
         if change == 1.0:
             points, moves = [*points, z][-memory - 1 :], [*moves, Y - X][-memory - 1 :]
@@ -127,11 +129,16 @@ REPLAYED = {
 @pytest.mark.parametrize("kind", REPLAYED)
 @pytest.mark.parametrize("curvature", [0.0, 0.3])
 @pytest.mark.parametrize("backend", [NUMPY, TORCH], ids=lambda b: b.name)
-def test_a_plain_replay_makes_the_same_iterates(memory, kind, curvature, backend, monkeypatch):
+@pytest.mark.parametrize("gram", [False, True], ids=["lapack", "gram"])
+def test_a_plain_replay_makes_the_same_iterates(
+    memory, kind, curvature, backend, gram, monkeypatch
+):
+    """The step is no more accurate than its halves: 1e-7 in size, 1e-14 in rounding."""
+    monkeypatch.setattr(singular, "gram_is_cheaper", lambda *_: gram)
     M, (term, prox) = noisy(8, 7), REPLAYED[kind]
     penalty = ElasticNet(0.3, curvature / 2) if curvature else L1(0.3)
     problem = wp.Problem(Denoising(backend.array(M)), penalty, term)
-    watch, looks = Watch(monkeypatch), []
+    watch, looks = Watch(monkeypatch, problem), []
     solve(
         problem,
         DavisYin(memory=memory),
@@ -146,12 +153,12 @@ def test_a_plain_replay_makes_the_same_iterates(memory, kind, curvature, backend
     for (state, *_), (near, far, *_), (X, gamma, near0, far0) in zip(
         watch.states, watch.changes, plain, strict=True
     ):
-        np.testing.assert_allclose(to_numpy(state.X), X, atol=1e-8)
-        assert state.gamma == pytest.approx(gamma, rel=1e-9)
-        assert near == pytest.approx(near0, abs=1e-8)
-        assert far == pytest.approx(far0, abs=1e-8)
+        np.testing.assert_allclose(to_numpy(state.X), X, rtol=0, atol=1e-10)
+        assert state.gamma == pytest.approx(gamma, rel=1e-6)
+        assert near == pytest.approx(near0, rel=0, abs=1e-11)
+        assert far == pytest.approx(far0, rel=0, abs=1e-11)
     for seen, (X, *_) in zip(looks, plain, strict=True):
-        np.testing.assert_allclose(seen, X, atol=1e-8)
+        np.testing.assert_allclose(seen, X, rtol=0, atol=1e-10)
 
 
 # --------------------------------------------------------- the docstring's inequality
@@ -185,7 +192,7 @@ def test_estimates_never_exceed_the_optimum_nor_proofs_fall_below(
     problem = wp.Problem(losses(loss), PENALTIES[penalty], SPECTRAL[term])
     assert min(problem.shape) <= davis_yin.FIRST_RANK
     scale = problem.smooth_value(np.zeros((8, 8)))
-    watch = Watch(monkeypatch)
+    watch = Watch(monkeypatch, problem)
     result = solve(problem, eps=1e-10 * scale)
     assert result.status is wp.Status.CERTIFIED
     top = result.value  # above f*, by at most 1e-10
@@ -277,7 +284,7 @@ def test_a_wrong_first_step_is_mended(share, penalty, monkeypatch):
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("loss", ["sensing", "completion"])
-def test_gamma_stays_below_its_limit_and_moves_by_at_most_two(loss, penalty, monkeypatch):
+def test_gamma_stays_below_its_limit_and_moves_by_at_most_four(loss, penalty, monkeypatch):
     R = PENALTIES[penalty]
     R = ElasticNet(0.01, 1e-3) if loss == "completion" else R
     problem, watch = wp.Problem(losses(loss), R, NuclearBall(7.0)), Watch(monkeypatch)
@@ -287,7 +294,7 @@ def test_gamma_stays_below_its_limit_and_moves_by_at_most_two(loss, penalty, mon
     assert (steps * beta <= 1.8 * (1 + 1e-12)).all()
     assert (steps > 0).all()
     ratio = steps[1:] / steps[:-1]
-    assert ((ratio >= 0.5 - 1e-12) & (ratio <= 2 + 1e-12)).all()
+    assert ((ratio >= 0.25 - 1e-12) & (ratio <= 4 + 1e-12)).all()
 
 
 @pytest.mark.parametrize(
@@ -298,19 +305,24 @@ def test_gamma_stays_below_its_limit_and_moves_by_at_most_two(loss, penalty, mon
         (4.0, 1.0, 1.0, 1.0),
         (0.0, 0.0, 1.0, 1.0),
         (1.0, 9.0, 1.0, 1.8),
-        (1.0, 9.0, 0.1, 2.0),
+        (1.0, 9.0, 0.1, 3.0),
+        (1.0, 1e9, 0.1, 4.0),
         (5.0, 1.0, 0.1, math.sqrt(0.2)),
-        (9.0, 1.0, 1.8, 0.5),
-        (1.0, 0.0, 1.0, 0.5),
-        (0.0, 1.0, 0.1, 2.0),
+        (9.0, 1.0, 1.8, 1 / 3),
+        (1e9, 1.0, 1.0, 0.25),
+        (1.0, 0.0, 1.0, 0.25),
+        (0.0, 1.0, 0.1, 4.0),
         (0.0, 1.0, 1.8, 1.0),
         (1.0, 1e9, 1.9, 1.0),
-        (1e-320, 1.0, 0.1, 2.0),
+        (1e-320, 1.0, 0.1, 4.0),
+        (1.0, 1.0, 3.5, 1.0),
+        (1.0, 1.0, 7.2, 0.25),  # far beyond a smoothness found only now
+        (1.0, 1e9, 18.0, 0.1),
     ],
 )
 def test_changes_of_the_step(near, far, relative, change):
     found = davis_yin._change(near, far, relative)
-    assert found == pytest.approx(max(change, 0.5), rel=1e-12)
+    assert found == pytest.approx(change, rel=1e-12)
 
 
 # ---------------------------------------------------------------------------- rank
@@ -330,7 +342,7 @@ def test_the_rank_grows_to_what_the_optimum_needs():
     assert result.rank == 20
     assert set(ranks) == {20}
     assert result.checkpoint.memory.rank == davis_yin.FIRST_RANK  # ended in the first stretch
-    assert result.counts.rank_one_svds >= 8 + 16 + 32  # 8, 16 and 32 before it was enough
+    assert result.counts.rank_one_svds >= 12 + 40  # the first rank, and four times as much
 
 
 def test_the_rank_shrinks_to_what_the_optimum_needs(monkeypatch):
