@@ -51,14 +51,15 @@ def figures(options: Options, quick: bool) -> Table:
         "columns": [
             "instance",
             "ours, certified",
-            "SVRGCG, predicted",
+            "SVRGCG, predicted at the theorem's mu",
+            "predicted at the figures' mu",
             "its iterate within eps",
             "its low-rank point within eps",
             "certified",
         ],
         "rows": rows,
-        "note": "SVRGCG at the paper's settings (mu = eps / d^2, rank of Y), with its count "
-        "over ours. The theorem is about the iterate, which the paper reports. 'Within "
+        "note": "SVRGCG with the rank of Y, with its count over ours; runs are at the figures' "
+        "mu = eps / d^2. A full decomposition counts as d, however few triplets are used. The theorem is about the iterate, which the paper reports. 'Within "
         "eps' is by the benchmark's optimum, which the method itself cannot know.",
     }
 
@@ -68,7 +69,10 @@ def _svrgcg(
 ) -> list[tuple[int, bool]]:
     """What the paper's method takes, in rank-one SVDs, and whether it got there."""
     problem, mu = one.problem(), eps / float(np.prod(one.shape))
-    predicted = theory.parameters(problem, eps, mu=mu, constants="paper").predicted_svds * r
+    predicted = [
+        theory.parameters(problem, eps, mu=chosen, constants="paper").predicted_svds * r
+        for chosen in (None, mu)
+    ]
     first: dict[str, int] = {}
 
     def look(seen: Any) -> bool:
@@ -91,7 +95,7 @@ def _svrgcg(
     proved = wp.minimize(problem, wp.SVRGCG(**settings), **limits)
     spent = watched.counts.rank_one_svds
     return [
-        (predicted, True),
+        *((number, True) for number in predicted),
         *((first.get(name, spent), name in first) for name in "XV"),
         (proved.counts.rank_one_svds, bool(proved.certified)),
     ]

@@ -292,8 +292,7 @@ def test_below_rounding_every_status_is_true(name, tol):
 
 @pytest.mark.parametrize("name", SAMPLED)
 def test_sampled_problems(name):
-    entry, finite = SAMPLED[name]
-    problem = wp.Problem(entry.build(NUMPY), ElasticNet(0.1, 0.5), NuclearBall(2.0))
+    problem = wp.Problem(SAMPLED[name][0].build(NUMPY), ElasticNet(0.1, 0.5), NuclearBall(2.0))
     for solver in (None, "auto"):
         result = run(problem, solver, tol=0.5, max_samples=2000)
         assert result.solver == "SampleAverage"

@@ -180,7 +180,6 @@ def _sensing(rng: np.random.Generator, M: Matrix, size: float, dtype: Any, kind:
 def _completion(
     rng: np.random.Generator, M: Matrix, size: float, dtype: Any, kind: str
 ) -> Part:
-    m, d = M.shape
     share = float(rng.choice([0.4, 0.8, 1.0]))
     rows, cols = np.nonzero(rng.random(M.shape) < share)
     if rows.size == 0:

@@ -43,7 +43,7 @@ def quadratic_over_simplex(Q: Array, c: Array, start: Array | None = None) -> Ar
         p = np.zeros(n)
         p[int(np.argmax(linear))] = 1.0
         return like(p, c)
-    ahead, momentum = p, 1.0
+    ahead, momentum, scale = p, 1.0, float(np.abs(linear).max()) + largest
     for step in range(QUADRATIC_STEPS):
         new = np.asarray(project_simplex(ahead - (H @ ahead - linear) / largest))
         if (ahead - new) @ (new - p) > 0.0:
@@ -55,7 +55,7 @@ def quadratic_over_simplex(Q: Array, c: Array, start: Array | None = None) -> Ar
         if step % 8 == 7:
             slope = H @ p - linear
             gap = float(p @ slope - slope.min())
-            if gap <= QUADRATIC_GAP * float(np.abs(slope).max()):
+            if gap <= QUADRATIC_GAP * scale:
                 break
     return like(p, c)
 

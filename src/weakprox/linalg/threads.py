@@ -29,8 +29,15 @@ def _controller() -> ThreadpoolController:
 def _set(counts: dict[str, int]) -> None:
     for library in _controller().lib_controllers:
         wanted = counts.get(library.filepath)
-        if wanted is not None:
-            library.set_num_threads(wanted)
+        if wanted is None:
+            continue
+        # threadpoolctl lets one Python thread at a time set OpenBLAS's; our lock does that
+        release = getattr(library, "clear_controlling_thread", None)
+        if release is not None:
+            release(force=True)
+        library.set_num_threads(wanted)
+        if release is not None:
+            release(force=True)
 
 
 @contextmanager

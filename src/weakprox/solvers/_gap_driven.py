@@ -16,7 +16,7 @@ from weakprox.solvers.tools import Tools
 
 STRETCH = 16  # iterations of one outer step
 SHARE = 1e-3  # of the gap, what an inexact decomposition may cost
-PATIENCE = 150  # iterations without progress after which rounding has the last word
+PATIENCE = 400  # iterations without progress after which rounding has the last word
 
 
 @dataclass(frozen=True)

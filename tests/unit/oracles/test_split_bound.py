@@ -59,10 +59,7 @@ def fitted(penalty, shape):
 @cache
 def problem_of(loss, penalty, spectral):
     h = TERMS[spectral].build(NUMPY)
-    if loss in LOSSES:
-        G = LOSSES[loss].build(NUMPY)
-    else:
-        G = square_loss(loss)
+    G = LOSSES[loss].build(NUMPY) if loss in LOSSES else square_loss(loss)
     R = fitted(penalty, G.shape)
     if not G.strong_convexity + R.curvature > 0.0:
         R = R + ElasticNet(0.0, 0.1)

@@ -1,6 +1,7 @@
 """Dual points of proximal maps: closed forms, CVXPY, warm starts and every namespace."""
 
 from functools import cache
+from itertools import pairwise
 
 import cvxpy as cp
 import numpy as np
@@ -207,7 +208,7 @@ def test_warm_starts_come_nearer(name):
         y = proximal_dual(penalty, V, 0.5, y)
         errors.append(float(np.linalg.norm(penalty.pull(y) - far(name))))
     floor = 1e-8 * np.linalg.norm(far(name))
-    for before, after in zip(errors, errors[1:], strict=False):
+    for before, after in pairwise(errors):
         assert after <= max(1.001 * before, floor)
     assert errors[-1] <= 1e-5 * (1 + np.linalg.norm(far(name)))
 
