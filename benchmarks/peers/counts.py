@@ -59,8 +59,9 @@ def figures(options: Options, quick: bool) -> Table:
         ],
         "rows": rows,
         "note": "SVRGCG with the rank of Y, with its count over ours; runs are at the figures' "
-        "mu = eps / d^2. A full decomposition counts as d, however few triplets are used. The theorem is about the iterate, which the paper reports. 'Within "
-        "eps' is by the benchmark's optimum, which the method itself cannot know.",
+        "mu = eps / d^2. A full decomposition counts as d, however few triplets are used. The "
+        "theorem is about the iterate, which the paper reports. 'Within eps' is by the "
+        "benchmark's optimum, which the method itself cannot know.",
     }
 
 
