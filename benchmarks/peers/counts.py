@@ -206,7 +206,9 @@ def seeds(cases: list[tuple[Any, float]], options: Options, fresh: int = 3) -> T
 def hints(one: E1, sensing: E3, gap: float, options: Options) -> Table:
     """Wrong ranks and wrong constants against none: time, and whether still certified."""
     rows = []
-    for rank in (1, 200):
+    guess = wp.solvers.DavisYin(first_rank=1)
+    rows += _compared(one, "DavisYin(first_rank=1)", gap, options, solver=guess)
+    for rank in (1, 200):  # a cap is no hint: the first cannot be kept
         solver = wp.solvers.DavisYin(rank=min(rank, *one.shape))
         rows += _compared(one, f"DavisYin(rank={solver.rank})", gap, options, solver=solver)
     eigenvalues = np.linalg.eigvalsh(judge_of(sensing).H) - 2 * sensing.lam2

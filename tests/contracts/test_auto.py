@@ -35,6 +35,7 @@ def test_every_problem_has_a_solver(loss, penalty):
 def test_large_matrices_fall_back_on_the_method_that_holds_few_arrays(monkeypatch):
     problem = wp.Problem(Denoising(numbers(30, 20)), L1(0.1), NuclearBall(2.0))
     monkeypatch.setattr(auto, "room", lambda: 1000)
+    monkeypatch.setattr(auto, "SMALL", 0)
     choice = auto.choose(problem)
     assert choice.solver == wp.SVRGCG(rank="estimate", constants="practical")
     assert "memory" in choice.reason

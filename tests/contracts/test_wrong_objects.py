@@ -36,13 +36,16 @@ def test_understated_smoothness():
     honest = Sensing(MATRICES, MEASURED)
     small = 0.3 * honest.strong_convexity
     with pytest.raises(CheckError, match="smoothness"):
-        check_gradient(Sensing(MATRICES, MEASURED, smoothness=small))
+        check_gradient(Sensing(MATRICES, MEASURED, smoothness=small, strong_convexity=0.0))
 
 
 def test_overstated_strong_convexity():
     honest = Sensing(MATRICES, MEASURED)
     with pytest.raises(CheckError, match="strong_convexity"):
-        check_gradient(Sensing(MATRICES, MEASURED, strong_convexity=1.01 * honest.smoothness))
+        large = 1.01 * honest.smoothness
+        check_gradient(
+            Sensing(MATRICES, MEASURED, strong_convexity=large, smoothness=2 * large)
+        )
 
 
 def test_biased_draw():

@@ -20,6 +20,7 @@ Array: TypeAlias = Any  # an array of any namespace that follows the array API
 # A block of rows this large stays in a core's cache, so that several element-wise
 # operations on it cost about one trip to main memory; smaller ones pay more for Python.
 BLOCK_BYTES = 1 << 20
+DOUBLE = float(np.finfo(np.float64).eps)
 
 
 def namespace(*arrays: Array) -> Any:
@@ -67,6 +68,8 @@ def on_cpu(x: Array) -> bool:
 
 def eps_of(x: Array) -> float:
     """Machine epsilon of the array's dtype."""
+    if x.dtype == np.float64:
+        return DOUBLE
     return float(namespace(x).finfo(x.dtype).eps)
 
 
@@ -116,6 +119,8 @@ def inner(X: Array, Y: Array) -> float:
     """
     if X.ndim < 2:
         return total(wide(X) * wide(Y))
+    if is_numpy(X) and X.nbytes <= BLOCK_BYTES and X.dtype == Y.dtype == np.float64:
+        return float((X * Y).sum())
     return math.fsum(total(wide(X[rows]) * wide(Y[rows])) for rows in row_blocks(X))
 
 
@@ -162,6 +167,11 @@ def all_finite(X: Array) -> bool:
     xp = namespace(X)
     flat = X.ndim < 2
     return all(bool(xp.all(xp.isfinite(X if flat else X[rows]))) for rows in row_blocks(X))
+
+
+def positive_part(x: Array) -> Array:
+    """Entries below zero replaced by it."""
+    return np.maximum(x, 0.0) if is_numpy(x) else namespace(x).clip(x, 0.0, None)
 
 
 def largest(X: Array) -> float:

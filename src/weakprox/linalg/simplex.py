@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, like, namespace, to_numpy
+from weakprox.linalg.arrays import Array, is_numpy, like, namespace, positive_part, to_numpy
 
 QUADRATIC_STEPS = 2000  # of a quadratic programme at most
 QUADRATIC_GAP = 1e-11  # relative Frank-Wolfe gap at which it ends
@@ -12,22 +12,22 @@ QUADRATIC_GAP = 1e-11  # relative Frank-Wolfe gap at which it ends
 
 def threshold(s: Array, tau: float) -> float:
     """The theta >= 0 with sum (s - theta)_+ = tau, or 0 if sum (s)_+ <= tau."""
-    positive = namespace(s).clip(s, 0.0, None)
+    positive = positive_part(s)
     if _fits(positive, tau):
         return 0.0
-    return max(0.0, float(namespace(s).max(s)) + _level(positive, tau))
+    return max(0.0, float(s.max()) + _level(positive, tau))
 
 
 def project_capped(s: Array, tau: float) -> Array:
     """Nearest point of {p >= 0, sum p <= tau}."""
-    positive = namespace(s).clip(s, 0.0, None)
+    positive = positive_part(s)
     return positive if _fits(positive, tau) else _scaled_inside(_cut(positive, tau), tau)
 
 
 def project_simplex(s: Array, total: float = 1.0) -> Array:
     """Nearest point of {p >= 0, sum p = total}."""
     p = _cut(s, total)
-    return p * (total / float(namespace(s).sum(p)))
+    return p * (total / float(p.sum()))
 
 
 def quadratic_over_simplex(Q: Array, c: Array, start: Array | None = None) -> Array:
@@ -61,13 +61,12 @@ def quadratic_over_simplex(Q: Array, c: Array, start: Array | None = None) -> Ar
 
 
 def _fits(positive: Array, tau: float) -> bool:
-    return positive.shape[0] == 0 or float(namespace(positive).sum(positive)) <= tau
+    return positive.shape[0] == 0 or float(positive.sum()) <= tau
 
 
 def _cut(s: Array, tau: float) -> Array:
     """(s - theta)_+ with sum tau; theta stays relative to the maximum, see `_level`."""
-    xp = namespace(s)
-    return xp.clip((s - xp.max(s)) - _level(s, tau), 0.0, None)
+    return positive_part((s - s.max()) - _level(s, tau))
 
 
 def _level(s: Array, tau: float) -> float:
@@ -76,6 +75,10 @@ def _level(s: Array, tau: float) -> float:
     Relative to the maximum, the sums stay of order tau even when the entries are huge
     and "sum - tau" would lose tau altogether.
     """
+    if is_numpy(s):  # spectra are, and on small ones the general way costs more
+        ordered = np.sort(s - s.max())[::-1]
+        levels = (np.cumsum(ordered) - tau) / np.arange(1, s.shape[0] + 1, dtype=s.dtype)
+        return float(levels[max(1, int(np.count_nonzero(ordered > levels))) - 1])
     xp = namespace(s)
     ordered = xp.sort(s - xp.max(s), descending=True)
     counts = xp.arange(1, s.shape[0] + 1, dtype=s.dtype, device=getattr(s, "device", None))
@@ -87,6 +90,5 @@ def _level(s: Array, tau: float) -> float:
 
 def _scaled_inside(p: Array, tau: float) -> Array:
     """Scale down by the rounding excess, so that sum p <= tau holds in floating point."""
-    xp = namespace(p)
-    total = float(xp.sum(p))
+    total = float(p.sum())
     return p if total <= tau else p * (tau / total)

@@ -243,8 +243,25 @@ class Sensing:
     @property
     def smoothness(self) -> float:
         """Largest eigenvalue of E vec(A) vec(A)' (estimated for a sampler)."""
-        given = self._given["smoothness"]
-        return self._extremes[0] if given is None else given
+        return self._constants[0]
+
+    @cached_property
+    def _constants(self) -> tuple[float, float]:
+        """Smoothness and strong convexity: given, or computed where not both are.
+
+        Given ones that contradict each other or what is computed anyway are corrected.
+        """
+        largest, smallest = self._given["smoothness"], self._given["strong_convexity"]
+        flat = self._sampler is not None or self.n_terms < math.prod(self.shape)
+        if flat and smallest is None:  # a pilot's smallest eigenvalue is no bound
+            return self._extremes[0] if largest is None else largest, 0.0
+        if largest is not None and smallest is not None and (flat or smallest <= largest):
+            return largest, smallest
+        found = self._extremes
+        if flat:
+            return found[0], float(smallest or 0.0)
+        most = found[0] if largest is None else max(largest, found[0])
+        return most, found[1] if smallest is None else min(smallest, found[1])
 
     @cached_property
     def _sizes(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -287,9 +304,4 @@ class Sensing:
 
         For a sampler only a given value counts: a pilot's eigenvalue is no bound.
         """
-        given = self._given["strong_convexity"]
-        if given is not None:
-            return given
-        if self._sampler is not None or self.n_terms < math.prod(self.shape):
-            return 0.0
-        return self._extremes[1]
+        return self._constants[1]

@@ -56,6 +56,8 @@ def finish(run: Run, status: Status) -> Result:
         lost += run.solver.oracle_excess(run.memory)
         if run.solver.promised(run.memory) + lost > (1 + 1e-4) * eps:
             status = Status.RANK_LIMITED
+    if status is not Status.CERTIFIED:
+        run.seal()
     return Result(
         low_rank=answer,
         value=value,
@@ -73,6 +75,7 @@ def finish(run: Run, status: Status) -> Result:
         checkpoint=run.checkpoint,
         iterate_value=iterate_value,
         reason=run.settings.reason,
+        dual=dual,
     )
 
 

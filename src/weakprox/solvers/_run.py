@@ -61,13 +61,22 @@ class Run:
     """One run of a solver: to its end, to a proof, to a limit or to an interruption."""
 
     def __init__(
-        self, problem: Problem, solver: Solver, settings: Settings, resume: Result | None
+        self,
+        problem: Problem,
+        solver: Solver,
+        settings: Settings,
+        resume: Result | None,
+        warm: Any = None,
     ) -> None:
         self.problem = problem
         self.solver = solver
         self.settings = settings
         self.sampled = not problem.loss.is_finite_sum
+        self.mark: tuple[Any, ...] = (*_names(problem, solver, settings), None)
         last: Checkpoint | None = None if resume is None else resume.checkpoint
+        if last is not None and last.mark[-1] is None:
+            self._check(last.mark)
+            last = None  # proved before its first epoch end: done again, to the same bits
         self.checkpoint = last
         self.meter = Meter(settings.budget, Counts() if last is None else last.counts.copy())
         self.progress = Progress(settings.progress, type(solver).__name__)
@@ -92,6 +101,7 @@ class Run:
             self._equip(problem, last.restated)
         self.memory: Any = None if last is None else last.memory
         self.first: Array | None = None
+        self.warm = warm  # where the run of a neighbouring problem ended
 
     def _equip(self, problem: Problem, strong_convexity: float | None = None) -> None:
         """Tools for the problem, perhaps with another constant than its loss declares."""
@@ -140,6 +150,7 @@ class Run:
                         self._restate(found.strong_convexity)
                         continue
                     self.looker.outer(self.solver.candidate(self.memory))
+                    self._look_at_data()
                     self._save()
                 if self.solver.promised(self.memory) > (1 + 1e-9) * self.settings.eps:
                     cut = getattr(self.memory, "cut", False)
@@ -166,30 +177,30 @@ class Run:
                     self.meter.counts.evaluation_samples += size
             else:
                 self.looker.batch = loss.everything()
-        mark = self._mark()
-        if self.checkpoint is not None and not _same(self.checkpoint.mark, mark):
-            raise InputError(
-                "resume",
-                "a result of another problem, solver, eps or seed",
-                "the same call that is to go on",
-            )
-        self.mark = mark
+        # Whether a loss keeps its word shows here; one with a centre has been looked at
+        # before, and the first of its short runs to be continued can pay for its mark.
+        if self.checkpoint is not None or not hasattr(loss, "centre"):
+            self._look_at_data()
+        if self.checkpoint is not None:
+            self._check(self.checkpoint.mark)
         if self.memory is None:
             # samples a loss drew to find its own constants are part of the price
             self.meter.counts.samples += getattr(loss, "pilot_samples", 0)
             self.meter.counts.samples += self.settings.scale_samples
             self.meter.check()
-            self.memory = self.solver.start(self.problem, X, self.tools)
+            if self.warm is None:
+                self.memory = self.solver.start(self.problem, X, self.tools)
+            else:
+                self.memory = self.solver.warm(self.problem, self.warm, self.tools)  # type: ignore[attr-defined]
             self._save()
         predicted = getattr(self.memory.parameters, "predicted_svds", 0)
         self.progress.aim(max(predicted, self.meter.counts.svds))
 
-    def _mark(self) -> tuple[Any, ...]:
-        """What two runs share if and only if one may go on where the other stopped.
-
-        The data enter through the loss's value at a fixed matrix of rank one.
-        """
-        problem, settings = self.problem, self.settings
+    def _look_at_data(self) -> None:
+        """Complete the mark by the loss's value at a fixed matrix of rank one."""
+        if self.mark[-1] is not None:
+            return
+        problem = self.problem
         rng = np.random.default_rng(11)
         u = gaussian(rng, (problem.shape[0], 1), problem.loss.reference)
         v = gaussian(rng, (1, problem.shape[1]), problem.loss.reference)
@@ -197,15 +208,30 @@ class Run:
             X = self.tools.arena.like(u, problem.shape)
             for rows in row_blocks(X):
                 X[rows] = u[rows] * v
-            value = problem.smooth_value(X, self.looker.batch)
-        named = (repr(problem), repr(self.solver))
-        asked = (settings.eps, settings.tol, settings.seed)
-        return (*named, *asked, settings.evaluation_samples, value)
+            self.mark = (*self.mark[:-1], problem.smooth_value(X, self.looker.batch))
+
+    def _check(self, old: tuple[Any, ...]) -> None:
+        """Raise unless an earlier run's mark agrees, the value to rounding elsewhere."""
+        both = None not in (old[-1], self.mark[-1])
+        if old[:-1] != self.mark[:-1] or (
+            both and not math.isclose(old[-1], self.mark[-1], rel_tol=1e-9)
+        ):
+            raise InputError(
+                "resume",
+                "a result of another problem, solver, eps or seed",
+                "the same call that is to go on",
+            )
 
     def _save(self) -> None:
         counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
         seen = self.looker.seen
         self.checkpoint = Checkpoint(self.memory, seen, counts, trace, self.mark, self.restated)
+
+    def seal(self) -> None:
+        """Mark what ended early, so that it can be resumed and only by its own problem."""
+        if self.checkpoint is not None:
+            self._look_at_data()
+            self.checkpoint = replace(self.checkpoint, mark=self.mark)
 
     def prove(self, candidate: Candidate) -> None:
         """Raise the lower bound by the candidate's dual point, or the solver's at X."""
@@ -238,6 +264,7 @@ class Run:
         self.looker.bounded(bound, rests_on)
 
 
-def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
-    """Whether two marks agree; the value only to the rounding of another machine."""
-    return old[:-1] == new[:-1] and math.isclose(old[-1], new[-1], rel_tol=1e-9)
+def _names(problem: Problem, solver: Solver, settings: Settings) -> tuple[Any, ...]:
+    """What two runs must share for one to go on where the other stopped, but for the data."""
+    asked = (settings.eps, settings.tol, settings.seed, settings.evaluation_samples)
+    return (repr(problem), repr(solver), *asked)

@@ -14,6 +14,8 @@ from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.svrgcg import SVRGCG
 from weakprox.storage.limits import room
 
+SMALL = 64 << 20  # bytes that are there without asking the system
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -65,4 +67,4 @@ def _fits(problem: Problem) -> tuple[bool, int]:
     """Whether the arrays of the faster methods fit in memory, and how many those are."""
     reference = problem.loss.reference
     needed = ARRAYS * math.prod(problem.shape) * itemsize(reference)
-    return not on_cpu(reference) or needed <= room(), ARRAYS
+    return not on_cpu(reference) or needed <= SMALL or needed <= room(), ARRAYS

@@ -66,7 +66,10 @@ def _best_multiplier(spec: Spectrum, tau: float) -> float:
     """
     breaks = np.concatenate([[0.0, max(spec.tail, 0.0)], np.maximum(spec.upper, 0.0)])
     breaks = np.sort(breaks)
-    slopes = np.maximum(spec.upper - breaks[:, None], 0.0).sum(axis=1) - tau
+    upper = np.sort(spec.upper)
+    sums = np.concatenate([np.cumsum(upper[::-1])[::-1], [0.0]])  # of the k-th and later ones
+    above = np.searchsorted(upper, breaks, side="right")
+    slopes = sums[above] - (upper.size - above) * breaks - tau
     if spec.tail > 0.0:
         slopes += spec.energy / spec.tail * np.maximum(1.0 - breaks / spec.tail, 0.0)
     rising = int((slopes > 0.0).sum())  # the bound still grows at this many breaks

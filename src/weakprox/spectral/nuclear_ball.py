@@ -76,7 +76,7 @@ class NuclearBall:
             start,
             certify,
             rng,
-            active=lambda s: int((np.asarray(project_capped(s, self.tau)) > 0).sum()),
+            active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
         )
         p = np.asarray(project_capped(spec.ritz, self.tau))

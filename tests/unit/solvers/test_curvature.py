@@ -61,13 +61,8 @@ WRONG = {
     "both up": (100.0, 10.0),
     "both down": (0.01, 0.01),
     "apart": (100.0, 0.01),
+    "contradictory": (0.01, 100.0),
 }
-
-
-def possible(smooth, convex, seed):
-    """A declared smoothness below the declared strong convexity is refused as it is."""
-    *_, largest, least = measured(seed)
-    return smooth * largest >= convex * least
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -75,11 +70,6 @@ def possible(smooth, convex, seed):
 def test_wrong_constants_cost_little_and_no_truth(name, seed):
     smooth, convex = WRONG[name]
     problem = sensing(seed, smooth, convex)
-    if not possible(smooth, convex, seed):
-        with pytest.raises(wp.InputError) as caught:
-            wp.minimize(problem, DavisYin(), tol=TOL, progress=False)
-        assert caught.value.argument == "smoothness"
-        return
     result = wp.minimize(problem, DavisYin(), tol=TOL, progress=False, max_svds=2000)
     assert result.status is wp.Status.CERTIFIED
     assert result.certificate.lower_bound <= optimum(seed)
