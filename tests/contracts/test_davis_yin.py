@@ -17,7 +17,7 @@ from registry import (
 
 import weakprox as wp
 from weakprox.losses import Denoising
-from weakprox.penalties import ElasticNet, GroupL2
+from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
@@ -97,3 +97,15 @@ def test_samplers_are_refused(loss):
     with pytest.raises(wp.InputError, match=r"a finite sum.*SVRGCG") as caught:
         wp.minimize(problem, DavisYin(), eps=EPS)
     assert caught.value.argument == "loss"
+
+
+def test_high_accuracy_is_proved_where_the_optimum_is_low_rank():
+    """Decompositions must become as accurate as the gap; a floor on them once stopped it."""
+    rng = np.random.default_rng(2)
+    Y = np.where(rng.random((120, 4)) < 120**-0.5, rng.integers(1, 11, (120, 4)), 0.0)
+    signal = Y @ Y.T
+    M = signal + rng.standard_normal(signal.shape)
+    problem = wp.Problem(Denoising(M), L1(2.0), NuclearBall(0.9 * float(np.trace(signal))))
+    result = wp.minimize(problem, tol=1e-8, max_svds=200, progress=False)
+    assert result.certified
+    assert result.rank <= 8

@@ -68,7 +68,7 @@ class NuclearBall:
             p = np.asarray(project_capped(s, self.tau))
             return float(2 * p @ s - p @ p)
 
-        accept = accurate_enough(gain, tolerance.delta1, 1e-12)
+        accept = accurate_enough(gain, tolerance.delta1)
         svd, spec, rests_on = decompose(
             A,
             rank,

@@ -62,7 +62,7 @@ class NuclearNorm:
         def gain(s: Vector) -> float:
             return soft_sum(s, c)
 
-        accept = accurate_enough(gain, tolerance.delta1, 1e-12)
+        accept = accurate_enough(gain, tolerance.delta1)
         svd, spec, rests_on = decompose(
             A,
             rank,

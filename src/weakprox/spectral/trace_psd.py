@@ -88,7 +88,7 @@ class TracePSD:
             rng=rng,
             strict=False,
             full=True if certify and A.shape[0] <= EXACT_BELOW else None,
-            accept=accurate_enough(gain, tolerance.delta1, 1e-12),
+            accept=accurate_enough(gain, tolerance.delta1),
         )
         if certify and not eig.exact:  # the others' residuals would spoil the bounds
             found = np.asarray(to_numpy(eig.values), dtype=float)
