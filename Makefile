@@ -15,12 +15,12 @@ export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak lint docs bench reproduce clean
+.PHONY: help setup demo test soak lint docs bench bench-data reproduce clean
 
 help: ## Show this list
 	@echo "weakprox: make <target>, where <target> is one of"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Settings: PYTHON=python3.12 (for a new .venv), JOBS=4 and ARGS="..." (for test, reproduce).'
 
@@ -69,6 +69,10 @@ docs: $(STAMP) ## Build the documentation into docs/_build/html
 bench: $(STAMP) ## Time the solvers, and other software (ARGS="..." goes to the latter)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
+
+bench-data: export OPENBLAS_NUM_THREADS := 1
+bench-data: $(STAMP) ## Score the models on real data, beside simple methods (ARGS="votes ...")
+	$(BIN)/python benchmarks/data/run.py $(ARGS)
 
 reproduce: $(STAMP) ## Redo the paper's tables and figures (ARGS="--quick" for a first look)
 	$(BIN)/weakprox reproduce all --out reproduction $(ARGS)

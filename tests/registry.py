@@ -15,7 +15,7 @@ import scipy.sparse
 import torch
 
 from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Sum, Zero
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (7, 5)
@@ -199,6 +199,8 @@ PENALTIES = {
     "l1-no-weight": Entry(lambda b: L1(0.0)),
     "elastic-net": Entry(lambda b: ElasticNet(0.7, 0.3)),
     "ridge": Entry(lambda b: ElasticNet(0.0, 0.3)),
+    "signed": Entry(lambda b: SignedL1(0.3, 1.9)),
+    "signed-one-price": Entry(lambda b: SignedL1(0.0, 2.0, 0.3)),
     "max-affine": Entry(max_affine),
     "max-affine-one-piece": Entry(lambda b: MaxAffine(b.array(PIECES[:1]))),
     "group-rows": Entry(lambda b: GroupL2(0.8, "rows")),

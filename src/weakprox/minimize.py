@@ -20,6 +20,7 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.losses.empirical import Empirical
+from weakprox.oracles.certificate import SplitDual
 from weakprox.oracles.metering import Budget
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
@@ -27,6 +28,7 @@ from weakprox.result import Result
 from weakprox.solvers._look import Look
 from weakprox.solvers._run import Run, Settings
 from weakprox.solvers.auto import choose
+from weakprox.solvers.warm import Warmth
 
 TOL = 1e-4  # relative accuracy where none is asked for
 SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
@@ -41,7 +43,7 @@ def minimize(
     eps: float | None = None,
     rank: int | None = None,
     seed: int = 0,
-    start: Array | None = None,
+    start: Array | Result | None = None,
     resume: Result | None = None,
     max_seconds: float | None = None,
     max_samples: int | None = None,
@@ -74,8 +76,9 @@ def minimize(
     seed : int
         Fixes every random choice: the same call on the same machine (and number of BLAS
         threads) gives the same bits.
-    start : array of shape (m, d), optional
-        Feasible first point; zero by default.
+    start : array of shape (m, d) or Result, optional
+        Feasible first point; zero by default. The result of a neighbouring problem (same
+        loss, another weight or radius) gives its dual point and its decomposition too.
     resume : Result, optional
         Go on from the last epoch end of an earlier result of the same problem, solver
         and seed; the end is the same, to the bit, as that of an uninterrupted run.
@@ -142,7 +145,9 @@ def minimize(
             raise InputError("resume", type(resume).__name__, "a Result of minimize")
         if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
             raise InputError("resume", "a result of another problem", "one of this problem")
-    return Run(problem, solver, settings, resume).execute(_start(problem, start))
+    warm = _warmth(problem, solver, start)
+    first = None if warm is not None else _start(problem, start)
+    return Run(problem, solver, settings, resume, warm).execute(first)
 
 
 def _accuracy(solver: Any, eps: Any, tol: Any, *, automatic: bool) -> tuple[float, float]:
@@ -180,10 +185,24 @@ def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[f
     return tol * size, samples
 
 
+def _warmth(problem: Problem, solver: Any, start: Any) -> Warmth | None:
+    """What an earlier result tells this run beyond its answer, if anything."""
+    if not isinstance(start, Result) or not hasattr(solver, "warm"):
+        return None
+    if not isinstance(start.dual, SplitDual) or start.low_rank.shape != problem.shape:
+        return None
+    kind, wanted = start.low_rank.U, problem.loss.reference
+    if namespace(kind) is not namespace(wanted) or kind.dtype != wanted.dtype:
+        return None
+    return Warmth.of(problem, start.dual).scaled(problem.penalty)
+
+
 def _start(problem: Problem, start: Any) -> Array | None:
     """The first point, copied and checked for shape, kind and feasibility."""
     if start is None:
         return None
+    if isinstance(start, Result):
+        start = start.X
     if not is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)
         raise ShapeError("start", given, f"an array of shape {problem.shape}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, eps_of, namespace, norm, zeros
+from weakprox.linalg.arrays import Array, eps_of, namespace, norm, on_cpu, zeros
+from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Zero
@@ -128,7 +129,24 @@ class Problem:
 
         `scratch`, an m x d array, is overwritten if given and saves making one.
         """
+        step = self.entrywise()
+        if step is not None and self.loss.is_finite_sum and not on_cpu(self.loss.reference):
+            C = self.loss.centre(self.loss.everything())  # type: ignore[attr-defined]
+            sums: Sums = passes_for(C).look(C, None, X, step)
+            return sums.value(step) + self.spectral.value(X)
         return self.smooth_value(dense(X, scratch), batch) + self.spectral.value(X)
+
+    def entrywise(self, gamma: float = 1.0) -> Step | None:
+        """Constants of a splitting step that works entry by entry; None if there is none.
+
+        That is where G is a squared distance and R the l1 norm or the elastic net.
+        """
+        # of these very classes: a subclass may have changed what they say
+        own = [vars(type(term)) for term in (self.loss, self.penalty)]
+        if "centre" not in own[0] or "l1_weight" not in own[1]:
+            return None
+        lam = self.penalty.l1_weight  # type: ignore[attr-defined]
+        return Step(gamma, self.loss.smoothness, self.penalty.curvature, lam)
 
     def smooth_value(self, X: Array, batch: Batch | None = None) -> float:
         """G(X) + R(X) for a dense X."""

@@ -45,6 +45,8 @@ class Result:
         f at the full-rank iterate the answer comes from.
     reason : str
         Why this solver was taken.
+    dual : object
+        Dual points at the end of a splitting, for `minimize(neighbour, start=result)`.
     """
 
     low_rank: LowRank
@@ -63,6 +65,7 @@ class Result:
     checkpoint: Any
     iterate_value: float
     reason: str = ""
+    dual: Any = None
 
     @cached_property
     def X(self) -> Array:
@@ -99,6 +102,15 @@ class Result:
     def explain(self) -> str:
         """What was chosen and why, what it cost, and what the certificate leaves open."""
         return explained(self)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw value and lower bound against the work done; returns a ConvergenceDisplay.
+
+        Keywords as in `weakprox.plots.ConvergenceDisplay.plot`; needs matplotlib.
+        """
+        from weakprox.plots import ConvergenceDisplay
+
+        return ConvergenceDisplay.from_result(self, ax=ax, **options)
 
     def __repr__(self) -> str:
         m, d = self.low_rank.shape

@@ -5,7 +5,7 @@ from registry import LOSSES, NUMPY, PENALTIES, SAMPLED, numbers
 
 import weakprox as wp
 from weakprox.losses import Denoising
-from weakprox.penalties import L1, ElasticNet, MaxAffine
+from weakprox.penalties import ElasticNet, GroupL2, MaxAffine
 from weakprox.solvers import auto
 from weakprox.spectral import NuclearBall
 
@@ -33,7 +33,7 @@ def test_every_problem_has_a_solver(loss, penalty):
 
 
 def test_large_matrices_fall_back_on_the_method_that_holds_few_arrays(monkeypatch):
-    problem = wp.Problem(Denoising(numbers(30, 20)), L1(0.1), NuclearBall(2.0))
+    problem = wp.Problem(Denoising(numbers(30, 20)), GroupL2(0.1), NuclearBall(2.0))
     monkeypatch.setattr(auto, "room", lambda: 1000)
     monkeypatch.setattr(auto, "SMALL", 0)
     choice = auto.choose(problem)

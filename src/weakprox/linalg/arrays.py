@@ -20,6 +20,7 @@ Array: TypeAlias = Any  # an array of any namespace that follows the array API
 # A block of rows this large stays in a core's cache, so that several element-wise
 # operations on it cost about one trip to main memory; smaller ones pay more for Python.
 BLOCK_BYTES = 1 << 20
+DEVICE_BYTES = 1 << 28  # on an accelerator only the memory for temporaries counts
 DOUBLE = float(np.finfo(np.float64).eps)
 
 
@@ -98,7 +99,16 @@ def empty(shape: tuple[int, ...], reference: Array) -> Array:
 
 
 def gaussian(rng: np.random.Generator, shape: tuple[int, ...], reference: Array) -> Array:
-    """Standard normal array; the same numbers in every namespace for the same rng."""
+    """Standard normal array, fixed by the state of rng.
+
+    The same numbers in every namespace, but for CUDA devices, which make their own: their
+    hosts would take longer to make them than the device for everything else.
+    """
+    if getattr(reference, "is_cuda", False):
+        xp = namespace(reference)
+        source = xp.Generator(device=reference.device)
+        source.manual_seed(int(rng.integers(1 << 62)))
+        return xp.randn(shape, generator=source, dtype=reference.dtype, device=reference.device)
     return like(rng.standard_normal(shape), reference)
 
 
@@ -181,16 +191,16 @@ def largest(X: Array) -> float:
 
 
 def row_blocks(X: Array) -> Iterator[slice]:
-    """Row slices of cache size on the CPU, of everything at once on an accelerator.
+    """Row slices of cache size on the CPU, larger ones on an accelerator.
 
     Element-wise formulas evaluated block by block keep their temporaries in cache:
     NumPy then pays one memory pass per formula rather than one per operator.
     """
     rows = int(X.shape[0])
-    if X.ndim < 2 or not on_cpu(X):
+    if X.ndim < 2:
         yield slice(0, rows)
         return
     row_bytes = max(1, math.prod(X.shape[1:]) * X.dtype.itemsize)
-    step = max(1, BLOCK_BYTES // row_bytes)
+    step = max(1, (BLOCK_BYTES if on_cpu(X) else DEVICE_BYTES) // row_bytes)
     for first in range(0, rows, step):
         yield slice(first, min(rows, first + step))

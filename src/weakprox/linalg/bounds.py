@@ -17,7 +17,7 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.operators import products
+from weakprox.linalg.operators import Products, products
 from weakprox.linalg.thin_svd import thin_svd
 
 # Probability with which one randomised bound may fail: a run that keeps the best of a
@@ -69,7 +69,7 @@ def deflated_norm(
     A: Any, kept: LowRank, rng: np.random.Generator, *, powers: int = 3, enough: float = 0.0
 ) -> float:
     """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
-    ops = products(A)
+    ops = A if isinstance(A, Products) else products(A)
 
     def apply(W: Array) -> Array:
         W = W - kept.Vt.T @ (kept.Vt @ W)

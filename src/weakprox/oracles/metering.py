@@ -123,6 +123,10 @@ class MeteredLoss:
             self._meter.counts.gradients += batch.size
         return self._loss.centre(batch.batch)  # type: ignore[attr-defined]
 
+    def counted(self, gradients: int) -> None:
+        """Count gradients that a fused pass has taken of its own."""
+        self._meter.counts.gradients += gradients
+
     def spread(self, X: Array, batch: Sized) -> float:
         """Gradient variance over a batch."""
         self._meter.counts.gradients += batch.size
@@ -147,6 +151,13 @@ class MeteredSpectral:
         self._meter.counts.rank_one_svds += rank
         self._meter.counts.passes += found.passes
         return found
+
+    def counted(self, rank: int, passes: int) -> None:
+        """Count a decomposition that a solver makes of its own."""
+        self._meter.check(svds=1)
+        self._meter.counts.svds += 1
+        self._meter.counts.rank_one_svds += rank
+        self._meter.counts.passes += passes
 
     def extreme(self, G: Array, **options: Any) -> Extreme:
         """Count one SVD of rank one."""

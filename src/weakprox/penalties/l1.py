@@ -42,6 +42,11 @@ class L1(Combinable):
         """Check the weight."""
         object.__setattr__(self, "lam", nonnegative("lam", self.lam))
 
+    @property
+    def l1_weight(self) -> float:
+        """Lam: all there is to this penalty, entry by entry."""
+        return self.lam
+
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam, lam m d / 2, 0)."""
         return Smoothability(self.lam, 0.5 * self.lam * shape[0] * shape[1], 0.0)
@@ -104,6 +109,11 @@ class ElasticNet(Combinable):
     def curvature(self) -> float:
         """2 lam2."""
         return 2.0 * self.lam2
+
+    @property
+    def l1_weight(self) -> float:
+        """Lam1: all there is to this penalty but for its curvature."""
+        return self.lam1
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam1, lam1 m d / 2, 2 lam2)."""

@@ -6,6 +6,7 @@ from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
 from weakprox.solvers.fista import FISTA
 from weakprox.solvers.hcgm import HCGM, SHCGM
+from weakprox.solvers.lean import LeanSplitting
 from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.scg import SCG
 from weakprox.solvers.scgs import SCGS
@@ -25,6 +26,7 @@ __all__ = [
     "DavisYin",
     "DualAscent",
     "Extragradient",
+    "LeanSplitting",
     "Look",
     "ProjectedSubgradient",
     "SampleAverage",

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import eps_of
+from weakprox.linalg.arrays import eps_of, on_cpu
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
+from weakprox.oracles.factored import FactoredDual
 from weakprox.oracles.sampled import Proof, evaluated, even_sizes, groups_that_fit
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
@@ -34,9 +35,12 @@ def finish(run: Run, status: Status) -> Result:
     if run.sampled:
         certificate = _sampled_certificate(run, answer, dual, own)
     else:
-        scratch = run.tools.arena.like(answer.U, problem.shape)
+        scratch = None
+        if problem.entrywise() is None or on_cpu(answer.U):
+            scratch = run.tools.arena.like(answer.U, problem.shape)
         value = problem.value(answer, looker.batch, scratch=scratch)
-        if not value - looker.seen.lower <= _asked(run, value):
+        affordable = getattr(run.solver, "affordable", lambda problem: True)
+        if not value - looker.seen.lower <= _asked(run, value) and affordable(problem):
             run.prove(Candidate(answer.dense(), None, 0.0, 0, 0, dual=dual))
         certificate = Certificate(value, looker.seen.lower, looker.seen.rests_on)
     value = certificate.value
@@ -75,7 +79,7 @@ def finish(run: Run, status: Status) -> Result:
         checkpoint=run.checkpoint,
         iterate_value=iterate_value,
         reason=run.settings.reason,
-        dual=dual,
+        dual=None if isinstance(dual, FactoredDual) else dual,  # that holds a whole array
     )
 
 

@@ -28,6 +28,10 @@ class Plan:
     beta: float
 
 
+class TooWide(Exception):  # noqa: N818 (a turn of events, not an error)
+    """The proximal points are not low-rank, or the gap falls slowly: another method then."""
+
+
 class GapDriven:
     """Nothing is promised in advance, so nothing is claimed but what a certificate shows."""
 

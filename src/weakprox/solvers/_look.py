@@ -11,6 +11,7 @@ from typing import Any
 
 from weakprox.linalg.arrays import Array, eps_of
 from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.factored import FactoredDual
 from weakprox.oracles.metering import Meter, StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
@@ -150,7 +151,8 @@ class Looker:
         seconds = self.meter.seconds  # before looking: the look itself is off the clock
         with self.off_the_clock():
             value, low = candidate.value, math.nan
-            if value is None or prove:  # proofs deserve values from scratch
+            if value is None or (prove and not isinstance(candidate.dual, FactoredDual)):
+                # proofs deserve values from scratch
                 value = self.problem.smooth_value(candidate.X, self.batch) + candidate.h_bound
             if candidate.V is not None:
                 same = candidate.value is not None  # X is V
@@ -177,7 +179,9 @@ class Looker:
             if self.callback is not None:
                 where = (candidate.epoch, candidate.step)
                 values = (value, low, self.seen.lower)
-                view = Look(*where, *values, seconds, counts.copy(), candidate.X, candidate.V)
+                X = candidate.X
+                X = X.dense() if isinstance(X, LowRank) else X
+                view = Look(*where, *values, seconds, counts.copy(), X, candidate.V)
                 if self.callback(view):
                     raise StopRun(Status.CALLBACK)
             if self.prove is not None and self.seen.gap <= self.accuracy:

@@ -15,12 +15,14 @@ from weakprox.linalg.arrays import Array, gaussian, row_blocks
 from weakprox.linalg.threads import one_thread
 from weakprox.losses.restated import Restated
 from weakprox.oracles.certificate import SplitDual, lower_bound, split_bound
+from weakprox.oracles.factored import FactoredDual
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Loss, Solver
 from weakprox.result import Counts, Result, Status, Trace
 from weakprox.solvers._curvature import Contradicted
 from weakprox.solvers._finish import CERTIFICATE, EVALUATION, finish
+from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers._look import Look, Looker, Seen
 from weakprox.solvers._progress import Progress
 from weakprox.solvers.tools import Tools
@@ -136,6 +138,14 @@ class Run:
         self.looker.latest = None
         self._save()
 
+    def _change_to(self, solver: Solver) -> None:
+        """Begin anew with another method, where the first cannot do it."""
+        self.solver = solver
+        self.memory = solver.start(self.problem, self.first, self.tools)
+        self.looker.latest = None
+        self.mark = (*_names(self.problem, solver, self.settings), self.mark[-1])
+        self._save()
+
     def execute(self, X: Array | None) -> Result:
         """Run; whatever ends it, the best point so far comes back."""
         self.first = X
@@ -146,6 +156,9 @@ class Run:
                 while not self.solver.finished(self.memory):
                     try:
                         self.memory = self.solver.step(self.problem, self.memory, self.tools)
+                    except TooWide:
+                        self._change_to(self.solver.instead)  # type: ignore[attr-defined]
+                        continue
                     except Contradicted as found:
                         self._restate(found.strong_convexity)
                         continue
@@ -239,6 +252,9 @@ class Run:
             return
         dual = candidate.dual or self.solver.dual(self.problem, self.memory)
         rng = self.tools.rng(CERTIFICATE)
+        if isinstance(dual, FactoredDual):
+            self.looker.bounded(*dual.bound(rng))
+            return
         if isinstance(dual, SplitDual):
             allowed = 0.05 * self.looker.accuracy
             found = split_bound(

@@ -10,10 +10,12 @@ from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.solvers.davis_yin import ARRAYS, DavisYin
 from weakprox.solvers.dual_ascent import DualAscent
+from weakprox.solvers.lean import LeanSplitting
 from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.svrgcg import SVRGCG
 from weakprox.storage.limits import room
 
+LEAN_FROM = 700  # size from which passes over memory cost more than Python does
 SMALL = 64 << 20  # bytes that are there without asking the system
 
 
@@ -33,6 +35,26 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     """
     name = type(problem.loss).__name__
     fits, arrays = _fits(problem)
+    lean = LeanSplitting.applies(problem)
+    if lean and not on_cpu(problem.loss.reference):
+        return Choice(
+            LeanSplitting(rank=rank),
+            f"on this device passes over memory are the cost, and for {name} with an entrywise "
+            "penalty the splitting can do with two arrays",
+        )
+    if lean and fits and min(problem.shape) >= LEAN_FROM:
+        return Choice(
+            LeanSplitting(rank=rank),
+            f"for {name} with an entrywise penalty the splitting can do with two arrays, which "
+            "is fastest for large ones whose proximal points are low-rank; another method "
+            "goes on if they are not",
+        )
+    if lean and not fits:
+        return Choice(
+            LeanSplitting(rank=rank),
+            f"{arrays} arrays of the size of X, which the faster methods hold, do not fit in "
+            "memory; this one holds one beside the data",
+        )
     if not fits:
         return Choice(
             SVRGCG(rank="estimate" if rank is None else rank, constants="practical"),

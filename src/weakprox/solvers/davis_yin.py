@@ -31,9 +31,10 @@ from weakprox.solvers._conditional import checked_count, need_finite_sum
 from weakprox.solvers._curvature import Curvature
 from weakprox.solvers._extrapolation import History
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at
-from weakprox.solvers._prox import FIRST_RANK, adaptive_prox, capped
+from weakprox.solvers._prox import FIRST_RANK, SPARE, adaptive_prox, capped
 from weakprox.solvers._splitting import split
 from weakprox.solvers.tools import Tools
+from weakprox.solvers.warm import Warmth
 
 APART = 4.0  # how many times one half of the gap may be the other
 FASTEST = 4.0  # largest change of gamma in one iteration
@@ -122,6 +123,35 @@ class DavisYin(GapDriven):
             parameters=plan,
         )
 
+    def warm(self, problem: Problem, past: Warmth, tools: Tools) -> Memory:
+        """The same from where a neighbouring problem's run ended.
+
+        X and the dual point of R give u = -(grad G + dual point) and z = X + gamma u. A
+        gamma between the first and the last one: the last is for errors that are small. If R
+        vanishes, the first one it is: a quadratic G is then solved at once.
+        """
+        cold = self.first(problem, None, problem.loss.reference, tools)
+        beta = problem.loss.smoothness + problem.penalty.curvature
+        gamma = math.sqrt(1.0 / (beta * max(beta, past.weight))) if past.size else 1.0 / beta
+        X = past.point
+        z = tools.loss.grad(X, tools.loss.everything(), out=tools.arena.like(X))
+        z += past.pull
+        z *= -gamma
+        z += (1.0 - gamma * problem.penalty.curvature) * X
+        return Memory(
+            X=start_at(problem, None),
+            V=cold[0],
+            h=cold[1],
+            z=z,
+            gamma=gamma,
+            history=History(),
+            epoch=0,
+            done=0,
+            rank=capped(past.rank + SPARE, problem.shape, self.rank),
+            basis=past.basis,
+            parameters=Plan(tools.eps, problem.strong_convexity(), beta),
+        )
+
     def candidate(self, memory: Memory) -> Candidate:
         """The last proximal point, and the best dual point."""
         estimate = memory.value - memory.bound
@@ -182,7 +212,7 @@ class DavisYin(GapDriven):
             lost = near + far + prox.delta_estimate / (2 * gamma)
             state = _judged(state, value, lost, dual, k)
 
-            change = _change(near, far, gamma * state.parameters.beta)
+            change = balanced(near, far, gamma * state.parameters.beta)
             if change == 1.0:
                 history, z = state.history.extended(z, parts.move, self.memory, tools.arena)
                 state = replace(state, z=z, history=history)
@@ -246,7 +276,7 @@ def _judged(state: Memory, value: float, lost: float, dual: SplitDual, k: int) -
     return replace(state, value=best)
 
 
-def _change(near: float, far: float, relative: float) -> float:
+def balanced(near: float, far: float, relative: float) -> float:
     """Factor for gamma (given as gamma times smoothness) that balances the halves.
 
     Theory asks for gamma < 2 / smoothness.

@@ -1,0 +1,279 @@
+"""Davis-Yin splitting that holds two arrays, the data and its target, and nothing else.
+
+The low-rank point stays in factors; each iteration is one pass that reads both arrays,
+makes the next target in place and multiplies it with the block of the next decomposition,
+and two more products. Where arrays are large or on an accelerator this is what counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import (
+    Array,
+    eps_of,
+    gaussian,
+    itemsize,
+    namespace,
+    on_cpu,
+    to_numpy,
+)
+from weakprox.linalg.fused import Step, Sums, passes_for
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import project_capped
+from weakprox.linalg.subspace import Ritz, refined, stepped
+from weakprox.oracles.certificate import FixedDual
+from weakprox.oracles.factored import FactoredDual
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
+from weakprox.solvers._prox import capped
+from weakprox.solvers.davis_yin import ARRAYS, DavisYin, balanced
+from weakprox.solvers.tools import Tools
+from weakprox.spectral import NuclearBall
+from weakprox.spectral.checks import rounded_inside
+from weakprox.storage.limits import room
+
+FIRST_WIDTH = 16  # of the block, in which the rank must fit with SPARE to spare
+SPARE = 2
+POWERS = 4  # power steps of a decomposition at most
+COLD = 2  # power steps from a random block
+SHARPLY = 0.1  # factor by which the gap is expected to fall at first
+WIDER = 4  # times, where the rank does not fit
+WIDEST = 0.1  # share of the columns at which a thin block is no longer one
+SLOW = 0.1  # factor by which a stretch of iterations must bring the gap down
+ON_DEVICE = 16 << 30  # bytes of an accelerator that may be taken up without asking
+NOT_LOW = 1 << 30  # more than any rank
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Everything the next iterations read; z is copied at the start of an outer step."""
+
+    V: LowRank
+    z: Array | None
+    ritz: Ritz | None
+    product: Array | None  # z times the block, where the last pass has made it
+    gamma: float
+    change: float
+    width: int
+    powers: int
+    epoch: int
+    done: int
+    rank: int
+    parameters: Plan
+    cut: bool = False
+    value: float = math.inf
+    last: float = math.inf
+    gap: float = math.inf  # of the last step, by its own estimate
+    least: float = math.inf  # of all
+    ratio: float = SHARPLY
+    progress: int = 0
+
+
+@dataclass(frozen=True)
+class LeanSplitting(GapDriven):
+    """Splitting in two arrays for squared distances, l1 or elastic net, nuclear balls.
+
+    The default on CUDA devices and where `DavisYin`'s arrays do not fit.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Largest rank of the answer.
+    """
+
+    rank: int | None = None
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        """Whether the problem has the form this method needs."""
+        ball = type(problem.spectral) is NuclearBall
+        return ball and problem.entrywise() is not None and problem.loss.is_finite_sum
+
+    def check(self, problem: Problem) -> None:
+        """Raise on settings that cannot work, before any work."""
+        self.check_rank(problem)
+        if not self.applies(problem):
+            wanted = "a squared distance, L1 or ElasticNet, and NuclearBall (or DavisYin)"
+            raise InputError("problem", repr(problem), wanted)
+
+    @property
+    def instead(self) -> DavisYin:
+        """The method for proximal points that are not low-rank: full decompositions."""
+        return DavisYin(rank=self.rank, first_rank=NOT_LOW)
+
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
+        """Constants only; a first point of the user's gives its row space."""
+        beta = problem.loss.smoothness + problem.penalty.curvature
+        plan = Plan(tools.eps, problem.strong_convexity(), beta)
+        width = capped(FIRST_WIDTH, problem.shape, None)
+        given = LowRank.zero(problem.shape, problem.loss.reference)
+        if X is not None:
+            given = tools.compressed(X, width)
+        return Memory(
+            V=given,
+            z=None,
+            ritz=None,
+            product=None,
+            gamma=1.0 / plan.beta,
+            change=1.0,
+            width=width,
+            powers=1,
+            epoch=0,
+            done=0,
+            rank=1,
+            parameters=plan,
+        )
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """The last proximal point; its target has moved on, so nothing proves it."""
+        return _candidate(memory, math.nan, None)
+
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """A dual point at the last answer, from scratch."""
+        y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
+        return FixedDual(problem.penalty, y)
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """A stretch of iterations."""
+        C = tools.loss.centre(tools.loss.everything(), counted=False)
+        state, passes = memory, passes_for(C)
+        z = tools.arena.like(C)
+        if state.z is not None:
+            z[...] = state.z  # the checkpoint keeps its own
+        for k in range(memory.done + 1, memory.done + STRETCH + 1):
+            step = problem.entrywise(state.gamma)
+            assert step is not None
+            if state.ritz is None:
+                block = _block(state, problem, tools.rng(k))
+                product = passes.first(C, z, step, block)
+                state = replace(state, product=product)
+            else:
+                block = state.ritz.V
+            state = self._decomposed(problem, state, z, block, tools, k)
+            wanted = tools.accuracy(state.value)
+            dual = None
+            if state.gap * state.ratio <= 1.5 * wanted:  # then prove it, before z moves
+                state, dual = _provable(problem, state, C, z, step, k)
+                tools.tick(replace(_candidate(state, state.gap, dual), step=k))
+                more = min(POWERS, state.powers + 1)  # the proof did not succeed
+                state = replace(state, powers=more)
+            assert state.ritz is not None
+            sums, product = passes.advance(C, z, state.V, step, state.change, state.ritz.V)
+            tools.loss.counted(1)
+            near, far = sums.halves(step)
+            gamma = state.gamma * state.change
+            # a change shows one step later than it is made: wait for it
+            later = 1.0
+            if state.change == 1.0:
+                later = balanced(near, far, gamma * state.parameters.beta)
+            if dual is None:
+                state = _judged(state, sums, step, k)
+            state = replace(state, gamma=gamma, change=later, product=product)
+            if dual is None:
+                tools.tick(replace(self.candidate(state), step=k))
+        done = memory.done + STRETCH
+        double = itemsize(z) == 8  # elsewhere only this method proves in float64
+        if state.least > SLOW * memory.least and double and self.affordable(problem):
+            raise TooWide  # acceleration is worth its arrays here
+        return replace(state, z=z, epoch=memory.epoch + 1, done=done)
+
+    @staticmethod
+    def affordable(problem: Problem) -> bool:
+        """Whether there is room for methods that hold many arrays."""
+        reference = problem.loss.reference
+        needed = ARRAYS * math.prod(problem.shape) * itemsize(reference)
+        return needed <= (room() if on_cpu(reference) else ON_DEVICE)
+
+    def _decomposed(
+        self, problem: Problem, state: Memory, z: Array, block: Array, tools: Tools, k: int
+    ) -> Memory:
+        """The proximal point of z, in a block that is wide enough for it."""
+        tau: float = problem.spectral.tau  # type: ignore[attr-defined]
+        product = state.product
+        powers = state.powers if state.ritz is not None else max(COLD, state.powers)
+        while True:
+            tools.spectral.counted(int(block.shape[1]), 2 * powers)
+            if state.ritz is not None and product is not None and powers == 1:
+                found = stepped(z, state.ritz, product)
+            else:
+                found = refined(z, block, product, powers)
+            p = np.asarray(project_capped(found.s, tau))
+            kept = max(1, int((p > 0).sum()))
+            width = int(block.shape[1])
+            if kept <= width - SPARE or width >= min(problem.shape):
+                break
+            width = min(WIDER * width, *problem.shape)
+            if width > max(WIDER * FIRST_WIDTH, WIDEST * min(problem.shape)):
+                raise TooWide
+            more = gaussian(tools.rng(k, width), (problem.shape[1], width), z)
+            have = namespace(z).astype(found.V, z.dtype)
+            block = namespace(z).concat([have, more[:, have.shape[1] :]], axis=1)
+            product, powers = None, max(COLD, powers)
+        cap = kept if self.rank is None else min(kept, self.rank)
+        if cap < kept:
+            p = np.asarray(project_capped(found.s[:cap], tau))
+        values = rounded_inside(p[:cap], tau, z)
+        V = _rounded(found, cap, values, z)
+        return replace(state, V=V, ritz=found, product=None, rank=cap, cut=cap < kept)
+
+
+def _provable(
+    problem: Problem, state: Memory, C: Array, z: Array, step: Step, k: int
+) -> tuple[Memory, FactoredDual]:
+    """The state with a proximal point in float64, rounded, and with its dual point."""
+    assert state.ritz is not None
+    tau: float = problem.spectral.tau  # type: ignore[attr-defined]
+    found, r = state.ritz, state.rank
+    dual = FactoredDual(C, z, Ritz(found.U[:, :r], found.s[:r], found.V[:, :r]), step, tau)
+    values = rounded_inside(np.asarray(to_numpy(dual.X.s), dtype=float), tau, z)
+    V = _rounded(dual.exact, r, values, z)
+    state = _judged(state, dual.sums, step, k)
+    rounding = eps_of(z) * abs(state.last)  # of the answer's factors
+    return replace(state, V=V, gap=state.gap + rounding), dual
+
+
+def _rounded(found: Ritz, rank: int, values: Array, z: Array) -> LowRank:
+    """The leading vectors in the dtype of z, with these values."""
+    U, V = (namespace(z).astype(x[:, :rank], z.dtype) for x in (found.U, found.V))
+    return LowRank(U, values, V.T)
+
+
+def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
+    """A random block, led by the row space of the user's first point."""
+    Q = gaussian(rng, (problem.shape[1], state.width), problem.loss.reference)
+    keep = min(state.V.rank, max(1, state.width - SPARE))
+    if keep:
+        Q[:, :keep] = state.V.Vt[:keep].T * math.sqrt(problem.shape[1])
+    return Q
+
+
+def _judged(state: Memory, sums: Sums, step: Step, k: int) -> Memory:
+    """Best value and bound, how fast the gap falls, and whether it still does."""
+    value, gap = sums.value(step), sum(sums.halves(step))  # only this z can prove anything
+    best = min(state.value, value)
+    ratio = gap / state.gap if 0.0 < state.gap < math.inf else SHARPLY
+    least = min(state.least, gap)
+    progress = k if gap < 0.99 * state.least else state.progress
+    return replace(
+        state,
+        value=best,
+        last=value,
+        gap=gap,
+        least=least,
+        ratio=min(1.0, max(ratio, 0.02)),
+        progress=progress,
+    )
+
+
+def _candidate(memory: Memory, gap: float, dual: Any) -> Candidate:
+    begun = math.isfinite(memory.last)
+    X = memory.V if begun else memory.V.dense()
+    last = memory.last if begun else None
+    return Candidate(X, memory.V, 0.0, memory.epoch, 0, gap=gap, dual=dual, value=last)

@@ -1,0 +1,178 @@
+"""The splitting in two arrays: certified, honest, and gone where it does not fit."""
+
+import numpy as np
+import pytest
+import torch
+
+import weakprox as wp
+from weakprox.linalg.subspace import ritz, whitened
+from weakprox.losses import Denoising, Sensing
+from weakprox.oracles.factored import FactoredDual
+from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.solvers import DavisYin, LeanSplitting, auto
+from weakprox.spectral import NuclearBall, NuclearNorm
+
+CASES = [
+    pytest.param(L1(0.5), 0.8, id="l1"),
+    pytest.param(L1(0.0), 0.8, id="none"),
+    pytest.param(ElasticNet(0.3, 0.01), 0.7, id="elastic net"),
+]
+
+
+def signal(seed, m=70, d=50, r=3):
+    """Sparse low-rank plus noise, and the signal's nuclear norm."""
+    rng = np.random.default_rng(seed)
+    factors = [np.where(rng.random((n, r)) < 0.4, rng.uniform(1, 3, (n, r)), 0) for n in (m, d)]
+    X = factors[0] @ factors[1].T
+    return X + 0.3 * rng.standard_normal((m, d)), float(np.linalg.svd(X)[1].sum())
+
+
+def problem(seed, penalty, factor, wrap=np.asarray):
+    M, size = signal(seed)
+    return wp.Problem(Denoising(wrap(M)), penalty, NuclearBall(factor * size))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("penalty", "factor"), CASES)
+def test_certified_and_at_the_optimum_of_another_method(penalty, factor, seed):
+    given = problem(seed, penalty, factor)
+    exact = wp.minimize(given, DavisYin(), tol=1e-9, progress=False, max_svds=3000)
+    result = wp.minimize(given, LeanSplitting(), tol=1e-5, progress=False, max_svds=500)
+    assert result.solver == "LeanSplitting"
+    assert result.status is wp.Status.CERTIFIED
+    assert result.certificate.lower_bound <= exact.value
+    assert result.value >= exact.certificate.lower_bound
+    assert result.value - exact.value <= result.gap + 1e-9 * exact.value
+    assert given.value(result.low_rank) == pytest.approx(result.value, rel=1e-12)
+    assert given.spectral.violation(result.low_rank) <= 1e-12
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-6])
+@pytest.mark.parametrize("wrap", [np.asarray, torch.asarray], ids=["numpy", "torch"])
+def test_float32_proves_in_double_precision(tol, wrap):
+    M, size = signal(0)
+    small = wp.Problem(Denoising(wrap(M.astype(np.float32))), L1(0.5), NuclearBall(0.8 * size))
+    result = wp.minimize(small, LeanSplitting(), tol=tol, progress=False, max_svds=500)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.X.dtype == small.loss.reference.dtype
+    rounded = wp.Problem(
+        Denoising(M.astype(np.float32).astype(float)), L1(0.5), NuclearBall(0.8 * size)
+    )
+    exact = wp.minimize(rounded, DavisYin(), tol=1e-9, progress=False, max_svds=3000)
+    assert result.certificate.lower_bound <= exact.value
+    assert result.value >= exact.certificate.lower_bound
+
+
+def test_bounds_hold_whatever_the_block_and_the_step():
+    """Poor blocks and odd steps make weak bounds, never wrong ones."""
+    rng = np.random.default_rng(3)
+    given = problem(1, L1(0.5), 0.8)
+    exact = wp.minimize(given, DavisYin(), tol=1e-9, progress=False, max_svds=3000)
+    C = given.loss.target
+    best = -np.inf
+    for gamma in (0.05, 0.5, 1.0, 1.7):
+        for trial in range(10):
+            z = exact.X + gamma * 0.5 * rng.standard_normal(C.shape) * 10.0 ** -(trial % 4)
+            noise = rng.standard_normal((C.shape[1], 3)) * 10.0 ** -(trial % 3)
+            Q = whitened(exact.low_rank.Vt[:3].T + noise)
+            found = ritz(z @ Q, Q)
+            dual = FactoredDual(C, z, found, given.entrywise(gamma), given.spectral.tau)
+            bound, rests_on = dual.bound(rng)
+            assert bound <= exact.value
+            assert rests_on == "high-probability"
+            best = max(best, bound)
+    assert np.isfinite(best)
+
+
+def test_points_that_are_not_low_rank_are_left_to_another_method():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((150, 140))
+    given = wp.Problem(Denoising(M), L1(0.1), NuclearBall(1000.0))
+    result = wp.minimize(given, LeanSplitting(), tol=1e-4, progress=False)
+    assert result.solver == "DavisYin"
+    assert result.status is wp.Status.CERTIFIED
+    assert result.rank > 64
+
+
+def test_a_gap_that_falls_slowly_is_left_to_another_method_too():
+    given = problem(0, ElasticNet(0.3, 0.2), 0.7)
+    result = wp.minimize(given, LeanSplitting(), tol=1e-6, progress=False, max_svds=2000)
+    assert result.solver == "DavisYin"
+    assert result.status is wp.Status.CERTIFIED
+
+
+def test_a_rank_cap_that_is_too_small_is_never_reported_as_solved():
+    given = problem(0, L1(0.5), 0.8)
+    result = wp.minimize(given, LeanSplitting(rank=1), tol=1e-4, progress=False, max_svds=60)
+    assert result.rank == 1
+    assert not result.certified
+    assert result.status in (wp.Status.MAX_SVDS, wp.Status.RANK_LIMITED, wp.Status.FINISHED)
+
+
+def test_resuming_gives_the_same_bits():
+    given = problem(2, L1(0.5), 0.8)
+    whole = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, max_svds=60)
+    part = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, max_svds=20)
+    rest = wp.minimize(
+        given, LeanSplitting(), tol=1e-9, progress=False, max_svds=60, resume=part
+    )
+    np.testing.assert_array_equal(whole.X, rest.X)
+    assert whole.counts.svds == rest.counts.svds
+
+
+def test_limits_callbacks_and_starts():
+    given = problem(0, L1(0.5), 0.8)
+    none = wp.minimize(given, LeanSplitting(), tol=1e-6, progress=False, max_svds=0)
+    assert none.status is wp.Status.MAX_SVDS
+    seen = []
+
+    def callback(look):
+        seen.append(look.X)
+        return len(seen) == 3
+
+    result = wp.minimize(given, LeanSplitting(), tol=1e-9, progress=False, callback=callback)
+    assert result.status is wp.Status.CALLBACK
+    assert all(X.shape == given.shape for X in seen)
+    exact = wp.minimize(given, tol=1e-6, progress=False)
+    again = wp.minimize(given, LeanSplitting(), start=exact.X, tol=1e-4, progress=False)
+    assert again.certified
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda M: wp.Problem(Denoising(M), GroupL2(0.1), NuclearBall(3.0)),
+        lambda M: wp.Problem(Denoising(M), L1(0.1), NuclearNorm(1.0)),
+        lambda M: wp.Problem(Denoising(M), 2.0 * L1(0.1) + L1(0.1), NuclearBall(3.0)),
+        lambda M: wp.Problem(
+            Sensing(np.eye(M.size).reshape(-1, *M.shape), M.ravel()), L1(0.1), NuclearBall(3.0)
+        ),
+    ],
+)
+def test_other_problems_are_refused(other):
+    given = other(signal(0, 8, 6)[0])
+    assert not LeanSplitting.applies(given)
+    with pytest.raises(wp.InputError, match="problem"):
+        wp.minimize(given, LeanSplitting())
+
+
+def test_a_subclass_that_changes_a_term_is_not_taken_for_it():
+    class Halved(L1):
+        def value(self, X):
+            return 0.5 * super().value(X)
+
+    M = signal(0, 8, 6)[0]
+    assert not LeanSplitting.applies(wp.Problem(Denoising(M), Halved(0.1), NuclearBall(3.0)))
+
+
+def test_large_matrices_and_small_memory_get_it(monkeypatch):
+    given = problem(0, L1(0.5), 0.8)
+    assert isinstance(auto.choose(given).solver, DavisYin)
+    monkeypatch.setattr(auto, "LEAN_FROM", 40)
+    assert auto.choose(given, rank=7).solver == LeanSplitting(rank=7)
+    monkeypatch.setattr(auto, "LEAN_FROM", 1000)
+    monkeypatch.setattr(auto, "SMALL", 0)
+    monkeypatch.setattr(auto, "room", lambda: 1000)
+    choice = auto.choose(given)
+    assert choice.solver == LeanSplitting()
+    assert "memory" in choice.reason
