@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak lint docs bench bench-data reproduce clean
+.PHONY: help setup demo test soak lint docs bench bench-data bench-gpu reproduce clean
 
 help: ## Show this list
 	@echo "weakprox: make <target>, where <target> is one of"
@@ -73,6 +73,9 @@ bench: $(STAMP) ## Time the solvers, and other software (ARGS="..." goes to the 
 bench-data: export OPENBLAS_NUM_THREADS := 1
 bench-data: $(STAMP) ## Score the models on real data, beside simple methods (ARGS="votes ...")
 	$(BIN)/python benchmarks/data/run.py $(ARGS)
+
+bench-gpu: $(STAMP) ## Time the certified solver on a CUDA device (ARGS="20000 ...")
+	$(BIN)/python benchmarks/gpu.py $(ARGS)
 
 reproduce: $(STAMP) ## Redo the paper's tables and figures (ARGS="--quick" for a first look)
 	$(BIN)/weakprox reproduce all --out reproduction $(ARGS)

@@ -21,6 +21,7 @@ import weakprox as wp
 BANDWIDTH = 4.26e12  # bytes per second: a device-to-device copy on an H200
 PASSES = 8  # over one array, that an iteration cannot do without
 CHUNK = 4000
+OUT = Path(__file__).resolve().parents[1] / "docs" / "_static" / "gpu"
 
 
 def instance(d: int, r: int = 10, factor: float = 0.9, device: str = "cuda") -> tuple:
@@ -81,7 +82,34 @@ def agreement(d: int = 2000) -> dict:
     far = float(np.linalg.norm(here.X.double().cpu().numpy() - there.X))
     allowed = np.sqrt(2 * here.gap) + np.sqrt(2 * there.gap)  # strong convexity is one
     true = here.certificate.lower_bound <= there.value and here.value >= there.value - there.gap
-    return {"d": d, "distance": far, "allowed": float(allowed), "bounds_hold": bool(true)}
+    ended = f"{here.status.name} {here.gap:.3g}, {there.status.name} {there.gap:.3g}"
+    return {
+        "d": d,
+        "ended": ended,
+        "distance": far,
+        "allowed": float(allowed),
+        "bounds_hold": bool(true),
+    }
+
+
+def write(out: Path, rows: list[dict], check: dict) -> None:
+    """JSON and Markdown."""
+    told = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    told |= {"date": time.strftime("%Y-%m-%d"), "check": check, "rows": rows}
+    out.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
+    out.with_suffix(".inc").write_text(table(told))
+
+
+def table(told: dict) -> str:
+    """The figures as Markdown."""
+    heads = "d | gap asked for | ms | proved | iterations | ms each | roofline | peak GB"
+    lines = [f"| {heads} |", "|" + "---|" * 8]
+    for row in told["rows"]:
+        cells = [f"{row['d']:,}", f"{row['tol']:g}", f"{row['ms']:.1f}", f"{row['gap']:.1e}"]
+        cells += [str(row["iterations"]), f"{row['ms_per_iteration']:.1f}"]
+        cells += [f"{row['roofline']:.2f}", f"{row['peak_gb']:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + f"\n\n{told['device']}, torch {told['torch']}, {told['date']}.\n"
 
 
 def main() -> None:
@@ -89,10 +117,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sizes", nargs="*", type=int, default=[4000, 20000, 100000])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", help="also write the figures here")
+    parser.add_argument("--out", default=str(OUT), help="where to write, without extension")
     args = parser.parse_args()
     rows = []
-    print(agreement(), flush=True)
+    check = agreement()
+    print(check, flush=True)
     for d in args.sizes:
         for tol in (1e-4, 1e-6):
             row = measure(d, tol, args.repeats)
@@ -105,17 +134,8 @@ def main() -> None:
                 flush=True,
             )
             torch.cuda.empty_cache()
-    if args.json:
-        Path(args.json).write_text(
-            json.dumps(
-                {
-                    "device": torch.cuda.get_device_name(),
-                    "torch": torch.__version__,
-                    "rows": rows,
-                },
-                indent=1,
-            )
-        )
+    if args.out:
+        write(Path(args.out), rows, check)
 
 
 if __name__ == "__main__":

@@ -41,11 +41,10 @@ def test_understated_smoothness():
 
 def test_overstated_strong_convexity():
     honest = Sensing(MATRICES, MEASURED)
+    large = 1.01 * honest.smoothness
+    wrong = Sensing(MATRICES, MEASURED, strong_convexity=large, smoothness=2 * large)
     with pytest.raises(CheckError, match="strong_convexity"):
-        large = 1.01 * honest.smoothness
-        check_gradient(
-            Sensing(MATRICES, MEASURED, strong_convexity=large, smoothness=2 * large)
-        )
+        check_gradient(wrong)
 
 
 def test_biased_draw():

@@ -46,6 +46,7 @@ COLD = 2  # power steps from a random block
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
 WIDER = 4  # times, where the rank does not fit
 WIDEST = 0.1  # share of the columns at which a thin block is no longer one
+SMALL_STEP = 0.1  # times the smoothness
 SLOW = 0.1  # factor by which a stretch of iterations must bring the gap down
 ON_DEVICE = 16 << 30  # bytes of an accelerator that may be taken up without asking
 NOT_LOW = 1 << 30  # more than any rank
@@ -136,7 +137,12 @@ class LeanSplitting(GapDriven):
         return _candidate(memory, math.nan, None)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """A dual point at the last answer, from scratch."""
+        """That of the last target that is still there, or one at the answer, from scratch."""
+        if memory.z is not None and memory.ritz is not None:
+            found = refined(memory.z, memory.ritz.V, powers=COLD)
+            state = replace(memory, ritz=found)
+            C = problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
+            return _provable(problem, state, C, memory.z, memory.done)[1]
         y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
         return FixedDual(problem.penalty, y)
 
@@ -160,7 +166,11 @@ class LeanSplitting(GapDriven):
             wanted = tools.accuracy(state.value)
             dual = None
             if state.gap * state.ratio <= 1.5 * wanted:  # then prove it, before z moves
-                state, dual = _provable(problem, state, C, z, step, k)
+                if state.gamma * state.parameters.beta < SMALL_STEP:
+                    # residuals count relative to gamma in a proof
+                    assert state.ritz is not None
+                    state = replace(state, ritz=refined(z, state.ritz.V))
+                state, dual = _provable(problem, state, C, z, k)
                 tools.tick(replace(_candidate(state, state.gap, dual), step=k))
                 more = min(POWERS, state.powers + 1)  # the proof did not succeed
                 state = replace(state, powers=more)
@@ -225,10 +235,12 @@ class LeanSplitting(GapDriven):
 
 
 def _provable(
-    problem: Problem, state: Memory, C: Array, z: Array, step: Step, k: int
+    problem: Problem, state: Memory, C: Array, z: Array, k: int
 ) -> tuple[Memory, FactoredDual]:
     """The state with a proximal point in float64, rounded, and with its dual point."""
+    step = problem.entrywise(state.gamma)
     assert state.ritz is not None
+    assert step is not None
     tau: float = problem.spectral.tau  # type: ignore[attr-defined]
     found, r = state.ritz, state.rank
     dual = FactoredDual(C, z, Ritz(found.U[:, :r], found.s[:r], found.V[:, :r]), step, tau)

@@ -51,7 +51,9 @@ def test_look_and_advance(k, wrap, dtype):
     sums, product = reference.advance(C, z, X, k, 1.0, block)
     np.testing.assert_allclose(sums, expected, rtol=tight)
     np.testing.assert_allclose(np.asarray(z), after, atol=10 * tight)
-    np.testing.assert_allclose(np.asarray(product), np.asarray(z) @ np.asarray(block), atol=tight)
+    np.testing.assert_allclose(
+        np.asarray(product), np.asarray(z) @ np.asarray(block), atol=tight
+    )
     assert np.abs(np.asarray(z) - before).max() > 0.01
 
 

@@ -31,7 +31,8 @@ def _clip(x, bound):
     return tl.minimum(tl.maximum(x, -bound), bound)
 
 
-@triton.autotune(CONFIGS, key=["m", "n", "R", "whole"])
+# Trials of other shapes leave sums behind, so `out` is cleared before each.
+@triton.autotune(CONFIGS, key=["m", "n", "R", "whole"], reset_to_zero=["out"])
 @triton.jit
 def _look(
     C, Z, U, Vt, out, m, n, row, gamma, beta, curvature, lam,
@@ -74,7 +75,9 @@ def _look(
     tl.store(out + 4, tl.sum(rest))
 
 
-@triton.autotune(CONFIGS, key=["m", "n", "R", "W", "begin"], restore_value=["Z"])
+@triton.autotune(
+    CONFIGS, key=["m", "n", "R", "W", "begin"], restore_value=["Z"], reset_to_zero=["out"]
+)
 @triton.jit
 def _advance(
     C, Z, U, Vt, Q, B, out, m, n, row, gamma, beta, curvature, lam, change,
