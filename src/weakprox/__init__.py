@@ -1,6 +1,8 @@
 """weakprox: low-rank and sparse matrix problems, min G(X) + R(X) + h(X)."""
 
-from weakprox import losses, penalties, solvers, spectral
+from typing import Any
+
+from weakprox import estimators, losses, penalties, plots, selection, solvers, spectral
 from weakprox.errors import (
     ConvexityError,
     InputError,
@@ -29,10 +31,24 @@ __all__ = [
     "ShapeError",
     "Status",
     "WeakproxError",
+    "estimators",
     "losses",
     "minimize",
     "penalties",
+    "plots",
+    "selection",
     "solvers",
     "spectral",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Models of `weakprox.estimators`, which need scikit-learn, loaded on first use."""
+    if name in estimators.__all__:
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *estimators.__all__, "__version__"})

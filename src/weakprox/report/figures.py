@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, is_array, to_numpy
+from weakprox.plots._draw import BLUE, GREY, ORANGE, colour_limit, mark_blocks
 from weakprox.result import Result
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 Matrix = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
 SUPPORT = 1e-2  # entries below this share of the largest are drawn as zero
-MOST_TICKS = 30
-BLUE, ORANGE, GREY = "#20639b", "#d1603d", "#7a7a7a"
 
 
 def overview(
@@ -80,19 +78,12 @@ def _matched(data: Any, shape: tuple[int, ...]) -> Matrix:
     return np.asarray(to_numpy(data), dtype=float)
 
 
-def _colour_limit(X: Matrix) -> float:
-    """A colour range that a few huge entries, a diagonal say, cannot wash out."""
-    size = np.abs(X[np.isfinite(X)])
-    high = float(np.quantile(size, 0.99)) if size.size else 0.0
-    return high or float(size.max(initial=0.0)) or 1.0
-
-
 def _heat_map(ax: Axes, X: Matrix, title: str, labels: Sequence[str] | None) -> None:
-    limit = _colour_limit(X)  # its own: an answer is smaller than its data by design
+    limit = colour_limit(X)  # its own: an answer is smaller than its data by design
     image = ax.imshow(X, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="none")
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     ax.set_title(title)
-    _mark_blocks(ax, X.shape, labels, names=True)
+    mark_blocks(ax, X.shape, labels, names=True)
 
 
 def _support(ax: Axes, X: Matrix, labels: Sequence[str] | None) -> None:
@@ -100,31 +91,8 @@ def _support(ax: Axes, X: Matrix, labels: Sequence[str] | None) -> None:
     nonzero = (size > SUPPORT * size.max()) & (size > 0)
     ax.imshow(nonzero, cmap="Greys", vmin=0, vmax=1.25, interpolation="none")
     ax.set_title(f"support: {nonzero.mean():.0%} of entries")
-    _mark_blocks(ax, X.shape, labels, names=False)
+    mark_blocks(ax, X.shape, labels, names=False)
     ax.set_xlabel(f"black: above {SUPPORT:.0%} of the largest entry")
-
-
-def _mark_blocks(
-    ax: Axes, shape: tuple[int, ...], labels: Sequence[str] | None, *, names: bool
-) -> None:
-    """Lines between runs of equal labels, one name in the middle of each run."""
-    ax.set_xticks([])
-    ax.set_yticks([])
-    if labels is None:
-        return
-    runs = [(name, len(list(run))) for name, run in groupby(labels)]
-    ends = np.cumsum([length for _, length in runs])
-    middles = ends - [(length + 1) / 2 for _, length in runs]
-    if len(runs) > MOST_TICKS:
-        return
-    if names:
-        ax.set_yticks(middles, [str(name) for name, _ in runs], fontsize="small")
-        ax.tick_params(length=0)
-    if len(runs) < shape[0]:  # lines between single rows would hide the picture
-        for end in ends[:-1]:
-            ax.axhline(end - 0.5, color=GREY, linewidth=0.5)
-            if shape[0] == shape[1]:
-                ax.axvline(end - 0.5, color=GREY, linewidth=0.5)
 
 
 def _convergence(ax: Axes, result: Result) -> None:

@@ -6,8 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, namespace, row_blocks, total, wide
+from weakprox.linalg.arrays import (
+    Array,
+    empty,
+    is_numpy,
+    namespace,
+    rough_inner,
+    row_blocks,
+    sqnorm,
+    total,
+    wide,
+)
 from weakprox.linalg.fused.formulas import Step, Sums, split
+from weakprox.linalg.kernels import add_scaled, difference, subtract
 from weakprox.linalg.lowrank import LowRank
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -35,18 +46,52 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
 def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
-    """The sums at X, z overwritten by the next target, and z Q if a block Q is given.
+    """Estimates of the sums at X (`across` left out), and z overwritten by the next target.
 
-    `change` is the factor by which gamma is about to change.
+    Also z Q, if a block Q is given. `change` is the factor by which gamma is about to change.
     """
-    found = np.zeros(len(Sums._fields))
-    left = X.U * X.s
-    for rows in row_blocks(C):
-        point, target = left[rows] @ X.Vt, z[rows]
-        found += _sums(wide(C[rows]), wide(target), wide(point), k)
-        _, move = split(C[rows], target, point, k, namespace(C).clip)
-        z[rows] = change * target + (1.0 - change) * point + move
-    return Sums(*(float(x) for x in found)), None if Q is None else z @ Q
+    distance = absolute = along = rest = 0.0
+    left, clip = X.U * X.s, namespace(C).clip
+    blocks = list(row_blocks(C))
+    room = [empty((blocks[0].stop, C.shape[1]), C) for _ in range(3)]
+    for rows in blocks:
+        c, target = C[rows], z[rows]
+        point, s, move = (part[: c.shape[0]] for part in room)
+        _multiply(left[rows], X.Vt, point)
+        subtract(point, c, s)
+        distance += rough_inner(s, s)
+        difference(c, k.gamma * k.beta, target, 1.0, move)
+        add_scaled(move, 2.0 - k.gamma * (k.beta + k.curvature), point)
+        s[...] = move
+        s *= 1.0 / k.gamma
+        s[...] = np.clip(s, -k.lam, k.lam, out=s) if is_numpy(s) else clip(s, -k.lam, k.lam)
+        along += rough_inner(s, point)
+        s *= k.gamma
+        move -= s
+        move -= point
+        rest += rough_inner(move, move)
+        if change != 1.0:
+            target *= change
+            add_scaled(target, 1.0 - change, point)
+        target += move
+        absolute += _absolute(point)
+    square = sqnorm(X.s)
+    found = Sums(distance, absolute, along, 0.0, rest / k.gamma**2, square)
+    return found, None if Q is None else z @ Q
+
+
+def _multiply(A: Array, B: Array, out: Array) -> None:
+    if is_numpy(out):
+        np.matmul(A, B, out=out)
+    else:
+        out[...] = A @ B
+
+
+def _absolute(X: Array) -> float:
+    """Sum of absolute values; X may be overwritten."""
+    if is_numpy(X):
+        return float(np.abs(X, out=X).sum())
+    return total(namespace(X).abs(X))
 
 
 def _sums(
