@@ -1,0 +1,8 @@
+"""Pictures, in the manner of scikit-learn's displays; matplotlib is loaded when drawn."""
+
+from weakprox.plots.convergence import ConvergenceDisplay
+from weakprox.plots.matrix import MatrixDisplay
+from weakprox.plots.path import PathDisplay
+from weakprox.plots.spectrum import SpectrumDisplay
+
+__all__ = ["ConvergenceDisplay", "MatrixDisplay", "PathDisplay", "SpectrumDisplay"]

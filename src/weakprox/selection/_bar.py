@@ -1,0 +1,54 @@
+"""A progress bar for many runs on a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any, Literal
+
+
+class Bar:
+    """A rich progress bar that counts, or nothing at all."""
+
+    def __init__(self, wanted: bool | Literal["auto"], name: str, *, total: int) -> None:
+        self._bar: Any = None
+        if not (sys.stderr.isatty() if wanted == "auto" else wanted):
+            return
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(name, total=total, note="")
+
+    def __enter__(self) -> Bar:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, note: str = "") -> None:
+        """One more is done."""
+        if self._bar is not None:
+            self._bar.update(self._task, advance=1, note=note)

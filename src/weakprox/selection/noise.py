@@ -1,0 +1,148 @@
+"""How much noise there is: from a spectrum, from entries, or from repeated samples."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq
+
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import is_array, to_numpy
+
+Values = np.ndarray[Any, np.dtype[np.float64]]
+Method = Literal["auto", "spectrum", "entries"]
+
+GAUSSIAN = 1.4826  # standard deviations in a median absolute deviation
+MOST = 1000  # rows and columns that a spectrum is judged by
+
+
+def noise_level(M: Any, method: Method = "auto") -> float:
+    r"""Standard deviation of Gaussian noise in the entries of a matrix.
+
+    Parameters
+    ----------
+    M : array of shape (m, d)
+        Signal plus noise.
+    method : {"auto", "spectrum", "entries"}
+        "spectrum" compares the median singular value with that of pure noise (Gavish &
+        Donoho, "The Optimal Hard Threshold for Singular Values is 4/sqrt(3)", 2014), which
+        holds while the signal's rank is below half of the smaller side. "entries" takes the
+        median absolute deviation of the entries, which holds while the signal touches less
+        than half of them. Each is too large where its assumption fails, so "auto" takes the
+        smaller one; a median absolute deviation of zero, as in data that are mostly zeros,
+        says nothing and is left out.
+
+    Returns
+    -------
+    float
+        Zero for a matrix without noise, such as one of low rank.
+    """
+    A = matrix("M", M)
+    if method not in ("auto", "spectrum", "entries"):
+        raise InputError("method", repr(method), "'auto', 'spectrum' or 'entries'")
+    if method == "entries":
+        return _from_entries(A)
+    if method == "spectrum":
+        return _from_spectrum(A)
+    from_spectrum, from_entries = _from_spectrum(A), _from_entries(A)
+    return min(from_spectrum, from_entries) if from_entries > 0.0 else from_spectrum
+
+
+def noise_of_mean(samples: Any) -> float:
+    """Standard deviation of the noise in the entries of the mean of repeated samples.
+
+    Parameters
+    ----------
+    samples : array of shape (n, m, d)
+        Noisy copies of one matrix, two at least. Read sample by sample, so that a memory map
+        is never loaded whole.
+
+    Returns
+    -------
+    float
+        Root of the mean, over entries, of the variance across samples, over sqrt(n).
+    """
+    if not is_array(samples) or samples.ndim != 3:
+        given = getattr(samples, "shape", type(samples).__name__)
+        raise ShapeError("samples", given, "an array of shape (n, m, d)")
+    count = int(samples.shape[0])
+    if count < 2:
+        raise ShapeError("samples", f"{count} of them", "two at least: one shows no variance")
+    mean, scatter = np.zeros(samples.shape[1:]), 0.0
+    for k in range(count):
+        step = np.asarray(to_numpy(samples[k]), dtype=float) - mean
+        mean += step / (k + 1)
+        scatter += float(np.sum(step * step)) * k / (k + 1)
+    return math.sqrt(scatter / ((count - 1) * mean.size * count))
+
+
+def matrix(name: str, M: Any) -> Values:
+    """A finite matrix as a NumPy array of doubles, or a typed error."""
+    if not is_array(M) or M.ndim != 2 or 0 in M.shape:
+        given = getattr(M, "shape", type(M).__name__)
+        raise ShapeError(name, given, "an array of shape (m, d), not empty")
+    A: Values = np.asarray(to_numpy(M), dtype=float)
+    if not np.isfinite(A).all():
+        raise InputError(name, "NaN or infinite entries", "finite numbers")
+    return A
+
+
+def _from_entries(A: Values) -> float:
+    return GAUSSIAN * float(np.median(np.abs(A - np.median(A))))
+
+
+def _from_spectrum(A: Values) -> float:
+    rng = np.random.default_rng(0)  # a part of a large matrix has the same noise
+    for axis in (0, 1):
+        if A.shape[axis] > MOST:
+            A = np.take(A, rng.choice(A.shape[axis], MOST, replace=False), axis=axis)
+    s = np.linalg.svd(A, compute_uv=False)
+    level = float(np.median(s)) / math.sqrt(
+        max(A.shape) * mp_median(min(A.shape) / max(A.shape))
+    )
+    # singular values that are rounding errors of the largest show no noise
+    return level if np.median(s) > max(A.shape) * np.finfo(float).eps * s[0] else 0.0
+
+
+@lru_cache(maxsize=256)
+def mp_median(ratio: float) -> float:
+    """Median of the Marchenko-Pastur law for this ratio of sides, at most 1."""
+    low, high = (1.0 - math.sqrt(ratio)) ** 2, (1.0 + math.sqrt(ratio)) ** 2
+
+    def below(x: float) -> float:
+        """Mass below x, integrated over angles: the density's root is smooth there."""
+        middle, half = (low + high) / 2, (high - low) / 2
+        end = math.acos(max(-1.0, min(1.0, (middle - x) / half)))
+
+        def slope(angle: float) -> float:
+            at = middle - half * math.cos(angle)
+            if at <= 0.0:  # the pole of square matrices, which the angle removes
+                return half / (math.pi * ratio)
+            return (half * math.sin(angle)) ** 2 / (2 * math.pi * ratio * at)
+
+        return float(quad(slope, 0.0, end)[0])
+
+    return float(brentq(lambda x: below(x) - 0.5, low, high))
+
+
+def noise_edge(shape: tuple[int, int], noise: float) -> float:
+    """Largest singular value that noise alone has, nearly: noise (sqrt m + sqrt d)."""
+    return noise * (math.sqrt(shape[0]) + math.sqrt(shape[1]))
+
+
+def shrunk_values(s: Values, shape: tuple[int, int], noise: float) -> Values:
+    """Singular values with the noise taken out, those below its edge left out.
+
+    The shrinkage that is best in Frobenius norm (Gavish & Donoho, "Optimal Shrinkage of
+    Singular Values", 2017). Their sum estimates the nuclear norm of the signal, as far as
+    it can be told from the noise.
+    """
+    s = np.asarray(s, dtype=float)
+    s = s[s > noise_edge(shape, noise)]
+    total, product = sum(shape) * noise**2, 4.0 * shape[0] * shape[1] * noise**4
+    found: Values = np.sqrt(np.maximum((s * s - total) ** 2 - product, 0.0)) / s
+    return found

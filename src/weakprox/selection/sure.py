@@ -1,0 +1,164 @@
+"""Stein's unbiased estimate of the error of a denoised matrix, without held-out data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weakprox.errors import InputError, nonnegative, positive
+from weakprox.linalg.simplex import project_capped
+from weakprox.losses import Denoising
+from weakprox.penalties import L1
+from weakprox.protocols import Penalty, SpectralTerm
+from weakprox.selection.grid import Grid
+from weakprox.selection.noise import Values, matrix
+from weakprox.selection.thinning import stream, whole
+from weakprox.selection.walk import walk
+from weakprox.spectral import NuclearBall
+
+PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
+
+
+def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
+    r"""Unbiased estimate of :math:`\|X - \mathbb{E} M\|_F^2`.
+
+    :math:`-md\,\sigma^2 + \|X - M\|_F^2 + 2\sigma^2\,\mathrm{div}` for an answer :math:`X`
+    that depends on :math:`M` in a weakly differentiable way (Stein 1981).
+
+    Parameters
+    ----------
+    M : array of shape (m, d)
+        The noisy matrix.
+    X : array of shape (m, d)
+        What was made of it.
+    noise : float
+        Standard deviation of its entries.
+    divergence : float
+        Sum over entries of the derivative of that entry of X by that entry of M.
+
+    Returns
+    -------
+    float
+    """
+    A, B = matrix("M", M), matrix("X", X)
+    if A.shape != B.shape:
+        raise InputError("X", f"shape {B.shape}", f"shape {A.shape}, that of M")
+    variance = nonnegative("noise", noise) ** 2
+    return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * divergence)
+
+
+def ball_divergence(values: Any, tau: float, shape: tuple[int, int]) -> float:
+    r"""Divergence of the projection on a nuclear norm ball, in closed form.
+
+    With singular values :math:`s_i`, of which :math:`p` stay positive as
+    :math:`f_i = s_i - \theta`,
+
+    .. math:: (p - 1) + |m - d| \sum_{i \le p} \frac{f_i}{s_i}
+              + 2 \sum_{i \le p} \sum_{j \ne i} \frac{s_i f_i}{s_i^2 - s_j^2},
+
+    an adaptation of Candès, Sing-Long & Trzasko, "Unbiased Risk Estimates for Singular Value
+    Thresholding and Spectral Estimators", 2013, to a threshold that moves so that the sum
+    stays tau.
+
+    Parameters
+    ----------
+    values : array of shape (min(m, d),)
+        All singular values of M, no two of them equal.
+    tau : float
+        Radius.
+    shape : (int, int)
+        Of M.
+
+    Returns
+    -------
+    float
+        The number of entries if the ball is so large that nothing is projected.
+    """
+    s = np.sort(np.asarray(values, dtype=float))[::-1]
+    m, d = shape
+    if s.ndim != 1 or s.size != min(m, d):
+        raise InputError("values", f"{s.size} singular values", f"all {min(m, d)} of them")
+    tau = positive("tau", tau)
+    if s.sum() <= tau:
+        return float(m * d)
+    f = np.asarray(project_capped(s, tau), dtype=float)
+    active = f > 0.0
+    p = int(active.sum())
+    differences = s[:p, None] ** 2 - s[None, :] ** 2
+    np.fill_diagonal(differences, np.inf)
+    cross = (s[:p] * f[:p])[:, None] / differences
+    return float(p - 1 + abs(m - d) * np.sum(f[:p] / s[:p]) + 2.0 * np.sum(cross))
+
+
+def sure_over_grid(
+    M: Any,
+    grid: Grid,
+    noise: float,
+    *,
+    penalty: Callable[[float], Penalty] = L1,
+    spectral: Callable[[float], SpectralTerm] = NuclearBall,
+    probes: int = 1,
+    tol: float = 1e-4,
+    rank: int | None = None,
+    seed: int = 0,
+) -> Values:
+    r"""Stein's estimate for every point of a grid, divergences by Monte Carlo.
+
+    The divergence is estimated by :math:`\langle w, X(M + h w) - X(M)\rangle / h` for random
+    :math:`w` and a small :math:`h` (Ramani, Blu & Unser 2008), so that each probe costs one
+    path more.
+
+    Parameters
+    ----------
+    M : array of shape (m, d)
+        Signal plus noise.
+    grid : Grid
+        Weights and radii.
+    noise : float
+        Standard deviation of the noise.
+    penalty, spectral : callable
+        What a weight and a radius stand for, as in `regularization_path`.
+    probes : int
+        Random directions, whose estimates are averaged.
+    tol : float
+        Accuracy of the answers; their errors are divided by h.
+    rank : int, optional
+        Largest rank of the answers.
+    seed : int
+        Fixes every random choice.
+
+    Returns
+    -------
+    array of shape (n, k)
+        Estimates of the squared error, summed over entries.
+    """
+    A, noise = matrix("M", M), positive("noise", noise)
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed}
+    rng = stream(seed)
+    symmetric = bool(np.array_equal(A, A.T)) and getattr(spectral, "symmetric", False)
+
+    def answers(B: Values) -> list[Any]:
+        steps = walk(Denoising(B), grid, penalty, spectral, **settings)
+        return [found.low_rank for _, _, found in steps]
+
+    plain = answers(A)
+    divergence = np.zeros(len(plain))
+    for _ in range(whole("probes", probes, least=1)):
+        w = np.asarray(rng.standard_normal(A.shape))
+        if symmetric:
+            w = (w + w.T) / 2.0
+        h = PROBE * noise
+        moved = answers(A + h * w)
+        divergence += [
+            (there.inner(w) - here.inner(w)) / h
+            for here, there in zip(plain, moved, strict=True)
+        ]
+    divergence /= probes
+    size = float(np.sum(A * A))
+    found = [
+        X.sqnorm - 2.0 * X.inner(A) + size - A.size * noise**2 + 2.0 * noise**2 * div
+        for X, div in zip(plain, divergence, strict=True)
+    ]
+    return np.array(found).reshape(grid.shape)

@@ -1,0 +1,86 @@
+"""Noise levels, and the spectrum of noise."""
+
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.selection import noise_level, noise_of_mean
+from weakprox.selection.noise import mp_median, noise_edge, shrunk_values
+
+RNG = np.random.default_rng(0)
+LOW_RANK = RNG.standard_normal((200, 3)) @ RNG.standard_normal((3, 120))
+SPARSE = np.where(RNG.random((200, 120)) < 0.05, 20.0, 0.0)
+NOISE = RNG.standard_normal((200, 120))
+
+
+@pytest.mark.parametrize("method", ["spectrum", "entries", "auto"])
+@pytest.mark.parametrize("size", [0.3, 5.0])
+def test_pure_noise(method, size):
+    assert noise_level(size * NOISE, method) == pytest.approx(size, rel=0.03)
+
+
+@pytest.mark.parametrize("signal", [LOW_RANK, SPARSE], ids=["low-rank", "sparse"])
+def test_the_better_of_two_assumptions_counts(signal):
+    assert noise_level(signal + NOISE) == pytest.approx(1.0, rel=0.12)
+
+
+def test_each_assumption_fails_where_it_should():
+    assert noise_level(20 * LOW_RANK + NOISE, "entries") > 5.0
+    assert noise_level(SPARSE + NOISE, "spectrum") > 2.0
+
+
+def test_no_noise_is_none():
+    assert noise_level(LOW_RANK) == 0.0
+    assert noise_level(np.zeros((4, 5))) == 0.0
+
+
+def test_mostly_zeros_leave_it_to_the_spectrum():
+    M = np.where(RNG.random((60, 50)) < 0.3, NOISE[:60, :50], 0.0)
+    assert noise_level(M) == pytest.approx(0.3**0.5, rel=0.15)
+
+
+@pytest.mark.parametrize("shape", [(400, 400), (400, 100), (100, 400)])
+def test_median_of_the_law_is_that_of_noise(shape):
+    s = np.linalg.svd(RNG.standard_normal(shape), compute_uv=False)
+    found = np.median(s) ** 2 / max(shape)
+    assert mp_median(min(shape) / max(shape)) == pytest.approx(found, rel=0.03)
+
+
+def test_shrunk_values_give_the_better_estimate():
+    """In Frobenius norm, with the singular vectors of the noisy matrix."""
+    signal = 0.3 * LOW_RANK
+    U, s, Vt = np.linalg.svd(signal + NOISE, full_matrices=False)
+    found = shrunk_values(s, (200, 120), 1.0)
+    assert found.size == 3
+    plain = np.linalg.norm((U[:, :3] * s[:3]) @ Vt[:3] - signal)
+    assert np.linalg.norm((U[:, :3] * found) @ Vt[:3] - signal) < 0.95 * plain
+    assert s[3] < 1.05 * noise_edge((200, 120), 1.0)
+
+
+def test_samples_show_the_noise_of_their_mean():
+    samples = LOW_RANK + 2.0 * np.random.default_rng(1).standard_normal((8, 200, 120))
+    assert noise_of_mean(samples) == pytest.approx(2.0 / 8**0.5, rel=0.02)
+    direct = np.sqrt(np.mean(np.var(samples, axis=0, ddof=1)) / 8)
+    assert noise_of_mean(samples) == pytest.approx(direct, rel=1e-12)
+
+
+def test_large_matrices_are_judged_by_a_part():
+    tall = np.random.default_rng(2).standard_normal((3000, 40))
+    assert noise_level(tall, "spectrum") == pytest.approx(1.0, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: noise_level(NOISE, "mean"), "method"),
+        (lambda: noise_level(NOISE[0]), "M"),
+        (lambda: noise_level([[1.0]]), "M"),
+        (lambda: noise_level(np.full((3, 3), np.nan)), "M"),
+        (lambda: noise_of_mean(NOISE), "samples"),
+        (lambda: noise_of_mean(NOISE[None]), "samples"),
+    ],
+)
+def test_bad_input(call, argument):
+    with pytest.raises(wp.InputError) as caught:
+        call()
+    assert caught.value.argument == argument
