@@ -23,6 +23,9 @@ MODULES = (
     "weakprox.report",
     "weakprox.storage",
     "weakprox.experiments",
+    "weakprox.estimators",
+    "weakprox.selection",
+    "weakprox.plots",
 )
 NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
 FILES = sorted(SOURCE.rglob("*.py"))

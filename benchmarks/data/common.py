@@ -1,0 +1,91 @@
+"""One row of the table of real data, and where the data are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+DATA = Path(__file__).resolve().parents[2] / "examples" / "data"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Mean score of a method over the stated splits.
+
+    `bar` is what the project asks of ours; None for the methods it is compared with.
+    """
+
+    data: str  # "us_airports_2010"
+    metric: str  # "AUC, 20 % of edges hidden, 3 seeds"
+    method: str
+    score: float
+    spread: float  # standard deviation over splits
+    seconds: float  # median of one fit, choice of settings included
+    better: Literal["higher", "lower"] = "higher"
+    ours: bool = False
+    bar: float | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bar is reached, if there is one."""
+        if self.bar is None:
+            return None
+        return self.score >= self.bar if self.better == "higher" else self.score <= self.bar
+
+
+def load(name: str) -> dict[str, np.ndarray]:
+    """Arrays of a data set."""
+    with np.load(DATA / f"{name}.npz", allow_pickle=False) as file:
+        return {key: file[key] for key in file.files}
+
+
+class Tally:
+    """Scores and times of several methods over splits."""
+
+    def __init__(self) -> None:
+        self.scores: dict[str, list[float]] = {}
+        self.seconds: dict[str, list[float]] = {}
+
+    def add(self, method: str, fit: Callable[[], Any], score: Callable[[Any], float]) -> Any:
+        """Time `fit`, then score what it returned."""
+        begin = time.perf_counter()
+        fitted = fit()
+        took = time.perf_counter() - begin
+        self.seconds.setdefault(method, []).append(took)
+        self.scores.setdefault(method, []).append(float(score(fitted)))
+        return fitted
+
+    def rows(self, data: str, metric: str, **settings: Any) -> list[Row]:
+        """Means; `ours` names our method, `bar` its bar, `better` and `notes` as in Row."""
+        ours, bar = settings.get("ours"), settings.get("bar")
+        notes: dict[str, str] = settings.get("notes", {})
+        return [
+            Row(
+                data,
+                metric,
+                method,
+                float(np.mean(values)),
+                float(np.std(values)),
+                float(np.median(self.seconds[method])),
+                settings.get("better", "higher"),
+                method == ours,
+                bar if method == ours else None,
+                notes.get(method, ""),
+            )
+            for method, values in self.scores.items()
+        ]
+
+
+@contextmanager
+def timed(times: list[float]) -> Iterator[None]:
+    """Append the seconds spent within."""
+    begin = time.perf_counter()
+    yield
+    times.append(time.perf_counter() - begin)

@@ -1,0 +1,206 @@
+"""Graphs as matrices: normalised by degrees, and scores of pairs mapped back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import coo_array, csr_array, diags_array, triu
+from scipy.special import expit
+
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.lowrank import LowRank
+
+Vector = np.ndarray[Any, np.dtype[Any]]
+KINDS = ("auto", "undirected", "directed", "bipartite")
+TIES = 0.01  # weight of the degrees in a score: enough to order pairs that X is silent about
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Non-negative weights as a sparse matrix; `loops` says whether (i, i) is a pair."""
+
+    A: csr_array
+    symmetric: bool
+    loops: bool
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of nodes could be an edge."""
+        m, d = self.A.shape
+        count: int = m * d - (0 if self.loops else m)
+        return count // 2 if self.symmetric else count
+
+    def edges(self) -> tuple[Vector, Vector, Vector]:
+        """Ends and weights, each edge once."""
+        half = coo_array(triu(self.A, 1) if self.symmetric else self.A)
+        return half.row, half.col, half.data
+
+    def without(self, hidden: Vector) -> Graph:
+        """The same less some edges, given by their positions in `edges`."""
+        rows, cols, weights = self.edges()
+        keep = np.ones(rows.size, dtype=bool)
+        keep[hidden] = False
+        A = csr_array((weights[keep], (rows[keep], cols[keep])), shape=self.A.shape)
+        return Graph(csr_array(A + A.T) if self.symmetric else A, self.symmetric, self.loops)
+
+    def some_non_edges(self, count: int, rng: np.random.Generator) -> Vector:
+        """So many pairs without an edge, drawn with replacement, shape (count, 2)."""
+        m, d = self.A.shape
+        edges = coo_array(self.A)
+        taken = edges.row.astype(np.int64) * d + edges.col
+        share = 1.0 - edges.nnz / (m * d)  # more than that of one pair: the caller looked
+        found = np.zeros((0, 2), dtype=np.int64)
+        while len(found) < count:
+            cells = rng.integers(0, m * d, int(1.2 * count / share) + 64)
+            cells = cells[~np.isin(cells, taken)]
+            drawn = np.stack(np.divmod(cells, d), axis=1)
+            found = np.vstack(
+                [found, drawn if self.loops else drawn[drawn[:, 0] != drawn[:, 1]]]
+            )
+        return found[:count]
+
+
+def read_graph(X: Any, kind: str) -> tuple[Graph, str]:
+    """The graph in a checked matrix, and its kind."""
+    if kind not in KINDS:
+        raise InputError("kind", repr(kind), f"one of {', '.join(KINDS)}")
+    A = csr_array(X, copy=True)
+    A.eliminate_zeros()
+    square = A.shape[0] == A.shape[1]
+    symmetric = square and (A != A.T).nnz == 0
+    if kind == "undirected" and not symmetric:
+        raise InputError("X", "a matrix that is not symmetric", "one that is, or another kind")
+    if kind == "directed" and not square:
+        raise ShapeError("X", f"shape {A.shape}", "a square matrix, or kind='bipartite'")
+    if kind == "auto":
+        kind = "undirected" if symmetric else "directed" if square else "bipartite"
+    if kind != "bipartite":
+        A = A - diags_array(A.diagonal(), format="csr")
+        A.eliminate_zeros()
+    if A.nnz == 0:
+        raise InputError("X", "no edge", "a graph with at least one")
+    return Graph(csr_array(A), kind == "undirected", kind == "bipartite"), kind
+
+
+def checked_pairs(pairs: Any, shape: tuple[int, int]) -> Vector:
+    """Pairs as an array of integers within the matrix."""
+    ends = np.asarray(pairs)
+    if ends.ndim != 2 or ends.shape[1] != 2:
+        raise ShapeError("pairs", f"shape {ends.shape}", "(k, 2): row and column")
+    if not np.issubdtype(ends.dtype, np.integer):
+        raise InputError("pairs", f"dtype {ends.dtype}", "integers")
+    if ends.size and (ends.min() < 0 or bool(np.any(ends.max(axis=0) >= shape))):
+        given = f"indices from {ends.min()} to {ends.max()}"
+        raise InputError(
+            "pairs", given, f"rows and columns of a {shape[0]} x {shape[1]} matrix"
+        )
+    return ends
+
+
+@dataclass(frozen=True)
+class Degrees:
+    r"""What turns A into :math:`N = D_r^{-1/2} (A + a) D_c^{-1/2}`, and X back.
+
+    a, the `level`, is `smoothing` times the mean entry of A, and the degrees are those of
+    A + a (Amini, Chen, Bickel and Levina 2013), so that the spectral norm of N is 1.
+    Without a, nodes with few edges would rule the spectrum.
+    """
+
+    level: float
+    left: Vector  # square roots of the degrees
+    right: Vector
+
+    @classmethod
+    def of(cls, graph: Graph, smoothing: float) -> Degrees:
+        """Degrees of rows and columns."""
+        A = graph.A
+        level = smoothing * float(A.sum()) / (A.shape[0] * A.shape[1])
+        left = np.sqrt(np.asarray(A.sum(axis=1)) + level * A.shape[1])
+        right = np.sqrt(np.asarray(A.sum(axis=0)) + level * A.shape[0])
+        return cls(level, left, right)
+
+    def normalised(self, graph: Graph) -> Vector:
+        """N, dense."""
+        N: Vector = graph.A.toarray()
+        N += self.level
+        N /= self.left[:, None]
+        N /= self.right
+        return N
+
+    def scores(self, X: LowRank, pairs: Vector) -> Vector:
+        """X mapped back to the scale of A, and a little of what degrees alone suggest."""
+        rows, cols = pairs[:, 0], pairs[:, 1]
+        size = self.left[rows] * self.right[cols]
+        at = entries(X, rows, cols)
+        found: Vector = np.maximum(size * at, 0.0) + TIES * size**2 / float(
+            self.left @ self.left
+        )
+        return found
+
+
+def unshrunk(X: LowRank, N: Vector) -> LowRank:
+    """X times the one factor that brings it nearest to N: both terms shrink what they keep."""
+    return scaled(X, X.inner(N))
+
+
+def scaled(X: LowRank, product: float) -> LowRank:
+    """The same, where the inner product with N is known."""
+    factor = product / X.sqnorm if X.sqnorm > 0.0 else 1.0
+    return LowRank(X.U, factor * X.s, X.Vt)
+
+
+def entries(X: LowRank, rows: Vector, cols: Vector) -> Vector:
+    """Entries of X at some places, from its factors."""
+    found: Vector = np.einsum("kr,kr->k", X.U[rows] * X.s, X.Vt.T[cols])
+    return found
+
+
+def placements(hidden: Vector, others: Vector) -> Vector:
+    """For each hidden edge the share of the others below it, ties half; its mean is the AUC."""
+    others = np.sort(others)
+    below = np.searchsorted(others, hidden, "left") + np.searchsorted(others, hidden, "right")
+    return below / (2.0 * others.size)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Log-odds of an edge that grow with its score s: at + by log(s) + beyond s.
+
+    Fitted by maximum likelihood, with the targets of Platt (1999), which keep it finite, and
+    slopes that are not negative. The second bends the curve for scores that leave no doubt,
+    as in beta calibration (Kull, Silva Filho and Flach 2017).
+    """
+
+    at: float
+    by: float
+    beyond: float
+
+    @classmethod
+    def of(cls, hidden: Vector, others: Vector, edges: int, non_edges: int) -> Calibration:
+        """From scores: hidden edges stand for all edges, others for all pairs without one."""
+        sizes = [hidden.size, others.size]
+        score = np.concatenate([hidden, others])
+        unit = float(hidden.mean())
+        inputs = np.stack([np.ones(score.size), np.log(score / unit), score / unit], axis=1)
+        weights = np.repeat([edges / sizes[0], non_edges / sizes[1]], sizes)
+        weights /= weights.sum()
+        targets = np.repeat([(edges + 1) / (edges + 2), 1 / (non_edges + 2)], sizes)
+
+        def loss(line: Vector) -> tuple[float, Vector]:
+            odds = inputs @ line
+            value = float(weights @ (np.logaddexp(0.0, odds) - targets * odds))
+            return value, (weights * (expit(odds) - targets)) @ inputs
+
+        begin = np.array([np.log((edges + 1) / (non_edges + 1)), 1.0, 0.0])
+        bounds = [(None, None), (0.0, None), (0.0, None)]
+        found = minimize(loss, begin, jac=True, bounds=bounds, options={"ftol": 1e-12}).x
+        at, by, beyond = (float(value) for value in found)
+        return cls(at - by * float(np.log(unit)), by, beyond / unit)
+
+    def probability(self, score: Vector) -> Vector:
+        """Of an edge."""
+        found: Vector = expit(self.at + self.by * np.log(score) + self.beyond * score)
+        return found

@@ -1,0 +1,266 @@
+"""SparseLowRankCovariance: scikit-learn's rules, the model, the choice, and what it gains."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.covariance import LedoitWolf
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from weakprox import InputError, SparseLowRankCovariance, Status
+from weakprox.checks import check_gradient
+from weakprox.estimators import _covariance_choice as choice
+from weakprox.estimators._common_variance import FreeDiagonal, common_problem, cut
+
+
+def factors(seed, n=30, p=40, density=0.3):
+    """Samples with two sparse factors and unit noise, and their covariance."""
+    rng = np.random.default_rng(seed)
+    loadings = 2 * rng.standard_normal((2, p)) * (rng.random((2, p)) < density)
+    X = rng.standard_normal((n, 2)) @ loadings + rng.standard_normal((n, p))
+    return X, loadings.T @ loadings + np.eye(p)
+
+
+X, TRUTH = factors(0)
+S = np.cov(X.T, bias=True)
+
+
+@pytest.fixture
+def two_folds(monkeypatch):
+    """Choosing by two folds instead of ten, for time."""
+    monkeypatch.setattr(choice, "FOLDS", 2)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return SparseLowRankCovariance().fit(X)
+
+
+@parametrize_with_checks([SparseLowRankCovariance(), SparseLowRankCovariance(0.1, 1.0)])
+@pytest.mark.usefixtures("two_folds")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_the_model_is_the_one_stated(diagonal):
+    cp = pytest.importorskip("cvxpy")
+    A = X[:, :10]
+    C = np.cov(A.T, bias=True)
+    lam, tau = 0.1, 0.5 * np.trace(C)
+    settings = {"rank": None, "standardize": False, "tol": 1e-6}
+    model = SparseLowRankCovariance(lam, tau, diagonal=diagonal, **settings).fit(A)
+    L, d = cp.Variable((10, 10), PSD=True), cp.Variable(10, nonneg=True)
+    whole = L + cp.diag(d) if diagonal else L
+    objective = 0.5 * cp.sum_squares(whole - C) + lam * cp.sum(cp.abs(L))
+    if diagonal:
+        objective += cp.sum_squares(d) / 18
+    task = cp.Problem(cp.Minimize(objective), [cp.trace(L) <= tau])
+    task.solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(model.low_rank_, L.value, atol=2e-3 * np.abs(C).max())
+    assert model.result_.value == pytest.approx(task.value, rel=1e-5)
+    assert model.certificate_.lower_bound <= task.value * (1 + 1e-7)
+
+
+def test_without_penalty_and_diagonal_eigenvalues_are_shifted():
+    tau = 0.6 * np.trace(S)
+    model = SparseLowRankCovariance(
+        0.0, tau, diagonal=False, rank=None, standardize=False, tol=1e-7
+    ).fit(X)
+    values, vectors = np.linalg.eigh(S)
+    shift = np.linspace(0, values[-1], 200_001)
+    sums = np.array([np.maximum(values - t, 0).sum() for t in shift[::100]])
+    low = int(np.searchsorted(-sums, -tau)) - 1
+    near = shift[100 * low : 100 * low + 101]
+    fine = near[np.argmin([abs(np.maximum(values - t, 0).sum() - tau) for t in near])]
+    expected = (vectors * np.maximum(values - fine, 0)) @ vectors.T
+    np.testing.assert_allclose(model.covariance_, expected, atol=1e-3 * values[-1])
+
+
+def test_the_loss_keeps_its_word():
+    loss = FreeDiagonal(S)
+    check_gradient(loss)
+    rng = np.random.default_rng(0)
+    L = 0.3 * rng.standard_normal(S.shape) + S
+    d = 0.9 * np.maximum(np.diag(S) - np.diag(L), 0.0)
+    joint = 0.5 * np.sum((L + np.diag(d) - S) ** 2) + np.sum(d**2) / 18
+    assert loss.value(L, loss.everything()) == pytest.approx(joint)
+
+
+def test_the_estimate_is_positive_definite_and_has_the_variances_of_the_samples(fitted):
+    assert np.linalg.eigvalsh(fitted.covariance_)[0] > 0
+    assert np.linalg.eigvalsh(fitted.low_rank_)[0] >= -1e-9
+    assert (fitted.own_variance_ > 0).all()
+    apart = np.diag(fitted.covariance_) / np.diag(S) - 1
+    assert (apart >= -1e-9).all()
+    assert np.median(apart) < 1e-9
+    np.testing.assert_allclose(fitted.components_.T @ fitted.components_, fitted.low_rank_)
+    np.testing.assert_allclose(
+        fitted.covariance_ @ fitted.precision_, np.eye(len(S)), atol=1e-8
+    )
+
+
+def test_it_beats_sample_covariance_and_ledoit_wolf():
+    errors = []
+    for seed in range(4):
+        A, truth = factors(seed)
+        model = SparseLowRankCovariance().fit(A)
+        others = [np.cov(A.T, bias=True), LedoitWolf().fit(A).covariance_]
+        errors.append(
+            [np.linalg.norm(C - truth) for C in (model.covariance_, *others)]
+            / np.linalg.norm(truth)
+        )
+    ours, sample, shrunk = np.mean(errors, axis=0)
+    assert ours < 0.92 * sample
+    assert ours < 0.92 * shrunk
+
+
+def test_sparse_factors_are_found_better_with_a_price_on_entries(two_folds):
+    errors = []
+    for seed in (4, 5, 6, 7):
+        A, truth = factors(seed, n=50, p=60, density=0.2)
+        models = [SparseLowRankCovariance(), SparseLowRankCovariance(lam=0.0)]
+        errors.append([np.linalg.norm(m.fit(A).covariance_ - truth) for m in models])
+    both, low_rank = np.mean(errors, axis=0)
+    assert both < 0.9 * low_rank
+
+
+def test_unrelated_variables_keep_hardly_any_covariance():
+    A = np.random.default_rng(1).standard_normal((60, 20))
+    C = SparseLowRankCovariance().fit(A).covariance_
+    off = C - np.diag(np.diag(C))
+    sample = np.cov(A.T, bias=True)
+    assert np.linalg.norm(off) < 0.3 * np.linalg.norm(sample - np.diag(np.diag(sample)))
+
+
+def test_score_and_distances_are_those_of_the_gaussian(fitted):
+    new = factors(9)[0]
+    apart = new - fitted.location_
+    C = fitted.covariance_
+    squares = np.einsum("ij,ij->i", apart, np.linalg.solve(C, apart.T).T)
+    logs = -0.5 * (squares + np.linalg.slogdet(2 * np.pi * C)[1])
+    assert fitted.score(new) == pytest.approx(logs.mean())
+    np.testing.assert_allclose(fitted.mahalanobis(new), squares)
+    expected = np.sum((C - TRUTH) ** 2)
+    assert fitted.error_norm(TRUTH, scaling=False) == pytest.approx(expected)
+
+
+def test_the_certificate_counts_what_a_small_rank_costs():
+    lam, tau = 0.05, 0.7 * np.trace(S)
+    problem = common_problem(S, lam, tau, diagonal=True)
+    settings = {"standardize": False, "tol": 1e-4}
+    free = SparseLowRankCovariance(lam, tau, rank=None, **settings).fit(X)
+    capped = SparseLowRankCovariance(lam, tau, rank=1, **settings).fit(X)
+    assert free.result_.status is Status.CERTIFIED
+    assert free.rank_ > capped.rank_ == 1
+    assert capped.result_.status is Status.RANK_LIMITED
+    value = problem.value(capped.result_.low_rank)
+    assert capped.certificate_.value == pytest.approx(value)
+    assert capped.certificate_.gap == pytest.approx(
+        value - free.result_.value, abs=2e-4 * value
+    )
+    assert cut(free.result_, problem, 100) is free.result_
+
+
+def test_chosen_settings_can_be_given_and_one_of_them_too(fitted):
+    again = SparseLowRankCovariance(fitted.lam_, fitted.tau_).fit(X)
+    np.testing.assert_array_equal(again.covariance_, fitted.covariance_)
+    assert again.errors_ == {}
+    half = SparseLowRankCovariance(lam=0.2).fit(X)
+    assert half.lam_ == 0.2
+    assert len({weight for _, weight in half.errors_}) == 1
+    assert len({share for share, _ in half.errors_}) > 1
+
+
+def test_the_choice_is_the_least_error_seen(fitted):
+    share = fitted.tau_ / np.trace(S)
+    weight = fitted.lam_ / choice.standard_error(S, len(X))
+    best = min(fitted.errors_, key=fitted.errors_.get)
+    assert best == pytest.approx((share, weight))
+
+
+def test_random_state_fixes_the_folds(two_folds):
+    one, two = (SparseLowRankCovariance(random_state=3).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(one.covariance_, two.covariance_)
+    other = SparseLowRankCovariance(random_state=4).fit(X)
+    assert other.errors_ != one.errors_
+
+
+def test_standardizing_makes_units_irrelevant(two_folds):
+    units = 10.0 ** np.random.default_rng(2).uniform(-3, 3, X.shape[1])
+    plain = SparseLowRankCovariance(standardize=True).fit(X).covariance_
+    scaled = SparseLowRankCovariance().fit(X * units).covariance_
+    np.testing.assert_allclose(scaled / np.outer(units, units), plain, rtol=1e-6, atol=1e-9)
+
+
+def test_when_to_standardize():
+    scale = np.array([1.0, 2.0, 3.0])
+    assert not choice.units_differ(scale)
+    assert choice.units_differ(np.array([1.0, 2.0, 30.0]))
+    assert choice.units_differ(np.ones(3) + 1e-9)
+    parts = choice.folds(X, centred=False, standardized=True, seed=0)
+    assert len(parts) == choice.FOLDS
+    np.testing.assert_allclose(np.diag(parts[0].kept), 1.0)
+    assert parts[0].count == len(X) - 3
+
+
+def test_known_mean(two_folds):
+    model = SparseLowRankCovariance(assume_centered=True).fit(X + 5.0)
+    assert not model.location_.any()
+    np.testing.assert_allclose(np.diag(model.covariance_), np.mean((X + 5) ** 2, 0), rtol=0.05)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_labels(frame, two_folds):
+    names = [f"v{i}" for i in range(5)]
+    model = SparseLowRankCovariance().fit(frame(dict(zip(names, X[:, :5].T, strict=True))))
+    assert list(model.feature_names_in_) == names
+    plain = SparseLowRankCovariance().fit(X[:, :5])
+    np.testing.assert_allclose(model.covariance_, plain.covariance_, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"lam": -1.0}, "lam"),
+        ({"lam": "large"}, "lam"),
+        ({"lam": np.nan}, "lam"),
+        ({"tau": 0.0}, "tau"),
+        ({"tau": "none"}, "tau"),
+        ({"rank": 0}, "rank"),
+        ({"rank": 2.5}, "rank"),
+        ({"rank": True}, "rank"),
+        ({"diagonal": "yes"}, "diagonal"),
+        ({"standardize": 1}, "standardize"),
+        ({"standardize": "yes"}, "standardize"),
+    ],
+)
+def test_bad_settings_are_named(settings, name):
+    with pytest.raises(InputError, match=name):
+        SparseLowRankCovariance(**settings).fit(X)
+
+
+@pytest.mark.parametrize(
+    "A",
+    [X[:2], X[:3, :4], X[:, :1], np.ones((6, 3)), np.c_[np.ones(len(X)), X[:, :2]]],
+    ids=["two samples", "three", "one variable", "nothing varies", "one does not"],
+)
+def test_tiny_and_constant_data_have_an_answer(A, two_folds):
+    model = SparseLowRankCovariance().fit(A)
+    assert np.isfinite(model.covariance_).all()
+    np.testing.assert_allclose(np.diag(model.covariance_), A.var(axis=0), rtol=0.1, atol=1e-12)
+    with pytest.raises(ValueError, match="1 sample"):
+        SparseLowRankCovariance().fit(A[:1])
+
+
+def test_single_precision_and_copies(fitted):
+    single = SparseLowRankCovariance().fit(X.astype(np.float32))
+    np.testing.assert_allclose(single.covariance_, fitted.covariance_, rtol=1e-3, atol=1e-4)
+    stored = pickle.dumps(fitted)
+    assert len(stored) < 200 * S.nbytes  # no checkpoint of the solver in it
+    np.testing.assert_array_equal(pickle.loads(stored).covariance_, fitted.covariance_)
+    assert clone(fitted).get_params() == fitted.get_params()
+    assert str(fitted.certificate_) in fitted._repr_html_()

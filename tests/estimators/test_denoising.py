@@ -1,0 +1,316 @@
+"""SparseLowRank and SparseLowRankCV: scikit-learn's rules, the model, and what it gains."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from selection._signals import sparse_low_rank
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import weakprox as wp
+from weakprox import SparseLowRank, SparseLowRankCV
+
+SIGNAL, M = sparse_low_rank(50, 40, density=0.25)
+SMALL = {"n_lams": 3, "n_taus": 3, "cv": 2}
+
+
+def error(model, signal=SIGNAL):
+    return float(np.sum((model.matrix_ - signal) ** 2))
+
+
+@parametrize_with_checks([SparseLowRank(), SparseLowRankCV(**SMALL)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return SparseLowRank().fit(M)
+
+
+@pytest.fixture(scope="module")
+def searched():
+    return SparseLowRankCV(n_lams=5, n_taus=5, cv=3).fit(M)
+
+
+@pytest.mark.parametrize("psd", [False, True])
+def test_the_model_is_the_one_stated(psd):
+    cp = pytest.importorskip("cvxpy")
+    A = M[:12, :12] if not psd else M[:12, :12] @ M[:12, :12].T
+    lam, tau = 0.3, 0.4 * np.linalg.norm(A, "nuc")
+    model = SparseLowRank(lam, tau, psd=psd, debias=False, tol=1e-6).fit(A)
+    X = cp.Variable(A.shape, PSD=True) if psd else cp.Variable(A.shape)
+    objective = 0.5 * cp.sum_squares(X - A) + lam * cp.sum(cp.abs(X))
+    bound = cp.trace(X) if psd else cp.normNuc(X)
+    cp.Problem(cp.Minimize(objective), [bound <= tau]).solve(solver=cp.CLARABEL)
+    scale = np.abs(A).max()
+    np.testing.assert_allclose(model.matrix_, X.value, atol=2e-3 * scale)
+    assert model.scale_ == 1.0
+    assert (model.lam_, model.tau_) == (lam, tau)
+    assert model.certificate_.gap <= 1e-6 * abs(model.result_.value)
+
+
+def test_no_penalty_and_no_ball_have_closed_forms():
+    soft = np.sign(M) * np.maximum(np.abs(M) - 0.7, 0.0)
+    sparse = SparseLowRank(0.7, 1e4, debias=False).fit(M)
+    np.testing.assert_allclose(sparse.matrix_, soft, atol=1e-3)
+    U, s, Vt = np.linalg.svd(M, full_matrices=False)
+    theta = 2.0
+    tau = float(np.maximum(s - theta, 0.0).sum())
+    low = SparseLowRank(0.0, tau, debias=False).fit(M)
+    np.testing.assert_allclose(low.matrix_, (U * np.maximum(s - theta, 0)) @ Vt, atol=1e-3)
+
+
+def test_what_is_learnt(fitted):
+    U, s, Vt = fitted.low_rank_.U, fitted.low_rank_.s, fitted.low_rank_.Vt
+    np.testing.assert_allclose((U * s) @ Vt, fitted.matrix_, atol=1e-12)
+    np.testing.assert_allclose(fitted.matrix_, fitted.scale_ * fitted.result_.X, atol=1e-12)
+    assert fitted.rank_ == np.linalg.matrix_rank(fitted.matrix_, tol=1e-8)
+    assert fitted.components_.shape == (fitted.rank_, 40)
+    assert fitted.noise_ == pytest.approx(0.5, rel=0.1)
+    assert fitted.scale_ >= 1.0
+    assert fitted.result_.certified
+    assert fitted.n_samples_seen_ == 1
+
+
+def simple_methods(noisy, signal):
+    """Errors of truncation and of soft thresholding, at settings that nobody knows."""
+    U, s, Vt = np.linalg.svd(noisy, full_matrices=False)
+    truncated = [(U[:, :k] * s[:k]) @ Vt[:k] for k in range(1, 5)]
+    size = np.abs(noisy)
+    soft = [np.sign(noisy) * np.maximum(size - lam, 0.0) for lam in np.linspace(0.0, 2.0, 21)]
+    return [min(np.sum((X - signal) ** 2) for X in found) for found in (truncated, soft)]
+
+
+@pytest.mark.parametrize("density", [0.15, 0.4])
+def test_automatic_settings_beat_the_simple_methods(density):
+    """On average over seeds, though those methods get the best settings there are."""
+    ours, theirs = [], []
+    for seed in range(4):
+        signal, noisy = sparse_low_rank(60, 50, density=density, seed=seed)
+        ours.append(error(SparseLowRank().fit(noisy), signal))
+        theirs.append(simple_methods(noisy, signal))
+    assert np.mean(ours) < 0.95 * np.min(np.mean(theirs, axis=0))
+
+
+def test_noise_that_is_overestimated_at_first():
+    """A signal that is neither low-rank nor sparse looks like noise, until it is fitted."""
+    signal, noisy = sparse_low_rank(80, 80, rank=40, density=0.3, size=1.0, noise=1.0)
+    first = wp.selection.noise_level(noisy)
+    model = SparseLowRank().fit(noisy)
+    assert first > 1.2
+    assert abs(model.noise_ - 1.0) < abs(first - 1.0)
+    known = SparseLowRank(noise=first).fit(noisy)
+    assert error(model, signal) < error(known, signal)
+
+
+def test_searching_a_grid_is_no_worse(fitted, searched):
+    assert error(searched) < 1.1 * error(fitted)
+
+
+def test_a_given_weight_or_radius_is_kept():
+    assert SparseLowRank(lam=0.2).fit(M).lam_ == 0.2
+    assert SparseLowRank(tau=15.0).fit(M).tau_ == 15.0
+
+
+def test_a_cap_on_the_rank():
+    assert SparseLowRank(rank=1).fit(M).rank_ == 1
+
+
+def test_debias_undoes_shrinkage():
+    plain = SparseLowRank(0.4, 15.0, debias=False).fit(M)
+    scaled = SparseLowRank(0.4, 15.0).fit(M)
+    assert scaled.scale_ > 1.05
+    assert error(scaled) < error(plain)
+
+
+def test_batches_lead_to_the_same_as_all_at_once():
+    rng = np.random.default_rng(0)
+    stack = SIGNAL + rng.standard_normal((7, 50, 40))
+    whole = SparseLowRank().fit(stack)
+    parts = SparseLowRank()
+    for batch in (stack[:1], stack[1], stack[2:5], stack[5:]):
+        parts.partial_fit(batch)
+    assert parts.n_samples_seen_ == whole.n_samples_seen_ == 7
+    assert parts.noise_ == pytest.approx(whole.noise_, rel=1e-9)
+    assert whole.noise_ == pytest.approx(1.0 / 7**0.5, rel=0.03)
+    np.testing.assert_allclose(parts.matrix_, whole.matrix_, atol=1e-6)
+    assert error(whole) < error(SparseLowRank().fit(stack[0]))
+
+
+def test_nothing_grows_with_the_number_of_batches():
+    rng = np.random.default_rng(0)
+    model = SparseLowRank(0.3, 15.0)
+    sizes = []
+    for _ in range(6):
+        model.partial_fit(SIGNAL + rng.standard_normal(SIGNAL.shape))
+        seen = model._seen
+        sizes.append(seen.mean.nbytes)
+    assert len(set(sizes)) == 1
+    assert model.n_samples_seen_ == 6
+
+
+def test_folds_of_a_stack():
+    rng = np.random.default_rng(0)
+    stack = SIGNAL + rng.standard_normal((6, 50, 40))
+    model = SparseLowRankCV(n_lams=4, n_taus=4, cv=3).fit(stack)
+    assert model.errors_.shape == (3, 4, 4)
+    assert error(model) < 0.5 * np.sum((stack.mean(axis=0) - SIGNAL) ** 2)
+
+
+def test_new_rows_are_projected(fitted):
+    rows = np.random.default_rng(0).standard_normal((4, 40))
+    V = fitted.components_
+    found = fitted.transform(rows)
+    np.testing.assert_allclose(found, rows @ V.T @ V, atol=1e-12)
+    np.testing.assert_allclose(fitted.transform(fitted.matrix_), fitted.matrix_, atol=1e-9)
+    np.testing.assert_allclose(fitted.transform(sp.csr_array(rows)), found, atol=1e-12)
+
+
+def test_score_is_the_error_on_unseen_copies(fitted):
+    copies = SIGNAL + np.random.default_rng(1).standard_normal((5, 50, 40))
+    expected = -np.mean((copies - fitted.matrix_) ** 2)
+    assert fitted.score(copies) == pytest.approx(expected)
+    bad = SparseLowRank(lam=10.0, tau=1.0).fit(M)
+    assert bad.score(copies) < fitted.score(copies)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_labels_are_kept(kind):
+    names = [f"column {k}" for k in range(40)]
+    frame = pd.DataFrame(M, columns=names)
+    frame = frame if kind == "pandas" else pl.from_pandas(frame)
+    model = SparseLowRank(0.3, 15.0).set_output(transform=kind).fit(frame)
+    assert model.feature_names_in_.tolist() == names
+    assert list(model.transform(frame).columns) == names
+    np.testing.assert_allclose(
+        model.matrix_, SparseLowRank(0.3, 15.0).fit(M).matrix_, atol=1e-12
+    )
+
+
+def test_other_inputs(tmp_path):
+    plain = SparseLowRank(0.3, 15.0).fit(M).matrix_
+    path = tmp_path / "m.npy"
+    np.save(path, M)
+    torch = pytest.importorskip("torch")
+    for given in (sp.csc_array(M), np.load(path, mmap_mode="r"), M.tolist(), torch.tensor(M)):
+        np.testing.assert_allclose(
+            SparseLowRank(0.3, 15.0).fit(given).matrix_, plain, atol=1e-9
+        )
+    single = SparseLowRank(0.3, 15.0).fit(M.astype(np.float32))
+    assert single.matrix_.dtype == np.float32
+    np.testing.assert_allclose(single.matrix_, plain, atol=0.05)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (1, 1), (2, 2), (3, 40)])
+@pytest.mark.parametrize("model", [SparseLowRank(), SparseLowRankCV(**SMALL)])
+def test_tiny_matrices(shape, model):
+    A = np.random.default_rng(0).standard_normal(shape)
+    assert np.isfinite(clone(model).fit(A).matrix_).all()
+
+
+def test_zero_and_constant_matrices():
+    assert not SparseLowRank().fit(np.zeros((5, 4))).matrix_.any()
+    flat = SparseLowRank().fit(np.ones((6, 5))).matrix_
+    np.testing.assert_allclose(flat, np.ones((6, 5)), atol=0.05)
+
+
+def test_psd_answers_are_psd():
+    rng = np.random.default_rng(0)
+    u = np.where(rng.random(30) < 0.3, 2.0, 0.0)
+    noise = rng.standard_normal((30, 30))
+    A = np.outer(u, u) + (noise + noise.T) / 2
+    model = SparseLowRank(psd=True).fit(A)
+    assert np.linalg.eigvalsh(model.matrix_).min() > -1e-8
+    assert error(model, np.outer(u, u)) < 0.2 * np.sum((A - np.outer(u, u)) ** 2)
+
+
+def test_the_search_is_documented(searched):
+    table = searched.cv_results_
+    assert len(table["param_lam"]) == 25
+    best = int(np.argmax(table["mean_test_score"]))
+    assert table["rank_test_score"][best] == 1
+    assert searched.lam_ == table["param_lam"][best]
+    assert searched.tau_ == table["param_tau"][best]
+    assert searched.scale_ == pytest.approx(table["scale"][best])
+    assert searched.path_.lams[searched.best_index_[0]] == searched.lam_
+    splits = np.mean([table[f"split{k}_test_score"] for k in range(3)], axis=0)
+    np.testing.assert_allclose(splits, table["mean_test_score"])
+
+
+def test_one_standard_error_is_simpler(searched):
+    simple = SparseLowRankCV(n_lams=5, n_taus=5, cv=3, one_standard_error=True).fit(M)
+    path = simple.path_
+    ours, best = path.ranks[simple.best_index_], path.ranks[searched.best_index_]
+    assert ours <= best
+
+
+def test_a_grid_of_ones_own():
+    model = SparseLowRankCV(lams=[0.1, 0.5], taus=[10.0, 20.0], cv=2).fit(M)
+    assert model.lam_ in (0.1, 0.5)
+    assert model.tau_ in (10.0, 20.0)
+    assert model.errors_.shape == (2, 2, 2)
+
+
+def test_same_seed_same_bits():
+    one, two = (SparseLowRank(random_state=3).fit(M).matrix_ for _ in "ab")
+    assert one.tobytes() == two.tobytes()
+
+
+def test_clone_pickle_and_pipeline(fitted):
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.matrix_.tobytes() == fitted.matrix_.tobytes()
+    assert clone(fitted).get_params() == fitted.get_params()
+    pipe = make_pipeline(StandardScaler(), SparseLowRank(0.1, 20.0))
+    assert pipe.fit_transform(M).shape == M.shape
+
+
+def test_time_limit_is_honest():
+    model = SparseLowRank(0.3, 15.0, tol=1e-12, max_seconds=0.0).fit(M)
+    assert not model.result_.certified
+    assert np.isfinite(model.matrix_).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [
+        ({"lam": -1.0}, "lam"),
+        ({"lam": "many"}, "lam"),
+        ({"tau": 0.0}, "tau"),
+        ({"tau": "few"}, "tau"),
+        ({"noise": -1.0}, "noise"),
+        ({"noise": "loud"}, "noise"),
+        ({"rank": 0}, "rank"),
+        ({"tol": 0.0, "lam": 0.1, "tau": 1.0}, "tol"),
+    ],
+)
+def test_bad_settings(settings, argument):
+    with pytest.raises(wp.InputError) as caught:
+        SparseLowRank(**settings).fit(M)
+    assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [({"cv": 1}, "cv"), ({"n_lams": 0}, "n_lams"), ({"lams": [-1.0]}, "lams")],
+)
+def test_bad_searches(settings, argument):
+    with pytest.raises(wp.InputError) as caught:
+        SparseLowRankCV(**settings).fit(M)
+    assert caught.value.argument == argument
+
+
+def test_bad_shapes(fitted):
+    model = SparseLowRank(0.3, 15.0).partial_fit(M)
+    with pytest.raises(wp.ShapeError, match=r"\(49, 40\)"):
+        model.partial_fit(M[1:])
+    with pytest.raises(wp.ShapeError, match="copies of shape"):
+        fitted.score(M[1:])
+    with pytest.raises(wp.ShapeError, match="square"):
+        SparseLowRank(psd=True).fit(M)

@@ -1,0 +1,234 @@
+"""Missing entries: the problem solved, rows old and new, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from weakprox import InputError, SparseLowRankImputer
+
+
+@parametrize_with_checks([SparseLowRankImputer()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def low_rank(seed, rows=80, cols=30, rank=3, noise=0.1):
+    rng = np.random.default_rng(seed)
+    signal = rng.standard_normal((rows, rank)) @ rng.standard_normal((rank, cols))
+    return signal + noise * rng.standard_normal(signal.shape)
+
+
+def sparse_low_rank(seed, rows=150, cols=100, rank=8, kept=0.05):
+    rng = np.random.default_rng(seed)
+    left = rng.standard_normal((rows, rank)) * (rng.random((rows, rank)) < kept)
+    right = rng.standard_normal((cols, rank)) * (rng.random((cols, rank)) < kept)
+    return 3 * left @ right.T, 0.3 * rng.standard_normal((rows, cols))
+
+
+def with_gaps(X, share, seed=1):
+    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
+
+
+def error(filled, X, gaps):
+    missing = np.isnan(gaps)
+    return float(np.sqrt(np.mean((filled - X)[missing] ** 2)))
+
+
+@pytest.fixture(scope="module")
+def data():
+    X = low_rank(0)
+    return X, with_gaps(X, 0.3)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return SparseLowRankImputer().fit(data[1])
+
+
+def test_solves_the_problem_it_states():
+    gaps = with_gaps(low_rank(3, 9, 7, 2), 0.3)
+    lam, tau, ridge = 0.05, 6.0, 0.02
+    model = SparseLowRankImputer(lam=lam, tau=tau, ridge=ridge, scaling="none", tol=1e-6)
+    model.fit(gaps)
+    seen = ~np.isnan(gaps)
+    X = cp.Variable(gaps.shape)
+    loss = 0.5 * cp.sum_squares(cp.multiply(seen, X - np.where(seen, gaps, 0.0)))
+    value = loss + lam * cp.sum(cp.abs(X)) + 0.5 * ridge * cp.sum_squares(X)
+    best = cp.Problem(cp.Minimize(value), [cp.normNuc(X) <= tau]).solve(solver="CLARABEL")
+    assert model.result_.value == pytest.approx(best, rel=1e-4)
+    assert np.abs(model.result_.X - X.value).max() < 0.02
+    assert model.certificate_.lower_bound <= best * (1 + 1e-6)
+    assert model.result_.certified
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.1])
+@pytest.mark.parametrize("scaling", ["none", "standard"])
+def test_training_rows_get_back_what_the_fit_found(data, lam, scaling):
+    gaps = data[1]
+    model = SparseLowRankImputer(lam=lam, scaling=scaling, tol=1e-7).fit(gaps)
+    found = model.result_.X * model.scale_ + model.mean_
+    missing = np.isnan(gaps)
+    filled = model.transform(gaps)
+    assert np.abs(filled - found)[missing].max() < 5e-3 * np.abs(found).max()
+    assert np.array_equal(filled[~missing], gaps[~missing])
+
+
+def test_a_row_alone_is_filled_as_among_others(data, fitted):
+    gaps = data[1]
+    together = fitted.transform(gaps[:5])
+    alone = np.vstack([fitted.transform(row[None]) for row in gaps[:5]])
+    assert np.allclose(together, alone, atol=1e-3)
+
+
+def test_beats_simple_imputers_on_old_and_new_rows():
+    ours, means, neighbours, later = [], [], [], []
+    for seed in range(3):
+        X = low_rank(seed, rows=120)
+        gaps = with_gaps(X, 0.4, seed)
+        old, new = slice(0, 80), slice(80, None)
+        model = SparseLowRankImputer().fit(gaps[old])
+        ours.append(error(model.transform(gaps[old]), X[old], gaps[old]))
+        later.append(error(model.transform(gaps[new]), X[new], gaps[new]))
+        means.append(error(SimpleImputer().fit_transform(gaps[old]), X[old], gaps[old]))
+        neighbours.append(error(KNNImputer().fit_transform(gaps[old]), X[old], gaps[old]))
+    assert np.mean(ours) < 0.5 * np.mean(neighbours) < 0.5 * np.mean(means)
+    assert np.mean(later) < 1.5 * np.mean(ours)
+
+
+def test_the_price_of_entries_helps_where_the_truth_is_sparse():
+    both, spectral = [], []
+    for seed in range(2):
+        signal, noise = sparse_low_rank(seed)
+        gaps = with_gaps(signal + noise, 0.1, seed)
+        model, alone = SparseLowRankImputer(), SparseLowRankImputer(lam=0.0)
+        both.append(error(model.fit_transform(gaps), signal, gaps))
+        spectral.append(error(alone.fit_transform(gaps), signal, gaps))
+        assert model.result_.nonzeros(1e-2) < alone.result_.nonzeros(1e-2)
+    assert np.mean(both) < 0.98 * np.mean(spectral)
+
+
+def test_units_do_not_matter(data):
+    X, gaps = data
+    units = 10.0 ** np.arange(-6, 9, 0.5)[: X.shape[1]]
+    shifted = gaps * units + 3 * units
+    model = SparseLowRankImputer(scaling="standard")
+    plain = model.fit_transform(gaps)
+    other = model.fit_transform(shifted)
+    assert np.allclose((other - 3 * units) / units, plain, atol=1e-3)
+    automatic = SparseLowRankImputer()
+    guess = (automatic.fit_transform(shifted) - 3 * units) / units
+    assert automatic.scaling_ == "standard"
+    assert error(guess, X, gaps) < 0.3
+
+
+def test_observed_entries_and_kind_of_numbers_are_kept(data):
+    gaps = data[1].astype(np.float32)
+    filled = SparseLowRankImputer().fit_transform(gaps)
+    assert filled.dtype == np.float32
+    assert np.array_equal(filled[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
+    assert np.all(np.isfinite(filled))
+
+
+def test_other_marks_for_missing_entries(data, fitted):
+    gaps = data[1]
+    marked = np.where(np.isnan(gaps), -99.0, gaps)
+    model = SparseLowRankImputer(missing_values=-99).fit(marked)
+    assert np.allclose(model.transform(marked), fitted.transform(gaps))
+    with pytest.raises(ValueError, match="NaN"):
+        model.transform(gaps)
+
+
+def test_rows_and_columns_without_any_entry(data):
+    gaps = data[1].copy()
+    gaps[:, 4] = np.nan
+    gaps[7] = np.nan
+    model = SparseLowRankImputer(scaling="standard").fit(gaps)
+    filled = model.transform(gaps)
+    assert np.allclose(filled[:, 4], 0.0)
+    assert np.allclose(filled[7], model.mean_)
+
+
+def test_data_that_are_constant_are_filled_by_the_constant():
+    gaps = with_gaps(np.full((12, 5), 4.0), 0.2)
+    assert np.allclose(SparseLowRankImputer(scaling="center").fit_transform(gaps), 4.0)
+    assert np.allclose(SparseLowRankImputer().fit_transform(np.zeros((12, 5))), 0.0)
+
+
+def test_few_entries_are_enough_for_an_answer():
+    gaps = np.array([[1.0, np.nan, 3.0], [2.0, 4.0, np.nan], [np.nan, 2.0, 3.5]])
+    filled = SparseLowRankImputer().fit_transform(gaps)
+    assert np.all(np.isfinite(filled))
+    assert np.array_equal(filled[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_keep_their_labels(data, fitted, kind):
+    gaps = data[1]
+    names = [f"c{i}" for i in range(gaps.shape[1])]
+    frame = pd.DataFrame(gaps, columns=names) if kind == "pandas" else pl.DataFrame(gaps, names)
+    model = SparseLowRankImputer().set_output(transform=kind)
+    filled = model.fit_transform(frame)
+    assert type(filled) is type(frame)
+    assert list(filled.columns) == list(model.get_feature_names_out()) == names
+    assert np.allclose(np.asarray(filled), fitted.transform(gaps))
+
+
+def test_works_in_a_pipeline():
+    X = low_rank(5, rows=100)
+    y = X[:, 0] - X[:, 1]
+    gaps = with_gaps(X, 0.3)
+    ours = make_pipeline(SparseLowRankImputer(), Ridge()).fit(gaps[:70], y[:70])
+    simple = make_pipeline(SimpleImputer(), Ridge()).fit(gaps[:70], y[:70])
+    assert ours.score(gaps[70:], y[70:]) > max(0.8, simple.score(gaps[70:], y[70:]))
+
+
+def test_repeats_clones_and_pickles(data, fitted):
+    gaps = data[1]
+    filled = fitted.transform(gaps)
+    assert np.array_equal(clone(fitted).fit(gaps).transform(gaps), filled)
+    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).transform(gaps), filled)
+    settings = {"lam": fitted.lam_, "tau": fitted.tau_, "scaling": fitted.scaling_}
+    given = SparseLowRankImputer(**settings).fit(gaps)
+    assert np.allclose(given.transform(gaps), filled)
+
+
+def test_shows_its_certificate_and_row_space(fitted):
+    assert fitted.result_.certified
+    assert "optimum lies between" in fitted._repr_html_()
+    basis = fitted.components_
+    assert basis.shape == (fitted.result_.rank, 30)
+    assert np.allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [
+        ({"lam": -1.0}, "lam"),
+        ({"lam": "none"}, "lam"),
+        ({"tau": 0.0}, "tau"),
+        ({"tau": np.inf}, "tau"),
+        ({"ridge": 0.0}, "ridge"),
+        ({"scaling": "rows"}, "scaling"),
+    ],
+)
+def test_refuses_settings(data, settings, argument):
+    with pytest.raises(InputError, match=argument):
+        SparseLowRankImputer(**settings).fit(data[1])
+
+
+def test_refuses_data():
+    with pytest.raises(InputError, match="no observed entry"):
+        SparseLowRankImputer().fit(np.full((4, 3), np.nan))
+    with pytest.raises(ValueError, match="infinity"):
+        SparseLowRankImputer().fit(np.full((4, 3), np.inf))

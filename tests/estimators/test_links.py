@@ -1,0 +1,297 @@
+"""Link prediction: the problem it solves, what it scores, and what it refuses."""
+
+from __future__ import annotations
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import coo_array, csr_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from weakprox import InputError, LinkPredictor, ShapeError
+from weakprox.estimators._graphs import Degrees, read_graph
+
+PAIRS = "predict_proba takes pairs of nodes, shape (k, 2), not rows of the adjacency matrix"
+
+
+@parametrize_with_checks(
+    [LinkPredictor()],
+    expected_failed_checks=lambda _: {
+        "check_estimators_dtypes": PAIRS,
+        "check_estimator_sparse_array": PAIRS,
+        "check_estimator_sparse_matrix": PAIRS,
+    },
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def groups_of(sizes):
+    """Which pairs are in a group together."""
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    truth = group[:, None] == group
+    np.fill_diagonal(truth, False)
+    return truth
+
+
+def flipped(truth, share, seed):
+    """The graph with a share of all pairs flipped."""
+    flips = np.triu(np.random.default_rng(seed).random(truth.shape) < share, 1)
+    return (truth ^ (flips | flips.T)).astype(float)
+
+
+def drawn(chance, seed):
+    """An undirected graph with the given chances of edges."""
+    A = np.triu(np.random.default_rng(seed).random(chance.shape) < chance, 1)
+    return (A | A.T).astype(float)
+
+
+def all_pairs(size):
+    return np.stack(np.triu_indices(size, 1), axis=1)
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    truth = groups_of([12, 15, 18, 15])
+    return truth, flipped(truth, 0.15, 0)
+
+
+@pytest.fixture(scope="module")
+def fitted(blocks):
+    return LinkPredictor().fit(blocks[1])
+
+
+def test_solves_the_problem_it_states():
+    A = drawn(np.full((8, 8), 0.4), 1)
+    lam, tau = 0.02, 1.2
+    model = LinkPredictor(lam=lam, tau=tau, tol=1e-6).fit(A)
+    raised = A + 0.25 * A.mean()
+    root = np.sqrt(raised.sum(axis=0))
+    N = raised / np.outer(root, root)
+    X = cp.Variable(A.shape)
+    value = 0.5 * cp.sum_squares(X - N) + lam * cp.sum(cp.abs(X))
+    best = cp.Problem(cp.Minimize(value), [cp.normNuc(X) <= tau]).solve(solver="CLARABEL")
+    assert model.result_.value == pytest.approx(best, rel=1e-4)
+    assert np.abs(model.result_.X - X.value).max() < 1e-2
+    assert model.certificate_.lower_bound <= best * (1 + 1e-6)
+    assert model.result_.certified
+
+
+def test_without_the_price_of_entries_singular_values_are_cut(blocks):
+    model = LinkPredictor(lam=0.0, tau=3.0, tol=1e-8).fit(blocks[1])
+    graph, _ = read_graph(blocks[1], "auto")
+    s = np.linalg.svd(Degrees.of(graph, 0.25).normalised(graph), compute_uv=False)
+    assert s[0] == pytest.approx(1.0)
+    cut = s[model.result_.rank - 1] - model.result_.low_rank.s[-1]
+    assert np.maximum(s - cut, 0.0).sum() == pytest.approx(3.0, rel=1e-6)
+    assert model.result_.low_rank.s == pytest.approx(s[: model.result_.rank] - cut, abs=1e-6)
+
+
+def test_both_terms_together_do_no_worse_than_either():
+    scores = {"sparse": [], "low rank": [], "both": []}
+    pairs = all_pairs(100)
+    for seed in range(3):
+        truth = groups_of([20, 30, 15, 35])
+        A = flipped(truth, 0.25, seed)
+        for name, settings in zip(scores, [{"tau": np.inf}, {"lam": 0.0}, {}], strict=True):
+            found = LinkPredictor(**settings).fit(A).score_pairs(pairs)
+            scores[name].append(roc_auc_score(truth[tuple(pairs.T)], found))
+    means = {name: np.mean(found) for name, found in scores.items()}
+    assert means["both"] >= max(means["sparse"], means["low rank"])
+    assert means["both"] > 0.95
+
+
+def test_finds_hidden_edges_better_than_common_neighbours():
+    chance = np.where(groups_of([25, 25, 30, 40]), 0.25, 0.02)
+    ours, simple = [], []
+    for seed in range(3):
+        A = drawn(chance, seed)
+        rng = np.random.default_rng(seed)
+        edges = np.argwhere(np.triu(A))
+        hidden = edges[rng.permutation(len(edges))[: len(edges) // 5]]
+        left = A.copy()
+        left[tuple(hidden.T)] = left[tuple(hidden[:, ::-1].T)] = 0.0
+        others = np.argwhere(np.triu(A == 0, 1))
+        pairs = np.vstack([hidden, others])
+        label = np.repeat([1, 0], [len(hidden), len(others)])
+        ours.append(roc_auc_score(label, LinkPredictor().fit(left).score_pairs(pairs)))
+        simple.append(roc_auc_score(label, (left @ left)[tuple(pairs.T)]))
+    assert np.mean(ours) > np.mean(simple) + 0.02
+
+
+def test_probabilities_are_calibrated():
+    chance = np.where(groups_of([40, 60, 50]), 0.3, 0.03)
+    A, fresh = drawn(chance, 0), drawn(chance, 1)  # two graphs of the same making
+    model = LinkPredictor().fit(A)
+    pairs = all_pairs(150)
+    proba = model.predict_proba(pairs)
+    assert proba.shape == (len(pairs), 2)
+    assert proba.sum(axis=1) == pytest.approx(1.0)
+    edge = proba[:, 1]
+    assert np.all(np.diff(edge[np.argsort(model.score_pairs(pairs))]) >= 0)
+    unseen = A[tuple(pairs.T)] == 0
+    told, found = edge[unseen], fresh[tuple(pairs.T)][unseen]
+    assert told.mean() == pytest.approx(found.mean(), rel=0.15)
+    likely = told > np.quantile(told, 0.8)
+    assert told[likely].mean() == pytest.approx(found[likely].mean(), rel=0.2)
+
+
+def test_no_probabilities_where_every_pair_is_an_edge():
+    model = LinkPredictor()
+    with pytest.raises(NotFittedError):
+        model.predict_proba([[0, 1]])
+    model.fit(np.ones((9, 9)))
+    assert model.calibration_ is None
+    assert not hasattr(model, "predict_proba")
+    assert model.score_pairs([[0, 1]]).shape == (1,)
+
+
+def test_scores_of_an_undirected_graph_are_symmetric(fitted):
+    pairs = all_pairs(60)
+    assert fitted.kind_ == "undirected"
+    assert np.array_equal(fitted.score_pairs(pairs), fitted.score_pairs(pairs[:, ::-1]))
+    assert np.all(fitted.score_pairs(pairs) > 0)
+
+
+def test_denoised_graph_is_nearer_to_the_truth(blocks, fitted):
+    truth, A = blocks
+    clean = fitted.denoised_
+    assert clean.shape == A.shape
+    assert clean.data.min() > 0
+    assert np.allclose(clean.toarray(), clean.toarray().T)
+    assert not clean.diagonal().any()
+    assert np.sum((clean - truth) ** 2) < 0.3 * np.sum((A - truth) ** 2)
+
+
+def test_recommends_what_is_not_joined_yet(blocks, fitted):
+    truth, A = blocks
+    columns, scores = fitted.recommend(3, n=5)
+    assert columns.shape == scores.shape == (5,)
+    assert np.all(np.diff(scores) <= 0)
+    assert not A[3, columns].any()
+    assert 3 not in columns
+    missing = np.nonzero(truth[3] & (A[3] == 0))[0]
+    assert 0 < missing.size < 5
+    assert set(columns[: missing.size]) == set(missing)
+    assert fitted.recommend(3, n=1000)[0].size == int((A[3] == 0).sum()) - 1
+
+
+def test_bipartite_and_directed_graphs():
+    rng = np.random.default_rng(0)
+    likes = rng.random((50, 3)) < 0.4
+    about = rng.random((30, 3)) < 0.4
+    chance = 0.05 + 0.5 * ((likes.astype(float) @ about.T) > 0)
+    A = (rng.random(chance.shape) < chance).astype(float)
+    model = LinkPredictor().fit(csr_array(A))
+    assert model.kind_ == "bipartite"
+    every = np.argwhere(np.ones(A.shape, dtype=bool))
+    fresh = (rng.random(chance.shape) < chance).ravel()
+    reach = roc_auc_score(fresh, chance.ravel())
+    assert roc_auc_score(fresh, model.score_pairs(every)) > reach - 0.06
+    square = A[:30]
+    directed = LinkPredictor().fit(square)
+    assert directed.kind_ == "directed"
+    assert not directed.adjacency_.diagonal().any()
+    bipartite = LinkPredictor(kind="bipartite").fit(square)
+    assert bipartite.adjacency_.diagonal().sum() == np.trace(square)
+
+
+def test_weights_count_up_to_their_unit(blocks):
+    weights = blocks[1] * np.random.default_rng(0).uniform(1, 3, blocks[1].shape)
+    weights = weights + weights.T
+    model = LinkPredictor().fit(weights)
+    larger = LinkPredictor().fit(1e3 * weights)
+    pairs = all_pairs(60)
+    assert np.allclose(larger.result_.X, model.result_.X, atol=1e-6)
+    assert larger.score_pairs(pairs) == pytest.approx(1e3 * model.score_pairs(pairs), rel=1e-4)
+
+
+def test_every_form_of_the_graph_gives_the_same(blocks, fitted):
+    A, pairs = blocks[1], all_pairs(60)
+    names = [f"node {i}" for i in range(len(A))]
+    frames = {
+        "sparse array": csr_array(A),
+        "other format": coo_array(A),
+        "pandas": pd.DataFrame(A, columns=names),
+        "polars": pl.DataFrame(A, schema=names),
+        "bool": A.astype(bool),
+    }
+    for form, data in frames.items():
+        model = LinkPredictor().fit(data)
+        assert model.score_pairs(pairs) == pytest.approx(fitted.score_pairs(pairs)), form
+        if form in ("pandas", "polars"):
+            assert list(model.feature_names_in_) == names
+    assert model.n_features_in_ == 60
+
+
+def test_repeats_clones_and_pickles(blocks, fitted):
+    pairs = all_pairs(60)
+    again = clone(fitted).fit(blocks[1])
+    assert np.array_equal(again.score_pairs(pairs), fitted.score_pairs(pairs))
+    kept = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(kept.predict_proba(pairs), fitted.predict_proba(pairs))
+    given = LinkPredictor(lam=fitted.lam_, tau=fitted.tau_).fit(blocks[1])
+    assert np.allclose(given.result_.X, fitted.result_.X, atol=1e-9)
+
+
+def test_shows_its_certificate(fitted):
+    assert fitted.certificate_.proves
+    assert fitted.result_.certified
+    assert "optimum lies between" in fitted._repr_html_()
+
+
+def test_a_price_that_leaves_nothing_falls_back_on_degrees(blocks):
+    model = LinkPredictor(lam=1e3).fit(blocks[1])
+    degrees = blocks[1].sum(axis=0)
+    scores = model.score_pairs(
+        [[0, int(np.argmax(degrees[1:])) + 1], [0, int(np.argmin(degrees[1:])) + 1]]
+    )
+    assert model.denoised_.nnz == 0
+    assert scores[0] > scores[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [
+        ({"lam": -1.0}, "lam"),
+        ({"lam": "none"}, "lam"),
+        ({"tau": 0.0}, "tau"),
+        ({"tau": np.nan}, "tau"),
+        ({"smoothing": 0.0}, "smoothing"),
+        ({"kind": "tree"}, "kind"),
+    ],
+)
+def test_refuses_settings(settings, argument):
+    with pytest.raises(InputError, match=argument):
+        LinkPredictor(**settings).fit(np.eye(4)[::-1])
+
+
+def test_refuses_graphs():
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
+        LinkPredictor().fit(-np.ones((4, 4)))
+    with pytest.raises(InputError, match="no edge"):
+        LinkPredictor().fit(np.eye(4))
+    with pytest.raises(InputError, match="not symmetric"):
+        LinkPredictor(kind="undirected").fit(np.triu(np.ones((4, 4))))
+    with pytest.raises(ShapeError, match="square"):
+        LinkPredictor(kind="directed").fit(np.ones((4, 3)))
+    with pytest.raises(ValueError, match="NaN"):
+        LinkPredictor().fit(np.full((4, 4), np.nan))
+
+
+def test_refuses_pairs(fitted):
+    with pytest.raises(ShapeError, match=r"\(k, 2\)"):
+        fitted.score_pairs([0, 1])
+    with pytest.raises(InputError, match="integers"):
+        fitted.score_pairs([[0.5, 1.0]])
+    with pytest.raises(InputError, match="60 x 60"):
+        fitted.score_pairs([[0, 60]])
+    with pytest.raises(InputError, match="60 x 60"):
+        fitted.recommend(-1)
