@@ -97,7 +97,7 @@ class Result:
     @property
     def certified(self) -> bool:
         """Whether the gap shows the accuracy asked for, at the certificate's confidence."""
-        return self.gap <= self.eps
+        return bool(self.gap <= self.eps)
 
     def explain(self) -> str:
         """What was chosen and why, what it cost, and what the certificate leaves open."""

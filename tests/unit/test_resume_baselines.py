@@ -174,3 +174,13 @@ def test_a_run_of_another_baseline_is_not_resumed():
         run(problem, HCGM(), resume=part)
     with pytest.raises(wp.InputError, match="resume"):
         run(problem, SCG(mu=0.1), resume=part)
+
+
+def test_a_short_run_from_a_first_point_is_resumed_from_there():
+    problem = build("matrix")
+    rough = wp.minimize(problem, tol=0.1, progress=False)
+    for start in (rough.X, rough):
+        once = wp.minimize(problem, start=start, tol=1e-3, progress=False)
+        assert once.certified
+        again = wp.minimize(problem, resume=once, tol=1e-3, progress=False)
+        np.testing.assert_array_equal(once.X, again.X)

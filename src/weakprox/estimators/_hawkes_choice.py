@@ -34,7 +34,7 @@ class Record:
         """Which events lie in piece k."""
         times, last = self.events.times, k == len(self.edges) - 2
         inside = times >= self.edges[k]
-        return inside & ((times < self.edges[k + 1]) | last)
+        return np.asarray(inside & ((times < self.edges[k + 1]) | last))
 
     def sources(
         self, A: Matrix, chosen: np.ndarray[Any, Any], due: Vector, length: float

@@ -84,7 +84,7 @@ class Reduced:
             own = self.gram[rows]
             due = np.einsum("uv,uv->u", X[rows], own) * _inverse(self.gram)[rows]
             full = full - due[:, None] * own
-        return full - self.slopes[rows]
+        return np.asarray(full - self.slopes[rows])
 
     def value(self, X: Matrix, rows: Any = slice(None)) -> float:
         """Sum of the terms, or of those of some rows."""

@@ -112,7 +112,8 @@ def exposure(events: Events, kernel: Kernel, start: float, stop: float) -> Vecto
     ages = stop - events.times[past]
     before = np.maximum(start - events.times[past], 0.0)
     gained = kernel.integral(ages) - kernel.integral(before)
-    return np.bincount(events.nodes[past], gained, events.count)
+    counted = np.bincount(events.nodes[past], gained, events.count)
+    return np.asarray(counted, dtype=float)
 
 
 def panels(

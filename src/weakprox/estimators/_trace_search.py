@@ -52,7 +52,8 @@ class Design:
     def curvature(self) -> float:
         """Mean eigenvalue of the Hessian."""
         squares = self.A.multiply(self.A).sum() if issparse(self.A) else np.sum(self.A**2)
-        return max(float(squares) / (len(self.b) * self.A.shape[1]), TINY)
+        mean = float(squares) / (len(self.b) * int(self.A.shape[1]))
+        return max(mean, float(TINY))
 
     @property
     def size(self) -> float:
@@ -112,10 +113,9 @@ class Tried:
         if rule == "best":
             return self.settings[first]
         spread = float(self.errors[:, first].std(ddof=1)) / np.sqrt(len(self.errors))
-        close = np.flatnonzero(means <= means[first] + spread)
-        return min(
-            (self.settings[i] for i in close), key=lambda found: (found.tau, -found.lam1)
-        )
+        close = np.flatnonzero(means <= means[first] + spread).tolist()
+        near = [self.settings[int(i)] for i in close]
+        return min(near, key=lambda found: (found.tau, -found.lam1))
 
     def results(self) -> dict[str, Matrix]:
         """As scikit-learn names such things."""

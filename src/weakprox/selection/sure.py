@@ -107,7 +107,7 @@ def sure_over_grid(
     r"""Stein's estimate for every point of a grid, divergences by Monte Carlo.
 
     The divergence is estimated by :math:`\langle w, X(M + h w) - X(M)\rangle / h` for random
-    :math:`w` and a small :math:`h` (Ramani, Blu & Unser 2008), so that each probe costs one
+    :math:`w` and a small :math:`h` (Ramani et al. 2008), so that each probe costs one
     path more.
 
     Parameters

@@ -192,7 +192,8 @@ class Run:
                 self.looker.batch = loss.everything()
         # Whether a loss keeps its word shows here; one with a centre has been looked at
         # before, and the first of its short runs to be continued can pay for its mark.
-        if self.checkpoint is not None or not hasattr(loss, "centre"):
+        given = X is not None or self.warm is not None  # what a run done again would lack
+        if self.checkpoint is not None or given or not hasattr(loss, "centre"):
             self._look_at_data()
         if self.checkpoint is not None:
             self._check(self.checkpoint.mark)

@@ -30,7 +30,7 @@ from weakprox.linalg.subspace import Ritz, refined, stepped
 from weakprox.oracles.certificate import FixedDual
 from weakprox.oracles.factored import FactoredDual
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
+from weakprox.protocols import Candidate
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers._prox import capped
 from weakprox.solvers.davis_yin import ARRAYS, DavisYin, balanced
@@ -136,7 +136,7 @@ class LeanSplitting(GapDriven):
         """The last proximal point; its target has moved on, so nothing proves it."""
         return _candidate(memory, math.nan, None)
 
-    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+    def dual(self, problem: Problem, memory: Memory) -> Any:
         """That of the last target that is still there, or one at the answer, from scratch."""
         if memory.z is not None and memory.ritz is not None:
             found = refined(memory.z, memory.ritz.V, powers=COLD)

@@ -1,0 +1,274 @@
+"""SubspaceClustering: scikit-learn's rules, the model, the graph, and what it finds."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.metrics import confusion_matrix
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from weakprox import InputError, Status, SubspaceClustering, minimize
+from weakprox.checks import check_gradient, check_smoothing
+from weakprox.estimators._affinity import affinity, eigengap, leading
+from weakprox.estimators._self_expression import (
+    DearDiagonal,
+    Prepared,
+    SelfExpression,
+    self_expression,
+)
+from weakprox.linalg.lowrank import LowRank
+
+
+def union(count, dim, ambient, each, noise, seed=0):
+    """Samples of random subspaces, and which subspace each is of."""
+    rng = np.random.default_rng(seed)
+    bases = [np.linalg.qr(rng.standard_normal((ambient, dim)))[0] for _ in range(count)]
+    X = np.vstack([rng.standard_normal((each, dim)) @ Q.T for Q in bases])
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X += noise * rng.standard_normal(X.shape) / np.sqrt(ambient)
+    return X, np.repeat(np.arange(count), each)
+
+
+def accuracy(truth, labels):
+    found = confusion_matrix(truth, labels)
+    return found[linear_sum_assignment(-found)].sum() / len(truth)
+
+
+X, Y = union(3, 3, 30, 30, 0.2)
+Z = Prepared.of(X).Z
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return SubspaceClustering().fit(X)
+
+
+@parametrize_with_checks([SubspaceClustering(), SubspaceClustering(zero_diagonal=True)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("zero_diagonal", [False, True])
+def test_the_model_is_the_one_stated(zero_diagonal):
+    cp = pytest.importorskip("cvxpy")
+    A, _ = union(2, 2, 8, 7, 0.1)
+    settings = {"nuclear": 0.05, "lam": 0.02, "ridge": 0.1, "zero_diagonal": zero_diagonal}
+    model = SubspaceClustering(2, tol=1e-6, **settings).fit(A)
+    data = Prepared.of(A).Z.T
+    C = cp.Variable((len(A), len(A)))
+    objective = 0.5 * cp.sum_squares(data - data @ C) + 0.05 * cp.sum_squares(C)
+    objective += 0.05 * cp.normNuc(C) + 0.02 * cp.sum(cp.abs(C))
+    limits = [cp.diag(C) == 0] if zero_diagonal else []
+    task = cp.Problem(cp.Minimize(objective), limits)
+    task.solve(solver=cp.CLARABEL)
+    size = np.abs(C.value).max()
+    np.testing.assert_allclose(model.coefficients_, C.value, atol=5e-3 * size)
+    assert model.result_.value == pytest.approx(task.value, rel=1e-4)
+    assert model.certificate_.gap <= 1e-6 * model.result_.value
+    assert model.certificate_.lower_bound <= task.value * (1 + 1e-6)
+
+
+def test_without_l1_the_answer_has_a_closed_form():
+    model = SubspaceClustering(3, nuclear=0.05, lam=0.0, ridge=0.1, tol=1e-6).fit(X)
+    U, s, _ = np.linalg.svd(Z, full_matrices=False)
+    expected = (U * (np.maximum(s**2 - 0.05, 0) / (s**2 + 0.1))) @ U.T
+    np.testing.assert_allclose(model.coefficients_, expected, atol=1e-3 * expected.max())
+
+
+def test_loss_and_penalty_keep_their_word():
+    loss = SelfExpression(Z[:20])
+    check_gradient(loss)
+    C = np.random.default_rng(0).standard_normal((20, 20))
+    value, slope = loss.origin
+    gradient = loss.grad(C, loss.everything())
+    expected = value + 0.5 * (np.vdot(C, gradient) + np.vdot(C, slope))
+    assert loss.value(C, loss.everything()) == pytest.approx(expected)
+    penalty = DearDiagonal(0.3, 0.1, 2.0)
+    check_smoothing(penalty, C)
+    off = np.abs(C).sum() - np.abs(np.diag(C)).sum()
+    expected = 0.3 * off + 2.0 * np.abs(np.diag(C)).sum() + 0.1 * np.sum(C**2)
+    assert penalty.value(C) == pytest.approx(expected)
+    y = penalty.ascend(None, C, 1e6)  # so steep that only the signs are left
+    nonsmooth = penalty.value(C) - 0.1 * np.sum(C**2)
+    assert np.vdot(y, C) == pytest.approx(nonsmooth)
+
+
+def test_samples_are_prepared_as_documented():
+    data = Prepared.of(7.0 * X + 0.0)
+    np.testing.assert_allclose(data.Z @ data.Z.T, Z @ Z.T, atol=1e-12)  # lengths do not matter
+    assert np.linalg.norm(data.Z, 2) == pytest.approx(1.0)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    centred = unit - unit.mean(axis=0)
+    largest = np.linalg.norm(centred, 2)
+    own = data.Z[:, :-1]
+    np.testing.assert_allclose(own @ own.T, centred @ centred.T / largest**2, atol=1e-12)
+    assert np.ptp(data.Z[:, -1]) == 0.0
+    far = Prepared.of(X + 100.0)  # a long mean is cut to the leading direction
+    assert np.linalg.norm(far.Z[:, -1]) == pytest.approx(1.0)
+
+
+def test_noise_sets_the_weights():
+    quiet, loud = (
+        Prepared.of(union(3, 3, 60, 60, noise)[0]).weights((180, 60)) for noise in (0.05, 0.2)
+    )
+    assert quiet[0] < loud[0]
+    assert quiet[1] < loud[1]
+    rng = np.random.default_rng(0)
+    noise = Prepared(rng.standard_normal((180, 60)) * 1e-3, 1e-3)
+    largest = np.linalg.norm(noise.Z, 2) ** 2
+    assert noise.weights((180, 60))[0] == pytest.approx(max(largest, 1e-3), rel=0.3)
+
+
+def test_subspaces_are_found_and_counted(fitted):
+    assert fitted.n_clusters_ == 3
+    assert accuracy(Y, fitted.labels_) == 1.0
+    assert fitted.result_.status is Status.CERTIFIED
+    W = fitted.affinity_matrix_
+    np.testing.assert_allclose(W, W.T)
+    assert (W >= 0).all()
+    assert not np.diag(W).any()
+    same = Y[:, None] == Y
+    assert W[same].sum() > 5 * W[~same].sum()
+
+
+@pytest.mark.parametrize(("count", "dim", "ambient", "each"), [(8, 4, 25, 25), (5, 4, 50, 20)])
+def test_it_beats_k_means(count, dim, ambient, each):
+    A, truth = union(count, dim, ambient, each, 0.2, seed=1)
+    ours = accuracy(truth, SubspaceClustering(count).fit_predict(A))
+    simple = accuracy(truth, KMeans(count, n_init=5, random_state=0).fit_predict(A))
+    assert ours > 0.95
+    assert simple < 0.6
+
+
+def test_both_terms_together_beat_either_alone():
+    """Wang, Xu & Leng: l1 keeps subspaces apart, the nuclear norm keeps them connected."""
+    total, found = 0.03, []
+    for seed in range(3):
+        A, truth = union(6, 4, 20, 16, 0.1, seed)
+        same = (truth[:, None] == truth) & ~np.eye(len(truth), dtype=bool)
+        apart = truth[:, None] != truth
+        for nuclear, lam in ((total, 0.0), (total / 2, total / 2), (1e-3 * total, total)):
+            model = SubspaceClustering(
+                6, nuclear=nuclear, lam=lam, ridge=1e-3, zero_diagonal=True
+            ).fit(A)
+            sizes = np.abs(model.coefficients_)
+            inside = np.sort(sizes[same])
+            ranks = np.arange(1, len(inside) + 1)
+            gini = 2 * np.sum(ranks * inside) / (len(inside) * inside.sum()) - 1
+            violation = sizes[apart].sum() / inside.sum()
+            found.append([violation, gini, 1 - accuracy(truth, model.labels_)])
+    low_rank, both, sparse = np.array(found).reshape(3, 3, 3).mean(axis=0)
+    assert sparse[0] < both[0] < 0.2 * low_rank[0]
+    assert low_rank[1] < both[1] < sparse[1] - 0.1
+    assert both[2] < min(low_rank[2], sparse[2])
+
+
+def test_a_sample_need_not_explain_itself():
+    settings = {"nuclear": 1e-3, "lam": 0.01}
+    own = SubspaceClustering(3, **settings).fit(X)
+    none = SubspaceClustering(3, zero_diagonal=True, **settings).fit(X)
+    left = np.abs(np.diag(none.coefficients_)).max()
+    assert left < 0.05 * np.abs(none.coefficients_).max()
+    assert np.diag(own.coefficients_).min() > 5 * left
+    assert accuracy(Y, none.labels_) == 1.0
+
+
+def test_lengths_and_rotations_do_not_matter(fitted):
+    rng = np.random.default_rng(0)
+    turned = X @ np.linalg.qr(rng.standard_normal((30, 30)))[0]
+    turned *= rng.uniform(0.1, 10.0, (len(X), 1))
+    model = SubspaceClustering().fit(turned)
+    assert accuracy(fitted.labels_, model.labels_) == 1.0
+
+
+def test_affine_subspaces_far_from_the_origin():
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal((30, 2)) @ rng.standard_normal((2, 20)) for _ in range(2)]
+    A = np.vstack([part + 3 * rng.standard_normal(20) for part in parts]) + 20.0
+    labels = SubspaceClustering(2).fit_predict(A)
+    assert accuracy(np.repeat([0, 1], 30), labels) == 1.0
+
+
+def test_graphs():
+    A = np.array([[0.0, 3.0, 1.0], [2.0, 0.0, 4.0], [1.0, 6.0, 0.0]])
+    np.testing.assert_allclose(leading(A, 1), [[0, 0, 0], [1, 0, 1], [0, 1, 0]])
+    np.testing.assert_allclose(leading(A, None).max(axis=0), 1.0)
+    blocks = np.kron(np.eye(4), np.ones((6, 6)))
+    assert eigengap(blocks) == 4
+    U = np.linalg.qr(np.kron(np.eye(3), np.ones((5, 1))))[0]
+    W = affinity(LowRank(U, np.ones(3), U.T), 8.0, None)
+    same = np.kron(np.eye(3), np.ones((5, 5))).astype(bool)
+    assert W[~same].max() < 1e-9
+    np.testing.assert_allclose(W[same & ~np.eye(15, dtype=bool)], 1.3)
+
+
+def test_less_accuracy_and_time_are_said_so():
+    model = SubspaceClustering(3, tol=1e-9, max_seconds=0.0).fit(X)
+    assert model.result_.status is Status.MAX_SECONDS
+    assert not model.result_.certified
+    fine = SubspaceClustering(3, tol=1e-5).fit(X)
+    assert fine.certificate_.gap <= 1e-5 * fine.result_.value
+    problem = self_expression(Z, fine.nuclear_, fine.lam_, 0.1, zero_diagonal=False)
+    again = minimize(problem, tol=1e-5, progress=False)
+    assert fine.result_.value == pytest.approx(again.value)
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_trivial_numbers_of_clusters(count):
+    labels = SubspaceClustering(count).fit_predict(X[:6])
+    assert len(set(labels)) == count
+
+
+@pytest.mark.parametrize(
+    "A",
+    [X[:2], X[:3, :1], np.ones((5, 3)), np.zeros((5, 3)), 1e8 * X[:9], 1e-8 * X[:9]],
+    ids=["two samples", "one feature", "all equal", "all zero", "large", "small"],
+)
+def test_tiny_and_constant_data_have_an_answer(A):
+    model = SubspaceClustering().fit(A)
+    assert model.labels_.shape == (len(A),)
+    assert np.isfinite(model.coefficients_).all()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_labels(frame, fitted):
+    names = [f"f{i}" for i in range(X.shape[1])]
+    model = SubspaceClustering().fit(frame(dict(zip(names, X.T, strict=True))))
+    assert list(model.feature_names_in_) == names
+    np.testing.assert_array_equal(model.labels_, fitted.labels_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"n_clusters": 0}, "n_clusters"),
+        ({"n_clusters": 2.0}, "n_clusters"),
+        ({"n_clusters": "many"}, "n_clusters"),
+        ({"n_clusters": 91}, "n_clusters"),
+        ({"nuclear": 0.0}, "nuclear"),
+        ({"nuclear": "big"}, "nuclear"),
+        ({"lam": -1.0}, "lam"),
+        ({"ridge": 0.0}, "ridge"),
+        ({"power": 0.0}, "power"),
+        ({"n_neighbors": 0}, "n_neighbors"),
+        ({"zero_diagonal": "no"}, "zero_diagonal"),
+    ],
+)
+def test_bad_settings_are_named(settings, name):
+    with pytest.raises(InputError, match=name):
+        SubspaceClustering(**settings).fit(X)
+
+
+def test_copies(fitted):
+    stored = pickle.dumps(fitted)
+    assert len(stored) < 20 * fitted.coefficients_.nbytes  # no checkpoint of the solver in it
+    np.testing.assert_array_equal(pickle.loads(stored).labels_, fitted.labels_)
+    assert clone(fitted).get_params() == fitted.get_params()
+    again = clone(fitted).fit(X)
+    np.testing.assert_array_equal(again.affinity_matrix_, fitted.affinity_matrix_)
+    assert str(fitted.certificate_) in fitted._repr_html_()
