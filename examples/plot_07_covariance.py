@@ -1,0 +1,126 @@
+r"""
+Covariance of many variables from few samples
+=============================================
+
+With more variables than samples, the sample covariance is singular and its largest eigenvalues
+are too large. :class:`weakprox.SparseLowRankCovariance` takes it apart into what variables
+have in common, a low-rank and sparse :math:`L`, and a variance of their own for each:
+
+.. math::
+   \min_{L \succeq 0,\ \mathrm{tr} L \le \tau,\ d \ge 0}\
+   \tfrac12\|L + \mathrm{diag}(d) - S\|_F^2 + \lambda\|L\|_1 + \tfrac1{18}\|d\|^2 .
+
+It chooses :math:`\lambda` and :math:`\tau` by leaving out samples, a tenth at a time.
+"""
+
+# %%
+# The data
+# --------
+# Expression of 500 genes in 189 samples of seven human tissues. Half of the samples of every
+# tissue are for training, and the covariance of the other half is what we want to foresee.
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.covariance import EmpiricalCovariance, LedoitWolf
+
+import weakprox as wp
+from weakprox.plots import MatrixDisplay, SpectrumDisplay
+
+folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
+with np.load(folder / "tissue_expression.npz", allow_pickle=False) as file:
+    X, tissue, names = file["X"].astype(float), file["label"], file["label_name"]
+
+rng = np.random.default_rng(0)
+groups = [rng.permutation(np.flatnonzero(tissue == k)) for k in range(len(names))]
+train = np.concatenate([group[: len(group) // 2] for group in groups])
+test = np.concatenate([group[len(group) // 2 :] for group in groups])
+mean, scale = X[train].mean(axis=0), X[train].std(axis=0)
+A, B = (X[train] - mean) / scale, (X[test] - mean) / scale
+print(f"{A.shape[0]} samples of {A.shape[1]} genes to learn from, {B.shape[0]} to compare with")
+
+# %%
+# Fit
+# ---
+# Nothing needs to be chosen. The certificate says how near the answer is to the optimum of the
+# problem above; limiting the rank to 20 is what most of that distance is due to.
+
+model = wp.SparseLowRankCovariance().fit(A)
+share = model.tau_ / np.trace(np.cov(A.T, bias=True))
+print(f"lam = {model.lam_:.3f}, tau = {share:.0%} of the variance, rank {model.rank_}")
+print(model.certificate_)
+
+# %%
+# Compare
+# -------
+# The usual choices are the sample covariance, Ledoit and Wolf's shrinkage, and principal
+# components with the variances restored. Two scores: the distance to the other half's
+# covariance, and how well a Gaussian with this covariance foresees its samples.
+
+
+def components_and_diagonal(A, rank=10):
+    """Leading principal components, and each variable's own variance."""
+    simple = EmpiricalCovariance().fit(A)
+    values, vectors = np.linalg.eigh(simple.covariance_)
+    C = (vectors[:, -rank:] * values[-rank:]) @ vectors[:, -rank:].T
+    np.fill_diagonal(C, np.diag(simple.covariance_))
+    simple.covariance_, simple.precision_ = C, np.linalg.inv(C)
+    return simple
+
+
+other = np.cov(B.T, bias=True)
+models = {
+    "sample covariance": EmpiricalCovariance().fit(A),
+    "Ledoit-Wolf": LedoitWolf().fit(A),
+    "10 components": components_and_diagonal(A),
+    "SparseLowRankCovariance": model,
+}
+distances = {}
+print(f"{'':24} distance   log-loss")
+for name, one in models.items():
+    distances[name] = np.linalg.norm(one.covariance_ - other) / np.linalg.norm(other)
+    singular = name == "sample covariance"  # its Gaussian is flat and foresees nothing
+    loss = "infinite" if singular else f"{-one.score(B):8.1f}"
+    print(f"{name:24} {distances[name]:8.4f}   {loss}")
+
+# %%
+# Most of the distance is the noise of the other half itself, which no estimate can foresee: so
+# the distances differ little. The log-loss differs much more.
+
+best = min(distance for name, distance in distances.items() if models[name] is not model)
+gain = 1 - distances["SparseLowRankCovariance"] / best
+print(f"distance less by {gain:.1%} than that of the best other method")
+
+# %%
+# What was found
+# --------------
+# Genes are sorted by the tissue in which they are highest. On the left the estimate, on the
+# right the eigenvalues of the common part beside those of the sample covariance: large ones
+# come down a little, small ones are gone.
+
+profile = np.array([A[tissue[train] == k].mean(axis=0) for k in range(len(names))])
+home = profile.argmax(axis=0)
+order = np.lexsort((-profile.max(axis=0), home))
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+MatrixDisplay.from_estimator(
+    model, ax=left, labels=[str(names[k]) for k in home], order=order, limit=1.0
+)
+SpectrumDisplay.from_estimator(model, ax=right)
+sample = np.linalg.eigvalsh(np.cov(A.T, bias=True))[::-1][:60]
+right.plot(np.arange(1, len(sample) + 1), sample, "k.", markersize=3, label="sample covariance")
+right.set_yscale("log")
+right.legend()
+plt.show()
+
+# %%
+# Unusual samples
+# ---------------
+# ``mahalanobis`` works as in scikit-learn: how far a sample is from what the model expects.
+
+away = model.mahalanobis(B)
+for k, name in enumerate(names):
+    few = int(np.sum(tissue[train] == k))
+    median = np.median(away[tissue[test] == k])
+    print(f"{name!s:12} {few:3d} samples learnt from, median distance {median:6.0f}")
