@@ -17,9 +17,7 @@ from weakprox.selection.noise import Values
 from weakprox.spectral import TracePSD
 
 SHARE = 0.1  # what an entry of the diagonal counts, beside 1 for the others
-LEAST_OWN = (
-    0.005  # least part of a variance that is a variable's own, as factor analysis has it
-)
+LEAST_OWN = (0.005, 0.05)  # of a variance is a variable's own: 1/n between these
 
 
 class FreeDiagonal(Custom):
@@ -87,13 +85,14 @@ def cut(result: Result, problem: Problem, rank: int | None) -> Result:
     return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
 
 
-def with_own_variance(L: Values, variances: Values) -> tuple[Values, Values]:
+def with_own_variance(L: Values, variances: Values, count: int) -> tuple[Values, Values]:
     """L with a diagonal added that brings it to the given variances, and that diagonal.
 
-    It is at least `LEAST_OWN` of the variance (L may exceed the variances a little), so
-    that the sum is positive definite.
+    It is at least 1/count of the variance: `count` samples do not show less, and what is
+    shown to be nearly nothing would make the inverse huge. So the sum is positive definite.
     """
-    own: Values = np.maximum(variances - np.diag(L), LEAST_OWN * variances)
+    least = min(max(LEAST_OWN[0], 1.0 / count), LEAST_OWN[1])
+    own: Values = np.maximum(variances - np.diag(L), least * variances)
     whole = np.array(L)
     whole[np.diag_indices_from(whole)] += own
     return whole, own
@@ -103,3 +102,11 @@ def scatter(Z: Values) -> Values:
     """Mean of z z' over the rows of Z."""
     found: Values = Z.T @ Z / len(Z)
     return found
+
+
+def squared(A: Values) -> LowRank:
+    """A'A as factors."""
+    if not len(A):
+        return LowRank.zero((A.shape[1], A.shape[1]), A)
+    _, s, Vt = np.linalg.svd(A, full_matrices=False)
+    return LowRank(Vt.T, s**2, Vt)

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from weakprox.errors import InputError
 from weakprox.estimators._common_variance import (
     common_problem,
     cut,
@@ -114,7 +116,7 @@ class Search:
         found = cut(self.solve(problem, tol=ROUGH), problem, self.rank)
         estimate = found.low_rank.dense()
         if self.diagonal:
-            estimate, _ = with_own_variance(estimate, np.diag(S))
+            estimate, _ = with_own_variance(estimate, np.diag(S), fold.count)
         return float(np.sum((estimate - fold.unseen) ** 2))
 
     def best(self, share: float | None, weight: float | None) -> tuple[float, float]:
@@ -145,3 +147,10 @@ def _descend(
             leap //= 2
         i = better
     return values[i]
+
+
+def automatic(name: str, value: Any, wanted: str = "a number") -> bool:
+    """Whether the parameter is left to us."""
+    if isinstance(value, str) and value != "auto":
+        raise InputError(name, repr(value), f"{wanted} or 'auto'")
+    return isinstance(value, str)

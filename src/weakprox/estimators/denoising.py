@@ -56,7 +56,7 @@ class SparseLowRank(NoisyMatrix):
         The same as factors.
     rank_ : int
         Its rank.
-    components_ : array of shape (rank_, d)
+    components_ : array of shape (rank, d)
         Orthonormal basis of its row space.
     lam_, tau_, scale_, noise_ : float
         What was used, chosen or estimated.
