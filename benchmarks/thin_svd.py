@@ -66,9 +66,9 @@ def main() -> None:
         row = []
         for method in ("lapack", "block", "warm", "arpack", "propack"):
             if method == "warm":
-                call = lambda: thin_svd(near, rank, tol=1e-3, start=basis, method="block")  # noqa: E731, B023
+                call = lambda: thin_svd(near, rank, tol=1e-3, start=basis, method="block")  # noqa: E731
             else:
-                call = lambda: thin_svd(A, rank, tol=tol, method=method)  # noqa: E731, B023
+                call = lambda: thin_svd(A, rank, tol=tol, method=method)  # noqa: E731
             row.append(1e3 * seconds(call, repeats))
         auto = "lapack" if wants_full((m, d), rank, warm=False) else "block"
         print(f"{m:>5} x{d:>5} {rank:>4} {kind:>6} " + " ".join(f"{t:7.2f}" for t in row), auto)

@@ -29,7 +29,7 @@ def admm(one: E1, project: Callable, see: See, rho: float, *, rough: bool = Fals
     Z = project(X, 1e-2 * np.linalg.norm(X)) if rough else project(X)
     U = (X - Z) / rho
     while True:
-        see(Z, lambda: (M - Z - rho * U,))  # noqa: B023 (used at once)
+        see(Z, lambda: (M - Z - rho * U,))
         X = soft((M + rho * (Z - U)) / (1 + rho), lam / (1 + rho))
         X = relax * X + (1 - relax) * Z
         A = X + U
@@ -42,7 +42,7 @@ def dykstra(one: E1, project: Callable, see: See) -> None:
     S = np.clip(one.M, -one.lam, one.lam)
     while True:
         X = project(one.M - S)
-        see(X, lambda: (S,))  # noqa: B023
+        see(X, lambda: (S,))
         S = np.clip(S + X, -one.lam, one.lam)
 
 
@@ -53,7 +53,7 @@ def accelerated_dual(one: E1, project: Callable, see: See, *, rough: bool = Fals
     while True:
         target = one.M - ahead
         X = project(target, max(1e-9, 0.05 * moved)) if rough else project(target)
-        see(X, lambda: (ahead,))  # noqa: B023
+        see(X, lambda: (ahead,))
         new = np.clip(ahead + X, -one.lam, one.lam)
         moved = float(np.linalg.norm(new - ahead))
         if np.vdot(ahead - new, new - S) > 0:
@@ -72,7 +72,7 @@ def affine_dual(one: E2, see: See) -> None:
     t = 1.0
     while True:
         X = project(one.M - (ahead @ flat).reshape(one.shape))
-        see(X, lambda: (ahead,))  # noqa: B023
+        see(X, lambda: (ahead,))
         new = _simplex(ahead + step * (flat @ X.ravel() - one.b))
         if np.vdot(ahead - new, new - p) > 0:
             t = 1.0
@@ -102,7 +102,7 @@ def consensus_admm(one: E3, see: See, rho: float) -> None:
         old = Z
         Z = [soft(X + U[0], one.lam1 / rho), project(X + U[1])]
         U = [U[i] + X - Z[i] for i in range(2)]
-        see(Z[1], lambda: (rho * U[0], rho * U[1]))  # noqa: B023
+        see(Z[1], lambda: (rho * U[0], rho * U[1]))
         k += 1
         if k % 25 == 0 and k <= 500:
             apart = math.hypot(*(float(np.linalg.norm(X - z)) for z in Z))

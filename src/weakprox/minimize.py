@@ -202,6 +202,8 @@ def _start(problem: Problem, start: Any) -> Array | None:
     if start is None:
         return None
     if isinstance(start, Result):
+        if problem.spectral.violation(start.low_rank) > 0.0:
+            return None  # of a larger set: nothing to begin at
         start = start.X
     if not is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)

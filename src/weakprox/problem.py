@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, eps_of, namespace, norm, on_cpu, zeros
+from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
 from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
@@ -131,7 +131,8 @@ class Problem:
         """
         step = self.entrywise()
         if step is not None and self.loss.is_finite_sum and not on_cpu(self.loss.reference):
-            C = self.loss.centre(self.loss.everything())  # type: ignore[attr-defined]
+            centre = self.loss.centre(self.loss.everything())  # type: ignore[attr-defined]
+            C = contiguous(centre)
             sums: Sums = passes_for(C).look(C, None, X, step)
             return sums.value(step) + self.spectral.value(X)
         return self.smooth_value(dense(X, scratch), batch) + self.spectral.value(X)

@@ -75,7 +75,7 @@ def test_bounds_hold_whatever_the_block_and_the_step():
             z = exact.X + gamma * 0.5 * rng.standard_normal(C.shape) * 10.0 ** -(trial % 4)
             noise = rng.standard_normal((C.shape[1], 3)) * 10.0 ** -(trial % 3)
             Q = whitened(exact.low_rank.Vt[:3].T + noise)
-            found = ritz(z @ Q, Q)
+            found = ritz(z @ Q, Q, exact=True)
             dual = FactoredDual(C, z, found, given.entrywise(gamma), given.spectral.tau)
             bound, rests_on = dual.bound(rng)
             assert bound <= exact.value
@@ -176,3 +176,79 @@ def test_large_matrices_and_small_memory_get_it(monkeypatch):
     choice = auto.choose(given)
     assert choice.solver == LeanSplitting()
     assert "memory" in choice.reason
+
+
+ODD = {
+    "zeros": (np.zeros((12, 16)), 1.0, 1.0),
+    "all below lam": (np.random.default_rng(0).standard_normal((30, 20)), 10.0, 5.0),
+    "one row": (np.random.default_rng(1).standard_normal((1, 20)), 10.0, 5.0),
+    "one column": (np.random.default_rng(1).standard_normal((20, 1)), 0.1, 5.0),
+    "repeated rows": (
+        np.tile(np.random.default_rng(2).standard_normal((1, 12)), (20, 1)),
+        0.1,
+        1e3,
+    ),
+    "rank one": (np.outer(np.arange(54.0), np.arange(60.0)), 1500.0, 2e4),
+    "tiny": (1e-9 * np.random.default_rng(3).standard_normal((30, 20)), 1e-10, 1e-9),
+    "huge": (1e9 * np.random.default_rng(4).standard_normal((30, 20)), 1e8, 1e9),
+}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 40])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_data_end_in_true_statements(name, dtype, limit):
+    """Dependent blocks once led to NaN, to points outside the ball, and to ranks of zero."""
+    M, lam, tau = ODD[name]
+    given = wp.Problem(Denoising(M.astype(dtype)), L1(lam), NuclearBall(tau))
+    result = wp.minimize(given, LeanSplitting(), tol=1e-4, progress=False, max_svds=limit)
+    s = np.linalg.svd(result.X.astype(float), compute_uv=False)
+    loose = 1e-9 if dtype is np.float64 else 1e-4
+    assert s.sum() <= tau * (1 + loose)
+    assert result.rank == max(int((s > 1e-5 * s[0]).sum()), 0)
+    assert np.isfinite(result.value)
+    exact = wp.minimize(
+        wp.Problem(Denoising(M.astype(dtype).astype(float)), L1(lam), NuclearBall(tau)),
+        DavisYin(),
+        tol=1e-9,
+        progress=False,
+        max_svds=2000,
+    )
+    assert result.certificate.lower_bound <= exact.value * (1 + 1e-12) + 1e-30
+
+
+def test_a_limit_after_a_proof_that_failed_leaves_a_true_bound():
+    """The target has moved on then, and what is known of it must not be mixed."""
+    for seed in range(12):
+        M, size = signal(seed, 30, 25)
+        given = wp.Problem(Denoising(M), L1(0.5), NuclearBall(0.8 * size))
+        exact = wp.minimize(given, DavisYin(), tol=1e-9, progress=False, max_svds=3000)
+        for cap in (None, 1, 3):
+            for limit in (2, 3, 5):
+                result = wp.minimize(
+                    given, LeanSplitting(rank=cap), tol=0.3, progress=False, max_svds=limit
+                )
+                assert result.certificate.lower_bound <= exact.value
+                if result.certified:
+                    assert result.value - exact.value <= result.eps
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_run_that_changed_its_method_is_resumed(started):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((150, 140))
+    given = wp.Problem(Denoising(M), L1(0.1), NuclearBall(1000.0))
+    start = np.outer(M[:, 0], np.ones(140)) / 1e3 if started else None
+    options = {"tol": 1e-9, "progress": False}
+    whole = wp.minimize(given, LeanSplitting(), start=start, max_svds=60, **options)
+    part = wp.minimize(given, LeanSplitting(), start=start, max_svds=30, **options)
+    rest = wp.minimize(given, LeanSplitting(), resume=part, max_svds=60, **options)
+    assert whole.solver == rest.solver == "DavisYin"
+    np.testing.assert_array_equal(whole.X, rest.X)
+
+
+def test_a_result_of_a_larger_ball_is_no_start_but_no_error():
+    large, small = problem(0, L1(0.5), 0.9), problem(0, L1(0.5), 0.5)
+    first = wp.minimize(large, LeanSplitting(), tol=1e-4, progress=False)
+    again = wp.minimize(small, LeanSplitting(), start=first, tol=1e-4, progress=False)
+    assert again.certified

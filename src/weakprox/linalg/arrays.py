@@ -179,6 +179,11 @@ def all_finite(X: Array) -> bool:
     return all(bool(xp.all(xp.isfinite(X if flat else X[rows]))) for rows in row_blocks(X))
 
 
+def contiguous(x: Array) -> Array:
+    """X itself, or a copy whose rows follow each other in memory where a device needs that."""
+    return x.contiguous() if getattr(x, "is_cuda", False) else x
+
+
 def positive_part(x: Array) -> Array:
     """Entries below zero replaced by it."""
     return np.maximum(x, 0.0) if is_numpy(x) else namespace(x).clip(x, 0.0, None)

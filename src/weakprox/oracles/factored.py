@@ -28,6 +28,8 @@ from weakprox.linalg.simplex import project_capped
 from weakprox.linalg.subspace import Ritz, gram, ritz, whitened
 
 DOUBLE = float(np.finfo(float).eps)
+SKEW = 1e-6  # distance from orthonormal vectors beyond which nothing is concluded
+POWERS = 10  # of a randomised bound at most; it ends as soon as it is small enough
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,10 @@ class FactoredDual:
     @cached_property
     def exact(self) -> Ritz:
         """The triplets in float64, made anew where they were not."""
-        if self._was_exact:
+        if self.found.exact:
             return self.found
         Q = whitened(wide(self.found.V))
-        return ritz(passes_for(self.z).times(self.z, Q), Q)
-
-    @property
-    def _was_exact(self) -> bool:
-        return bool(self.found.V.dtype == namespace(self.found.V).float64)
+        return ritz(passes_for(self.z).times(self.z, Q), Q, exact=True)
 
     @cached_property
     def X(self) -> LowRank:
@@ -77,10 +75,10 @@ class FactoredDual:
         found -= sums.rest / (2 * (k.beta + k.curvature))
         # rounding of each sum: |u| is at most the sum of what it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
-        size += k.curvature * math.sqrt(sums.square) + k.lam * math.sqrt(
-            math.prod(self.z.shape)
-        )
+        size += k.curvature * math.sqrt(sums.square)
+        size += k.lam * math.sqrt(math.prod(self.z.shape))
         scale = smooth + k.lam * sums.absolute + conjugate + size * math.sqrt(sums.square)
+        scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
         return found - 64 * DOUBLE * scale, "high-probability"
 
     def _norm(self, rng: np.random.Generator) -> float:
@@ -90,12 +88,15 @@ class FactoredDual:
         r = math.sqrt(float(np.linalg.norm(gram(R))))
         a = float(np.max(found.s - np.asarray(to_numpy(self.X.s))))
         kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
-        t = deflated_norm(_operator(z), kept, rng, enough=0.9 * a) * (1 + 1e3 * eps_of(z))
+        t = deflated_norm(_operator(z), kept, rng, powers=POWERS, enough=0.9 * a)
+        t *= 1 + 1e3 * eps_of(z)
         top, low, cross = a * a + r * r, t * t, r * t
         largest = 0.5 * (top + low) + math.hypot(0.5 * (top - low), cross)
-        # triplets of a run are orthonormal to less than those made anew
-        slack = 1e-10 if self._was_exact else 64 * DOUBLE * math.sqrt(len(found.s))
-        return math.sqrt(largest) + slack * float(found.s[0])
+        one = np.eye(len(found.s))
+        off = sum(float(np.linalg.norm(gram(x) - one)) for x in (found.U, found.V))
+        if not off <= SKEW:
+            return math.inf  # these vectors prove nothing
+        return math.sqrt(largest) + (off + 64 * DOUBLE) * (float(found.s[0]) + r + t)
 
 
 def _operator(z: Array) -> Products:

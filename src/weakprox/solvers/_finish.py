@@ -31,6 +31,8 @@ def finish(run: Run, status: Status) -> Result:
     own = _own_proof(run)
     answer, iterate_value = _answer(run, own)
     dual = None if looker.latest is None else looker.latest.dual
+    if isinstance(dual, FactoredDual):
+        dual = None  # it speaks of an array that may have moved on
     looker.latest = None  # its iterate is not needed any more: room for the proof
     if run.sampled:
         certificate = _sampled_certificate(run, answer, dual, own)
@@ -79,7 +81,7 @@ def finish(run: Run, status: Status) -> Result:
         checkpoint=run.checkpoint,
         iterate_value=iterate_value,
         reason=run.settings.reason,
-        dual=None if isinstance(dual, FactoredDual) else dual,  # that holds a whole array
+        dual=dual,
     )
 
 

@@ -57,6 +57,8 @@ class Checkpoint:
     trace: Trace
     mark: tuple[Any, ...]  # which run this is a part of
     restated: float | None = None  # strong convexity, where the declared one was wrong
+    solver: Solver | None = None  # that goes on, where the first one gave up
+    first: Any = None  # point of the user's to begin at
 
 
 class Run:
@@ -102,7 +104,9 @@ class Run:
         if last is not None and last.restated is not None:
             self._equip(problem, last.restated)
         self.memory: Any = None if last is None else last.memory
-        self.first: Array | None = None
+        self.first: Array | None = None if last is None else last.first
+        if last is not None and last.solver is not None:
+            self.solver = last.solver
         self.warm = warm  # where the run of a neighbouring problem ended
 
     def _equip(self, problem: Problem, strong_convexity: float | None = None) -> None:
@@ -143,12 +147,11 @@ class Run:
         self.solver = solver
         self.memory = solver.start(self.problem, self.first, self.tools)
         self.looker.latest = None
-        self.mark = (*_names(self.problem, solver, self.settings), self.mark[-1])
         self._save()
 
     def execute(self, X: Array | None) -> Result:
         """Run; whatever ends it, the best point so far comes back."""
-        self.first = X
+        self.first = self.first if X is None else X
         with self.progress, one_thread(math.prod(self.problem.shape)):
             status = Status.EXPECTED
             try:
@@ -239,7 +242,16 @@ class Run:
     def _save(self) -> None:
         counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
         seen = self.looker.seen
-        self.checkpoint = Checkpoint(self.memory, seen, counts, trace, self.mark, self.restated)
+        self.checkpoint = Checkpoint(
+            self.memory,
+            seen,
+            counts,
+            trace,
+            self.mark,
+            self.restated,
+            self.solver,
+            self.first,
+        )
 
     def seal(self) -> None:
         """Mark what ended early, so that it can be resumed and only by its own problem."""

@@ -16,6 +16,7 @@ import numpy as np
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
     Array,
+    contiguous,
     eps_of,
     gaussian,
     itemsize,
@@ -142,13 +143,13 @@ class LeanSplitting(GapDriven):
             found = refined(memory.z, memory.ritz.V, powers=COLD)
             state = replace(memory, ritz=found)
             C = problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
-            return _provable(problem, state, C, memory.z, memory.done)[1]
+            return _provable(problem, state, contiguous(C), memory.z, memory.done)[1]
         y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
         return FixedDual(problem.penalty, y)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""
-        C = tools.loss.centre(tools.loss.everything(), counted=False)
+        C = contiguous(tools.loss.centre(tools.loss.everything(), counted=False))
         state, passes = memory, passes_for(C)
         z = tools.arena.like(C)
         if state.z is not None:
@@ -185,6 +186,9 @@ class LeanSplitting(GapDriven):
                 later = balanced(near, far, gamma * state.parameters.beta)
             if dual is None:
                 state = _judged(state, sums, step, k)
+                # estimates must not pass for the best value there is
+                rounding = 64 * eps_of(z) * abs(state.last)
+                state = replace(state, last=state.last + rounding)
             state = replace(state, gamma=gamma, change=later, product=product)
             if dual is None:
                 tools.tick(replace(self.candidate(state), step=k))
@@ -215,12 +219,13 @@ class LeanSplitting(GapDriven):
             else:
                 found = refined(z, block, product, powers)
             p = np.asarray(project_capped(found.s, tau))
-            kept = max(1, int((p > 0).sum()))
+            kept = max(1, int((p > max(problem.shape) * eps_of(z) * p[0]).sum()))
             width = int(block.shape[1])
             if kept <= width - SPARE or width >= min(problem.shape):
                 break
             width = min(WIDER * width, *problem.shape)
-            if width > max(WIDER * FIRST_WIDTH, WIDEST * min(problem.shape)):
+            thin = max(WIDER * FIRST_WIDTH, WIDEST * min(problem.shape))
+            if width > thin and self.affordable(problem):
                 raise TooWide
             more = gaussian(tools.rng(k, width), (problem.shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
@@ -243,7 +248,7 @@ def _provable(
     assert step is not None
     tau: float = problem.spectral.tau  # type: ignore[attr-defined]
     found, r = state.ritz, state.rank
-    dual = FactoredDual(C, z, Ritz(found.U[:, :r], found.s[:r], found.V[:, :r]), step, tau)
+    dual = FactoredDual(C, z, found.leading(r), step, tau)
     values = rounded_inside(np.asarray(to_numpy(dual.X.s), dtype=float), tau, z)
     V = _rounded(dual.exact, r, values, z)
     state = _judged(state, dual.sums, step, k)

@@ -20,6 +20,8 @@ def passes_for(z: Array) -> ModuleType:
     """The fastest passes there are for such arrays: `first`, `look` and `advance`."""
     if is_numpy(z) or not getattr(z, "is_cuda", False) or z.element_size() != 4:
         return reference
+    if not z.is_contiguous():
+        return reference
     try:
         from weakprox.linalg.fused import cuda
     except ImportError:  # torch without Triton

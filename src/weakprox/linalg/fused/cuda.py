@@ -233,6 +233,11 @@ def transpose_times(z: Array, U: Array) -> Array:
 quick_times, quick_transpose_times = times, transpose_times
 
 
+def quick_is_exact(z: Array) -> bool:
+    """Always here."""
+    return True
+
+
 def _product(z: Array, V: Array, *, transposed: bool) -> Array:
     m, n = z.shape[::-1] if transposed else z.shape
     width = int(V.shape[1])

@@ -10,6 +10,7 @@ from weakprox.linalg.arrays import (
     Array,
     empty,
     is_numpy,
+    itemsize,
     namespace,
     rough_inner,
     row_blocks,
@@ -30,7 +31,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     for rows in row_blocks(C):
         t = (k.gamma * k.beta) * C[rows]
         z[rows] = t - clip(t, -k.gamma * k.lam, k.gamma * k.lam)
-    return None if Q is None else z @ Q
+    return None if Q is None else quick_times(z, Q)
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
@@ -77,7 +78,7 @@ def advance(
         absolute += _absolute(point)
     square = sqnorm(X.s)
     found = Sums(distance, absolute, along, 0.0, rest / k.gamma**2, square)
-    return found, None if Q is None else z @ Q
+    return found, None if Q is None else quick_times(z, Q)
 
 
 def _multiply(A: Array, B: Array, out: Array) -> None:
@@ -121,9 +122,14 @@ def transpose_times(z: Array, U: Array) -> Array:
 
 def quick_times(z: Array, V: Array) -> Array:
     """The same in whatever precision is fastest."""
-    return z @ V
+    return z @ namespace(V).astype(V, z.dtype, copy=False)
 
 
 def quick_transpose_times(z: Array, U: Array) -> Array:
     """The same in whatever precision is fastest."""
-    return z.T @ U
+    return z.T @ namespace(U).astype(U, z.dtype, copy=False)
+
+
+def quick_is_exact(z: Array) -> bool:
+    """Whether that is float64."""
+    return itemsize(z) == 8
