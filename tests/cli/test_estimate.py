@@ -92,7 +92,16 @@ def test_psd(folder, weakprox, refused, symmetric):
 @pytest.mark.parametrize(
     "name",
     [
-        *("auto", "davisyin", "extragradient", "Extragradient", "svrgcg", "scg", "scgs"),
+        *(
+            "auto",
+            "davisyin",
+            "leansplitting",
+            "extragradient",
+            "Extragradient",
+            "svrgcg",
+            "scg",
+            "scgs",
+        ),
         *("storc", "svrf", "fista", "FISTA"),
     ],
 )

@@ -39,7 +39,7 @@ def estimate(
     solver: Annotated[
         str,
         typer.Option(
-            help="auto, davisyin, extragradient, svrgcg, scg, scgs, storc, svrf, hcgm, shcgm "
+            help="auto, davisyin, leansplitting, extragradient, svrgcg, scg, scgs, storc, svrf, hcgm, shcgm "
             "or fista."
         ),
     ] = "auto",

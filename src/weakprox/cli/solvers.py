@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 CLASSES = {
     "davisyin": "DavisYin",
+    "leansplitting": "LeanSplitting",
     "extragradient": "Extragradient",
     "svrgcg": "SVRGCG",
     "scg": "SCG",

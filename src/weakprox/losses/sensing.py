@@ -243,25 +243,28 @@ class Sensing:
     @property
     def smoothness(self) -> float:
         """Largest eigenvalue of E vec(A) vec(A)' (estimated for a sampler)."""
+        given = self._given["smoothness"]
+        if self._flat:
+            return self._extremes[0] if given is None else given
         return self._constants[0]
 
     @cached_property
     def _constants(self) -> tuple[float, float]:
-        """Smoothness and strong convexity: given, or computed where not both are.
+        """Smoothness and strong convexity of a finite sum that has both.
 
         Given ones that contradict each other or what is computed anyway are corrected.
         """
         largest, smallest = self._given["smoothness"], self._given["strong_convexity"]
-        flat = self._sampler is not None or self.n_terms < math.prod(self.shape)
-        if flat and smallest is None:  # a pilot's smallest eigenvalue is no bound
-            return self._extremes[0] if largest is None else largest, 0.0
-        if largest is not None and smallest is not None and (flat or smallest <= largest):
+        if largest is not None and smallest is not None and smallest <= largest:
             return largest, smallest
         found = self._extremes
-        if flat:
-            return found[0], float(smallest or 0.0)
         most = found[0] if largest is None else max(largest, found[0])
         return most, found[1] if smallest is None else min(smallest, found[1])
+
+    @property
+    def _flat(self) -> bool:
+        """Whether a computed smallest eigenvalue would be zero, or a pilot's and no bound."""
+        return self._sampler is not None or self.n_terms < math.prod(self.shape)
 
     @cached_property
     def _sizes(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -304,4 +307,4 @@ class Sensing:
 
         For a sampler only a given value counts: a pilot's eigenvalue is no bound.
         """
-        return self._constants[1]
+        return self._given["strong_convexity"] or 0.0 if self._flat else self._constants[1]

@@ -42,7 +42,7 @@ class Watch:
 
     def __init__(self, monkeypatch, problem=None):
         self.states, self.changes = [], []
-        judged, change = davis_yin._judged, davis_yin._change
+        judged, change = davis_yin._judged, davis_yin.balanced
 
         def watched(state, value, lost, dual, k):
             after = judged(state, value, lost, dual, k)
@@ -57,7 +57,7 @@ class Watch:
             return self.changes[-1][-1]
 
         monkeypatch.setattr(davis_yin, "_judged", watched)
-        monkeypatch.setattr(davis_yin, "_change", changed)
+        monkeypatch.setattr(davis_yin, "balanced", changed)
 
 
 # ------------------------------------------------------------------ plain replay
@@ -321,7 +321,7 @@ def test_gamma_stays_below_its_limit_and_moves_by_at_most_four(loss, penalty, mo
     ],
 )
 def test_changes_of_the_step(near, far, relative, change):
-    found = davis_yin._change(near, far, relative)
+    found = davis_yin.balanced(near, far, relative)
     assert found == pytest.approx(change, rel=1e-12)
 
 
