@@ -39,8 +39,8 @@ def estimate(
     solver: Annotated[
         str,
         typer.Option(
-            help="auto, davisyin, leansplitting, extragradient, svrgcg, scg, scgs, storc, svrf, hcgm, shcgm "
-            "or fista."
+            help="auto, davisyin, leansplitting, extragradient, svrgcg, scg, scgs, storc, "
+            "svrf, hcgm, shcgm or fista."
         ),
     ] = "auto",
     eps: options.Eps = None,
