@@ -22,7 +22,7 @@ import scipy.sparse
 import weakprox as wp
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Zero
-from weakprox.solvers import FISTA, DavisYin, Extragradient
+from weakprox.solvers import FISTA, DavisYin, Extragradient, LeanSplitting
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
@@ -334,7 +334,11 @@ def solvers(rng: np.random.Generator, case: Instance) -> list[tuple[Any, dict[st
     ]
     other, limit = others[int(rng.integers(0, len(others)))]
     eps = float(size * 10.0 ** rng.uniform(-6, -1))
-    return [(first, options), (other, {"eps": eps, "max_svds": limit})]
+    chosen: list[Any] = [(first, options), (other, {"eps": eps, "max_svds": limit})]
+    if LeanSplitting.applies(problem):
+        lean = {"tol": float(10.0 ** rng.uniform(-8, -1)), "max_svds": int(rng.integers(1, 60))}
+        chosen.append((LeanSplitting(rank=cap if rng.random() < 0.3 else None), lean))
+    return chosen
 
 
 def verify(case: Instance, result: wp.Result, label: str, options: dict[str, Any]) -> None:
