@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ FLOATS = [np.float64, np.float32]
 SPARSE = ["csr", "csc", "coo"]
 
 
-class NoisyMatrix(OneToOneFeatureMixin, TransformerMixin, Certified):
+class NoisyMatrix(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     """A matrix seen through noise; subclasses choose lam, tau and the scale."""
 
     low_rank_: LowRank
@@ -132,9 +133,9 @@ class NoisyMatrix(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.n_samples_seen_ = self._seen.count
         self.matrix_ = self.low_rank_.dense()
 
+    @abstractmethod
     def _choose(self, samples: Any) -> tuple[float, float, float | None]:
         """lam, tau and the factor that undoes shrinkage; None for that of least squares."""
-        raise NotImplementedError
 
     def _noise(self) -> float:
         """The noise level given, seen across copies, or estimated from one matrix.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
@@ -24,7 +25,7 @@ from weakprox.spectral import NuclearBall
 LOOSE = 10.0  # how much less accurate solutions may be that only choices rest on
 
 
-class TraceModel(RegressorMixin, Certified):
+class TraceModel(RegressorMixin, Certified, ABC):
     """Subclasses say which prices and radii to try, and by which rule to pick."""
 
     lam2: float | Literal["auto"]
@@ -83,13 +84,13 @@ class TraceModel(RegressorMixin, Certified):
         tags.input_tags.three_d_array = True
         return tags
 
+    @abstractmethod
     def _lams(self, design: Design) -> Sequence[float]:
         """Prices to try."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _taus(self, free: Callable[[], float]) -> Sequence[float]:
         """Radii to try, ascending; `free` finds the nuclear norm without a bound."""
-        raise NotImplementedError
 
     def _rule(self) -> Literal["best", "one_se"]:
         """How to pick."""
