@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import weakprox as wp
+from weakprox.linalg.engine import Engine
 from weakprox.linalg.subspace import ritz, whitened
 from weakprox.losses import Denoising, Sensing
 from weakprox.oracles.factored import FactoredDual
@@ -76,7 +77,7 @@ def test_bounds_hold_whatever_the_block_and_the_step():
             noise = rng.standard_normal((C.shape[1], 3)) * 10.0 ** -(trial % 3)
             Q = whitened(exact.low_rank.Vt[:3].T + noise)
             found = ritz(z @ Q, Q, exact=True)
-            dual = FactoredDual(C, z, found, given.entrywise(gamma), given.spectral.tau)
+            dual = FactoredDual(Engine(C, z), found, given.entrywise(gamma), given.spectral.tau)
             bound, rests_on = dual.bound(rng)
             assert bound <= exact.value
             assert rests_on == "high-probability"

@@ -14,6 +14,8 @@ import array_api_compat as compat
 import array_api_compat.numpy as compat_numpy
 import numpy as np
 
+from weakprox.memory import let_go
+
 Array: TypeAlias = Any  # an array of any namespace that follows the array API
 """An array of any namespace that follows the array API standard."""
 
@@ -22,13 +24,23 @@ Array: TypeAlias = Any  # an array of any namespace that follows the array API
 BLOCK_BYTES = 1 << 20
 DEVICE_BYTES = 1 << 28  # on an accelerator only the memory for temporaries counts
 DOUBLE = float(np.finfo(np.float64).eps)
+FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
+CHAIN = 1024  # products in float32 that may be added up without a look at rounding
+
+
+# of one kind of array each; the general way is slow enough to matter on small matrices
+_known: dict[type, Any] = {np.ndarray: compat_numpy}
 
 
 def namespace(*arrays: Array) -> Any:
     """Array-API namespace shared by the arrays."""
-    if all(type(x) is np.ndarray for x in arrays):
-        return compat_numpy  # the general way is slow enough to matter on small matrices
-    return compat.array_namespace(*arrays)
+    kind = type(arrays[0])
+    if kind in _known and all(type(x) is kind for x in arrays):
+        return _known[kind]
+    found = compat.array_namespace(*arrays)
+    if compat.is_torch_array(arrays[0]) and all(type(x) is kind for x in arrays):
+        _known[kind] = found
+    return found
 
 
 def is_array(x: object) -> bool:
@@ -112,6 +124,18 @@ def gaussian(rng: np.random.Generator, shape: tuple[int, ...], reference: Array)
     return like(rng.standard_normal(shape), reference)
 
 
+def times_block(A: Array, Q: Array) -> Array:
+    """A Q for a narrow block, written the way round in which BLAS copies less of A."""
+    if is_numpy(A) and A.shape[0] >= FLIPPED_FROM:
+        return (Q.T @ A.T).T
+    return A @ Q
+
+
+def block_times(Q: Array, A: Array) -> Array:
+    """A' Q, likewise."""
+    return (Q.T @ A).T if is_numpy(A) else A.T @ Q
+
+
 def to_numpy(x: Array) -> np.ndarray[Any, Any]:
     """Copy or view of x in host memory as a NumPy array."""
     if is_numpy(x):
@@ -163,7 +187,13 @@ def rough_sqnorm(X: Array) -> tuple[float, float]:
 def rough_inner(X: Array, Y: Array) -> float:
     """Inner product by one fast pass, for estimates that no proof rests on."""
     if is_numpy(X) and X.flags.c_contiguous and Y.flags.c_contiguous:
-        return float(np.dot(X.reshape(-1), Y.reshape(-1)))
+        x, y = X.reshape(-1), Y.reshape(-1)
+        if x.dtype == np.float64:
+            return float(np.dot(x, y))
+        # in float32, long chains of additions would lose more than estimates may
+        cut = x.size - x.size % CHAIN
+        parts = np.vecdot(x[:cut].reshape(-1, CHAIN), y[:cut].reshape(-1, CHAIN))
+        return float(parts.sum(dtype=np.float64)) + float(np.dot(x[cut:], y[cut:]))
     return inner(X, Y)
 
 
@@ -191,21 +221,24 @@ def positive_part(x: Array) -> Array:
 
 def largest(X: Array) -> float:
     """Largest absolute value of an entry (row blocks, so no second copy)."""
-    xp = namespace(X)
-    return max(float(xp.max(xp.abs(X[rows]))) for rows in row_blocks(X))
+    parts = (X[rows] for rows in row_blocks(X))
+    return max(float(namespace(part).max(namespace(part).abs(part))) for part in parts)
 
 
 def row_blocks(X: Array) -> Iterator[slice]:
     """Row slices of cache size on the CPU, larger ones on an accelerator.
 
     Element-wise formulas evaluated block by block keep their temporaries in cache:
-    NumPy then pays one memory pass per formula rather than one per operator.
+    NumPy then pays one memory pass per formula rather than one per operator. Pages of a
+    memory map are let go after each block.
     """
     rows = int(X.shape[0])
     if X.ndim < 2:
         yield slice(0, rows)
         return
     row_bytes = max(1, math.prod(X.shape[1:]) * X.dtype.itemsize)
-    step = max(1, (BLOCK_BYTES if on_cpu(X) else DEVICE_BYTES) // row_bytes)
+    usual = max(1, (BLOCK_BYTES if on_cpu(X) else DEVICE_BYTES) // row_bytes)
+    step = getattr(X, "block_rows", usual)  # what is made in tiles knows its own best
     for first in range(0, rows, step):
         yield slice(first, min(rows, first + step))
+        let_go(X)

@@ -36,8 +36,11 @@ def power_bound(
     powers: int = 3,
     vectors: int = 16,
     enough: float = 0.0,
+    prepare: Callable[[Array], Array] | None = None,
 ) -> float:
     """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
+
+    `prepare` may do to w what E does first, if E and its transpose need it done only once.
 
     That vector is at least s_1^(2q+1) |<w, v_1>| long and the inner product is standard
     normal, so dividing by a number it exceeds with probability 1 - FAILURE is safe. All q
@@ -45,24 +48,30 @@ def power_bound(
     """
     xp = namespace(reference)
     W = gaussian(rng, (columns, vectors), reference)
-    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
-    log_scale, best = 0.0, math.inf
+    W = W if prepare is None else prepare(W)
+    log_scale, best, size = 0.0, math.inf, None
     for q in range(powers + 1):
         Y = apply(W)
-        longest = float(xp.max(xp.linalg.vector_norm(Y, axis=0)))
-        if longest == 0.0:
+        longest = xp.max(xp.linalg.vector_norm(Y, axis=0))
+        read = xp.stack([longest] if size is None else [longest, size])
+        length, *scale = (float(number) for number in to_numpy(read))  # one trip to the host
+        if 0.0 in (length, *scale):
             return 0.0
-        exponent = (math.log(longest) + log_scale - math.log(x)) / (2 * q + 1)
-        best = min(best, math.exp(exponent) * (1 + 100 * eps_of(W)))
+        log_scale += math.log(scale[0]) if scale else 0.0
+        best = min(best, longest_bound(length, log_scale, q, vectors, eps_of(W)))
         if q == powers or best <= enough:
             break
         W = apply_transpose(Y)
-        size = float(xp.max(xp.abs(W)))
-        if size == 0.0:
-            return 0.0
-        W = W / size  # one common factor: keeps float32 away from overflow
-        log_scale += math.log(size)
+        size = xp.max(xp.abs(W))
+        W = W / xp.where(size > 0, size, 1.0)  # keeps float32 away from overflow
     return best
+
+
+def longest_bound(length: float, log_scale: float, q: int, vectors: int, eps: float) -> float:
+    """The bound from the longest of some vectors E (E'E)^q w, e^log_scale taken out of it."""
+    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
+    exponent = (math.log(length) + log_scale - math.log(x)) / (2 * q + 1)
+    return math.exp(exponent) * (1 + 100 * eps)
 
 
 def deflated_norm(
@@ -71,24 +80,23 @@ def deflated_norm(
     """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
     ops = A if isinstance(A, Products) else products(A)
 
+    # What one product leaves outside the kept vectors the next need not remove again.
+    def outside(W: Array) -> Array:
+        return W - kept.Vt.T @ (kept.Vt @ W)
+
     def apply(W: Array) -> Array:
-        W = W - kept.Vt.T @ (kept.Vt @ W)
         Y = ops.times(W)
         return Y - kept.U @ (kept.U.T @ Y)
 
-    def apply_transpose(Y: Array) -> Array:
-        Y = Y - kept.U @ (kept.U.T @ Y)
-        W = ops.transpose_times(Y)
-        return W - kept.Vt.T @ (kept.Vt @ W)
-
     return power_bound(
         apply,
-        apply_transpose,
+        lambda Y: outside(ops.transpose_times(Y)),
         ops.shape[1],
         ops.reference,
         rng,
         powers=powers,
         enough=enough,
+        prepare=outside,
     )
 
 

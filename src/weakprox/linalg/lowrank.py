@@ -73,4 +73,14 @@ class LowRank:
         Vt = zeros((1, shape[1]), reference)
         U[0, 0] = 1.0
         Vt[0, 0] = 1.0
-        return cls(U, zeros((1,), reference), Vt)
+        return LowRank(U, zeros((1,), reference), Vt)
+
+
+@dataclass(frozen=True)
+class Projection(LowRank):
+    """A point with the vectors of a matrix Z, whose own values are the `sizes`.
+
+    That is, Z V = U diag(sizes): whoever has Z and V needs no U.
+    """
+
+    sizes: Array

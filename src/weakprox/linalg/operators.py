@@ -1,4 +1,7 @@
-"""One pair of products, A Q and A' Q, for dense arrays, sparse matrices and operators."""
+"""One pair of products, A Q and A' Q, for dense arrays, sparse matrices and operators.
+
+Arrays in files are multiplied tile by tile.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,19 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
-from weakprox.linalg.arrays import Array, is_array, is_floating, namespace
+from weakprox.linalg.arrays import (
+    Array,
+    block_times,
+    is_array,
+    is_floating,
+    namespace,
+    times_block,
+)
+from weakprox.linalg.by_rows import times, transpose_times
+from weakprox.linalg.tiled import Tiled
+from weakprox.memory import on_disk
+
+LARGE = 1 << 26  # bytes of a map from which its pages are worth letting go
 
 
 @dataclass
@@ -52,6 +67,11 @@ def products(A: Any) -> Products:
         transposed = A.T
         reference = np.empty(0, dtype=A.dtype)
         return Products(shape, lambda Q: A @ Q, lambda Q: transposed @ Q, reference, A)
+    if isinstance(A, Tiled) or (on_disk(A) and A.nbytes > LARGE):
+        reference = np.empty(0, dtype=np.result_type(A.dtype, np.float32))
+        return Products(
+            shape, lambda Q: times(A, Q), lambda Q: transpose_times(A, Q), reference, None
+        )
     if not is_floating(A):
         A = namespace(A).astype(A, namespace(A).float64)
-    return Products(shape, lambda Q: A @ Q, lambda Q: A.T @ Q, A, A)
+    return Products(shape, lambda Q: times_block(A, Q), lambda Q: block_times(Q, A), A, A)

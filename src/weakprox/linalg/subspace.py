@@ -17,19 +17,23 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 # Squaring a block loses what is smaller than this share of its largest column or value.
 DEPENDENT, GRADED = 1e-5, 1e-3
+CLEAR = 3e-3  # the same for columns that are to become orthonormal to 1e-10
+LEAST = 1e-6  # share of the largest value that a second look at the squares brings back
 
 
 @dataclass(frozen=True)
 class Ritz:
     """A V = U diag(s): Ritz triplets of a matrix, from the largest value down, in float64.
 
-    `exact` says whether the products with A were in float64, too.
+    `exact` says whether the products with A were in float64, too. `damping` is 1/s^2 where
+    U is, should it be there already.
     """
 
     U: Array
     s: Vector
     V: Array
     exact: bool = False
+    damping: Array | None = None
 
     def leading(self, count: int) -> Ritz:
         """The first of them."""
@@ -37,42 +41,129 @@ class Ritz:
 
 
 def refined(A: Array, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
-    """Ritz triplets after `powers` steps with A'A from a right block; `product` is A start."""
-    Q, passes = start, passes_for(A)
-    for _ in range(powers):
-        B = wide(passes.quick_times(A, Q) if product is None else product)
-        Y = passes.quick_transpose_times(A, whitened(B, rounds=1))
-        Q, product = whitened(wide(Y)), None
-    return ritz(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
+    """Ritz triplets after `powers` steps with A'A from a right block; `product` is A start.
+
+    Blocks are made orthonormal once after each step, as long as that loses nothing; on a
+    device, trips to the host are what counts.
+    """
+    Q: Array | None = start
+    B = product
+    for _ in range(powers - 1):
+        Q, B = _whitened_once(_powered(A, Q, B)), None
+        if Q is None:
+            return _carefully(A, start, product, powers)
+    Q = _whitened_once(_powered(A, Q, B))
+    found = None if Q is None else _triplets(A, Q)
+    return _carefully(A, start, product, powers) if found is None else found
 
 
 def stepped(A: Array, near: Ritz, product: Array) -> Ritz:
     """One power step from triplets of a nearby matrix; `product` is A V.
 
     A'A V is nearly V s^2 then: columns that only need scaling, and the rest is left to a
-    generalised eigenproblem, so that there is one trip to the host. Falls back on `refined`
-    where that is not so.
+    generalised eigenproblem, so that there is one trip to the host. Falls back on careful
+    steps where that is not so.
     """
-    if not near.s[-1] > GRADED * near.s[0]:
-        return refined(A, near.V, product)
+    if near.s[-1] > LEAST * near.s[0]:
+        product = wide(product)
+        damping = like(1.0 / near.s**2, product) if near.damping is None else near.damping
+        Y = wide(passes_for(A).quick_transpose_times(A, product * damping))
+        found = spanned(A, Y)
+        if found is not None:
+            return found
+    return _carefully(A, near.V, product, 1)
+
+
+def spanned(A: Array, Y: Array) -> Ritz | None:
+    """Triplets of A in the span of any Y, with one more product if Y is badly conditioned."""
+    found = _triplets(A, Y)
+    if found is None:
+        Q = _whitened_once(Y)
+        found = None if Q is None else _triplets(A, Q)
+    return found
+
+
+def _powered(A: Array, Q: Array, product: Array | None) -> Array:
+    """A'A Q but for a factor that keeps it in range."""
     passes = passes_for(A)
-    product = wide(product)
-    Y = wide(passes.quick_transpose_times(A, product * like(1.0 / near.s**2, product)))
+    B = wide(passes.quick_times(A, Q) if product is None else product)
+    xp = namespace(B)
+    size = xp.max(xp.abs(B))  # stays on the device
+    return wide(passes.quick_transpose_times(A, B / xp.where(size > 0, size, 1.0)))
+
+
+def _triplets(A: Array, Y: Array) -> Ritz | None:
+    """Triplets of A in the span of any Y, if its columns are clearly independent."""
+    passes = passes_for(A)
     B = wide(passes.quick_times(A, Y))
     squares, norms = np.asarray(to_numpy(namespace(B).stack([B.T @ B, Y.T @ Y])), dtype=float)
-    sizes = np.sqrt(np.maximum(np.diagonal(norms), np.finfo(float).tiny))
+    solved = turned(squares, norms)
+    if solved is None:
+        return None
+    s, W = solved
+    k, exact = len(s), passes.quick_is_exact(A)
+    packed = like(np.hstack([W / s, W, 1.0 / s[:, None] ** 2]), B)  # in one transfer
+    U, V = B @ packed[:, :k], Y @ packed[:, k : 2 * k]
+    if s[-1] > GRADED * s[0]:
+        return Ritz(U, s, V, exact, packed[:, 2 * k])
+    again = straightened(gram(U), s)
+    if again is None:
+        return None
+    s, left, right = again
+    packed = like(np.hstack([left, right]), U)
+    return Ritz(U @ packed[:, :k], s, V @ packed[:, k:], exact)
+
+
+def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
+    """Singular values s and W with Y W orthonormal, (A Y W)'(A Y W) = s^2, from squares.
+
+    `squares` is (AY)'(AY) and `norms` Y'Y. None if the columns of Y are not clearly
+    independent, or the values too different for their squares; where they differ by more
+    than GRADED, A Y W / s needs to be `straightened`.
+    """
+    root = independent(norms, CLEAR)
+    if root is None:
+        return None
+    values, W = np.linalg.eigh(root.T @ squares @ root)
+    if not values[0] > LEAST**2 * values[-1]:
+        return None
+    return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
+
+
+def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
+    """Better values, and what turns U and V, for A V = U diag(s) with U'U = G about one.
+
+    Squares lose small values and the right angles between their vectors; the small ones are
+    found anew from a factor of G, which is not squared.
+    """
     try:
-        root = np.linalg.cholesky(norms / (sizes[:, None] * sizes[None, :]))
-        turn = np.linalg.inv(root) / sizes
-        values, W = np.linalg.eigh(turn @ squares @ turn.T)
+        root = np.linalg.cholesky(G)
     except np.linalg.LinAlgError:
-        return refined(A, near.V, product)
-    clear = np.diagonal(root).min() > 0.03 and values[0] > GRADED**2 * values[-1]
-    if not clear:
-        return refined(A, near.V, product)
-    s = np.sqrt(values[::-1])
-    W = np.ascontiguousarray(turn.T @ W[:, ::-1])
-    return Ritz(B @ like(W / s, B), s, Y @ like(W, Y), passes.quick_is_exact(A))
+        return None
+    P, values, Rt = np.linalg.svd(root.T * s)
+    return values, np.linalg.solve(root.T, P), np.ascontiguousarray(Rt.T)
+
+
+def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
+    """The matrix that makes columns with squares G orthonormal, if they are independent."""
+    sizes = np.sqrt(np.maximum(np.diagonal(G), np.finfo(float).tiny))
+    try:
+        root = np.linalg.cholesky(G / (sizes[:, None] * sizes[None, :]))
+    except np.linalg.LinAlgError:
+        return None
+    if not np.diagonal(root).min() > least:
+        return None
+    return np.asarray(np.linalg.inv(root).T / sizes[:, None])
+
+
+def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:
+    """The same with orthonormal blocks all along, for values that differ by orders."""
+    Q, passes = start, passes_for(A)
+    for _ in range(powers):
+        B = wide(passes.quick_times(A, Q) if product is None else product)
+        Y = passes.quick_transpose_times(A, whitened(B, rounds=1))
+        Q, product = whitened(wide(Y)), None
+    return ritz(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
 
 
 def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
@@ -90,16 +181,17 @@ def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
 def whitened(Y: Array, rounds: int = 2) -> Array:
     """Orthonormal columns whose span holds that of Y, by Cholesky QR where that is safe."""
     for _ in range(rounds):
-        G = gram(Y)
-        sizes = np.sqrt(np.maximum(np.diagonal(G), np.finfo(float).tiny))
-        try:
-            root = np.linalg.cholesky(G / (sizes[:, None] * sizes[None, :]))
-        except np.linalg.LinAlgError:
-            root = np.zeros((1, 1))
-        if not np.diagonal(root).min() > DEPENDENT:
+        found = _whitened_once(Y)
+        if found is None:
             return _householder(Y)
-        Y = Y @ like(np.linalg.inv(root).T / sizes[:, None], Y)
+        Y = found
     return Y
+
+
+def _whitened_once(Y: Array) -> Array | None:
+    """Y with columns that are about orthonormal, if they are clearly independent."""
+    turn = independent(gram(Y))
+    return None if turn is None else Y @ like(turn, Y)
 
 
 def _householder(Y: Array) -> Array:

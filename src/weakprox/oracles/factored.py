@@ -19,17 +19,14 @@ from functools import cached_property
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, eps_of, like, namespace, to_numpy, wide
-from weakprox.linalg.bounds import deflated_norm
+from weakprox.linalg.arrays import eps_of, wide
+from weakprox.linalg.engine import Engine
 from weakprox.linalg.fused import Step, Sums, passes_for
-from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.operators import Products
 from weakprox.linalg.simplex import project_capped
-from weakprox.linalg.subspace import Ritz, gram, ritz, whitened
+from weakprox.linalg.subspace import Ritz, Vector, ritz, whitened
 
 DOUBLE = float(np.finfo(float).eps)
 SKEW = 1e-6  # distance from orthonormal vectors beyond which nothing is concluded
-POWERS = 10  # of a randomised bound at most; it ends as soon as it is small enough
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,7 @@ class FactoredDual:
     All its numbers are in float64, whatever z is. It reads z, which must not move on.
     """
 
-    C: Array
-    z: Array
+    engine: Engine
     found: Ritz
     k: Step
     tau: float
@@ -50,21 +46,18 @@ class FactoredDual:
         """The triplets in float64, made anew where they were not."""
         if self.found.exact:
             return self.found
-        Q = whitened(wide(self.found.V))
-        return ritz(passes_for(self.z).times(self.z, Q), Q, exact=True)
+        Q, z = whitened(wide(self.found.V)), self.engine.z
+        return ritz(passes_for(z).times(z, Q), Q, exact=True)
 
     @cached_property
-    def X(self) -> LowRank:
-        """The point of the ball next to z in that span."""
-        found = self.exact
-        p = np.asarray(project_capped(found.s, self.tau))
-        return LowRank(found.U, like(p, found.U), found.V.T)
+    def values(self) -> Vector:
+        """Singular values of the point of the ball next to z in that span."""
+        return np.asarray(project_capped(self.exact.s, self.tau))
 
     @cached_property
     def sums(self) -> Sums:
-        """All sums at X."""
-        found: Sums = passes_for(self.z).look(self.C, self.z, self.X, self.k)
-        return found
+        """All sums at that point."""
+        return self.engine.look(self.exact, self.values, self.k)
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """A number below min f, and what it rests on."""
@@ -76,41 +69,22 @@ class FactoredDual:
         # rounding of each sum: |u| is at most the sum of what it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
         size += k.curvature * math.sqrt(sums.square)
-        size += k.lam * math.sqrt(math.prod(self.z.shape))
+        size += k.lam * math.sqrt(math.prod(self.engine.z.shape))
         scale = smooth + k.lam * sums.absolute + conjugate + size * math.sqrt(sums.square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
         return found - 64 * DOUBLE * scale, "high-probability"
 
     def _norm(self, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2."""
-        z, found = self.z, self.exact
-        R = passes_for(z).transpose_times(z, found.U) - found.V * like(found.s, found.V)
-        r = math.sqrt(float(np.linalg.norm(gram(R))))
-        a = float(np.max(found.s - np.asarray(to_numpy(self.X.s))))
-        kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
-        t = deflated_norm(_operator(z), kept, rng, powers=POWERS, enough=0.9 * a)
-        t *= 1 + 1e3 * eps_of(z)
-        top, low, cross = a * a + r * r, t * t, r * t
-        largest = 0.5 * (top + low) + math.hypot(0.5 * (top - low), cross)
+        engine, found = self.engine, self.exact
+        squares = engine.squares(found)
+        r = math.sqrt(float(np.linalg.norm(squares[0])))
         one = np.eye(len(found.s))
-        off = sum(float(np.linalg.norm(gram(x) - one)) for x in (found.U, found.V))
+        off = sum(float(np.linalg.norm(square - one)) for square in squares[1:])
         if not off <= SKEW:
             return math.inf  # these vectors prove nothing
+        a = float(np.max(found.s - self.values))
+        t = engine.tail(found, rng, 0.9 * a) * (1 + 1e3 * eps_of(engine.z))
+        top, low, cross = a * a + r * r, t * t, r * t
+        largest = 0.5 * (top + low) + math.hypot(0.5 * (top - low), cross)
         return math.sqrt(largest) + (off + 64 * DOUBLE) * (float(found.s[0]) + r + t)
-
-
-def _operator(z: Array) -> Products:
-    passes, shape = passes_for(z), (int(z.shape[0]), int(z.shape[1]))
-
-    def right(Q: Array) -> Array:
-        return _as(passes.quick_times(z, Q), z)
-
-    def left(Q: Array) -> Array:
-        return _as(passes.quick_transpose_times(z, Q), z)
-
-    return Products(shape, right, left, z, z)
-
-
-def _as(x: Array, reference: Array) -> Array:
-    """X in the dtype of the reference."""
-    return namespace(x).astype(x, reference.dtype)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
     Array,
@@ -20,24 +21,28 @@ from weakprox.linalg.arrays import (
     eps_of,
     gaussian,
     itemsize,
+    like,
     namespace,
     on_cpu,
-    to_numpy,
 )
-from weakprox.linalg.fused import Step, Sums, passes_for
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.by_rows import copied
+from weakprox.linalg.engine import Engine, engine_for
+from weakprox.linalg.fused import Step, Sums
+from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.simplex import project_capped
-from weakprox.linalg.subspace import Ritz, refined, stepped
+from weakprox.linalg.subspace import Ritz, Vector, refined
+from weakprox.linalg.tiled import Tiled
 from weakprox.oracles.certificate import FixedDual
 from weakprox.oracles.factored import FactoredDual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers._prox import capped
-from weakprox.solvers.davis_yin import ARRAYS, DavisYin, balanced
+from weakprox.solvers.davis_yin import DavisYin, balanced
+from weakprox.solvers.footprint import ARRAYS, array_bytes
 from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearBall
-from weakprox.spectral.checks import rounded_inside
+from weakprox.spectral.checks import rounded_on_host
 from weakprox.storage.limits import room
 
 FIRST_WIDTH = 16  # of the block, in which the rank must fit with SPARE to spare
@@ -58,9 +63,9 @@ class Memory:
     """Everything the next iterations read; z is copied at the start of an outer step."""
 
     V: LowRank
-    z: Array | None
+    values: Vector  # of V, on the host
+    z: Array | Target | None
     ritz: Ritz | None
-    product: Array | None  # z times the block, where the last pass has made it
     gamma: float
     change: float
     width: int
@@ -92,6 +97,8 @@ class LeanSplitting(GapDriven):
 
     rank: int | None = None
 
+    elsewhere: ClassVar[bool] = True  # can work where data and X are not in this process
+
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the problem has the form this method needs."""
@@ -120,9 +127,9 @@ class LeanSplitting(GapDriven):
             given = tools.compressed(X, width)
         return Memory(
             V=given,
+            values=np.zeros(1),
             z=None,
             ritz=None,
-            product=None,
             gamma=1.0 / plan.beta,
             change=1.0,
             width=width,
@@ -143,84 +150,92 @@ class LeanSplitting(GapDriven):
             found = refined(memory.z, memory.ritz.V, powers=COLD)
             state = replace(memory, ritz=found)
             C = problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
-            return _provable(problem, state, contiguous(C), memory.z, memory.done)[1]
+            engine = Engine(contiguous(C), memory.z)
+            return _provable(problem, state, engine, memory.done)[1]
         y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
         return FixedDual(problem.penalty, y)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""
         C = contiguous(tools.loss.centre(tools.loss.everything(), counted=False))
-        state, passes = memory, passes_for(C)
-        z = tools.arena.like(C)
-        if state.z is not None:
-            z[...] = state.z  # the checkpoint keeps its own
-        for k in range(memory.done + 1, memory.done + STRETCH + 1):
-            step = problem.entrywise(state.gamma)
-            assert step is not None
-            if state.ritz is None:
-                block = _block(state, problem, tools.rng(k))
-                product = passes.first(C, z, step, block)
-                state = replace(state, product=product)
-            else:
-                block = state.ritz.V
-            state = self._decomposed(problem, state, z, block, tools, k)
-            wanted = tools.accuracy(state.value)
-            dual = None
-            if state.gap * state.ratio <= 1.5 * wanted:  # then prove it, before z moves
-                if state.gamma * state.parameters.beta < SMALL_STEP:
-                    # residuals count relative to gamma in a proof
-                    assert state.ritz is not None
-                    state = replace(state, ritz=refined(z, state.ritz.V))
-                state, dual = _provable(problem, state, C, z, k)
-                tools.tick(replace(_candidate(state, state.gap, dual), step=k))
-                more = min(POWERS, state.powers + 1)  # the proof did not succeed
-                state = replace(state, powers=more)
+        with engine_for(C, tools.arena, memory.width) as engine:
+            state = memory
+            if memory.z is not None and memory.ritz is not None:
+                copied(memory.z, engine.z)  # the checkpoint keeps its own
+                state = replace(memory, ritz=engine.adopt(memory.ritz))
+            for k in range(memory.done + 1, memory.done + STRETCH + 1):
+                state = self._iteration(problem, state, engine, tools, k)
+            double = itemsize(engine.z) == 8  # elsewhere only this method proves in float64
+            if state.least > SLOW * memory.least and double and self.affordable(problem):
+                raise TooWide  # acceleration is worth its arrays here
             assert state.ritz is not None
-            sums, product = passes.advance(C, z, state.V, step, state.change, state.ritz.V)
-            tools.loss.counted(1)
-            near, far = sums.halves(step)
-            gamma = state.gamma * state.change
-            # a change shows one step later than it is made: wait for it
-            later = 1.0
-            if state.change == 1.0:
-                later = balanced(near, far, gamma * state.parameters.beta)
-            if dual is None:
-                state = _judged(state, sums, step, k)
-                # estimates must not pass for the best value there is
-                rounding = 64 * eps_of(z) * abs(state.last)
-                state = replace(state, last=state.last + rounding)
-            state = replace(state, gamma=gamma, change=later, product=product)
-            if dual is None:
-                tools.tick(replace(self.candidate(state), step=k))
-        done = memory.done + STRETCH
-        double = itemsize(z) == 8  # elsewhere only this method proves in float64
-        if state.least > SLOW * memory.least and double and self.affordable(problem):
-            raise TooWide  # acceleration is worth its arrays here
-        return replace(state, z=z, epoch=memory.epoch + 1, done=done)
+            state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))
+        return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+
+    def _iteration(
+        self, problem: Problem, state: Memory, engine: Engine, tools: Tools, k: int
+    ) -> Memory:
+        """Project z, prove if it is time to, and move z on."""
+        z = engine.z
+        step = problem.entrywise(state.gamma)
+        assert step is not None
+        if state.ritz is None:
+            block, powers = _block(state, problem, tools.rng(k)), max(COLD, state.powers)
+            tools.spectral.counted(state.width, 2 * powers)
+            state = replace(state, ritz=engine.begin(step, block, powers))
+        state = self._projected(problem, state, z, tools, k)
+        wanted = tools.accuracy(state.value)
+        dual = None
+        if state.gap * state.ratio <= 1.5 * wanted:  # then prove it, before z moves
+            if state.gamma * state.parameters.beta < SMALL_STEP:
+                # residuals count relative to gamma in a proof
+                assert state.ritz is not None
+                state = replace(state, ritz=refined(z, state.ritz.V))
+            state, dual = _provable(problem, state, engine, k)
+            tools.tick(replace(_candidate(state, state.gap, dual), step=k))
+            if state.gap <= wanted:  # and yet the proof did not succeed
+                state = replace(state, powers=min(POWERS, state.powers + 1))
+        assert state.ritz is not None
+        V, near = state.V, state.ritz
+        tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
+        sums, found = engine.advance(V, state.values, step, state.change, near, state.powers)
+        tools.loss.counted(1)
+        closer, farther = sums.halves(step)
+        gamma = state.gamma * state.change
+        # a change shows one step later than it is made: wait for it
+        later = 1.0
+        if state.change == 1.0:
+            later = balanced(closer, farther, gamma * state.parameters.beta)
+        if dual is None:
+            state = _judged(state, sums, step, k)
+            # estimates must not pass for the best value there is
+            rounding = 64 * eps_of(z) * abs(state.last)
+            state = replace(state, last=state.last + rounding)
+        state = replace(state, gamma=gamma, change=later, ritz=found)
+        if dual is None:
+            tools.tick(replace(self.candidate(state), step=k))
+        return state
 
     @staticmethod
     def affordable(problem: Problem) -> bool:
         """Whether there is room for methods that hold many arrays."""
+        if problem.elsewhere and not isinstance(problem.loss.target, Tiled):  # type: ignore[attr-defined]
+            return False
         reference = problem.loss.reference
-        needed = ARRAYS * math.prod(problem.shape) * itemsize(reference)
+        needed = ARRAYS["DavisYin"].most * array_bytes(problem)
         return needed <= (room() if on_cpu(reference) else ON_DEVICE)
 
-    def _decomposed(
-        self, problem: Problem, state: Memory, z: Array, block: Array, tools: Tools, k: int
+    def _projected(
+        self, problem: Problem, state: Memory, z: Array, tools: Tools, k: int
     ) -> Memory:
-        """The proximal point of z, in a block that is wide enough for it."""
+        """The proximal point of z, from a block that is wide enough for it."""
         tau: float = problem.spectral.tau  # type: ignore[attr-defined]
-        product = state.product
-        powers = state.powers if state.ritz is not None else max(COLD, state.powers)
+        found, powers = state.ritz, max(COLD, state.powers)
+        assert found is not None
         while True:
-            tools.spectral.counted(int(block.shape[1]), 2 * powers)
-            if state.ritz is not None and product is not None and powers == 1:
-                found = stepped(z, state.ritz, product)
-            else:
-                found = refined(z, block, product, powers)
             p = np.asarray(project_capped(found.s, tau))
             kept = max(1, int((p > max(problem.shape) * eps_of(z) * p[0]).sum()))
-            width = int(block.shape[1])
+            width = len(found.s)
             if kept <= width - SPARE or width >= min(problem.shape):
                 break
             width = min(WIDER * width, *problem.shape)
@@ -230,17 +245,18 @@ class LeanSplitting(GapDriven):
             more = gaussian(tools.rng(k, width), (problem.shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
             block = namespace(z).concat([have, more[:, have.shape[1] :]], axis=1)
-            product, powers = None, max(COLD, powers)
+            tools.spectral.counted(width, 2 * powers)
+            found = refined(z, block, None, powers)
         cap = kept if self.rank is None else min(kept, self.rank)
         if cap < kept:
             p = np.asarray(project_capped(found.s[:cap], tau))
-        values = rounded_inside(p[:cap], tau, z)
+        values = rounded_on_host(p[:cap], tau, z)
         V = _rounded(found, cap, values, z)
-        return replace(state, V=V, ritz=found, product=None, rank=cap, cut=cap < kept)
+        return replace(state, V=V, values=values, ritz=found, rank=cap, cut=cap < kept)
 
 
 def _provable(
-    problem: Problem, state: Memory, C: Array, z: Array, k: int
+    problem: Problem, state: Memory, engine: Engine, k: int
 ) -> tuple[Memory, FactoredDual]:
     """The state with a proximal point in float64, rounded, and with its dual point."""
     step = problem.entrywise(state.gamma)
@@ -248,18 +264,18 @@ def _provable(
     assert step is not None
     tau: float = problem.spectral.tau  # type: ignore[attr-defined]
     found, r = state.ritz, state.rank
-    dual = FactoredDual(C, z, found.leading(r), step, tau)
-    values = rounded_inside(np.asarray(to_numpy(dual.X.s), dtype=float), tau, z)
+    dual, z = FactoredDual(engine, found.leading(r), step, tau), engine.z
+    values = rounded_on_host(dual.values, tau, z)
     V = _rounded(dual.exact, r, values, z)
     state = _judged(state, dual.sums, step, k)
     rounding = eps_of(z) * abs(state.last)  # of the answer's factors
-    return replace(state, V=V, gap=state.gap + rounding), dual
+    return replace(state, V=V, values=values, gap=state.gap + rounding), dual
 
 
-def _rounded(found: Ritz, rank: int, values: Array, z: Array) -> LowRank:
+def _rounded(found: Ritz, rank: int, values: Vector, z: Array) -> LowRank:
     """The leading vectors in the dtype of z, with these values."""
     U, V = (namespace(z).astype(x[:, :rank], z.dtype) for x in (found.U, found.V))
-    return LowRank(U, values, V.T)
+    return Projection(U, like(values, z), V.T, found.s[:rank])
 
 
 def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
@@ -290,7 +306,5 @@ def _judged(state: Memory, sums: Sums, step: Step, k: int) -> Memory:
 
 
 def _candidate(memory: Memory, gap: float, dual: Any) -> Candidate:
-    begun = math.isfinite(memory.last)
-    X = memory.V if begun else memory.V.dense()
-    last = memory.last if begun else None
-    return Candidate(X, memory.V, 0.0, memory.epoch, 0, gap=gap, dual=dual, value=last)
+    last = memory.last if math.isfinite(memory.last) else None  # None before the first step
+    return Candidate(memory.V, memory.V, 0.0, memory.epoch, 0, gap=gap, dual=dual, value=last)

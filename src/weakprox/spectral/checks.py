@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, eps_of, like
+from weakprox.linalg.arrays import Array, eps_of, itemsize, like
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector
 
 
 def rounded_inside(p: Vector, tau: float, ref: Array) -> Array:
     """The values in the dtype of ref, scaled down if rounding took their sum above tau."""
-    values = like(p, ref)
-    total = float(values.sum())
-    return values if total <= tau else values * (tau / total * (1 - len(p) * eps_of(ref)))
+    return like(rounded_on_host(p, tau, ref), ref)
+
+
+def rounded_on_host(p: Vector, tau: float, ref: Array) -> Vector:
+    """The same as a NumPy array: they are few, and trips to a device take longer."""
+    values = np.asarray(p, dtype=np.float32 if itemsize(ref) == 4 else np.float64)
+    total = max(float(values.sum()), float(values.sum(dtype=float)))  # however it is summed
+    if total > tau:
+        values = values * (tau / total * (1 - len(p) * eps_of(ref)))
+    return values
 
 
 def random_lowrank(

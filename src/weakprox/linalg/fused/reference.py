@@ -6,41 +6,61 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg import by_rows
+from weakprox.linalg.arena import SHARED
 from weakprox.linalg.arrays import (
     Array,
-    empty,
+    block_times,
     is_numpy,
     itemsize,
     namespace,
     rough_inner,
-    row_blocks,
     sqnorm,
+    times_block,
     total,
     wide,
 )
+from weakprox.linalg.by_rows import tiles
 from weakprox.linalg.fused.formulas import Step, Sums, split
 from weakprox.linalg.kernels import add_scaled, difference, subtract
 from weakprox.linalg.lowrank import LowRank
+from weakprox.memory import on_disk
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); z Q, if a block Q is given."""
-    clip = namespace(C).clip
-    for rows in row_blocks(C):
-        t = (k.gamma * k.beta) * C[rows]
-        z[rows] = t - clip(t, -k.gamma * k.lam, k.gamma * k.lam)
+    clip, bound = namespace(z).clip, k.gamma * k.lam
+    room = None
+    for rows in tiles(C, z):
+        if is_numpy(z):
+            t = z[rows]
+            room = SHARED.like(z, t.shape) if room is None else room
+            np.multiply(C[rows], z.dtype.type(k.gamma * k.beta), out=t)
+            t -= np.clip(t, -bound, bound, out=room[: t.shape[0]])
+        else:
+            t = (k.gamma * k.beta) * C[rows]
+            z[rows] = t - clip(t, -bound, bound)
     return None if Q is None else quick_times(z, Q)
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X, in float64 throughout; only `distance` to `square` of X without a z."""
-    z = C if z is None else z
     found = np.zeros(len(Sums._fields))
     left, right = wide(X.U) * wide(X.s), wide(X.Vt)
-    for rows in row_blocks(C):
-        found += _sums(wide(C[rows]), wide(z[rows]), left[rows] @ right, k)
+    room: list[Array] = []
+    for rows in tiles(C, z):
+        c = wide(C[rows])
+        target = c if z is None else wide(z[rows])
+        if is_numpy(c):
+            if not room:  # the first block is the largest
+                room = [SHARED.like(c, c.shape) for _ in range(4)]
+            parts = [part[: c.shape[0]] for part in room]
+            np.matmul(left[rows], right, out=parts[0])
+            found += _sums_within(c, target, parts, k)
+        else:
+            found += _sums(c, target, left[rows] @ right, k)
     return Sums(*(float(x) for x in found))
 
 
@@ -52,10 +72,13 @@ def advance(
     Also z Q, if a block Q is given. `change` is the factor by which gamma is about to change.
     """
     distance = absolute = along = rest = 0.0
-    left, clip = X.U * X.s, namespace(C).clip
-    blocks = list(row_blocks(C))
-    room = [empty((blocks[0].stop, C.shape[1]), C) for _ in range(3)]
-    for rows in blocks:
+    left, clip = X.U * X.s, namespace(z).clip
+    room: list[Array] = []
+    parts: list[Array] = []  # of z Q; z in a file is not read again for it
+    Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
+    for rows in tiles(C, z):
+        if not room:  # the first block is the largest
+            room = [SHARED.like(z, (rows.stop, int(z.shape[1]))) for _ in range(3)]
         c, target = C[rows], z[rows]
         point, s, move = (part[: c.shape[0]] for part in room)
         _multiply(left[rows], X.Vt, point)
@@ -75,9 +98,13 @@ def advance(
             target *= change
             add_scaled(target, 1.0 - change, point)
         target += move
+        if Q is not None and on_disk(z):
+            parts.append(target @ Q)
         absolute += _absolute(point)
     square = sqnorm(X.s)
     found = Sums(distance, absolute, along, 0.0, rest / k.gamma**2, square)
+    if parts:
+        return found, np.concatenate(parts)
     return found, None if Q is None else quick_times(z, Q)
 
 
@@ -105,16 +132,43 @@ def _sums(
     return np.array([total(term) for term in terms])
 
 
+def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
+    """The same at X = room[0], with nothing made anew: fresh memory costs more than sums."""
+    X, s, rest, part = room
+    np.multiply(C, k.gamma * k.beta, out=s)
+    s -= z
+    np.multiply(X, 2.0 - k.gamma * (k.beta + k.curvature), out=part)
+    s += part
+    s *= 1.0 / k.gamma
+    np.clip(s, -k.lam, k.lam, out=s)
+    along = np.multiply(s, X, out=part).sum()
+    np.subtract(z, X, out=rest)
+    rest /= k.gamma
+    across = np.multiply(rest, X, out=part).sum()
+    rest += s
+    np.subtract(X, C, out=part)
+    distance = np.multiply(part, part, out=s).sum()
+    part *= k.beta
+    rest += part
+    np.multiply(X, X, out=s)
+    square = s.sum()
+    if k.curvature:
+        rest += np.multiply(X, k.curvature, out=s)
+    rest *= rest
+    absolute = np.abs(X, out=X).sum()
+    return np.array([distance, absolute, along, across, rest.sum(), square])
+
+
 def times(z: Array, V: Array) -> Array:
     """Z V for a narrow block in float64, summed in float64."""
-    parts = [wide(z[rows]) @ V for rows in row_blocks(z)]
+    parts = [wide(z[rows]) @ V for rows in tiles(z)]
     return parts[0] if len(parts) == 1 else namespace(V).concat(parts, axis=0)
 
 
 def transpose_times(z: Array, U: Array) -> Array:
     """Z' U for a narrow block in float64, summed in float64."""
     found = None
-    for rows in row_blocks(z):
+    for rows in tiles(z):
         part = wide(z[rows]).T @ U[rows]
         found = part if found is None else found + part
     return found
@@ -122,12 +176,14 @@ def transpose_times(z: Array, U: Array) -> Array:
 
 def quick_times(z: Array, V: Array) -> Array:
     """The same in whatever precision is fastest."""
-    return z @ namespace(V).astype(V, z.dtype, copy=False)
+    V = namespace(V).astype(V, z.dtype, copy=False)
+    return by_rows.times(z, V) if on_disk(z) else times_block(z, V)
 
 
 def quick_transpose_times(z: Array, U: Array) -> Array:
     """The same in whatever precision is fastest."""
-    return z.T @ namespace(U).astype(U, z.dtype, copy=False)
+    U = namespace(U).astype(U, z.dtype, copy=False)
+    return by_rows.transpose_times(z, U) if on_disk(z) else block_times(U, z)
 
 
 def quick_is_exact(z: Array) -> bool:

@@ -1,0 +1,225 @@
+"""Matrices that are read block of rows by block of rows, and never held whole.
+
+A sparse or low-rank matrix, a zarr array or a function that makes rows on demand serves a
+pass just as an array does, since a pass reads `C[rows]` and forgets it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import BLOCK_BYTES, Array, row_blocks
+from weakprox.linalg.lowrank import LowRank
+
+Tile = np.ndarray[Any, np.dtype[Any]]
+
+
+class Tiled(ABC):
+    """A matrix known by its shape, its dtype and dense tiles of its rows."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    ndim = 2
+    device = "cpu"
+
+    @abstractmethod
+    def __getitem__(self, rows: slice) -> Tile:
+        """These rows as a dense array of the caller's own."""
+
+    @abstractmethod
+    def check_finite(self) -> bool:
+        """Whether no entry is NaN or infinite."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def block_rows(self) -> int:
+        """Rows that are best read together."""
+        return max(1, BLOCK_BYTES // (self.shape[1] * self.dtype.itemsize))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Tile:
+        return self.dense() if dtype is None else self.dense().astype(dtype, copy=False)
+
+    def __truediv__(self, unit: float) -> Tiled:
+        return RowsOnDemand(
+            lambda rows: self[rows] / unit, self.shape, self.dtype, self.block_rows, self.nbytes
+        )
+
+    def dense(self) -> Tile:
+        """The whole as an array, for methods that need one."""
+        out = np.empty(self.shape, self.dtype)
+        for rows in row_blocks(self):
+            out[rows] = self[rows]
+        return out
+
+
+class LowRankPlusSparse(Tiled):
+    """The matrix U diag(s) Vt + S, kept as its parts.
+
+    Parameters
+    ----------
+    U : array of shape (m, r)
+        Left factor; its columns need not be orthonormal.
+    s : array of shape (r,)
+        Weights of the triplets.
+    Vt : array of shape (r, d)
+        Right factor.
+    S : SciPy sparse array or matrix of shape (m, d), optional
+        What is added; nothing if not given.
+    """
+
+    def __init__(self, U: Array, s: Array, Vt: Array, S: Any = None) -> None:
+        parts = [np.asarray(part) for part in (U, s, Vt)]
+        for name, part, axes in zip(("U", "s", "Vt"), parts, (2, 1, 2), strict=True):
+            if part.ndim != axes or 0 in part.shape:
+                raise ShapeError(name, f"shape {part.shape}", f"{axes} axes, none empty")
+        m, d = parts[0].shape[0], parts[2].shape[1]
+        if not parts[0].shape[1] == parts[1].shape[0] == parts[2].shape[0]:
+            given = " and ".join(str(part.shape) for part in parts)
+            raise ShapeError("U, s, Vt", given, "(m, r), (r,) and (r, d)")
+        self.shape = (int(m), int(d))
+        self.S = None if S is None else _csr("S", S)
+        if self.S is not None and self.S.shape != self.shape:
+            raise ShapeError("S", f"shape {self.S.shape}", f"{self.shape}")
+        held = [*parts, *([] if self.S is None else [self.S])]
+        self.dtype = _common("U, s, Vt, S", held)
+        self.U, self.s, self.Vt = (part.astype(self.dtype, copy=False) for part in parts)
+        self._left = self.U * self.s
+
+    def __getitem__(self, rows: slice) -> Tile:
+        """These rows as a dense array."""
+        tile: Tile = self._left[rows] @ self.Vt
+        if self.S is not None:
+            tile += self.S[rows].toarray()
+        return tile
+
+    def check_finite(self) -> bool:
+        """Whether the parts are finite."""
+        parts = [self._left, self.Vt, *([] if self.S is None else [self.S.data])]
+        return all(bool(np.isfinite(part).all()) for part in parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the parts."""
+        sparse = 0 if self.S is None else _sparse_bytes(self.S)
+        return sum(x.nbytes for x in (self.U, self.s, self.Vt, self._left)) + sparse
+
+
+class SparseTiles(Tiled):
+    """A SciPy sparse matrix, in rows."""
+
+    def __init__(self, S: Any, name: str = "M") -> None:
+        self.S = _csr(name, S)
+        self.shape = (int(S.shape[0]), int(S.shape[1]))
+        self.dtype = _common(name, [self.S])
+
+    def __getitem__(self, rows: slice) -> Tile:
+        """These rows as a dense array."""
+        tile: Tile = self.S[rows].toarray().astype(self.dtype, copy=False)
+        return tile
+
+    def check_finite(self) -> bool:
+        """Whether the stored entries are finite."""
+        return bool(np.isfinite(self.S.data).all())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored entries and where they are."""
+        return _sparse_bytes(self.S)
+
+
+class RowsOnDemand(Tiled):
+    """Any source of rows: `read(slice)` gives them; `step` rows are best read together."""
+
+    def __init__(
+        self, read: Any, shape: tuple[int, int], dtype: Any, step: int = 1, held: int = 0
+    ) -> None:
+        self._read, self._step, self._held = read, step, held
+        self.shape = shape
+        self.dtype = _common("M", [np.empty(0, dtype)])
+
+    def __getitem__(self, rows: slice) -> Tile:
+        """These rows as a dense array."""
+        first, last, _ = rows.indices(self.shape[0])
+        tile = np.asarray(self._read(slice(first, last)))
+        if tile.shape != (last - first, self.shape[1]):
+            wanted = f"({last - first}, {self.shape[1]}), as its own shape says"
+            raise ShapeError("M", f"rows {first} to {last} of shape {tile.shape}", wanted)
+        return tile.astype(self.dtype, copy=False)
+
+    def check_finite(self) -> bool:
+        """Whether all entries are finite: one pass."""
+        return all(bool(np.isfinite(self[rows]).all()) for rows in row_blocks(self))
+
+    @property
+    def block_rows(self) -> int:
+        """A multiple of the source's own blocks."""
+        usual = super().block_rows
+        return max(self._step, usual - usual % self._step)
+
+    @property
+    def nbytes(self) -> int:
+        """Only what the source says it holds."""
+        return self._held
+
+
+def as_tiled(M: Any) -> Tiled | None:
+    """M as a matrix in tiles, if it is one of the kinds that are not arrays; None if not."""
+    if isinstance(M, Tiled):
+        return M
+    if issparse(M):
+        return SparseTiles(M)
+    if isinstance(M, LowRank) and all(isinstance(x, np.ndarray) for x in (M.U, M.s, M.Vt)):
+        return LowRankPlusSparse(M.U, M.s, M.Vt)
+    if callable(getattr(M, "rows", None)) and hasattr(M, "shape") and hasattr(M, "dtype"):
+        held = getattr(M, "nbytes", 0)
+        return RowsOnDemand(M.rows, _two(M.shape), M.dtype, held=int(held))
+    if is_chunked(M) and len(M.shape) == 2:
+        return RowsOnDemand(lambda rows: M[rows], _two(M.shape), M.dtype, int(M.chunks[0]))
+    return None
+
+
+def is_chunked(M: Any) -> bool:
+    """Whether this is a zarr array (which need not be installed to say no)."""
+    return type(M).__module__.partition(".")[0] == "zarr" and hasattr(M, "chunks")
+
+
+def _csr(name: str, S: Any) -> Any:
+    """A sparse matrix in rows, its entries checked for kind."""
+    if not issparse(S) or S.ndim != 2:
+        raise InputError(name, type(S).__name__, "a SciPy sparse matrix")
+    if 0 in S.shape:
+        raise ShapeError(name, f"shape {S.shape}", "2 axes, none of them empty")
+    return csr_array(S)
+
+
+def _common(name: str, parts: list[Any]) -> np.dtype[Any]:
+    """float32 if all parts are, otherwise float64."""
+    for part in parts:
+        if part.dtype.kind not in "fiub" or part.dtype.itemsize > 8:
+            raise InputError(name, f"dtype {part.dtype}", "float32, float64 or integers")
+    single = all(part.dtype == np.float32 for part in parts)
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def _sparse_bytes(S: Any) -> int:
+    return int(S.data.nbytes + S.indices.nbytes + S.indptr.nbytes)
+
+
+def _two(shape: Any) -> tuple[int, int]:
+    if len(shape) != 2 or min(shape) < 1:
+        raise ShapeError("M", f"shape {tuple(shape)}", "2 axes, none of them empty")
+    return int(shape[0]), int(shape[1])
