@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 
 class WeakproxError(Exception):
@@ -42,7 +43,20 @@ class ConvexityError(InputError):
 
 
 class SamplerError(InputError):
-    """A user's sampler raised, or returned something of the wrong shape or kind."""
+    """A user's sampler raised, stalled, or returned something of the wrong shape or kind.
+
+    Attributes
+    ----------
+    result : Result or None
+        Where it failed in the middle of a run: the best point so far, from which
+        `minimize(..., resume=error.result)` goes on.
+    """
+
+    result: Any = None
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint was not written, or an older one than the last had to be taken."""
 
 
 class DecompositionError(WeakproxError):

@@ -8,33 +8,33 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, ShapeError
+from weakprox.errors import InputError, SamplerError
 from weakprox.linalg.arrays import (
     Array,
-    all_finite,
-    eps_of,
-    is_array,
-    is_real,
-    namespace,
-    norm,
     zeros,
 )
 from weakprox.losses.empirical import Empirical
-from weakprox.oracles.certificate import SplitDual
+from weakprox.memory import honours_budget
 from weakprox.oracles.metering import Budget
+from weakprox.plan import check_room
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.result import Result
+from weakprox.solvers._begin import first_point, last_state, warmth
+from weakprox.solvers._identity import Call
+from weakprox.solvers._keeper import Keeper
 from weakprox.solvers._look import Look
 from weakprox.solvers._run import Run, Settings
 from weakprox.solvers.auto import choose
-from weakprox.solvers.warm import Warmth
+from weakprox.storage.table import PathLike
+from weakprox.units import callback_in, problem_in, result_from, start_in, unit_of
 
 TOL = 1e-4  # relative accuracy where none is asked for
 SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
 ROUGH = 0.1  # relative accuracy that will do for that
 
 
+@honours_budget
 def minimize(
     problem: Problem,
     solver: Solver | Literal["auto"] | None = None,
@@ -44,7 +44,9 @@ def minimize(
     rank: int | None = None,
     seed: int = 0,
     start: Array | Result | None = None,
-    resume: Result | None = None,
+    resume: Result | bool | None = None,
+    checkpoint: PathLike | None = None,
+    checkpoint_every: float | None = None,
     max_seconds: float | None = None,
     max_samples: int | None = None,
     max_svds: int | None = None,
@@ -53,6 +55,7 @@ def minimize(
     look_every: int | None = None,
     stop_when_certified: bool = True,
     evaluation_samples: int = 256,
+    max_memory: int | str | None = None,
 ) -> Result:
     """Solve min G(X) + R(X) + h(X) and prove how near the answer is to the optimum.
 
@@ -79,9 +82,15 @@ def minimize(
     start : array of shape (m, d) or Result, optional
         Feasible first point; zero by default. The result of a neighbouring problem (same
         loss, another weight or radius) gives its dual point and its decomposition too.
-    resume : Result, optional
+    resume : Result or bool, optional
         Go on from the last epoch end of an earlier result of the same problem, solver
-        and seed; the end is the same, to the bit, as that of an uninterrupted run.
+        and seed; the end is the same, to the bit, as that of an uninterrupted run. True:
+        go on from the file `checkpoint`, or begin if there is none yet.
+    checkpoint : path, optional
+        A file, such as "run.safetensors", that holds the state of the run, so that it can
+        be resumed after whatever ended it. The last but one is kept beside it.
+    checkpoint_every : float, optional
+        Seconds between writes, 60 by default; 0 writes after every outer step.
     max_seconds, max_samples, max_svds : optional
         Limits; the best point so far is returned when one is reached.
     callback : callable, optional
@@ -95,6 +104,10 @@ def minimize(
         End as soon as the duality gap proves eps (finite sums only).
     evaluation_samples : int
         Samples for reporting values where G is only sampled.
+    max_memory : int or str, optional
+        Bytes that this process may hold in all, such as "4GB". Data in files are read
+        block by block, what does not fit is kept in a scratch file (in TMPDIR), and a
+        solver is chosen that can do so; `weakprox.plan` shows it before.
 
     Returns
     -------
@@ -103,6 +116,8 @@ def minimize(
     """
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+    unit = unit_of(problem, solver)  # 1, but for data of extreme size
+    problem, start = problem_in(problem, unit), start_in(start, unit)
     reason = "it was asked for"
     automatic = solver is None or (isinstance(solver, str) and solver == "auto")
     if automatic:
@@ -115,39 +130,62 @@ def minimize(
     if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(solver, "step"):
         given = solver.__name__ if isinstance(solver, type) else repr(solver)
         raise InputError("solver", given, "a solver object such as SVRGCG(rank=10)")
+    if not getattr(solver, "elsewhere", False):
+        problem = problem.gathered()
     solver.check(problem)
+    check_room(problem, solver)
     eps, tol = _accuracy(solver, eps, tol, automatic=automatic)
+    eps /= unit**2
+    call = Call.of(
+        problem,
+        solver,
+        None if checkpoint is None else getattr(start, "low_rank", start),
+        automatic=f"rank {rank}" if automatic else "",
+        eps=eps,
+        tol=tol,
+        seed=_whole("seed", seed, least=0),
+        evaluation_samples=_whole("evaluation_samples", evaluation_samples, least=2),
+    )
+    keeper = None if checkpoint is None else Keeper(checkpoint, checkpoint_every)
+    if keeper is not None:
+        keeper.equip(problem, solver, automatic=automatic)
+    last = last_state(problem, call, resume, start, keeper)
+    if last is not None and automatic:
+        solver, reason = last.origin.solver, last.origin.reason
     scale_samples = 0
     if tol and not (problem.loss.is_finite_sum and getattr(solver, "relative", False)):
-        eps, scale_samples = _planned(problem, solver, tol, seed)
+        if last is None:
+            eps, scale_samples = _planned(problem, solver, tol, seed)
+        else:
+            eps, scale_samples = last.origin.eps, last.origin.scale_samples
         tol = 0.0
     settings = Settings(
         eps=eps,
         tol=tol,
-        seed=_whole("seed", seed, least=0),
+        seed=call.seed,
         budget=Budget(
             None if max_seconds is None else _number("max_seconds", max_seconds),
             None if max_samples is None else _whole("max_samples", max_samples),
             None if max_svds is None else _whole("max_svds", max_svds),
         ),
-        callback=_callable("callback", callback),
+        callback=callback_in(_callable("callback", callback), unit),
         progress=progress,
         look_every=None if look_every is None else _whole("look_every", look_every, least=1),
         stop_when_certified=bool(stop_when_certified),
-        evaluation_samples=_whole("evaluation_samples", evaluation_samples, least=2),
+        evaluation_samples=call.evaluation_samples,
         reason=reason,
         scale_samples=scale_samples,
+        call=call if last is None else last.call,
     )
-    if resume is not None:
-        if start is not None:
-            raise InputError("start", "a matrix, together with resume", "only one of them")
-        if not isinstance(resume, Result):
-            raise InputError("resume", type(resume).__name__, "a Result of minimize")
-        if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
-            raise InputError("resume", "a result of another problem", "one of this problem")
-    warm = _warmth(problem, solver, start)
-    first = None if warm is not None else _start(problem, start)
-    return Run(problem, solver, settings, resume, warm).execute(first)
+    warm = None if last is not None else warmth(problem, solver, start)
+    first = None if warm is not None or last is not None else first_point(problem, start)
+    try:
+        result = Run(problem, solver, settings, last, warm, keeper).execute(first)
+    except SamplerError as failure:
+        if failure.result is not None:
+            failure.result = result_from(failure.result, unit)
+        raise
+    return result_from(result, unit)
 
 
 def _accuracy(solver: Any, eps: Any, tol: Any, *, automatic: bool) -> tuple[float, float]:
@@ -176,52 +214,18 @@ def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[f
     else:
         samples = SCALE_SAMPLES
         batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
-        mean = Problem(Empirical(loss, [(batch, samples)]), problem.penalty, problem.spectral)
+        pool = Empirical(loss, [(batch, samples)])
+        if not pool.strong_convexity + problem.penalty.curvature > 0.0:
+            # so few samples may be flat: a size, unlike a proof, can do with G's own constant
+            known = loss.strong_convexity
+            pool = Empirical(loss, [(batch, samples)], strong_convexity=known)
+        mean = Problem(pool, problem.penalty, problem.spectral)
         rough = minimize(mean, tol=ROUGH, seed=seed, progress=False)
     bound = rough.certificate.lower_bound
     size = bound if bound > 0.0 else abs(rough.value)
     if not size > 0.0:
         raise InputError("tol", f"{tol:g}, relative to an f of about 0", "eps instead")
     return tol * size, samples
-
-
-def _warmth(problem: Problem, solver: Any, start: Any) -> Warmth | None:
-    """What an earlier result tells this run beyond its answer, if anything."""
-    if not isinstance(start, Result) or not hasattr(solver, "warm"):
-        return None
-    if not isinstance(start.dual, SplitDual) or start.low_rank.shape != problem.shape:
-        return None
-    kind, wanted = start.low_rank.U, problem.loss.reference
-    if namespace(kind) is not namespace(wanted) or kind.dtype != wanted.dtype:
-        return None
-    return Warmth.of(problem, start.dual).scaled(problem.penalty)
-
-
-def _start(problem: Problem, start: Any) -> Array | None:
-    """The first point, copied and checked for shape, kind and feasibility."""
-    if start is None:
-        return None
-    if isinstance(start, Result):
-        if problem.spectral.violation(start.low_rank) > 0.0:
-            return None  # of a larger set: nothing to begin at
-        start = start.X
-    if not is_array(start) or tuple(start.shape) != problem.shape:
-        given = getattr(start, "shape", type(start).__name__)
-        raise ShapeError("start", given, f"an array of shape {problem.shape}")
-    X = zeros(problem.shape, problem.loss.reference)
-    if namespace(start) is not namespace(X) or not is_real(start):
-        given = f"{type(start).__name__} of {start.dtype}"
-        raise InputError("start", given, f"real numbers in a {type(X).__name__}")
-    X[:] = start[:]
-    if not all_finite(X):
-        raise InputError("start", "NaN or infinite entries", "finite numbers")
-    factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
-    # a full-rank factorisation loses nothing but what the set does not allow
-    lost = norm(X - factors.dense()) / max(norm(X), np.finfo(float).tiny)
-    if lost > 1e-9 + 1e3 * eps_of(X) or not np.isfinite(problem.spectral.value(factors)):
-        excess = max(problem.spectral.violation(factors), lost)
-        raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
-    return X
 
 
 def _number(name: str, value: Any, *, above: float | None = None) -> float:

@@ -52,6 +52,10 @@ class Status(Enum):
     )
     CALLBACK = ("stopped by the callback", "The callback returned True.")
     INTERRUPTED = ("interrupted", "Ctrl-C; this is the best point so far.")
+    SAMPLER_FAILED = (
+        "the sampler failed",
+        "The sampler raised, stalled or returned no numbers; this is the best point so far.",
+    )
 
     def __init__(self, label: str, advice: str) -> None:
         self.label = label

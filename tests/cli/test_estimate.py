@@ -209,7 +209,9 @@ def test_quiet(folder, weakprox):
     assert (folder / "x.npy").exists()
 
 
-def test_a_memory_map_goes_to_the_solver_as_it_is(folder, weakprox, monkeypatch):
+def test_a_memory_map_is_read_where_there_is_room_and_left_where_not(
+    folder, weakprox, monkeypatch
+):
     seen = []
     real = wp.minimize
 
@@ -219,7 +221,9 @@ def test_a_memory_map_goes_to_the_solver_as_it_is(folder, weakprox, monkeypatch)
 
     monkeypatch.setattr(wp, "minimize", spy)
     assert weakprox("estimate", "m.npy", *PROBLEM).exit_code == 0
-    assert isinstance(seen[0], np.memmap)
+    monkeypatch.setattr("weakprox.cli.case.room", lambda: 0)
+    assert weakprox("estimate", "m.npy", *PROBLEM).exit_code == 0
+    assert [isinstance(M, np.memmap) for M in seen] == [False, True]
 
 
 def test_float32_stays_float32(folder, weakprox, matrix):

@@ -86,17 +86,17 @@ def test_ctrl_c_in_the_run_of_certify(folder, weakprox, monkeypatch):
 
 def test_a_run_that_does_not_fit_is_refused_with_its_need(folder, monkeypatch, refused):
     size = 24 * 18 * 8
-    monkeypatch.setattr("weakprox.storage.table.room", lambda: 5 * size - 1)
+    monkeypatch.setattr("weakprox.storage.table.room", lambda: 2 * size - 1)
     for command in (
         ("estimate", "m.npy", *PROBLEM),
         ("certify", "m.npy", "--data", "m.npy", *PROBLEM),
         ("info", "m.npy"),
     ):
-        refused(*command, says=("m.npy", "5 more arrays", "need 16.9 KiB", "at most 16.9 KiB"))
+        refused(*command, says=("m.npy", "2 more arrays", "need 6.8 KiB", "at most 6.7 KiB"))
 
 
 def test_a_run_that_fits_is_done_and_info_tells_what_it_needs(folder, weakprox, monkeypatch):
-    monkeypatch.setattr("weakprox.storage.table.room", lambda: 5 * 24 * 18 * 8)
+    monkeypatch.setattr("weakprox.storage.table.room", lambda: 2 * 24 * 18 * 8)
     assert weakprox("estimate", "m.npy", *PROBLEM).exit_code == 0
     monkeypatch.setattr("weakprox.storage.table.room", lambda: 9)
     found = weakprox("info", "m.npy", *PROBLEM, "--json")
@@ -111,7 +111,8 @@ def test_two_gigabytes_fit_into_24_gibibytes(monkeypatch, tmp_path):
     monkeypatch.setattr("weakprox.storage.table.room", lambda: int(SHARE * (24 << 30)))
     path = tmp_path / "m.npy"
     mapped = np.lib.format.open_memmap(path, "w+", np.float64, (16000, 16000))  # a sparse file
-    _check_room(Table(mapped, None, None, path, "npy"), mapped)
+    for psd in (False, True):
+        _check_room(Table(mapped, None, None, path, "npy"), mapped, psd)
 
 
 def test_advice_names_options():

@@ -1,6 +1,8 @@
 """The front door: what comes back is feasible, low-rank, recomputed and reproducible."""
 
+import gc
 import io
+import weakref
 from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
@@ -216,3 +218,18 @@ def test_stopping_when_certified_saves_work():
     )
     assert early.counts.svds < late.counts.svds == late.parameters.predicted_svds
     assert early.status is wp.Status.CERTIFIED
+
+
+@pytest.mark.parametrize("solver", [None, wp.solvers.LeanSplitting(), wp.solvers.DavisYin()])
+def test_data_is_let_go_with_the_problem(solver):
+    loss = wp.losses.Denoising(np.random.default_rng(0).standard_normal((30, 20)))
+    problem = wp.Problem(loss, wp.penalties.L1(0.5), wp.spectral.NuclearBall(9.0))
+    gc.disable()  # arrays of many gigabytes must not wait for it
+    try:
+        result = wp.minimize(problem, solver, progress=False)
+        gone = weakref.ref(loss)
+        del problem, loss
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert result.rank > 0

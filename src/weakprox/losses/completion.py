@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
+from weakprox.distributed import is_dask
+from weakprox.distributed.entries import Entries
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, namespace, sqnorm, to_numpy, zeros
-from weakprox.losses.inputs import as_array, as_real, as_shape, constant, floating
+from weakprox.losses.inputs import (
+    as_array,
+    as_shape,
+    as_sized,
+    check_size,
+    constant,
+    floating,
+)
 
 
 class Completion:
@@ -21,7 +31,8 @@ class Completion:
     rows, cols : integer arrays of shape (n,)
         Where entries were observed; repeated pairs count each time.
     values : array of shape (n,)
-        What was observed.
+        What was observed. Dask arrays, of which one makes all three so, stay on their
+        workers; X and its gradients do not.
     shape : (int, int)
         Shape of X.
     reduction : {"sum", "mean"}
@@ -46,10 +57,14 @@ class Completion:
         if reduction not in ("sum", "mean"):
             raise InputError("reduction", repr(reduction), "'sum' or 'mean'")
         self.shape = as_shape(shape)
-        self._values = as_real("values", values, 1)
-        self.n_terms = int(self._values.shape[0])
-        self._cells = self._flat_index(rows, cols)
-        counts = np.bincount(self._cells, minlength=self.shape[0] * self.shape[1])
+        self._far: Entries | None = None  # observations that live on workers
+        if any(is_dask(part) for part in (rows, cols, values)):
+            counts = self._place(rows, cols, values)
+        else:
+            self._values, self.size = as_sized("values", values, 1)
+            self.n_terms = int(self._values.shape[0])
+            self._cells = self._flat_index(rows, cols)
+            counts = np.bincount(self._cells, minlength=self.shape[0] * self.shape[1])
         # The terms are n/2 (x - v)^2 for the sum, so that their mean is G.
         self._scale = float(self.n_terms) if reduction == "sum" else 1.0
         per_entry = self._scale / self.n_terms
@@ -58,6 +73,15 @@ class Completion:
         self.term_smoothness = self._scale
         self.sigma = constant("sigma", sigma)
         self.reference = zeros(self.shape, self._values)
+
+    def _place(self, rows: Any, cols: Any, values: Any) -> Any:
+        """Observations that stay where dask keeps them; how many there are of each entry."""
+        self._far = Entries(rows, cols, values, self.shape)
+        self.n_terms = self._far.count
+        most = float(np.finfo(self._far.dtype).max)
+        self.size = check_size("values", self._far.largest, (self.n_terms,), most)
+        self._cells, self._values = np.zeros(0, np.int64), np.zeros(0, self._far.dtype)
+        return self._far.counts()
 
     def _flat_index(self, rows: Any, cols: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
         flat = []
@@ -97,6 +121,14 @@ class Completion:
         share = self.n_terms / math.prod(self.shape)
         return f"Completion({self.n_terms} entries, {share:.1%} of {self.shape})"
 
+    def in_unit(self, unit: float) -> Completion:
+        """The same loss divided by unit^2, of X divided by the unit."""
+        other = copy.copy(self)
+        other._values, other.size = self._values / unit, self.size / unit
+        other._far = None if self._far is None else self._far / unit
+        other.sigma = None if self.sigma is None else self.sigma / unit
+        return other
+
     @property
     def chunk(self) -> int:
         """Indices are small: any batch fits."""
@@ -105,6 +137,10 @@ class Completion:
     def draw(self, rng: np.random.Generator, size: int) -> Any:
         """Positions in the list of observations, with replacement."""
         return rng.integers(0, self.n_terms, size)
+
+    def data(self) -> tuple[Any, ...]:
+        """What tells this loss from others of its shape, for checkpoints."""
+        return (self._cells, self._values, *(() if self._far is None else (self._far,)))
 
     def everything(self) -> Any:
         """All observations."""
@@ -117,11 +153,16 @@ class Completion:
 
     def value(self, X: Array, batch: Any) -> float:
         """Mean of the terms."""
+        if self._far is not None:
+            return 0.5 * self._scale * self._far.squares(X, batch) / self._length(batch)
         r = self._residual(X, batch)
         return 0.5 * self._scale * sqnorm(r) / int(r.shape[0])
 
     def grad(self, X: Array, batch: Any) -> Array:
         """Mean of the terms' gradients: zero off the observed entries."""
+        if self._far is not None:
+            summed = self._far.pushed(X, batch) * (self._scale / self._length(batch))
+            return np.asarray(summed, dtype=X.dtype)
         r = self._residual(X, batch)
         host = np.bincount(
             self._cells[batch],
@@ -132,10 +173,14 @@ class Completion:
         grad = host.reshape(self.shape) * (self._scale / int(r.shape[0]))
         return xp.asarray(grad, dtype=X.dtype, device=device_of(X))
 
+    def _length(self, batch: Any) -> int:
+        """Observations in a batch."""
+        return self.n_terms if isinstance(batch, slice) else len(batch)
+
     def spread(self, X: Array, batch: Any) -> float:
         """Sample variance of one term's gradient at X."""
-        r = self._residual(X, batch)
-        size = int(r.shape[0])
-        second = self._scale**2 * sqnorm(r) / size
+        size, far = self._length(batch), self._far
+        squares = far.squares(X, batch) if far else sqnorm(self._residual(X, batch))
+        second = self._scale**2 * squares / size
         centred = second - sqnorm(self.grad(X, batch))
         return max(0.0, centred) * size / max(1, size - 1)

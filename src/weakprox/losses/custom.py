@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -15,12 +16,16 @@ from weakprox.linalg.arrays import (
     gaussian,
     is_array,
     is_floating,
+    largest,
     norm,
     sqnorm,
+    zeros,
 )
+from weakprox.linalg.foreign import refuse_foreign
 from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant
 
 PILOT_TERMS = 32
+ORDINARY = 1e-4, 1e4  # sizes of a gradient that no range is in danger from
 
 
 class Custom:
@@ -75,6 +80,7 @@ class Custom:
         if n_terms is not None and (sampler is not None or not whole or n_terms < 1):
             came = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
             raise InputError("n_terms", came, "an integer >= 1, and no sampler beside it")
+        refuse_foreign("like", like)
         if like is not None and not (is_array(like) and is_floating(like)):
             raise InputError("like", type(like).__name__, "a floating-point array, or None")
         self._value, self._grad, self._sampler = value, grad, sampler
@@ -97,6 +103,34 @@ class Custom:
         batch = self.draw(np.random.default_rng(0), 1)
         self.grad(X, batch)
         self.value(X, batch)
+
+    @cached_property
+    def size(self) -> float:
+        """Of the entries of X where the gradient vanishes, roughly; 0 if it does not tell.
+
+        By one gradient at zero, and if that is of extreme size, by one more in its direction.
+        """
+        if self._sampler is not None:
+            return 0.0
+        zero, batch = zeros(self.shape, self.reference), self.everything()
+        try:
+            with np.errstate(all="ignore"):
+                slope = self.grad(zero, batch)
+                size = largest(slope)
+                if size == 0.0 or ORDINARY[0] <= size <= ORDINARY[1]:
+                    return size
+                bent = largest(self.grad(slope * 1.0, batch) - slope)
+        except (InputError, ArithmeticError):  # a function that is not defined there
+            return 0.0
+        return size * (size / bent) if bent > 0.0 else size
+
+    def in_unit(self, unit: float) -> Custom:
+        """The same loss divided by unit^2, of X divided by the unit."""
+        other, value, grad = copy.copy(self), self._value, self._grad
+        other._value = lambda X, *batch: value(X * unit, *batch) / unit**2
+        other._grad = lambda X, *batch: grad(X * unit, *batch) / unit
+        other.sigma = self.sigma and self.sigma / unit
+        return other
 
     def __repr__(self) -> str:
         return f"Custom({self.shape[0]} x {self.shape[1]}, {self.n_terms} terms)"
@@ -124,6 +158,7 @@ class Custom:
     def grad(self, X: Array, batch: Any) -> Array:
         """The user's gradient, checked at every call: it may go wrong at any X."""
         found = self._grad(X) if self._deterministic else self._grad(X, batch)
+        refuse_foreign("grad", found)
         if not is_array(found) or tuple(found.shape) != self.shape:
             given = getattr(found, "shape", type(found).__name__)
             raise ShapeError("grad", f"a return of shape {given}", f"{self.shape}")

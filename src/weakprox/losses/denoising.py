@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from weakprox.distributed import is_dask
+from weakprox.distributed.copies import Copies
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
     inner,
     itemsize,
+    largest,
     namespace,
-    row_blocks,
     sqnorm,
     zeros,
 )
+from weakprox.linalg.by_rows import tiles
 from weakprox.linalg.kernels import add_scaled, subtract
+from weakprox.linalg.tiled import Tiled
 from weakprox.losses.inputs import (
     as_array,
-    as_real,
     as_shape,
+    as_sized,
     call_sampler,
+    check_size,
     checked_draw,
     chunk_of,
     constant,
     floating,
 )
+from weakprox.losses.passed import as_operator, as_stack, batches_of, chunks_of, stand_in
+from weakprox.storage.limits import room, shown_bytes
+from weakprox.streams.stream import Stream, as_stream, is_stream
+
+HINT = " (for missing entries use losses.Completion)"
+AT_ONCE = 4  # arrays in which a mean is brought up to date
+KEPT_AS_MEAN = "their mean"  # what is kept of samples that come only once
 
 
 @dataclass(frozen=True)
@@ -58,11 +72,16 @@ class Denoising:
 
     Parameters
     ----------
-    M : array of shape (m, d), optional
-        The matrix itself (no sampling).
-    samples : array or memory map of shape (n, m, d), optional
-        A finite sum over noisy matrices; read in chunks, never copied whole.
-    sampler : callable, optional
+    M : array or dask array of shape (m, d), optional
+        The matrix itself (no sampling). A dask array stays on its workers, and so does X
+        where the other terms are `L1` or `ElasticNet` and `NuclearBall`. With those, M may
+        also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or
+        any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
+    samples : array, memory map or dask array of shape (n, m, d), optional
+        A finite sum over noisy matrices; read in chunks, never copied whole. Also a zarr
+        array, or any iterable of matrices or of batches of them (`weakprox.streams`), of
+        which only the mean and the scatter are kept.
+    sampler : callable or Stream, optional
         `sampler(rng, k)` returns k fresh samples, shape (k, m, d).
     shape : (int, int), optional
         Shape of one sample; needed with `sampler`.
@@ -76,6 +95,7 @@ class Denoising:
     strong_convexity = 1.0
     samples_cancel = True
     n_terms = 0
+    elsewhere = False  # whether the matrix lives on workers
 
     def __init__(
         self,
@@ -96,14 +116,30 @@ class Denoising:
                 "M, samples, sampler", " and ".join(given) or "none", "exactly one"
             )
         self._sigma = constant("sigma", sigma)
+        self._unit = 1.0  # what samples are divided by
+        self._size: float | None = None
         self.target: Array | None = None
-        if M is not None:
-            hint = " (for missing entries use losses.Completion)"
-            self._terms = self.target = as_real("M", M, 2, nan_hint=hint)
+        self._terms: Any = None
+        if is_dask(M):
+            self._place(M)
+        elif is_dask(samples):
+            self._terms = Copies("samples", samples)
+            self.reference = self._terms.like()
+            self.n_terms = self._terms.count
+        elif (operator := as_operator("M", M, nan_hint=HINT)) is not None:
+            self.target, self._size = operator
+            self._terms, self.reference = self.target, stand_in(self.target)
+            self.n_terms, self.elsewhere = 1, True
+        elif is_stream(samples):
+            self._pass_over(as_stream(samples))
+        elif M is not None:
+            self.target, self._size = as_sized("M", M, 2, nan_hint=HINT)
+            self._terms = self.target
             self.reference = self.target
             self.n_terms = 1
         elif samples is not None:
-            self._terms = as_array("samples", samples, 3)
+            stack = as_stack("samples", samples, 3)
+            self._terms = as_array("samples", samples, 3) if stack is None else stack
             self.reference = floating(self._terms[0])
             self.n_terms = int(self._terms.shape[0])
         else:
@@ -114,6 +150,43 @@ class Denoising:
         )
         if shape is not None and as_shape(shape) != self.shape:
             raise ShapeError("shape", tuple(shape), f"{self.shape}, that of the data")
+
+    def _place(self, M: Any) -> None:
+        """A matrix that stays where dask keeps it: X will live there, too."""
+        from weakprox.distributed.blocked import Blocked
+
+        self._terms = self.target = Blocked("M", M)
+        most = float(np.finfo(self.target.dtype).max)
+        self._size = check_size("M", self.target.largest, self.target.shape, most)
+        self.reference = self.target.like()
+        self.n_terms, self.elsewhere = 1, True
+
+    def _pass_over(self, stream: Stream) -> None:
+        """Samples that come only once: their mean and scatter are all that is kept."""
+        chunks = batches_of(stream)
+        first = next(chunks, None)
+        if first is None:
+            raise InputError("samples", "an empty stream", "at least one matrix")
+        self.shape, self.reference = tuple(first.shape[1:]), floating(first)[0]
+        self.__dict__["_whole"] = self._reduce(chain([first], chunks))
+        self._terms, self.reference = KEPT_AS_MEAN, self._whole.mean
+        self.n_terms = self._whole.size
+
+    def gathered(self) -> Denoising:
+        """The same with the matrix in this process, for terms that need X there."""
+        if not self.elsewhere:
+            return self
+        assert self.target is not None
+        size = math.prod(self.shape) * itemsize(self.reference)
+        if size > room():
+            kind = type(self.target).__name__
+            given = f"a {kind} whose {shown_bytes(size)} do not fit in this process"
+            wanted = "L1 or ElasticNet and NuclearBall with it, or a smaller one"
+            raise InputError("M", given, wanted)
+        whole = (
+            self.target.dense() if isinstance(self.target, Tiled) else self.target.gathered()
+        )
+        return Denoising(whole, sigma=self._sigma)
 
     def _prepare_sampler(self, sampler: Any, shape: tuple[int, int] | None) -> None:
         if not callable(sampler):
@@ -146,6 +219,31 @@ class Denoising:
         return self._sigma
 
     @property
+    def size(self) -> float:
+        """Of the largest entry of the mean, or of one sample where it is not known."""
+        if self._size is None:
+            known = self._terms is not None
+            self._size = largest(self.everything().mean if known else self.reference)
+        return self._size
+
+    def in_unit(self, unit: float) -> Denoising:
+        """The same loss divided by unit^2, of X divided by the unit."""
+        other = copy.copy(self)
+        other._unit, other._size = self._unit * unit, self.size / unit
+        other._sigma = None if self._sigma is None else self._sigma / unit
+        other.reference = self.reference / unit
+        if self.target is not None:
+            other.target = other._terms = self.target / unit
+            other.reference = self.reference if self.elsewhere else other.target
+        if "_whole" in self.__dict__ and self.target is None:
+            whole = self._whole
+            scatter = whole.scatter / unit**2
+            other.__dict__["_whole"] = Moments(whole.mean / unit, whole.size, scatter)
+        else:
+            other.__dict__.pop("_whole", None)
+        return other
+
+    @property
     def chunk(self) -> int:
         """A batch is reduced to one matrix while drawn, so any size fits."""
         return 1 << 62
@@ -154,12 +252,27 @@ class Denoising:
     def _whole(self) -> Moments:
         if self.target is not None:
             return Moments(self.target, 1, 0.0)
+        if isinstance(self._terms, Copies):
+            return Moments(*self._terms.moments(self._unit))
         step = chunk_of(self._sample_bytes)
-        return self._reduce(self._terms[i : i + step] for i in range(0, self.n_terms, step))
+        parts = (slice(i, i + step) for i in range(0, self.n_terms, step))
+        return self._reduce(chunks_of(self._terms, parts))
+
+    @property
+    def pending(self) -> tuple[int, int]:
+        """Bytes yet to be taken for the mean of samples: to keep, and while it is made."""
+        if self.target is not None or "_whole" in self.__dict__ or self._terms is None:
+            return 0, 0
+        one = self._sample_bytes
+        return one, AT_ONCE * one + one * min(self.n_terms, chunk_of(one))
 
     @property
     def _sample_bytes(self) -> int:
         return self.shape[0] * self.shape[1] * itemsize(self.reference)
+
+    def data(self) -> tuple[Any, ...]:
+        """What tells this loss from others of its shape, for checkpoints."""
+        return (self._terms,)
 
     def everything(self) -> Moments:
         """Mean of all terms."""
@@ -168,13 +281,15 @@ class Denoising:
     def draw(self, rng: np.random.Generator, size: int) -> Moments:
         """Independent samples (terms with replacement), reduced as they come."""
         step = chunk_of(self._sample_bytes)
-        if self.target is not None:
-            return Moments(self.target, size, 0.0)
+        if self.target is not None or self._terms is KEPT_AS_MEAN:
+            return Moments(self.everything().mean, size, 0.0)
         sizes = [min(step, size - i) for i in range(0, size, step)]
+        if isinstance(self._terms, Copies):
+            drawn = [rng.integers(0, self.n_terms, k) for k in sizes]
+            return Moments(*self._terms.moments(self._unit, np.concatenate(drawn)))
         if self._terms is not None:
-            return self._reduce(
-                self._terms[np.sort(rng.integers(0, self.n_terms, k))] for k in sizes
-            )
+            parts = (np.sort(rng.integers(0, self.n_terms, k)) for k in sizes)
+            return self._reduce(chunks_of(self._terms, parts))
         return self._reduce(
             checked_draw(call_sampler(self._sampler, rng, k), (k, *self.shape)) for k in sizes
         )
@@ -187,6 +302,8 @@ class Denoising:
             xp = namespace(block)
             if not all_finite(block):
                 raise InputError("samples", "NaN or infinite entries", "finite numbers")
+            if self._unit != 1.0:
+                block = block / self._unit
             k = int(block.shape[0])
             local = xp.mean(block, axis=0)
             scatter += sum(sqnorm(block[i] - local) for i in range(k))
@@ -208,7 +325,7 @@ class Denoising:
     def value(self, X: Array, batch: Moments) -> float:
         """Half the squared distance to the batch mean, less its sampling bias."""
         total = 0.0
-        for rows in row_blocks(X):
+        for rows in tiles(X, batch.mean):
             R = X[rows] - batch.mean[rows]
             total += inner(R, R)
         if self._terms is None and batch.size > 1:

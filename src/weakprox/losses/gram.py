@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
+from weakprox.distributed.measured import Measured
 from weakprox.linalg.arrays import device_of, namespace, to_numpy, wide
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.losses.measurements import Measurements
@@ -44,6 +45,8 @@ def extremes(
 
 def _gram(terms: Measurements, md: int) -> Any:
     """Sum of vec(A_i) vec(A_i)', md x md, over chunks."""
+    if isinstance(terms, Measured):
+        return terms.gram()
     step = max(1, FLAT_ENTRIES // (8 * md))
     total = np.zeros((md, md))
     for i in range(0, terms.count, step):

@@ -18,7 +18,10 @@ from weakprox.linalg.arrays import (
     largest,
     namespace,
 )
+from weakprox.linalg.foreign import refuse_foreign
+from weakprox.linalg.tiled import is_chunked
 
+MOST = math.sqrt(np.finfo(float).max)  # what has a square
 CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
 
 
@@ -29,8 +32,11 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
             value = np.asarray(value)
         except ValueError:
             raise ShapeError(name, "a ragged list", f"{ndim} axes of fixed length") from None
+    if is_chunked(value) and ndim == 1:
+        value = value[:]  # of a zarr array: indices and values are needed in memory
     if getattr(value, "requires_grad", False):
         value = value.detach()  # optimisation here is ours: no graph is wanted
+    refuse_foreign(name, value)
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(name, "a masked array", "a plain one, or losses.Completion")
     if not is_array(value):
@@ -47,16 +53,28 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
 
 def as_real(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> Array:
     """A finite floating-point array; integers become float64."""
+    return as_sized(name, value, ndim, nan_hint=nan_hint)[0]
+
+
+def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[Array, float]:
+    """The same, and the size of its largest entry.
+
+    Sums of squares are taken in float64 (`weakprox.units`), so those must stay in range.
+    """
     value = floating(as_array(name, value, ndim))
     if not all_finite(value):
         raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
-    limit = 0.01 * math.sqrt(
-        float(namespace(value).finfo(value.dtype).max) / math.prod(value.shape)
-    )
-    if largest(value) > limit:
+    most = float(namespace(value).finfo(value.dtype).max)
+    return value, check_size(name, largest(value), value.shape, most)
+
+
+def check_size(name: str, size: float, shape: Any, most: float) -> float:
+    """The size of the largest entry, if so many squares of it do not overflow."""
+    limit = 0.01 * min(MOST, most) / math.sqrt(math.prod(shape))
+    if size > limit:
         wanted = f"at most {limit:.1e}, or their squares overflow: rescale the data"
-        raise InputError(name, f"entries up to {largest(value):.1e}", wanted)
-    return value
+        raise InputError(name, f"entries up to {size:.1e}", wanted)
+    return size
 
 
 def floating(value: Array) -> Array:
@@ -101,6 +119,7 @@ def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: in
 
 def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> Array:
     """A sampler's return, checked for kind, shape and finite entries."""
+    refuse_foreign(what, value)
     if not is_array(value) or tuple(value.shape) != shape:
         given = getattr(value, "shape", type(value).__name__)
         raise SamplerError(what, f"a return of shape {given}", f"shape {shape}")

@@ -8,9 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 
+from weakprox.distributed import is_dask
+from weakprox.distributed.measured import Measured
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, all_finite, is_floating, is_real, itemsize, namespace
 from weakprox.losses.inputs import as_array, as_real, as_shape, chunk_of, floating
+from weakprox.losses.on_disk import DiskMeasurements
+from weakprox.losses.passed import as_stack, chunks_of
+from weakprox.memory import on_disk
 
 
 class Measurements(Protocol):
@@ -189,9 +194,13 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
         if not np.issubdtype(A.dtype, np.floating):
             A = A.astype(float)
         return SparseMeasurements(A, shape), shape
+    if is_dask(A):
+        return _placed(DenseMeasurements, (A,), shape)
     if isinstance(A, tuple):
         if len(A) != 2:
             raise InputError("A", f"a tuple of {len(A)}", "a pair (U, V)")
+        if any(is_dask(part) for part in A):
+            return _placed(RankOneMeasurements, A, shape)
         U, V = as_real("A[0]", A[0], 2), as_real("A[1]", A[1], 2)
         if U.dtype != V.dtype:
             raise InputError("A", f"{U.dtype} and {V.dtype}", "a pair of one kind")
@@ -200,14 +209,32 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
         found: Measurements = RankOneMeasurements(U, V)
         size = (int(U.shape[1]), int(V.shape[1]))
     else:
-        A = as_array("A", A, 3)
-        found, size = DenseMeasurements(A), (int(A.shape[1]), int(A.shape[2]))
-        step = chunk_of(found.bytes_each)
-        if not all(all_finite(A[i : i + step]) for i in range(0, found.count, step)):
+        stack = as_stack("A", A, 3)
+        A = as_array("A", A, 3) if stack is None else stack
+        apart = stack is not None or on_disk(A)
+        found = DiskMeasurements(A) if apart else DenseMeasurements(A)
+        size, step = (int(A.shape[1]), int(A.shape[2])), chunk_of(found.bytes_each)
+        parts = (slice(i, i + step) for i in range(0, found.count, step))
+        if not all(all_finite(part) for part in chunks_of(A, parts)):
             raise InputError("A", "NaN or infinite entries", "finite numbers")
+    return found, _agreed(shape, size)
+
+
+def _placed(
+    form: type, arrays: tuple[Any, ...], shape: tuple[int, int] | None
+) -> tuple[Measurements, tuple[int, int]]:
+    """Measurements that stay where dask keeps them."""
+    if not all(is_dask(array) for array in arrays):
+        raise InputError("A", "one dask array and another one", "two dask arrays")
+    found, size = Measured.of(form, "A", *arrays)
+    return found, _agreed(shape, size)
+
+
+def _agreed(shape: tuple[int, int] | None, size: tuple[int, int]) -> tuple[int, int]:
+    """The size of X, which must be the shape given."""
     if shape is not None and as_shape(shape) != size:
         raise ShapeError("shape", tuple(shape), f"{size}, that of A")
-    return found, size
+    return size
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -20,8 +22,8 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.losses.gram import extremes, mean_gram
 from weakprox.losses.inputs import (
-    as_real,
     as_shape,
+    as_sized,
     call_sampler,
     checked_draw,
     chunk_of,
@@ -38,8 +40,9 @@ class Sensing:
     Parameters
     ----------
     A : array (n, m, d), pair of arrays ((n, m), (n, d)), or SciPy sparse (n, m d)
-        The measurement matrices: dense (or memory-mapped), rank-one u_i v_i', or the
+        The measurement matrices: dense (memory-mapped or zarr), rank-one u_i v_i', or the
         rows of a sparse matrix over X in C order. Gradients use each form's structure.
+        Dask arrays, alone or in a pair, stay on their workers; X does not.
     b : array of shape (n,)
         What was measured.
     shape : (int, int), optional
@@ -84,6 +87,7 @@ class Sensing:
         }
         self.sigma = constant("sigma", sigma)
         self._sampler = sampler
+        self._unit = 1.0  # what a sampler's b is divided by
         if sampler is not None:
             if A is not None or b is not None:
                 raise InputError("sampler", "a sampler and A, b", "one or the other")
@@ -93,7 +97,7 @@ class Sensing:
             raise InputError("A, b", "none", "both, or a sampler")
         self._terms, self.shape = measurements(A, shape)
         self.n_terms = self._terms.count
-        self._b = as_real("b", b, 1)
+        self._b, self._size = as_sized("b", b.compute() if is_dask(b) else b, 1)
         if tuple(self._b.shape) != (self.n_terms,):
             raise ShapeError("b", f"shape {tuple(self._b.shape)}", f"({self.n_terms},)")
         self.reference = self._like()
@@ -103,6 +107,8 @@ class Sensing:
         one = first.adjoint(first.sqnorms() * 0.0)
         if one.dtype != self._b.dtype:
             xp = namespace(one)
+            if self._size > float(xp.finfo(one.dtype).max):
+                raise InputError("b", f"entries up to {self._size:.1e}", f"{one.dtype}, as A")
             self._b = xp.asarray(self._b, dtype=one.dtype, device=device_of(one))
         return one
 
@@ -111,8 +117,9 @@ class Sensing:
             given = type(self._sampler).__name__
             raise InputError("sampler", given, "a callable f(rng, k)")
         self.shape = as_shape(shape, ", with a sampler")
-        trial, _ = self.draw(np.random.default_rng(0), 1)
-        self.reference = trial.A[0] * 0.0
+        self._trial, b = self.draw(np.random.default_rng(0), 1)
+        self._size = float(abs(b[0]))
+        self.reference = self._trial.A[0] * 0.0
 
     def __repr__(self) -> str:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"
@@ -123,6 +130,23 @@ class Sensing:
     def is_finite_sum(self) -> bool:
         """Whether the whole sum can be listed."""
         return self._sampler is None
+
+    @property
+    def size(self) -> float:
+        """Of the entries of an X that would be measured as this was, roughly."""
+        some = self._trial if self._sampler else self._terms.take(slice(0, PILOT))
+        square = float(to_numpy(some.sqnorms()).max())
+        return self._size / math.sqrt(square) if square > 0.0 else 0.0
+
+    def in_unit(self, unit: float) -> Sensing:
+        """The same loss divided by unit^2, of X divided by the unit."""
+        other = copy.copy(self)
+        other._size, other.sigma = self._size / unit, self.sigma and self.sigma / unit
+        if self._sampler is None:
+            other._b = self._b / unit
+        other._unit = self._unit * unit
+        other.__dict__.pop("origin", None)
+        return other
 
     @property
     def chunk(self) -> int:
@@ -149,8 +173,12 @@ class Sensing:
         if not isinstance(drawn, tuple) or len(drawn) != 2:
             raise SamplerError("sampler", type(drawn).__name__, "a pair (A, b)")
         A = checked_draw(drawn[0], (size, *self.shape), "sampler's A")
-        b = checked_draw(drawn[1], (size,), "sampler's b")
+        b = checked_draw(drawn[1], (size,), "sampler's b") / self._unit
         return DenseMeasurements(A), b
+
+    def data(self) -> tuple[Any, ...]:
+        """What tells this loss from others of its shape, for checkpoints."""
+        return () if self._sampler is not None else (self._terms, self._b)
 
     def everything(self) -> tuple[Any, Array]:
         """All measurements."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import Array, inner, sqnorm
+from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 
 FEW = 8  # differences before a declared smoothness is believed to be far too large
 LOOSE = 4.0  # times what was seen, a smoothness that is
 MARGIN = 1.5  # over the largest curvature seen, for the directions not seen yet
 VISIBLE = 1e-6  # relative length below which a difference is mostly rounding
+ROUNDING = 32  # units of rounding in a gradient
 CLEAR = 1e-3  # relative excess that contradicts a declared constant beyond rounding
 
 
@@ -38,10 +39,12 @@ class Curvature:
         length, along = sqnorm(move), inner(turn, move)
         if not (along > 0.0 and length > VISIBLE**2 * sqnorm(X)):
             return Curvature(X, gradient, self.least, self.most, self.seen)
-        least = min(self.least, along / length)
-        return Curvature(
-            X, gradient, least, max(self.most, sqnorm(turn) / along), self.seen + 1
-        )
+        # near zero, differences of iterates are small beside the rounding of gradients
+        noise = ROUNDING * eps_of(X) * norm(gradient) * math.sqrt(length)
+        least, most = min(self.least, (along + noise) / length), self.most
+        if along > noise / CLEAR:
+            most = max(most, sqnorm(turn) / along)
+        return Curvature(X, gradient, least, most, self.seen + 1)
 
     def smoothness(self, declared: float) -> float:
         """The declared one, unless it is contradicted or far beyond what was seen."""

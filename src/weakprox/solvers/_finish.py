@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import eps_of, on_cpu
+from weakprox.linalg.arrays import eps_of
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.oracles.factored import FactoredDual
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of streams, which no step number meets
 
+UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # by a proof
 CONFIDENCE = 0.95  # of certificates from evaluation samples
 
 
@@ -35,10 +36,10 @@ def finish(run: Run, status: Status) -> Result:
         dual = None  # it speaks of an array that may have moved on
     looker.latest = None  # its iterate is not needed any more: room for the proof
     if run.sampled:
-        certificate = _sampled_certificate(run, answer, dual, own)
+        certificate = _sampled_certificate(run, status, answer, dual, own)
     else:
         scratch = None
-        if problem.entrywise() is None or on_cpu(answer.U):
+        if not problem.by_passes:
             scratch = run.tools.arena.like(answer.U, problem.shape)
         value = problem.value(answer, looker.batch, scratch=scratch)
         affordable = getattr(run.solver, "affordable", lambda problem: True)
@@ -48,7 +49,7 @@ def finish(run: Run, status: Status) -> Result:
     value = certificate.value
     eps = _asked(run, value)
     proved = certificate.gap <= eps
-    if proved and status not in (Status.CALLBACK, Status.INTERRUPTED):
+    if proved and status not in UNMOVED:
         status = Status.CONFIDENT if run.sampled else Status.CERTIFIED
     elif not proved and status is Status.CERTIFIED:
         status = Status.FINISHED  # rounding ate the proof between look and answer
@@ -99,7 +100,7 @@ def _own_proof(run: Run) -> Proof | None:
 
 
 def _sampled_certificate(
-    run: Run, answer: LowRank, dual: DualPoint | None, own: Proof | None
+    run: Run, status: Status, answer: LowRank, dual: DualPoint | None, own: Proof | None
 ) -> Certificate:
     """Value and gap from samples that had no say in choosing the answer.
 
@@ -107,7 +108,7 @@ def _sampled_certificate(
     """
     problem, loss = run.problem, run.problem.loss
     try:
-        fresh = _fresh(run)
+        fresh = _fresh(run, status)
     except SamplerError:  # a sampler that fails now must not cost the answer
         fresh, value = [], problem.value(answer, run.looker.batch)
     else:
@@ -122,8 +123,10 @@ def _sampled_certificate(
     return Certificate(value, value - own.gap, "sampled", own.sampling, own.confidence)
 
 
-def _fresh(run: Run) -> list[tuple[Any, int]]:
+def _fresh(run: Run, status: Status) -> list[tuple[Any, int]]:
     """Evaluation samples that nothing has seen yet, in groups whose scatter can be."""
+    if status is Status.SAMPLER_FAILED:
+        raise SamplerError("sampler", "one that has failed", "no more calls")
     loss, rng = run.problem.loss, run.tools.rng(EVALUATION, 1)
     most = groups_that_fit(loss.reference, math.prod(loss.shape))
     sizes = even_sizes(run.settings.evaluation_samples, most)

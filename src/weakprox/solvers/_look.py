@@ -11,6 +11,7 @@ from typing import Any
 
 from weakprox.linalg.arrays import Array, eps_of
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import pause
 from weakprox.oracles.factored import FactoredDual
 from weakprox.oracles.metering import Meter, StopRun
 from weakprox.problem import Problem
@@ -38,7 +39,8 @@ class Look:
     seconds, counts
         Work so far.
     X : Array
-        The iterate itself: read it, do not write to it.
+        The iterate itself: read it, do not write to it. Where the data live on workers, its
+        factors.
     V : LowRank or None
         The latest point of the rank asked for, None for methods that have none.
     """
@@ -110,6 +112,7 @@ class Looker:
     def tick(self, candidate: Candidate) -> None:
         """After an inner step: show progress, and look if it is time to."""
         self.latest = candidate
+        pause()  # other runs in this process may be waiting for their turn
         now = self.seen.steps + 1
         self.seen = replace(self.seen, steps=now)
         if now >= self.seen.next_look or self._promising(candidate):
@@ -180,7 +183,8 @@ class Looker:
                 where = (candidate.epoch, candidate.step)
                 values = (value, low, self.seen.lower)
                 X = candidate.X
-                X = X.dense() if isinstance(X, LowRank) else X
+                if isinstance(X, LowRank) and not self.problem.elsewhere:
+                    X = X.dense()
                 view = Look(*where, *values, seconds, counts.copy(), X, candidate.V)
                 if self.callback(view):
                     raise StopRun(Status.CALLBACK)
@@ -205,7 +209,8 @@ class Looker:
         user's own term may not keep its word): it proves nothing and is left out.
         """
         reached = self.seen.best_value
-        rounding = 256 * eps_of(self.problem.loss.reference) * (1.0 + abs(reached))
+        sizes = abs(reached) + abs(lower)
+        rounding = 256 * eps_of(self.problem.loss.reference) * sizes
         if not math.isfinite(lower) or lower > reached + rounding:
             return
         if lower > self.seen.lower:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-import numpy as np
-
-from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, row_blocks
+from weakprox.errors import InputError, SamplerError, WeakproxError
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.threads import one_thread
 from weakprox.losses.restated import Restated
-from weakprox.oracles.certificate import SplitDual, lower_bound, split_bound
-from weakprox.oracles.factored import FactoredDual
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Loss, Solver
 from weakprox.result import Counts, Result, Status, Trace
+from weakprox.solvers._checkpoint import Checkpoint, Origin
 from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers._finish import CERTIFICATE, EVALUATION, finish
+from weakprox.solvers._finish import EVALUATION, finish
 from weakprox.solvers._gap_driven import TooWide
+from weakprox.solvers._identity import Call, Data, data_of, named, settle, stream_of
+from weakprox.solvers._keeper import Keeper
 from weakprox.solvers._look import Look, Looker, Seen
 from weakprox.solvers._progress import Progress
+from weakprox.solvers._prove import prove
 from weakprox.solvers.tools import Tools
-
-THOROUGH = 3000  # full decompositions for proofs up to this size, should others fail
 
 
 @dataclass(frozen=True)
@@ -45,20 +44,7 @@ class Settings:
     evaluation_samples: int
     reason: str = ""  # for the choice of the solver
     scale_samples: int = 0  # drawn to find what tol is relative to
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Everything needed to go on from an outer step's end as if nothing had happened."""
-
-    memory: Any  # the solver's own
-    seen: Seen
-    counts: Counts
-    trace: Trace
-    mark: tuple[Any, ...]  # which run this is a part of
-    restated: float | None = None  # strong convexity, where the declared one was wrong
-    solver: Solver | None = None  # that goes on, where the first one gave up
-    first: Any = None  # point of the user's to begin at
+    call: Call | None = None  # what was asked for, where that is not just this
 
 
 class Run:
@@ -69,18 +55,26 @@ class Run:
         problem: Problem,
         solver: Solver,
         settings: Settings,
-        resume: Result | None,
+        last: Checkpoint | None,
         warm: Any = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.problem = problem
         self.solver = solver
         self.settings = settings
         self.sampled = not problem.loss.is_finite_sum
-        self.mark: tuple[Any, ...] = (*_names(problem, solver, settings), None)
-        last: Checkpoint | None = None if resume is None else resume.checkpoint
-        if last is not None and last.mark[-1] is None:
-            self._check(last.mark)
-            last = None  # proved before its first epoch end: done again, to the same bits
+        self.keeper = keeper
+        self.call = settings.call or _call(problem, solver, settings)
+        self.data: Data | None = None
+        self.stream = stream_of(problem.loss)
+        if last is None:
+            at = None if self.stream is None else self.stream.tell()
+            why, samples = settings.reason, settings.scale_samples
+            self.origin = Origin(solver, why, settings.eps, samples, at)
+        else:
+            self.origin = replace(last.origin, solver=solver)
+            if last.data is None:
+                last = None  # proved before its first epoch end: done again, to the same bits
         self.checkpoint = last
         self.meter = Meter(settings.budget, Counts() if last is None else last.counts.copy())
         self.progress = Progress(settings.progress, type(solver).__name__)
@@ -105,8 +99,8 @@ class Run:
             self._equip(problem, last.restated)
         self.memory: Any = None if last is None else last.memory
         self.first: Array | None = None if last is None else last.first
-        if last is not None and last.solver is not None:
-            self.solver = last.solver
+        if last is not None and last.solver is not None and named(last.solver) != named(solver):
+            self._take(last.solver)
         self.warm = warm  # where the run of a neighbouring problem ended
 
     def _equip(self, problem: Problem, strong_convexity: float | None = None) -> None:
@@ -142,9 +136,15 @@ class Run:
         self.looker.latest = None
         self._save()
 
+    def _take(self, solver: Solver) -> None:
+        """Go on with another method, which may need in memory what the first read in parts."""
+        self.solver = solver
+        if not getattr(solver, "elsewhere", False) and self.problem.elsewhere:
+            self._equip(self.problem.gathered())
+
     def _change_to(self, solver: Solver) -> None:
         """Begin anew with another method, where the first cannot do it."""
-        self.solver = solver
+        self._take(solver)
         self.memory = solver.start(self.problem, self.first, self.tools)
         self.looker.latest = None
         self._save()
@@ -153,53 +153,75 @@ class Run:
         """Run; whatever ends it, the best point so far comes back."""
         self.first = self.first if X is None else X
         with self.progress, one_thread(math.prod(self.problem.shape)):
-            status = Status.EXPECTED
             try:
-                self._prepare(X)
-                while not self.solver.finished(self.memory):
-                    try:
-                        self.memory = self.solver.step(self.problem, self.memory, self.tools)
-                    except TooWide:
-                        self._change_to(self.solver.instead)  # type: ignore[attr-defined]
-                        continue
-                    except Contradicted as found:
-                        self._restate(found.strong_convexity)
-                        continue
-                    self.looker.outer(self.solver.candidate(self.memory))
-                    self._look_at_data()
-                    self._save()
-                if self.solver.promised(self.memory) > (1 + 1e-9) * self.settings.eps:
-                    cut = getattr(self.memory, "cut", False)
-                    status = Status.RANK_LIMITED if cut else Status.FINISHED
-            except StopRun as stop:
-                status = stop.status
-            except KeyboardInterrupt:
-                if self.looker.batch is None:
-                    raise  # nothing has begun, so there is nothing to return
-                # the interrupted iterate may be half updated: go back to the last whole one
-                status, self.looker.latest = Status.INTERRUPTED, None
-            try:
+                try:
+                    status = self._solve(X)
+                finally:  # whatever ends it, what has been reached is on the disk
+                    if self.keeper is not None:
+                        self.keeper.flush()
                 return finish(self, status)
+            except SamplerError as failure:
+                if self.memory is not None:
+                    self.looker.latest = None  # perhaps half updated
+                    with suppress(WeakproxError):
+                        failure.result = finish(self, Status.SAMPLER_FAILED)
+                raise
             finally:
                 self.tools.arena.trim()
+                self.looker.prove = None  # a cycle, which would keep the data until collected
+
+    def _solve(self, X: Array | None) -> Status:
+        """Outer steps to the end, and why it is one."""
+        try:
+            self._prepare(X)
+            while not self.solver.finished(self.memory):
+                try:
+                    self.memory = self.solver.step(self.problem, self.memory, self.tools)
+                except TooWide:
+                    self._change_to(self.solver.instead)  # type: ignore[attr-defined]
+                    continue
+                except Contradicted as found:
+                    self._restate(found.strong_convexity)
+                    continue
+                self.looker.outer(self.solver.candidate(self.memory))
+                self._look_at_data()
+                self._save()
+        except StopRun as stop:
+            return stop.status
+        except KeyboardInterrupt:
+            if self.looker.batch is None:
+                raise  # nothing has begun, so there is nothing to return
+            # the interrupted iterate may be half updated: go back to the last whole one
+            self.looker.latest = None
+            return Status.INTERRUPTED
+        if self.solver.promised(self.memory) > (1 + 1e-9) * self.settings.eps:
+            cut = getattr(self.memory, "cut", False)
+            return Status.RANK_LIMITED if cut else Status.FINISHED
+        return Status.EXPECTED
 
     def _prepare(self, X: Array | None) -> None:
-        loss = self.problem.loss
+        loss, last = self.problem.loss, self.checkpoint
+        if self.stream is not None:  # the samples to evaluate with are those of the beginning
+            self.stream.seek(self.origin.stream)
         with self.looker.off_the_clock():
             if self.sampled:
                 size = self.settings.evaluation_samples
                 self.looker.batch = loss.draw(self.tools.rng(EVALUATION), size)
-                if self.checkpoint is None:
+                if last is None:
                     self.meter.counts.evaluation_samples += size
             else:
                 self.looker.batch = loss.everything()
         # Whether a loss keeps its word shows here; one with a centre has been looked at
         # before, and the first of its short runs to be continued can pay for its mark.
         given = X is not None or self.warm is not None  # what a run done again would lack
-        if self.checkpoint is not None or given or not hasattr(loss, "centre"):
+        kept = last is not None or self.keeper is not None
+        if kept or given or not hasattr(loss, "centre"):
             self._look_at_data()
-        if self.checkpoint is not None:
-            self._check(self.checkpoint.mark)
+        if last is not None and self.data != last.data:
+            raise InputError("resume", "a run of another problem: other data", "the same")
+        settle(loss, streamed=self.stream is not None)
+        if self.stream is not None and last is not None:
+            self.stream.seek(last.stream)
         if self.memory is None:
             # samples a loss drew to find its own constants are part of the price
             self.meter.counts.samples += getattr(loss, "pilot_samples", 0)
@@ -214,30 +236,12 @@ class Run:
         self.progress.aim(max(predicted, self.meter.counts.svds))
 
     def _look_at_data(self) -> None:
-        """Complete the mark by the loss's value at a fixed matrix of rank one."""
-        if self.mark[-1] is not None:
+        """Note which data these are."""
+        if self.data is not None:
             return
-        problem = self.problem
-        rng = np.random.default_rng(11)
-        u = gaussian(rng, (problem.shape[0], 1), problem.loss.reference)
-        v = gaussian(rng, (1, problem.shape[1]), problem.loss.reference)
         with self.looker.off_the_clock():
-            X = self.tools.arena.like(u, problem.shape)
-            for rows in row_blocks(X):
-                X[rows] = u[rows] * v
-            self.mark = (*self.mark[:-1], problem.smooth_value(X, self.looker.batch))
-
-    def _check(self, old: tuple[Any, ...]) -> None:
-        """Raise unless an earlier run's mark agrees, the value to rounding elsewhere."""
-        both = None not in (old[-1], self.mark[-1])
-        if old[:-1] != self.mark[:-1] or (
-            both and not math.isclose(old[-1], self.mark[-1], rel_tol=1e-9)
-        ):
-            raise InputError(
-                "resume",
-                "a result of another problem, solver, eps or seed",
-                "the same call that is to go on",
-            )
+            read = self.keeper is not None
+            self.data = data_of(self.problem, self.looker.batch, self.tools.arena, read=read)
 
     def _save(self) -> None:
         counts, trace = self.meter.counts.copy(), Trace(list(self.looker.trace.rows))
@@ -247,53 +251,31 @@ class Run:
             seen,
             counts,
             trace,
-            self.mark,
+            self.call,
+            self.origin,
+            self.data,
             self.restated,
             self.solver,
             self.first,
+            None if self.stream is None else self.stream.tell(),
         )
+        if self.keeper is not None:
+            with self.looker.off_the_clock():
+                self.keeper.offer(self.checkpoint)
 
     def seal(self) -> None:
         """Mark what ended early, so that it can be resumed and only by its own problem."""
         if self.checkpoint is not None:
             self._look_at_data()
-            self.checkpoint = replace(self.checkpoint, mark=self.mark)
+            self.checkpoint = replace(self.checkpoint, data=self.data)
 
     def prove(self, candidate: Candidate) -> None:
         """Raise the lower bound by the candidate's dual point, or the solver's at X."""
-        if self.sampled or self.memory is None:
-            return
-        dual = candidate.dual or self.solver.dual(self.problem, self.memory)
-        rng = self.tools.rng(CERTIFICATE)
-        if isinstance(dual, FactoredDual):
-            self.looker.bounded(*dual.bound(rng))
-            return
-        if isinstance(dual, SplitDual):
-            allowed = 0.05 * self.looker.accuracy
-            found = split_bound(
-                self.problem, dual, rng=rng, accuracy=allowed, arena=self.tools.arena
-            )
-            self.looker.bounded(*found)
-            if self.looker.seen.gap <= self.looker.accuracy:
-                return
-        at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
-        least = min(self.problem.shape)
-        rank = min(2 * self.memory.rank + 8, least)
-        if self.looker.seen.attempts > 1 and least <= THOROUGH:
-            rank = least  # bounds on what a truncated SVD leaves out have not been enough
-        bound, rests_on = lower_bound(
-            self.problem,
-            candidate.X if at is None else at.dense(),
-            dual,
-            rank=rank,
-            rng=rng,
-            accuracy=0.01 * self.looker.accuracy,
-            scratch=candidate.scratch,
-        )
-        self.looker.bounded(bound, rests_on)
+        prove(self, candidate)
 
 
-def _names(problem: Problem, solver: Solver, settings: Settings) -> tuple[Any, ...]:
-    """What two runs must share for one to go on where the other stopped, but for the data."""
-    asked = (settings.eps, settings.tol, settings.seed, settings.evaluation_samples)
-    return (repr(problem), repr(solver), *asked)
+def _call(problem: Problem, solver: Solver, settings: Settings) -> Call:
+    """The call that these settings stand for by themselves."""
+    s = settings
+    asked = {"eps": s.eps, "tol": s.tol, "seed": s.seed, "automatic": ""}
+    return Call.of(problem, solver, evaluation_samples=s.evaluation_samples, **asked)

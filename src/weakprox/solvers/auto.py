@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import itemsize, on_cpu
+from weakprox.linalg.arrays import on_cpu
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
-from weakprox.solvers.davis_yin import ARRAYS, DavisYin
+from weakprox.solvers.davis_yin import DavisYin
 from weakprox.solvers.dual_ascent import DualAscent
+from weakprox.solvers.footprint import ARRAYS, array_bytes
 from weakprox.solvers.lean import LeanSplitting
 from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.svrgcg import SVRGCG
@@ -36,6 +36,11 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     name = type(problem.loss).__name__
     fits, arrays = _fits(problem)
     lean = LeanSplitting.applies(problem)
+    if problem.elsewhere:
+        return Choice(
+            LeanSplitting(rank=rank),
+            f"the data of {name} are read in parts, and this method needs no more than that",
+        )
     if lean and not on_cpu(problem.loss.reference):
         return Choice(
             LeanSplitting(rank=rank),
@@ -88,5 +93,6 @@ def chosen(problem: Problem, rank: int | None = None) -> Solver:
 def _fits(problem: Problem) -> tuple[bool, int]:
     """Whether the arrays of the faster methods fit in memory, and how many those are."""
     reference = problem.loss.reference
-    needed = ARRAYS * math.prod(problem.shape) * itemsize(reference)
-    return not on_cpu(reference) or needed <= SMALL or needed <= room(), ARRAYS
+    arrays = int(ARRAYS["DavisYin"].most)
+    needed = arrays * array_bytes(problem)
+    return not on_cpu(reference) or needed <= SMALL or needed <= room(), arrays

@@ -38,7 +38,6 @@ from weakprox.solvers.warm import Warmth
 
 APART = 4.0  # how many times one half of the gap may be the other
 FASTEST = 4.0  # largest change of gamma in one iteration
-ARRAYS = 24  # of the size of X held at once at most: history, and full decompositions
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, namespace, rough_inner, row_blocks
+from weakprox.linalg.arrays import Array, namespace, rough_inner, row_blocks, wide
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import FixedDual, SplitDual
@@ -162,7 +162,7 @@ def _moved(state: Memory, R: Any, pieces: Array, bound: float, weight: float) ->
         return replace(state, y=back, step=shorter)
     if state.base is None:  # curvature of the dual function along a feasible direction
         trial = R.feasible(y + FAR * safe * pieces) - y
-        bent = float(trial @ (R.gram @ trial)) / weight
+        bent = float(wide(trial) @ (R.gram @ wide(trial))) / weight
         length = float(trial @ trial) / bent if bent > 0 else safe
     else:
         moved, bent = y - state.base, -float((y - state.base) @ (pieces - state.slope))

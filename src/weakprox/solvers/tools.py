@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from weakprox.linalg.arena import SHARED, Arena
+from weakprox.linalg.arena import SHARED, Arena, DiskArena
 from weakprox.linalg.arrays import Array, sqnorm
 from weakprox.linalg.lowrank import LowRank
+from weakprox.memory import budget
 from weakprox.oracles.metering import MeteredLoss, MeteredSpectral
 from weakprox.problem import Problem
 from weakprox.protocols import Tick
+from weakprox.solvers.footprint import left_for_arrays
 
 
 def accuracy(eps: float, tol: float, value: float) -> float:
     """The accuracy asked for, in units of f: eps, or relative to a value once there is one."""
     return tol * abs(value) if tol and math.isfinite(value) else eps
+
+
+def arena_for_a_run() -> Arena:
+    """That of all runs, or one of its own that uses files, where memory is limited."""
+    return SHARED if budget() is None else DiskArena(left_for_arrays)
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Tools:
     eps: float
     seed: int
     tick: Tick
-    arena: Arena = SHARED
+    arena: Arena = field(default_factory=arena_for_a_run)
     tol: float = 0.0
 
     def accuracy(self, value: float, guess: float = 0.0) -> float:
@@ -44,8 +51,10 @@ class Tools:
         """The random stream of this name: the same numbers whenever it is opened."""
         return np.random.default_rng([self.seed, *stream])
 
-    def compressed(self, X: Array, rank: int | None = None) -> LowRank:
-        """A dense feasible point as factors, of full rank unless a rank is given."""
+    def compressed(self, X: Array | LowRank, rank: int | None = None) -> LowRank:
+        """A feasible point as factors, of full rank unless a rank is given."""
+        if isinstance(X, LowRank):
+            return X
         if sqnorm(X) == 0.0:
             return LowRank.zero(self.problem.shape, X)
         wanted = min(self.problem.shape) if rank is None else rank

@@ -2,81 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import math
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
-from numpy.lib import format as npy
 
 from weakprox.storage.checks import KINDS, checked_dtype, checked_shape
-from weakprox.storage.limits import shown_bytes
-from weakprox.storage.table import FileError, Labels, Matrix, claim
+from weakprox.storage.npy_header import DAMAGED, Header, read_header
+from weakprox.storage.table import FileError, Labels, Matrix, claim, claim_unpacked
 
-# What zipfile and NumPy raise on damaged input.
-DAMAGED = (
-    ValueError,
-    EOFError,
-    OSError,
-    zipfile.BadZipFile,
-    RuntimeError,
-    NotImplementedError,
-    zipfile.zlib.error,  # type: ignore[attr-defined]
-    SyntaxError,
-    TypeError,
-    OverflowError,
-)
-LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
-# By version: bytes of the header's length, and what reads both.
-READERS = {
-    (1, 0): (2, npy.read_array_header_1_0),
-    (2, 0): (4, npy.read_array_header_2_0),
-}
-
-
-@dataclass(frozen=True)
-class Header:
-    """What an array in .npy form says of itself; `start` is where its data begin."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    start: int
-
-    @property
-    def end(self) -> int:
-        """Bytes up to the end of the data."""
-        return self.start + math.prod(self.shape) * self.dtype.itemsize
-
-
-def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
-    """The header of an array, without its data."""
-    damaged = FileError(path, f"a damaged header{what}", "an array saved by NumPy")
-    try:
-        version = npy.read_magic(handle)
-        if version not in READERS:
-            given = f"the .npy version {version[0]}.{version[1]}{what}"
-            raise FileError(path, given, "1.0 or 2.0, as numbers need")
-        prefix, read = READERS[version]
-        front = handle.read(prefix)
-        size = int.from_bytes(front, "little")
-        # NumPy would read all that the prefix claims, gigabytes out of a small archive
-        if size > LONGEST_HEADER:
-            given = f"a header of {shown_bytes(size)}{what}"
-            raise FileError(path, given, f"at most {shown_bytes(LONGEST_HEADER)}")
-        front += handle.read(size)
-        if len(front) < prefix + size:
-            raise damaged
-        shape, _, dtype = read(io.BytesIO(front))
-    except FileError:
-        raise
-    except DAMAGED:
-        raise damaged from None
-    if any(type(n) is not int or n < 0 for n in shape):  # True is an int to isinstance
-        raise FileError(path, f"the shape {shape}{what}", "integers >= 0")
-    return Header(shape, dtype, npy.MAGIC_LEN + prefix + size)
+PART = 1 << 20  # bytes unpacked at a time
 
 
 def read_npy(path: Path) -> Matrix:
@@ -89,8 +25,8 @@ def read_npy(path: Path) -> Matrix:
     if held < header.end:
         given = f"{held} bytes, a truncated file"
         raise FileError(path, given, f"{header.end}, as its header says")
-    values: Matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-    return values
+    order: Literal["F", "C"] = "F" if header.by_columns else "C"
+    return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
 
 
 def read_npz(
@@ -101,24 +37,21 @@ def read_npz(
         with zipfile.ZipFile(path) as archive:
             headers = _headers(path, archive)
             if key is None and {"format", "shape", "data"} <= headers.keys():
-                return _sparse(path, headers, max_bytes), None, None
+                return _sparse(path, archive, headers, max_bytes), None, None
             name = _chosen(path, headers, key)
             values = _member(path, archive, headers, name, max_bytes)
-            labels = [
-                tuple(_text(path, _member(path, archive, headers, side, max_bytes), side))
-                if side in headers and side != name and _is_text(path, headers[side], side)
-                else None
-                for side in ("rows", "columns")
-            ]
+            labels: list[Labels | None] = []
+            for side, size in zip(("rows", "columns"), values.shape, strict=True):
+                if side == name or not _is_text(path, headers.get(side), side, size):
+                    labels.append(None)
+                    continue
+                found = _member(path, archive, headers, side, max_bytes)
+                labels.append(tuple(_text(path, found, side)))
     except FileError:
         raise
     except DAMAGED as failure:
         given = f"a damaged archive ({type(failure).__name__})"
         raise FileError(path, given, "one saved by numpy.savez") from None
-    for side, found, size in zip(("rows", "columns"), labels, values.shape, strict=True):
-        if found is not None and len(found) != size:
-            given = f"{len(found)} labels in '{side}'"
-            raise FileError(path, given, f"{size}, one for each of the {side}")
     return values, labels[0], labels[1]
 
 
@@ -131,7 +64,7 @@ def _headers(path: Path, archive: zipfile.ZipFile) -> dict[str, Header]:
         name = info.filename.removesuffix(".npy")
         with archive.open(info) as handle:
             header = read_header(path, handle, f" in '{name}'")
-        if not header.dtype.hasobject and header.end != info.file_size:
+        if header.dtype.kind not in "OV" and header.end != info.file_size:
             given = f"'{name}' with {info.file_size} bytes"
             raise FileError(path, given, f"{header.end}, as its header says")
         found[name] = header
@@ -171,41 +104,82 @@ def _member(
     max_bytes: int | None,
 ) -> Matrix:
     """The data of one array; its size is checked before it is unpacked."""
-    claim(path, headers[name].end, max_bytes, f"'{name}' of shape {headers[name].shape}")
+    what = f"'{name}' of shape {headers[name].shape}"
+    claim(path, headers[name].end, max_bytes, what)
+    claim_unpacked(path, headers[name].end, max_bytes, what)
     with archive.open(f"{name}.npy") as handle:
-        values: Matrix = npy.read_array(handle, allow_pickle=False)
+        handle.read(headers[name].start)
+        values = _data(handle, headers[name])
         handle.read(1)  # at the end of the member its checksum is compared
     return values
 
 
-def _is_text(path: Path, header: Header, side: str) -> bool:
-    """Whether the array can be labels; raises if they are saved in a way not read."""
-    if len(header.shape) != 1:
+def _data(handle: IO[bytes], header: Header) -> Matrix:
+    """The entries that follow a header: plain numbers or text, no pickle."""
+    shape = header.shape[::-1] if header.by_columns else header.shape
+    values = np.empty(shape, header.dtype)
+    left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()
+    while len(left):
+        part = handle.read(min(len(left), PART))
+        if not part:
+            raise EOFError("an array that ends early")
+        left[: len(part)] = np.frombuffer(part, np.uint8)
+        left = left[len(part) :]
+    return values.T if header.by_columns else values
+
+
+def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
+    """Whether the array is labels; raises if they are saved in a way not read, or too many.
+
+    Their number is compared before they are read: empty texts take no bytes, however many.
+    """
+    if header is None or len(header.shape) != 1:
         return False
     if header.dtype.kind in "OS":  # left out in silence, they would seem to be lost
         given = f"labels in '{side}' as {'bytes' if header.dtype.kind == 'S' else KINDS['O']}"
         raise FileError(path, given, "text, as numpy.array(labels, dtype=str) makes it")
-    return header.dtype.kind == "U"
+    if header.dtype.kind != "U":
+        return False
+    if header.shape[0] != size:
+        given = f"{header.shape[0]} labels in '{side}'"
+        raise FileError(path, given, f"{size}, one for each of the {side}")
+    return True
 
 
 def _text(path: Path, labels: Matrix, side: str) -> list[str]:
     """Labels, if they can be written again: half characters cannot."""
-    found = [str(label) for label in labels]
-    try:
-        "".join(found).encode("utf-8")
-    except UnicodeEncodeError:
-        raise FileError(path, f"half a character in '{side}'", "Unicode text") from None
-    return found
+    if labels.dtype.itemsize:
+        kind = np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder)
+        codes = labels.view(kind)
+        if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
+            raise FileError(path, f"half a character in '{side}'", "Unicode text")
+    return [str(label) for label in labels]
 
 
-def _sparse(path: Path, headers: dict[str, Header], max_bytes: int | None) -> Any:
+def _sparse(
+    path: Path, archive: zipfile.ZipFile, headers: dict[str, Header], max_bytes: int | None
+) -> Any:
     """A matrix saved by scipy.sparse.save_npz, its indices checked."""
-    from scipy.sparse import coo_array, load_npz
+    from scipy import sparse
 
-    claim(path, sum(h.end for h in headers.values()), max_bytes, "a sparse matrix")
     checked_dtype(path, headers["data"].dtype, " in 'data'")
-    found = load_npz(path)
-    if found.format in ("csr", "csc", "bsr"):
-        found.check_format(full_check=True)  # ValueError on indices out of range
-    checked_shape(path, found.shape)
-    return coo_array(found)
+    size = sum(header.end for header in headers.values())
+    claim(path, size, max_bytes, "a sparse matrix")
+    parts = [name for name in headers if headers[name].dtype.kind in "fiubSU"]
+    found = {name: _member(path, archive, headers, name, max_bytes) for name in parts}
+    kind, sizes = str(found["format"].astype(str)), found["shape"]
+    if sizes.dtype.kind not in "iu":
+        raise FileError(path, f"a shape of {sizes.dtype}", "integers")
+    shape = tuple(int(n) for n in sizes.reshape(-1))
+    checked_shape(path, shape)
+    if kind in ("csr", "csc", "bsr"):
+        made = getattr(sparse, f"{kind}_array")
+        matrix = made(tuple(found[name] for name in ("data", "indices", "indptr")), shape)
+        matrix.check_format(full_check=True)  # ValueError on indices out of range
+    elif kind == "coo":
+        matrix = sparse.coo_array((found["data"], (found["row"], found["col"])), shape)
+    elif kind == "dia":
+        matrix = sparse.dia_array((found["data"], found["offsets"]), shape)
+    else:
+        raise FileError(path, f"the sparse format {kind!r}", "csr, csc, coo, bsr or dia")
+    return sparse.coo_array(matrix)

@@ -35,7 +35,7 @@ def atomic_all(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
         for temporary, target in zip(temporaries, targets, strict=True):
             if target.exists():
                 temporary.chmod(target.stat().st_mode & 0o7777)
-            _sync(temporary)
+            sync(temporary)
         _move(temporaries, targets)
     finally:
         for temporary in temporaries:
@@ -62,10 +62,20 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.stem[:80]}.{secrets.token_hex(6)}{target.suffix}")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Wait until the contents are on the disk, so that a crash cannot empty the file."""
     with path.open("rb+") as handle:
         os.fsync(handle.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the names in a directory are on the disk, where the system can do that."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _move(temporaries: list[Path], targets: list[Path]) -> None:

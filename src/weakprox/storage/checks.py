@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.memory import let_go
 from weakprox.storage.table import FileError, Matrix, claim
 
 BLOCK_BYTES = 8 << 20
@@ -58,7 +59,8 @@ def as_floats(path: Path, values: Matrix, max_bytes: int | None) -> Matrix:
 def check_finite(path: Path, values: Matrix, missing: bool) -> None:
     """Raise at the first NaN (unless missing values are allowed) or infinite entry."""
     # blocks along the axis that is contiguous on disk: a memory map is read once
-    by_columns = values.flags.f_contiguous and not values.flags.c_contiguous
+    flags = getattr(values, "flags", None)  # a zarr array has none
+    by_columns = flags is not None and flags.f_contiguous and not flags.c_contiguous
     lines = values.T if by_columns else values
     for first, block in _blocks(lines):
         bad = np.isinf(block) if missing else ~np.isfinite(block)
@@ -73,5 +75,9 @@ def check_finite(path: Path, values: Matrix, missing: bool) -> None:
 def _blocks(values: Matrix) -> Iterator[tuple[int, Matrix]]:
     """Row blocks of moderate size, with the number of their first row."""
     step = max(1, BLOCK_BYTES // max(1, values.shape[1] * values.dtype.itemsize))
+    whole = getattr(values, "chunks", None)  # of a zarr array
+    if whole is not None:
+        step = max(whole[0], step - step % whole[0])
     for first in range(0, values.shape[0], step):
         yield first, values[first : first + step]
+        let_go(values)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from weakprox.memory import budget, resident
+
 SHARE = 0.8  # of the memory available; the rest is for the work on it
 UNKNOWN = 4 << 30  # assumed where the system does not say
 CGROUP = Path("/sys/fs/cgroup")
 
 
 def room() -> int:
-    """Bytes that may be taken up: most of the memory available now."""
+    """Bytes that may be taken up: most of the memory available now, within the budget."""
     known = [free for free in (_system(), _container()) if free is not None]
-    return int(SHARE * min(known, default=UNKNOWN))
+    free = int(SHARE * min(known, default=UNKNOWN))
+    most = budget()
+    return free if most is None else max(0, min(free, most - resident()))
 
 
 def _system() -> int | None:

@@ -1,47 +1,172 @@
-"""Matrix Market files, .mtx, dense or by coordinates."""
+"""Matrix Market files, .mtx, dense or by coordinates.
+
+SciPy's reader can be made to leave its memory by a damaged file, so this one is our own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from weakprox.storage.checks import checked_shape
-from weakprox.storage.table import FileError, claim
+from weakprox.storage.table import FileError, Matrix, claim, shown_text
 
 FEWEST_BYTES = {"coordinate": 4, "array": 2}  # of one entry's line, "1 1\n" or "1\n"
+FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern", "complex")
+SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+LONGEST_LINE = 1 << 12  # bytes of a line of the header or of a comment
+BLOCK = 1 << 20  # bytes of entries split at a time
+
+
+class Banner(NamedTuple):
+    """What the first lines say."""
+
+    layout: str
+    field: str
+    symmetry: str
+    shape: tuple[int, int]
+    entries: int  # that are written
 
 
 def read_mtx(path: Path, max_bytes: int | None) -> Any:
     """A dense array or a sparse one, as the file says; symmetric ones are completed."""
-    from scipy.io import mminfo, mmread
-    from scipy.sparse import coo_array, issparse
+    with path.open("rb") as handle:
+        about = _banner(path, handle)
+        m, d = about.shape
+        checked_shape(path, about.shape)
+        if about.field == "complex":
+            raise FileError(path, "complex numbers", "real numbers")
+        held = path.stat().st_size
+        if about.entries * FEWEST_BYTES[about.layout] > held + 1:  # the last newline may lack
+            given = f"{held} bytes, a truncated file"
+            raise FileError(path, given, f"{about.entries} entries, as its header says")
+        size = m * d * 8 if about.layout == "array" else about.entries * 64  # mirrored
+        claim(path, size, max_bytes, f"{m} x {d}, {about.entries} entries")
+        if about.layout == "array":
+            return _dense(about, _numbers(path, handle, about.entries))
+        width = 2 if about.field == "pattern" else 3
+        cells = _numbers(path, handle, width * about.entries).reshape(-1, width)
+    return _sparse(path, about, cells)
 
+
+def _banner(path: Path, handle: IO[bytes]) -> Banner:
+    """The header, checked word by word."""
+    words = _line(path, handle).lower().split()
+    known = ({"coordinate", "array"}, set(FIELDS), set(SYMMETRIES))
+    fine = len(words) == 5 and words[:2] == ["%%matrixmarket", "matrix"]
+    if not fine or any(word not in some for word, some in zip(words[2:], known, strict=True)):
+        given = f"a header that cannot be read ({shown_text(' '.join(words))})"
+        raise FileError(path, given, "a Matrix Market file")
+    layout, field, symmetry = words[2:]
+    sizes: list[str] = []
+    while not sizes or sizes[0].startswith("%"):
+        sizes = _line(path, handle).split()
+    plain = all(word.isascii() and word.isdigit() and len(word) <= 18 for word in sizes)
+    dense = layout == "array"
+    if not plain or len(sizes) != (2 if dense else 3) or (dense and field == "pattern"):
+        given = f"a header that cannot be read ({shown_text(' '.join(sizes))})"
+        raise FileError(path, given, "a Matrix Market file")
+    m, d, *rest = map(int, sizes)
+    if symmetry != "general" and m != d:
+        raise FileError(path, f"a {symmetry} matrix of {m} x {d}", "as many rows as columns")
+    written = rest[0] if rest else m * d
+    if dense and symmetry != "general":
+        written = m * (m - 1) // 2 if symmetry == "skew-symmetric" else m * (m + 1) // 2
+    return Banner(layout, field, symmetry, (m, d), written)
+
+
+def _line(path: Path, handle: IO[bytes]) -> str:
+    """One line of the header."""
+    line = handle.readline(LONGEST_LINE)
+    if not line or len(line) == LONGEST_LINE:
+        given = "a header that cannot be read (it ends early, or a line does not)"
+        raise FileError(path, given, "a Matrix Market file")
+    return line.decode("latin-1")
+
+
+def _words(handle: IO[bytes]) -> Iterator[list[bytes]]:
+    """What follows, split at blanks, in blocks."""
+    left = b""
+    while block := handle.read(BLOCK):
+        words = (left + block).split()
+        cut = words and not block[-1:].isspace() and len(words[-1]) < LONGEST_LINE
+        left = words.pop() if cut else b""  # the next block may go on with it
+        yield words
+    yield left.split()
+
+
+def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
+    """So many numbers, and nothing after them."""
+    found = np.empty(count)
+    filled = 0
+    for words in _words(handle):
+        try:
+            part = [float(word) for word in words]
+            plain = not any(b"_" in word for word in words)
+        except ValueError:
+            plain = False
+        if not plain:
+            bad = next(word.decode("latin-1") for word in words if not _is_number(word))
+            given = f"entries that cannot be read ({shown_text(bad)})"
+            raise FileError(path, given, "a Matrix Market file")
+        if filled + len(part) > count:
+            given = f"more than {count} numbers in its entries"
+            raise FileError(path, given, f"{count}, as its header says")
+        found[filled : filled + len(part)] = part
+        filled += len(part)
+    if filled < count:
+        given = f"{filled} numbers in its entries, a truncated file"
+        raise FileError(path, given, f"{count}, as its header says")
+    return found
+
+
+def _is_number(word: bytes) -> bool:
     try:
-        m, d, entries, layout, field, symmetry = mminfo(path)
-    except (ValueError, OverflowError, OSError) as failure:
-        given = f"a header that cannot be read ({_first_line(failure)})"
-        raise FileError(path, given, "a Matrix Market file") from None
-    checked_shape(path, (m, d))
-    if field == "complex":
-        raise FileError(path, "complex numbers", "real numbers")
-    written = entries if layout == "coordinate" or symmetry == "general" else m * (d + 1) // 2
-    if symmetry == "skew-symmetric" and layout == "array":
-        written = m * (d - 1) // 2
-    if written * FEWEST_BYTES[layout] > path.stat().st_size + 1:  # the last newline may lack
-        given = f"{path.stat().st_size} bytes, a truncated file"
-        raise FileError(path, given, f"{written} entries, as its header says")
-    size = m * d * 8 if layout == "array" else entries * 32  # two indices, value, mirrored
-    claim(path, size, max_bytes, f"{m} x {d}, {entries} entries")
-    try:
-        found = mmread(path)
-    except (ValueError, OverflowError, OSError) as failure:
-        given = f"entries that cannot be read ({_first_line(failure)})"
-        raise FileError(path, given, "a Matrix Market file") from None
-    if issparse(found):
-        return coo_array(found, dtype=np.float64)
-    return np.asarray(found)
+        float(word)
+    except ValueError:
+        return False
+    return b"_" not in word
+
+
+def _dense(about: Banner, values: Matrix) -> Matrix:
+    """Columns one after the other; of symmetric ones what is on and below the diagonal."""
+    m, d = about.shape
+    if about.symmetry == "general":
+        return np.ascontiguousarray(values.reshape(d, m).T)
+    skew, found = about.symmetry == "skew-symmetric", np.zeros((m, d))
+    columns, rows = np.triu_indices(m, 1 if skew else 0)
+    found[columns, rows] = -values if skew else values
+    found[rows, columns] = values
+    return found
+
+
+def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
+    """By coordinates, which count from one."""
+    from scipy.sparse import coo_array
+
+    places = cells[:, :2]
+    whole = np.isfinite(places).all() and (places == np.floor(places)).all()
+    if not whole or (places < 1).any() or (places > np.array(about.shape)).any():
+        given = "entries that cannot be read (an index out of range)"
+        raise FileError(path, given, "a Matrix Market file")
+    values = cells[:, 2] if cells.shape[1] == 3 else np.ones(len(cells))
+    rows, columns = places.astype(np.int64).T - 1
+    if about.symmetry != "general":
+        off = rows != columns
+        skew = about.symmetry == "skew-symmetric"
+        if skew and values[~off].any():
+            given = "entries on the diagonal of a skew-symmetric matrix"
+            raise FileError(path, given, "none")
+        mirrored = -values[off] if skew else values[off]
+        values = np.concatenate([values, mirrored])
+        rows, columns = (
+            np.concatenate([rows, columns[off]]),
+            np.concatenate([columns, rows[off]]),
+        )
+    return coo_array((values, (rows, columns)), shape=about.shape)
 
 
 def write_mtx(handle: IO[bytes], values: Any) -> None:
@@ -49,9 +174,3 @@ def write_mtx(handle: IO[bytes], values: Any) -> None:
     from scipy.io import mmwrite
 
     mmwrite(handle, values)
-
-
-def _first_line(failure: Exception) -> str:
-    """What a library's error says, on one line."""
-    lines = str(failure).splitlines()
-    return lines[0].strip() if lines else type(failure).__name__

@@ -9,7 +9,7 @@ import numpy as np
 
 from weakprox.storage.checks import checked_shape
 from weakprox.storage.limits import shown_bytes
-from weakprox.storage.table import FileError, Labels, Matrix, claim
+from weakprox.storage.table import FileError, Labels, Matrix, claim, claim_unpacked
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 BATCH_ROWS = 4096
@@ -66,7 +66,9 @@ def _read(
     checked_shape(path, (m, len(fields)))
     narrow = all(schema.field(i).type in (pa.float16(), pa.float32()) for i in fields)
     dtype = np.dtype(np.float32 if narrow else np.float64)
-    claim(path, m * len(fields) * dtype.itemsize, max_bytes, f"{m} x {len(fields)} entries")
+    size, what = m * len(fields) * dtype.itemsize, f"{m} x {len(fields)} entries"
+    claim(path, size, max_bytes, what)
+    claim_unpacked(path, size, max_bytes, what)
     names = tuple(str(schema.field(i).name) for i in fields)
     if label is not None:
         _check_label_pages(path, file.metadata, label, max_bytes)

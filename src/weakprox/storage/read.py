@@ -14,6 +14,7 @@ from weakprox.storage.market import read_mtx
 from weakprox.storage.parquet import read_parquet
 from weakprox.storage.table import READS, FileError, PathLike, Table
 from weakprox.storage.text import Header, read_text
+from weakprox.storage.zarr_folder import read_zarr
 
 # First bytes by which a format is known, whatever the file is called.
 MAGIC = {
@@ -42,7 +43,8 @@ def read_matrix(
     Parameters
     ----------
     path : str or path
-        A .npy, .npz, .csv, .tsv, .mtx or .parquet file. A .npy file is memory-mapped.
+        A .npy, .npz, .csv, .tsv, .mtx or .parquet file, or a .zarr folder. A .npy file is
+        memory-mapped, a zarr array opened.
     key : str, optional
         Which array of an .npz file; not needed if it has one matrix.
     header : bool or "auto"
@@ -74,7 +76,15 @@ def read_matrix(
         raise FileError(source, "more than fits into memory", "a smaller matrix") from None
     except PermissionError:
         raise FileError(source, "a file that may not be read", "a readable one") from None
-    if isinstance(values, np.ndarray):
+    if suffix == ".zarr":
+        try:
+            check_finite(source, values, missing)
+        except FileError:
+            raise
+        except Exception as failure:  # of a chunk; each codec has its own
+            given = f"a damaged chunk ({type(failure).__name__})"
+            raise FileError(source, given, "a whole zarr array") from None
+    elif isinstance(values, np.ndarray):
         values = as_floats(source, values, max_bytes)
         check_finite(source, values, missing)
     else:
@@ -98,6 +108,8 @@ def _read(
         return read_npy(path), None, None
     if suffix == ".npz":
         return read_npz(path, key, max_bytes)
+    if suffix == ".zarr":
+        return read_zarr(path, max_bytes), None, None
     if suffix == ".mtx":
         return read_mtx(path, max_bytes), None, None
     if suffix == ".parquet":
@@ -108,6 +120,8 @@ def _read(
 def _checked_file(path: Path) -> str:
     """The suffix of a file that is there and is what its name says."""
     suffix = path.suffix.lower()
+    if path.is_dir() and suffix == ".zarr":
+        return suffix
     if path.is_dir():
         raise FileError(path, "a directory", "a file")
     if not path.exists():

@@ -16,8 +16,9 @@ Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Labels: TypeAlias = tuple[str, ...]
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
-READS = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".parquet")
-WRITES = READS
+WRITES = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".parquet")
+MUCH, RATIO = 1 << 28, 500  # bytes unpacked, and how many times the file they may be
+READS = (*WRITES, ".zarr")
 
 
 class FileError(InputError):
@@ -33,8 +34,9 @@ class Table:
 
     Attributes
     ----------
-    values : array or SciPy sparse array of shape (m, d)
-        float32 or float64; a read-only memory map where the file allows it.
+    values : array, SciPy sparse array or zarr array of shape (m, d)
+        float32 or float64; a read-only memory map where the file allows it. A zarr array
+        is as it is on disk.
     rows, columns : tuple of str, or None
         Labels, where the file has them.
     source : Path
@@ -60,6 +62,14 @@ class Table:
             return self.values
         m, d = self.shape
         claim(self.source, m * d * self.values.dtype.itemsize, max_bytes, f"{m} x {d} entries")
+        if self.format == "zarr":
+            small = self.values.dtype == np.float32
+            try:
+                found = self.values[:]
+            except Exception as failure:  # each codec has its own
+                given = f"a damaged chunk ({type(failure).__name__})"
+                raise FileError(self.source, given, "a whole zarr array") from None
+            return np.asarray(found, dtype=np.float32 if small else np.float64)
         return np.asarray(self.values.toarray())
 
 
@@ -69,6 +79,19 @@ def claim(path: Path, wanted: int, max_bytes: int | None, what: str) -> None:
     if wanted > allowed:
         given = f"{what}, which need {shown_bytes(wanted)}"
         raise FileError(path, given, f"at most {shown_bytes(allowed)} (the room there is)")
+
+
+def claim_unpacked(path: Path, size: int, max_bytes: int | None, what: str) -> None:
+    """Raise if a small file would unpack to so much that it is hardly data.
+
+    Files of ordinary size may be as compressible as they like. Whoever says how much memory
+    may be taken has thought about it.
+    """
+    packed = path.stat().st_size
+    if max_bytes is None and size > MUCH and size > RATIO * packed:
+        given = f"{what}, {shown_bytes(size)} out of a file of {shown_bytes(packed)}"
+        wanted = f"at most {RATIO} times its size, or max_bytes to allow more"
+        raise FileError(path, given, wanted)
 
 
 def shown_path(path: PathLike) -> str:

@@ -240,7 +240,8 @@ def test_what_is_seen():
     for axis in axes:
         X = X + axis
         seen = seen.then(X, H @ X)
-    assert (seen.least, seen.most, seen.seen) == (0.5, 4.0, 3)
+    assert (seen.most, seen.seen) == (4.0, 3)
+    assert 0.5 <= seen.least <= 0.5 + 1e-13  # less what rounding may have taken away
     assert seen.smoothness(4.0) == 4.0
     assert seen.smoothness(3.0) == MARGIN * 4.0  # contradicted
     assert seen.smoothness(4.0 / (1 + CLEAR / 2)) == 4.0 / (1 + CLEAR / 2)  # rounding

@@ -1,0 +1,49 @@
+"""Raising the lower bound of a run by whatever dual points there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.certificate import SplitDual, lower_bound, split_bound
+from weakprox.oracles.factored import FactoredDual
+from weakprox.protocols import Candidate
+from weakprox.solvers._finish import CERTIFICATE
+
+if TYPE_CHECKING:
+    from weakprox.solvers._run import Run
+
+THOROUGH = 3000  # full decompositions for proofs up to this size, should others fail
+
+
+def prove(run: Run, candidate: Candidate) -> None:
+    """Raise the lower bound by the candidate's dual point, or the solver's at X."""
+    if run.sampled or run.memory is None:
+        return
+    dual = candidate.dual or run.solver.dual(run.problem, run.memory)
+    rng = run.tools.rng(CERTIFICATE)
+    if isinstance(dual, FactoredDual):
+        run.looker.bounded(*dual.bound(rng))
+        return
+    if isinstance(dual, SplitDual):
+        allowed = 0.05 * run.looker.accuracy
+        found = split_bound(run.problem, dual, rng=rng, accuracy=allowed, arena=run.tools.arena)
+        run.looker.bounded(*found)
+        if run.looker.seen.gap <= run.looker.accuracy:
+            return
+    at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
+    least = min(run.problem.shape)
+    rank = min(2 * run.memory.rank + 8, least)
+    if run.looker.seen.attempts > 1 and least <= THOROUGH:
+        rank = least  # bounds on what a truncated SVD leaves out have not been enough
+    X = candidate.X if at is None else at
+    bound, rests_on = lower_bound(
+        run.problem,
+        X.dense() if isinstance(X, LowRank) else X,
+        dual,
+        rank=rank,
+        rng=rng,
+        accuracy=0.01 * run.looker.accuracy,
+        scratch=candidate.scratch,
+    )
+    run.looker.bounded(bound, rests_on)

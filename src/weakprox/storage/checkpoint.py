@@ -1,0 +1,214 @@
+"""Checkpoint files: safetensors, checked by a digest, replaced whole, the last one kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.memory import let_go
+from weakprox.storage.atomic import sync, sync_directory
+from weakprox.storage.layout import KINDS, Numbers
+from weakprox.storage.limits import room
+from weakprox.storage.table import FileError
+from weakprox.storage.tree import Codec, Decoder, Encoder, Malformed
+
+FORMAT, VERSION = "weakprox checkpoint", 1
+RESERVED = ("format", "version", "weakprox", "digest")
+WHOLE = "a whole checkpoint of weakprox"
+PIECE = 1 << 26  # bytes written or read at once
+
+
+class DamagedError(FileError):
+    """A checkpoint that was cut short or changed on the disk."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A checkpoint as it was read: entries still to be decoded, one by one.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    writer : str
+        Version of weakprox that wrote it.
+    """
+
+    path: Path
+    writer: str
+    _entries: Mapping[str, Any]
+    _arrays: Mapping[str, Numbers]
+
+    def decode(self, codec: Codec, *names: str) -> list[Any]:
+        """These entries; raises `DamagedError` if one is missing or makes no sense."""
+        decoder = Decoder(codec, self._arrays, room())
+        try:
+            return [decoder.decode(self._entries[name]) for name in names]
+        except (Malformed, KeyError, RecursionError) as problem:
+            given = f"{problem or type(problem).__name__}, by weakprox {self.writer}"
+            raise DamagedError(self.path, given, WHOLE) from None
+
+
+def previous(path: Path) -> Path:
+    """Where the last checkpoint but one is kept."""
+    return path.with_name(path.name + ".previous")
+
+
+def save(
+    path: Path, entries: Mapping[str, Any], codec: Codec, *, writer: str, keep: bool
+) -> None:
+    """Replace the file by one with these entries; `keep` says that the old one is whole.
+
+    Whatever goes wrong, and whenever the process is killed, a whole file stays in place.
+    What is left over by a kill has names of its own, always the same: nothing piles up.
+    """
+    encoder = Encoder(codec)
+    found = {name: json.dumps(encoder.encode(one)) for name, one in entries.items()}
+    about = {"format": FORMAT, "version": str(VERSION), "weakprox": writer, **found}
+    about["digest"] = _digest(about, encoder.arrays)
+    target = path.resolve()
+    partial, kept = (target.with_name(target.name + end) for end in (".partial", ".kept"))
+    try:
+        partial.unlink(missing_ok=True)
+        _write(partial, about, encoder.arrays)
+        if target.exists():
+            partial.chmod(target.stat().st_mode & 0o7777)
+        if keep and target.exists():
+            _second_name(target, kept)
+            os.replace(kept, previous(target))
+        os.replace(partial, target)
+        sync_directory(target.parent)
+    finally:
+        for left in (partial, kept):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _write(path: Path, about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> None:
+    """A safetensors file, on the disk when this returns.
+
+    Its library would write to a name of its own choice, and leave it there if killed.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(about)}
+    ordered = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)  # aligned, so
+    end = 0
+    for name in ordered:
+        array, begin = arrays[name], end
+        end += array.nbytes
+        kind = KINDS[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("xb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in ordered:
+            for part in _pieces(arrays[name]):
+                file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _pieces(array: Numbers) -> Iterator[Any]:
+    """The entries as they are in a file, lowest byte first, a part at a time.
+
+    What is mapped from a file is let go of again, so that it does not fill the memory.
+    """
+    flat, step = array.reshape(-1), max(1, PIECE // array.dtype.itemsize)
+    for first in range(0, flat.size, step):
+        part = flat[first : first + step]
+        yield part.astype(part.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
+        let_go(array)
+
+
+def _second_name(target: Path, name: Path) -> None:
+    """Another name for a file, which never goes without its own meanwhile."""
+    name.unlink(missing_ok=True)
+    try:
+        os.link(target, name)
+    except OSError:  # a file system without links
+        shutil.copy2(target, name)
+        sync(name)
+
+
+def load(path: Path) -> Stored:
+    """The checkpoint in a file, its digest verified.
+
+    Raises
+    ------
+    DamagedError
+        If it is cut short or changed.
+    FileError
+        If it is something else, or of a later format.
+    """
+    about, arrays = _read(path)
+    if about.get("format") != FORMAT:
+        raise FileError(path, "a file of another kind", "a checkpoint of weakprox")
+    if about.get("version") != str(VERSION):
+        given = f"a checkpoint of format {about.get('version', 'unknown')!r}"
+        raise FileError(path, given, f"format {VERSION}: use the weakprox that wrote it")
+    if about.pop("digest", "") != _digest(about, arrays):
+        raise DamagedError(path, "contents that do not fit their digest", WHOLE)
+    try:
+        texts = {name: text for name, text in about.items() if name not in RESERVED}
+        entries = {name: json.loads(text, parse_constant=_no) for name, text in texts.items()}
+    except (ValueError, RecursionError):
+        raise DamagedError(path, "text that is no JSON", WHOLE) from None
+    return Stored(path, about.get("weakprox", "unknown"), entries, arrays)
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
+    """Metadata and arrays, as they are."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileError(path, "something that is not a plain file", WHOLE)
+    try:
+        with safe_open(path, framework="np") as file:  # checks all that the header says
+            about = dict(file.metadata() or {})
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(size))
+        dtypes = {kind: np.dtype(name).newbyteorder("<") for name, kind in KINDS.items()}
+        header.pop("__metadata__", None)
+        arrays = {
+            name: _mapped(path, dtypes[one["dtype"]], 8 + size, one)
+            for name, one in header.items()
+        }
+    except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as problem:
+        raise DamagedError(path, f"no safetensors file ({problem})", WHOLE) from None
+    return about, arrays
+
+
+def _mapped(path: Path, dtype: Any, begin: int, one: Mapping[str, Any]) -> Numbers:
+    """An array in the file, which is not read before it is used."""
+    shape, offsets = tuple(one["shape"]), one["data_offsets"]
+    if offsets[0] == offsets[1]:
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype=dtype, mode="r", offset=begin + offsets[0], shape=shape)
+
+
+def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
+    """A number that tells whether anything has changed since it was written."""
+    found = hashlib.blake2b(digest_size=16)
+    for name in sorted(about):
+        if name != "digest":
+            found.update(json.dumps([name, about[name]]).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(json.dumps([name, array.dtype.name, list(array.shape)]).encode())
+        for part in _pieces(array):
+            found.update(part)
+    return found.hexdigest()
+
+
+def _no(constant: str) -> Any:
+    raise ValueError(constant)  # JSON has no NaN and no infinity

@@ -1,0 +1,134 @@
+"""A zarr folder: what it says of itself is checked before zarr is asked to read it.
+
+Zarr knows codecs that unpickle, and chunks that unpack to any size. So only a few codecs
+are let through, and every chunk must claim the size that the shape of chunks says.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.storage.checks import checked_dtype, checked_shape
+from weakprox.storage.table import FileError, claim
+
+LONGEST = 1 << 20  # bytes of metadata
+MOST_CHUNKS = 1_000_000
+PLAIN = {"bytes", "endian", "transpose"}
+PACKED = {"zstd", "blosc"}
+WANTED = "an array saved by zarr with the codec zstd or blosc, or with none"
+
+
+def read_zarr(path: Path, max_bytes: int | None) -> Any:
+    """The zarr array, opened for reading; nothing of its data is loaded yet."""
+    shape, chunks, dtype, packing = _metadata(path)
+    checked_dtype(path, dtype)
+    checked_shape(path, shape)
+    each = math.prod(chunks) * dtype.itemsize
+    claim(path, each, max_bytes, f"chunks of {chunks}")
+    _check_chunks(path, each, packing)
+    try:
+        import zarr
+    except ImportError:
+        given = "a zarr folder, without the library for it"
+        raise FileError(path, given, 'pip install "weakprox[zarr]"') from None
+    try:
+        found = zarr.open_array(str(path), mode="r")
+    except Exception as failure:  # each version has its own
+        given = f"a damaged zarr folder ({type(failure).__name__})"
+        raise FileError(path, given, WANTED) from None
+    if found.shape != shape or found.dtype != dtype or tuple(found.chunks) != chunks:
+        raise FileError(path, "metadata that zarr reads in another way", WANTED)
+    return found
+
+
+def _metadata(
+    path: Path,
+) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], str | None]:
+    """Shape, shape of chunks, dtype and packing, from version 3 or 2 of the format."""
+    for name, read in (("zarr.json", _version_3), (".zarray", _version_2)):
+        file = path / name
+        if not file.is_file():
+            continue
+        if file.stat().st_size > LONGEST:
+            raise FileError(path, f"metadata of {file.stat().st_size} bytes", WANTED)
+        try:
+            shape, chunks, dtype, packing = read(path, json.loads(file.read_bytes()))
+        except FileError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError):
+            raise FileError(path, f"damaged metadata in {name}", WANTED) from None
+        if len(chunks) != len(shape) or any(
+            type(n) is not int or n < 0 for n in (*shape, *chunks)
+        ):
+            raise FileError(path, f"shape {shape} in chunks of {chunks}", WANTED)
+        if 0 in chunks or math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True)) > (
+            MOST_CHUNKS
+        ):
+            raise FileError(path, f"chunks of {chunks}", f"at most {MOST_CHUNKS} chunks")
+        return shape, chunks, dtype, packing
+    raise FileError(path, "a directory without zarr's metadata", WANTED)
+
+
+def _version_3(path: Path, said: dict[str, Any]) -> Any:
+    if said["zarr_format"] != 3 or said["node_type"] != "array":
+        raise FileError(path, f"a zarr {said['node_type']}", WANTED)
+    names = [codec if isinstance(codec, str) else codec["name"] for codec in said["codecs"]]
+    packing = _allowed(path, names)
+    if said.get("storage_transformers"):
+        raise FileError(path, "storage transformers", WANTED)
+    chunks = said["chunk_grid"]["configuration"]["chunk_shape"]
+    return tuple(said["shape"]), tuple(chunks), np.dtype(said["data_type"]), packing
+
+
+def _version_2(path: Path, said: dict[str, Any]) -> Any:
+    if said["zarr_format"] != 2 or said.get("filters"):
+        raise FileError(path, "filters", WANTED)
+    packer = said["compressor"]
+    packing = _allowed(path, [] if packer is None else [packer["id"]])
+    return tuple(said["shape"]), tuple(said["chunks"]), np.dtype(said["dtype"]), packing
+
+
+def _allowed(path: Path, names: list[Any]) -> str | None:
+    """The codec that packs, if one does; raises on any that is not known to be harmless."""
+    for name in names:
+        if name not in PLAIN | PACKED:
+            raise FileError(path, f"the codec {str(name)[:40]!r}", WANTED)
+    packed = [name for name in names if name in PACKED]
+    if len(packed) > 1:
+        raise FileError(path, f"{len(packed)} codecs that pack", WANTED)
+    return packed[0] if packed else None
+
+
+def _check_chunks(path: Path, each: int, packing: str | None) -> None:
+    """Raise unless all chunks claim the size they should have."""
+    for file in path.rglob("*"):
+        if file.name in ("zarr.json", ".zarray", ".zattrs", ".zgroup") or not file.is_file():
+            continue
+        with file.open("rb") as handle:
+            front = handle.read(32)
+        size = _claimed(front, packing, file.stat().st_size)
+        if size != each:
+            given = f"a chunk {file.name!r} that claims {size} bytes"
+            raise FileError(path, given, f"{each}, as the shape of chunks says")
+
+
+def _claimed(front: bytes, packing: str | None, held: int) -> int | None:
+    """Bytes that a chunk says it unpacks to, None if it does not say."""
+    if packing is None:
+        return held
+    if packing == "blosc":
+        return int.from_bytes(front[4:8], "little") if len(front) >= 16 else None
+    if len(front) < 6 or front[:4] != b"\x28\xb5\x2f\xfd":
+        return None
+    flags = front[4]
+    single, kind = bool(flags & 0x20), flags >> 6
+    start = 5 + (0 if single else 1) + (0, 1, 2, 4)[flags & 3]
+    width = (1 if single else 0, 2, 4, 8)[kind]
+    if width == 0 or len(front) < start + width:
+        return None
+    return int.from_bytes(front[start : start + width], "little") + (256 if width == 2 else 0)
