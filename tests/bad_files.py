@@ -210,7 +210,7 @@ TEXTS = {
     "long cell": (".csv", lambda: b"1,2\n3," + b"4" * 200000 + b"\n", "cannot be split"),
     "mtx header": (".mtx", lambda: MTX + b"nonsense\n", "header"),
     "mtx complex": (".mtx", lambda: MTX + b"array complex general\n1 1\n1 1\n", "complex"),
-    "mtx truncated": (".mtx", lambda: MTX + b"array real general\n2 2\n1\n2\n", "Truncated"),
+    "mtx truncated": (".mtx", lambda: MTX + b"array real general\n2 2\n1\n2\n", "truncated"),
     "mtx of 8 TB": (
         ".mtx",
         lambda: MTX + b"array real general\n1000000 1000000\n1\n",

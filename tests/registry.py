@@ -23,10 +23,11 @@ SHAPE = (7, 5)
 
 @dataclass(frozen=True)
 class Backend:
-    """A namespace and a dtype."""
+    """A namespace, a dtype and a device."""
 
     name: str
     dtype: Any
+    device: str = "cpu"
 
     @property
     def is_torch(self) -> bool:
@@ -35,13 +36,15 @@ class Backend:
     def array(self, values: Any) -> Any:
         values = np.array(values)
         if self.is_torch:
-            return torch.asarray(values, dtype=self.dtype)
+            return torch.asarray(values, dtype=self.dtype, device=self.device)
         return values.astype(self.dtype)
 
     def owns(self, x: Any) -> bool:
-        """Whether x is an array of this namespace and dtype."""
+        """Whether x is an array of this namespace and dtype, on this device."""
         kind = torch.Tensor if self.is_torch else np.ndarray
-        return isinstance(x, kind) and x.dtype == self.dtype
+        if not isinstance(x, kind) or x.dtype != self.dtype:
+            return False
+        return not self.is_torch or x.device.type == self.device
 
 
 NUMPY = Backend("numpy64", np.dtype(np.float64))

@@ -26,6 +26,7 @@ MODULES = (
     "weakprox.estimators",
     "weakprox.selection",
     "weakprox.plots",
+    "weakprox.streams",
 )
 NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -2,8 +2,18 @@
 
 from typing import Any
 
-from weakprox import estimators, losses, penalties, plots, selection, solvers, spectral
+from weakprox import (
+    estimators,
+    losses,
+    penalties,
+    plots,
+    selection,
+    solvers,
+    spectral,
+    streams,
+)
 from weakprox.errors import (
+    CheckpointWarning,
     ConvexityError,
     InputError,
     SamplerError,
@@ -13,6 +23,7 @@ from weakprox.errors import (
 from weakprox.linalg import LowRank
 from weakprox.minimize import minimize
 from weakprox.oracles import theory
+from weakprox.plan import Plan, plan
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result, Status
 from weakprox.solvers import SVRGCG
@@ -22,9 +33,11 @@ __version__ = "0.1.0"
 __all__ = [
     "SVRGCG",
     "Certificate",
+    "CheckpointWarning",
     "ConvexityError",
     "InputError",
     "LowRank",
+    "Plan",
     "Problem",
     "Result",
     "SamplerError",
@@ -35,10 +48,12 @@ __all__ = [
     "losses",
     "minimize",
     "penalties",
+    "plan",
     "plots",
     "selection",
     "solvers",
     "spectral",
+    "streams",
     "theory",
 ]
 

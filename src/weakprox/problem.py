@@ -11,8 +11,10 @@ from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, o
 from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
+from weakprox.memory import budget
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
+from weakprox.spectral import NuclearBall
 
 _LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]
 _PENALTY = [
@@ -64,11 +66,13 @@ class Problem:
         _offers("loss", self.loss, _LOSS)
         _offers("penalty", self.penalty, _PENALTY)
         _offers("spectral", self.spectral, _SPECTRAL)
+        if self.elsewhere and (self.entrywise() is None or type(spectral) is not NuclearBall):
+            self.loss = loss.gathered()  # type: ignore[attr-defined]
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
         self._check_kind()
         spectral.check(self.shape)
-        target = getattr(loss, "target", None)
+        target = getattr(self.loss, "target", None)
         if spectral.symmetric and target is not None and not _is_symmetric(target):
             raise InputError(
                 "M",
@@ -129,13 +133,26 @@ class Problem:
 
         `scratch`, an m x d array, is overwritten if given and saves making one.
         """
-        step = self.entrywise()
-        if step is not None and self.loss.is_finite_sum and not on_cpu(self.loss.reference):
-            centre = self.loss.centre(self.loss.everything())  # type: ignore[attr-defined]
-            C = contiguous(centre)
-            sums: Sums = passes_for(C).look(C, None, X, step)
-            return sums.value(step) + self.spectral.value(X)
-        return self.smooth_value(dense(X, scratch), batch) + self.spectral.value(X)
+        point = X if self.by_passes else dense(X, scratch)
+        return self.smooth_value(point, batch) + self.spectral.value(X)
+
+    @property
+    def by_passes(self) -> bool:
+        """Whether f is computed from factors of X, so that X itself is never stored."""
+        if self.entrywise() is None or not self.loss.is_finite_sum:
+            return False
+        return self.elsewhere or budget() is not None or not on_cpu(self.loss.reference)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the data live on workers, and X would not fit in this process either."""
+        return bool(getattr(self.loss, "elsewhere", False))
+
+    def gathered(self) -> Problem:
+        """The same with all data in this process, if they fit, for methods that need that."""
+        if not self.elsewhere:
+            return self
+        return Problem(self.loss.gathered(), self.penalty, self.spectral)  # type: ignore[attr-defined]
 
     def entrywise(self, gamma: float = 1.0) -> Step | None:
         """Constants of a splitting step that works entry by entry; None if there is none.
@@ -149,8 +166,14 @@ class Problem:
         lam = self.penalty.l1_weight  # type: ignore[attr-defined]
         return Step(gamma, self.loss.smoothness, self.penalty.curvature, lam)
 
-    def smooth_value(self, X: Array, batch: Batch | None = None) -> float:
-        """G(X) + R(X) for a dense X."""
+    def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
+        """G(X) + R(X)."""
+        step = self.entrywise()
+        if isinstance(X, LowRank) and step is not None and self.by_passes:
+            C = contiguous(self.loss.centre(self.loss.everything()))  # type: ignore[attr-defined]
+            sums: Sums = passes_for(C).look(C, None, X, step)
+            return sums.value(step)
+        X = X.dense() if isinstance(X, LowRank) else X
         if batch is None:
             if not self.loss.is_finite_sum:
                 raise InputError("batch", None, "samples: this loss has no finite sum")

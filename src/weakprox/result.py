@@ -47,6 +47,9 @@ class Result:
         Why this solver was taken.
     dual : object
         Dual points at the end of a splitting, for `minimize(neighbour, start=result)`.
+    unit : float
+        1; for data of extreme size a power of two that the run divided X by. `parameters`,
+        `checkpoint` and `dual` are those of that run.
     """
 
     low_rank: LowRank
@@ -66,6 +69,7 @@ class Result:
     iterate_value: float
     reason: str = ""
     dual: Any = None
+    unit: float = 1.0
 
     @cached_property
     def X(self) -> Array:

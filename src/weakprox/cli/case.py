@@ -11,17 +11,21 @@ from typing import Any
 import numpy as np
 
 from weakprox.cli.defaults import Choice, choose, value_at_zero
+from weakprox.distributed.remote import handed_over
 from weakprox.errors import InputError, positive
 from weakprox.linalg.arrays import largest
+from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses import Denoising
+from weakprox.memory import budget, on_disk
 from weakprox.penalties import L1
 from weakprox.problem import Problem
+from weakprox.solvers.footprint import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix
+from weakprox.storage.limits import room
 from weakprox.storage.table import claim
 
 DEFAULT_TOL = 1e-3
-ARRAYS = 5  # m x d arrays alive at the peak of a run, the data among them (docs/design.md)
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,12 @@ def load(
     key: str | None = None,
     header: bool | None = None,
     run: bool = True,
+    client: Any = None,
 ) -> Case:
     """Read the file and state the problem; bad input is refused before any work.
 
-    With `run` there must be room for a run as well.
+    With `run` there must be room for a run as well; with a dask client that is on its
+    workers, to whom the matrix is handed over.
     """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
@@ -91,14 +97,14 @@ def load(
         eps = positive("eps", eps)
     tol = positive("tol", DEFAULT_TOL if tol is None else tol) if eps is None else None
     table = read_matrix(file, key=key, header="auto" if header is None else header)
-    matrix = table.dense()
+    matrix = _placed(table)
     if psd and matrix.shape[0] != matrix.shape[1]:
         m, d = matrix.shape
         raise FileError(file, f"a matrix of {m} x {d}", "a square one, for --psd")
-    if run or lam is None or tau is None:  # to choose them takes as much
-        _check_room(table, matrix)
+    if client is None and (run or lam is None or tau is None):  # to choose takes as much
+        _check_room(table, matrix, psd)
     try:
-        loss = Denoising(matrix)
+        loss = Denoising(matrix if client is None else handed_over(client, file, matrix))
         _check_squares(file, matrix)
         choice = choose(matrix, lam, tau, psd)
         spectral = TracePSD(choice.tau) if psd else NuclearBall(choice.tau)
@@ -117,13 +123,29 @@ def load(
     return Case(table, matrix, problem, choice, psd, eps, tol)
 
 
-def _check_room(table: Table, matrix: Any) -> None:
-    """Raise unless the arrays of a run fit into memory; a memory map has taken none yet."""
+def _placed(table: Table) -> Any:
+    """The matrix in memory if a run fits there with it; where it lies on disk if not."""
+    values = table.values
+    if not is_chunked(values) and not on_disk(values):
+        return table.dense()
+    size = math.prod(table.shape) * max(4, values.dtype.itemsize)
+    if (1 + ARRAYS["LeanSplitting"].peak) * size <= room():
+        return np.array(table.dense())
+    return as_tiled(values) if is_chunked(values) else values
+
+
+def _check_room(table: Table, matrix: Any, psd: bool) -> None:
+    """Raise unless the arrays of a run fit into memory.
+
+    What is on disk may stay there, together with X, where a budget says so.
+    """
+    parts = isinstance(matrix, Tiled) or on_disk(matrix)
+    if parts and not psd and budget() is not None:
+        return
     m, d = table.shape
-    size = matrix.size * matrix.dtype.itemsize
-    more = ARRAYS if isinstance(matrix, np.memmap) else ARRAYS - 1
+    more = int(ARRAYS["SVRGCG" if psd else "LeanSplitting"].peak) + (1 if parts and psd else 0)
     what = f"{m} x {d} entries of {matrix.dtype}: a run takes {more} more arrays of this size"
-    claim(table.source, more * size, None, what)
+    claim(table.source, more * m * d * matrix.dtype.itemsize, None, what)
 
 
 def _check_squares(file: Path, matrix: Any) -> None:

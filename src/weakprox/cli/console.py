@@ -8,6 +8,9 @@ import math
 import os
 import re
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,13 @@ EXIT_CODES = (
 )
 # Arguments of the library that are options here.
 OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"} | {
+    "max_memory",
     "max_seconds",
     "max_svds",
+    "checkpoint",
+    "checkpoint_every",
+    "resume",
+    "scheduler",
 }
 
 
@@ -65,6 +73,18 @@ def _failed(message: str, code: int) -> int:
     """Say what went wrong in one line on stderr."""
     typer.echo(f"weakprox: {' '.join(message.split())}", err=True)
     return code
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Within, warnings are one line on stderr, as errors are."""
+
+    def one_line(message: Warning | str, *where: Any, **more: Any) -> None:
+        typer.echo(f"weakprox: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = one_line
+        yield
 
 
 def shown_error(error: InputError) -> str:

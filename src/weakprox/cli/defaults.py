@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, norm
+from weakprox.linalg.arrays import Array, norm, row_blocks
 from weakprox.linalg.thin_eigh import thin_eigh
 from weakprox.linalg.thin_svd import thin_svd
+from weakprox.linalg.tiled import RowsOnDemand, Tiled
+from weakprox.memory import on_disk
 
 Values: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -61,13 +64,24 @@ def _radius(M: Array, lam: float, noise: float, psd: bool) -> tuple[float, str]:
     if count == 0:
         given = f"no value, and no {kind} above the noise (up to {edge:.4g})"
         raise InputError("tau", given, "a number")
-    shrunk = np.sign(M) * np.maximum(np.abs(M) - lam, 0.0)
+    shrunk = _shrunk(M, lam)
     kept = float(np.maximum(values(shrunk, 0.0, psd, count)[:count], 0.0).sum())
     if kept == 0.0:
         raise InputError("tau", f"no value, and no entry above lam = {lam:.4g}", "a number")
     many = kind if count == 1 else f"{count} {kind}s"
     how = f"{TAU_SHARE} of the leading {many} of M soft-thresholded by lam"
     return TAU_SHARE * kept, f"{how}; so many of M are above the noise, {edge:.4g}"
+
+
+def _shrunk(M: Array, lam: float) -> Array:
+    """M soft-thresholded by lam; in tiles where M is."""
+
+    def part(M: Array) -> Array:
+        return np.sign(M) * np.maximum(np.abs(M) - lam, 0.0)
+
+    if not isinstance(M, Tiled) and not on_disk(M):
+        return part(M)
+    return RowsOnDemand(lambda rows: part(M[rows]), M.shape, M.dtype)
 
 
 def noise_level(M: Array) -> float:
@@ -81,8 +95,16 @@ def noise_level(M: Array) -> float:
     else:
         rng = np.random.default_rng(0)
         rows = np.sort(rng.integers(0, M.shape[0], MOST_ENTRIES))
-        entries = np.asarray(M[rows, rng.integers(0, M.shape[1], MOST_ENTRIES)], dtype=float)
+        columns = rng.integers(0, M.shape[1], MOST_ENTRIES)
+        entries = np.concatenate(list(_picked(M, rows, columns)))
     return GAUSSIAN * float(np.median(np.abs(entries - np.median(entries))))
+
+
+def _picked(M: Array, rows: Any, columns: Any) -> Iterator[Any]:
+    """These entries, by sorted rows: what is on disk is read once, block by block."""
+    for block in row_blocks(M):
+        here = slice(*np.searchsorted(rows, [block.start, block.stop]))
+        yield np.asarray(M[block][rows[here] - block.start, columns[here]], dtype=float)
 
 
 def values(M: Array, edge: float, psd: bool, first: int = 16) -> Values:
@@ -92,7 +114,9 @@ def values(M: Array, edge: float, psd: bool, first: int = 16) -> Values:
     of them if the edge is 0.
     """
     smaller = min(M.shape)
-    rank = smaller if smaller <= FULL_BELOW else min(first, smaller)
+    rank = (
+        smaller if smaller <= FULL_BELOW and not isinstance(M, Tiled) else min(first, smaller)
+    )
     while True:
         if rank == smaller:
             all_of = np.linalg.eigvalsh(M)[::-1] if psd else np.linalg.svd(M, compute_uv=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from weakprox.cli.console import (
     INTERRUPTED,
     UNCONFIRMED,
     as_json,
+    plain_warnings,
     show,
     shown_advice,
     shown_file,
@@ -47,6 +49,7 @@ def estimate(
     tol: options.Tol = None,
     seed: options.Seed = 0,
     max_seconds: options.MaxSeconds = 300.0,
+    max_memory: options.MaxMemory = None,
     max_svds: Annotated[
         int | None, typer.Option(help="Stop after so many thin SVDs.", show_default=False)
     ] = None,
@@ -67,6 +70,10 @@ def estimate(
     summary: Annotated[
         Path | None, typer.Option(help="Write the summary: .json.", show_default=False)
     ] = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_every: options.CheckpointEvery = 60.0,
+    resume: options.Resume = False,
+    scheduler: options.Scheduler = None,
     key: options.Key = None,
     header: options.Header = None,
     json: options.Json = False,
@@ -80,6 +87,8 @@ def estimate(
     from weakprox.cli.case import load
     from weakprox.cli.outputs import Outputs
     from weakprox.cli.solvers import check_name, solver_of
+    from weakprox.distributed.remote import connected
+    from weakprox.memory import as_bytes, limited
 
     check_name(solver, rank)
     outputs = Outputs.planned(
@@ -90,18 +99,39 @@ def estimate(
         report=report,
         summary=summary,
     )
-    case = load(file, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
-    method = solver_of(solver, rank)
-    result = minimize(
-        case.problem,
-        method,
-        rank=rank if method == "auto" else None,
-        eps=case.eps,
-        seed=seed,
-        max_seconds=max_seconds,
-        max_svds=max_svds,
-        progress=False if quiet else "auto",
-    )
+    if checkpoint is not None:
+        outputs.keep_apart(checkpoint, file)
+    most = None if max_memory is None else as_bytes("max_memory", max_memory)
+    with ExitStack() as stack:
+        client = None if scheduler is None else stack.enter_context(connected(scheduler))
+        with limited(most):
+            case = load(
+                file,
+                lam=lam,
+                tau=tau,
+                psd=psd,
+                eps=eps,
+                tol=tol,
+                key=key,
+                header=header,
+                client=client,
+            )
+        method = solver_of(solver, rank)
+        stack.enter_context(plain_warnings())
+        result = minimize(
+            case.problem,
+            method,
+            rank=rank if method == "auto" else None,
+            eps=case.eps,
+            seed=seed,
+            max_seconds=max_seconds,
+            max_svds=max_svds,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            max_memory=most,
+            progress=False if quiet else "auto",
+        )
     found = summarise(case, result, outputs)
     outputs.write(result, case, found)
     if json:

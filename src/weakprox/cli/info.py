@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -22,40 +22,42 @@ def info(
     eps: options.Eps = None,
     tol: options.Tol = None,
     seed: options.Seed = 0,
+    max_memory: options.MaxMemory = None,
     key: options.Key = None,
     header: options.Header = None,
     json: options.Json = False,
 ) -> None:
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
-    from weakprox import theory
-    from weakprox.cli.case import ARRAYS, load
-    from weakprox.solvers.auto import choose
-    from weakprox.solvers.davis_yin import ARRAYS as DAVIS_YIN
-    from weakprox.solvers.davis_yin import DavisYin
-    from weakprox.storage.limits import room
+    from weakprox import plan, theory
+    from weakprox.cli.case import load
+    from weakprox.memory import as_bytes, limited
 
     given = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
-    case = load(file, **given, psd=psd, key=key, header=header, run=False)
+    most = None if max_memory is None else as_bytes("max_memory", max_memory)
+    with limited(most):
+        case = load(file, **given, psd=psd, key=key, header=header, run=False)
+    memory = plan(case.problem, max_memory=most)  # before anything else takes some
     p = theory.parameters(case.problem, case.eps, seed=seed)
-    choice = choose(case.problem)
-    arrays = DAVIS_YIN if isinstance(choice.solver, DavisYin) else ARRAYS
     found = {
         **describe(case),
-        "solver": type(choice.solver).__name__,
-        "reason": choice.reason,
+        "solver": memory.chosen,
+        "reason": memory.reason,
         "parameters": {f.name: getattr(p, f.name) for f in fields(p)},
     }
     found["predicted"] = {
         "svds": p.predicted_svds,
         "samples": p.predicted_samples,
-        "arrays": arrays,
-        "bytes": found["bytes"] * arrays,
-        "room": room(),
+        "arrays": memory[memory.chosen].work,
+        "bytes": memory.early,
+        "bytes_at_most": memory.process,
+        "room": memory.room,
     }
+    found["memory"] = asdict(memory)
     if json:
         typer.echo(as_json(found))
     else:
-        _show(case, found, str(p))
+        alone = replace(memory, needs=(memory[memory.chosen],))
+        _show(case, found, str(p), "\n".join(str(alone).splitlines()[:3]))
 
 
 def describe(case: Case) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def describe(case: Case) -> dict[str, Any]:
     return {
         **case.settings,
         "format": case.table.format,
-        "memory_mapped": isinstance(M, np.memmap),
+        "memory_mapped": isinstance(case.table.values, np.memmap),
         "bytes": M.size * M.dtype.itemsize,
         "norms": {
             "frobenius": norm(M),
@@ -82,7 +84,7 @@ def describe(case: Case) -> dict[str, Any]:
     }
 
 
-def _show(case: Case, found: dict[str, Any], parameters: str) -> None:
+def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
     """The same for a reader."""
     from weakprox.storage.limits import shown_bytes
 
@@ -114,9 +116,13 @@ def _show(case: Case, found: dict[str, Any], parameters: str) -> None:
         ("by theory", parameters),
         (
             "at most",
-            f"{predicted['svds']} SVDs of SVRGCG (a proof mostly ends runs far earlier); about "
-            f"{predicted['arrays']} arrays of {size}, {shown_bytes(predicted['bytes'])} of the "
-            f"{shown_bytes(predicted['room'])} there are",
+            f"{predicted['svds']} SVDs of SVRGCG (a proof mostly ends runs far earlier)",
         ),
+        (
+            "memory",
+            f"about {shown_bytes(predicted['bytes'])}; "
+            f"{shown_bytes(predicted['bytes_at_most'])} after more than 16 iterations",
+        ),
+        ("in arrays", memory),
     ]
     show(shown_file(case.table.source), lines)

@@ -9,7 +9,14 @@ import typer
 
 FORMATS = ".npy, .npz, .csv, .tsv, .mtx or .parquet"
 
-File = Annotated[Path, typer.Argument(help=f"The matrix: a {FORMATS} file.")]
+File = Annotated[Path, typer.Argument(help=f"The matrix: a {FORMATS} file, or a .zarr folder.")]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        help="Memory the command may take, such as 2GB: what does not fit stays on disk.",
+        show_default=False,
+    ),
+]
 Lam = Annotated[
     float | None,
     typer.Option(
@@ -52,6 +59,29 @@ Header = Annotated[
         show_default=False,
     ),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a dask scheduler, such as tcp://HOST:8786, whose workers hold the "
+        "matrix and do the work.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
 MaxSeconds = Annotated[float, typer.Option(help="Stop after so many seconds.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the state of the run here now and then, so that it can be resumed: "
+        ".safetensors.",
+        show_default=False,
+    ),
+]
+CheckpointEvery = Annotated[
+    float, typer.Option(help="Seconds between checkpoints; 0: after every outer step.")
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on from the checkpoint, or begin if there is none yet."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, nothing else.")]

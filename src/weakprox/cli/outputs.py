@@ -55,6 +55,11 @@ class Outputs:
             taken[target] = f"the same file for the {kind} and another output"
         return cls(wanted, figures)
 
+    def keep_apart(self, checkpoint: Path, file: Path) -> None:
+        """Raise if a checkpoint would be written over the input or an output."""
+        if checkpoint.resolve() in {path.resolve() for path in (file, *self.paths.values())}:
+            raise FileError(checkpoint, "the name of an input or output", "one of its own")
+
     def names(self) -> dict[str, str]:
         """For the summary."""
         found = {kind: str(path) for kind, path in self.paths.items()}

@@ -93,8 +93,10 @@ def split_bound(
     """
     loss, prox, R = problem.loss, split.prox, problem.penalty
     A, weight, V = split.A, split.weight, prox.V
-    young = problem.spectral.value(V) + prox.conjugate
-    young -= prox.shrink * weight * (V.inner(A) - V.sqnorm)
+    h, slope = problem.spectral.value(V), prox.shrink * weight
+    along, square = V.inner(A), V.sqnorm
+    young = h + prox.conjugate - slope * (along - square)
+    sizes = abs(h) + abs(prox.conjugate) + slope * (abs(along) + square)
     if not young <= accuracy:
         prox = problem.spectral.weak_prox(
             A,
@@ -105,7 +107,7 @@ def split_bound(
             certify=True,
             rng=rng,
         )
-    if young < -64 * eps_of(A) * (1.0 + abs(prox.conjugate)) * math.sqrt(V.rank):
+    if young < -64 * eps_of(A) * sizes * math.sqrt(V.rank):
         return -math.inf, prox.rests_on  # no conjugate is that small: a term breaks its word
     X, batch = dense(prox.V, arena.like(A)), loss.everything()
     g, value = gradient(loss, X, batch, arena.like(A)), loss.value(X, batch)

@@ -74,17 +74,18 @@ class Noise:
             stack[i] *= math.sqrt(size)
         flat = xp.reshape(stack, (len(sizes), -1))
         gram = np.asarray(to_numpy(flat @ flat.T), dtype=float)
-        trace, square = float(np.trace(gram)), float(np.sum(gram * gram))
+        trace = float(np.trace(gram))
         if freedom < 1 or trace == 0.0:
             return mean, cls(0.0 if freedom else math.inf, freedom, 1.0)
         variance = trace / freedom
+        gram /= trace  # so that squares of squares stay in range
         most = float(flat.shape[1])
         if freedom == 1:
             return mean, cls(variance, freedom, 1.0)
         # unbiased for tr(C^2) if the groups' means are normal
-        second = (square - trace**2 / freedom) / ((freedom - 1) * (freedom + 2))
-        second *= 1.0 + DOUBT / freedom
-        shared = variance**2 / second if second > 0.0 else most
+        second = float(np.sum(gram * gram)) - 1.0 / freedom
+        second *= (1.0 + DOUBT / freedom) / ((freedom - 1) * (freedom + 2))
+        shared = freedom**-2 / second if second > 0.0 else most
         return mean, cls(variance, freedom, min(max(shared, 1.0), most))
 
     def error(self, size: int, confidence: float) -> float:

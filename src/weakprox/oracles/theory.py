@@ -116,7 +116,7 @@ def parameters(
     if practical:  # an epoch must also make up for the smoothing that the next one loses
         inner *= (3.0 / 8.0 if quiet else 1.0) * LN16 / LN8
     ratio = math.log(12 / 5) if finite and not practical else math.log(2)
-    S = math.ceil(math.log(2 * C0 / room) / ratio + 1 - 1e-12)
+    S = math.ceil((math.log(2 * C0) - math.log(room)) / ratio + 1 - 1e-12)
     S += MORE_EPOCHS if practical and finite else 0
     return Parameters(
         eps=eps,

@@ -45,6 +45,15 @@ class Sum(Combinable):
 
     __mul__ = __rmul__
 
+    def in_unit(self, unit: float) -> Sum:
+        """R/unit^2 of X/unit."""
+        return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
+
+    @property
+    def size(self) -> float:
+        """Of the largest slope among the parts that have one of their own."""
+        return max(getattr(part, "size", 0.0) for part in self.parts)
+
     @property
     def rowwise(self) -> bool:
         """Whether every part acts on rows one by one."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from weakprox.errors import InputError, nonnegative
-from weakprox.linalg.arrays import Array, namespace, sqnorm, total
+from weakprox.linalg.arrays import Array, namespace, sqnorm, total, wide
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
@@ -37,6 +37,10 @@ class GroupL2(Combinable):
         if self.groups not in ("rows", "columns"):
             raise InputError("groups", repr(self.groups), "'rows' or 'columns'")
 
+    def in_unit(self, unit: float) -> GroupL2:
+        """R/unit^2 of X/unit."""
+        return GroupL2(self.lam / unit, self.groups)
+
     @property
     def rowwise(self) -> bool:
         """Whether no group spans several rows."""
@@ -53,7 +57,7 @@ class GroupL2(Combinable):
     def value(self, X: Array) -> float:
         """Weighted sum of group norms."""
         xp = namespace(X)
-        return self.lam * total(xp.linalg.vector_norm(X, axis=self._axis))
+        return self.lam * total(xp.linalg.vector_norm(wide(X), axis=self._axis))
 
     def pull(self, y: Array) -> Array:
         """K is the identity."""

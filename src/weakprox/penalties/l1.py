@@ -42,6 +42,10 @@ class L1(Combinable):
         """Check the weight."""
         object.__setattr__(self, "lam", nonnegative("lam", self.lam))
 
+    def in_unit(self, unit: float) -> L1:
+        """R/unit^2 of X/unit."""
+        return L1(self.lam / unit)
+
     @property
     def l1_weight(self) -> float:
         """Lam: all there is to this penalty, entry by entry."""
@@ -105,6 +109,10 @@ class ElasticNet(Combinable):
         object.__setattr__(self, "lam1", nonnegative("lam1", self.lam1))
         object.__setattr__(self, "lam2", nonnegative("lam2", self.lam2))
 
+    def in_unit(self, unit: float) -> ElasticNet:
+        """R/unit^2 of X/unit."""
+        return ElasticNet(self.lam1 / unit, self.lam2)
+
     @property
     def curvature(self) -> float:
         """2 lam2."""
@@ -157,6 +165,10 @@ class Zero(Combinable):
     curvature: float = field(default=0.0, init=False, repr=False)
     separable: bool = field(default=True, init=False, repr=False)
     rowwise: bool = field(default=True, init=False, repr=False)
+
+    def in_unit(self, unit: float) -> Zero:
+        """R/unit^2 of X/unit."""
+        return self
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """All zero: nothing to smooth."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from functools import cached_property
 
 import numpy as np
@@ -15,13 +17,19 @@ from weakprox.linalg.arrays import (
     is_array,
     is_floating,
     is_real,
+    itemsize,
+    largest,
     like,
     namespace,
+    wide,
 )
 from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
+
+COLUMNS = 1 << 16  # of the pieces, turned into float64 at a time
 
 
 class MaxAffine(Combinable):
@@ -45,6 +53,8 @@ class MaxAffine(Combinable):
     rowwise = False
 
     def __init__(self, A: Array, b: Array | None = None) -> None:
+        refuse_foreign("A", A)
+        refuse_foreign("b", b)
         if not is_array(A) or A.ndim != 3 or min(A.shape) < 1:
             raise ShapeError(
                 "A", getattr(A, "shape", type(A).__name__), "an array (n, m, d), n >= 1"
@@ -70,6 +80,15 @@ class MaxAffine(Combinable):
         self.b = b
         self._flat = namespace(A).reshape(A, (A.shape[0], -1))
 
+    @cached_property
+    def size(self) -> float:
+        """Of the largest entry of a piece."""
+        return max(largest(part) for part in self.A)
+
+    def in_unit(self, unit: float) -> MaxAffine:
+        """R/unit^2 of X/unit."""
+        return MaxAffine(self.A / unit, self.b / unit / unit)
+
     def __repr__(self) -> str:
         n, m, d = self.A.shape
         return f"MaxAffine({n} pieces on {m} x {d} matrices)"
@@ -90,9 +109,8 @@ class MaxAffine(Combinable):
     def _theta(self) -> float:
         if self.A.shape[0] == 1:
             return 0.0  # a single affine piece is smooth already
-        xp = namespace(self.A)
-        largest = float(xp.max(xp.sum(self._flat * self._flat, axis=1)))
-        return min(self.sqnorm / 2, largest)
+        longest = float(namespace(self.gram).linalg.diagonal(self.gram).max())
+        return min(self.sqnorm / 2, longest)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(min(|A|^2/2, max |A_i|^2), log n, 0)."""
@@ -131,16 +149,20 @@ class MaxAffine(Combinable):
             return project_simplex(base + step * z)
         if self._theta == 0.0:
             return xp.ones_like(z) / n
-        z = z * (t / self._theta)
+        z = wide(z) * (t / self._theta)
         if y is not None:
-            z = z + xp.log(xp.clip(y, 1e-300 if y.dtype == xp.float64 else 1e-37, None))
+            z = z + xp.log(xp.clip(wide(y), 1e-300, None))
         weights = xp.exp(z - xp.max(z))  # shifted: the largest exponent is 0
-        return weights / xp.sum(weights)
+        return xp.astype(weights / xp.sum(weights), X.dtype)
 
     @cached_property
     def gram(self) -> Array:
-        """Inner products <A_i, A_j>."""
-        return self._flat @ self._flat.T
+        """Inner products <A_i, A_j>, in float64: squares leave the range of float32 early."""
+        if itemsize(self._flat) == 8:
+            return self._flat @ self._flat.T
+        firsts = range(0, int(self._flat.shape[1]), COLUMNS)
+        parts = (wide(self._flat[:, i : i + COLUMNS]) for i in firsts)
+        return functools.reduce(operator.add, (part @ part.T for part in parts))
 
     def proximal(self, v: Array, step: float, start: Array | None = None) -> Array:
         """Dual point of the proximal map: a quadratic programme over the simplex.

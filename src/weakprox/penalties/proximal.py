@@ -6,7 +6,6 @@ Any y in Y leads to valid bounds, so an inexact one costs iterations and never a
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from weakprox.linalg.arrays import Array, norm
@@ -39,6 +38,6 @@ def _by_ascent(penalty: Penalty, v: Array, step: float, start: Dual | None) -> D
     for _ in range(INNER):
         y = penalty.ascend(y, v - step * pulled, t, geometry="euclidean")
         before, pulled = pulled, penalty.pull(y)
-        if norm(pulled - before) <= ACCURACY * max(norm(pulled), math.ulp(1.0)):
+        if norm(pulled - before) <= ACCURACY * norm(pulled):
             break
     return y

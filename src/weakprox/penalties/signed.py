@@ -45,6 +45,10 @@ class SignedL1(Combinable):
         for name in self._weights:
             object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
 
+    def in_unit(self, unit: float) -> SignedL1:
+        """R/unit^2 of X/unit."""
+        return SignedL1(self.above / unit, self.below / unit, self.lam2)
+
     @property
     def curvature(self) -> float:
         """2 lam2."""

@@ -7,8 +7,6 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from scipy.integrate import quad
-from scipy.optimize import brentq
 
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import is_array, to_numpy
@@ -111,6 +109,9 @@ def _from_spectrum(A: Values) -> float:
 @lru_cache(maxsize=256)
 def mp_median(ratio: float) -> float:
     """Median of the Marchenko-Pastur law for this ratio of sides, at most 1."""
+    from scipy.integrate import quad  # dear to import, and rarely needed
+    from scipy.optimize import brentq
+
     low, high = (1.0 - math.sqrt(ratio)) ** 2, (1.0 + math.sqrt(ratio)) ** 2
 
     def below(x: float) -> float:

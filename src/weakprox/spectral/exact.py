@@ -18,6 +18,7 @@ from weakprox.linalg.arrays import (
     namespace,
     sqnorm,
 )
+from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.lowrank import LowRank
 from weakprox.protocols import Tolerance, WeakProx
 
@@ -47,6 +48,15 @@ class Exact:
             given = getattr(self, name)
             if not callable(given) and not (given is None and name == "conjugate_of"):
                 raise InputError(name, type(given).__name__, "a callable")
+
+    def in_unit(self, unit: float) -> Exact:
+        """h/unit^2 of X/unit; proximal weights are the same in both."""
+        prox, value, conjugate = self.prox, self.value_of, self.conjugate_of
+        return Exact(
+            prox=lambda A, weight: prox(A * unit, weight) / unit,
+            value_of=lambda X: value(X * unit) / unit**2,
+            conjugate_of=conjugate and (lambda U: conjugate(U * unit) / unit**2),
+        )
 
     def value(self, X: LowRank) -> float:
         """h(X), by the user's function."""
@@ -79,6 +89,7 @@ class Exact:
     ) -> WeakProx:
         """The user's prox, factored."""
         V = self.prox(A, weight)
+        refuse_foreign("prox", V)
         if not is_array(V) or tuple(V.shape) != tuple(A.shape) or not all_finite(V):
             given = getattr(V, "shape", type(V).__name__)
             raise InputError("prox", f"a return of {given}", f"finite, {A.shape}")

@@ -42,6 +42,10 @@ class NuclearBall:
         """Check the radius."""
         object.__setattr__(self, "tau", positive("tau", self.tau))
 
+    def in_unit(self, unit: float) -> NuclearBall:
+        """The same set, of X/unit."""
+        return NuclearBall(self.tau / unit)
+
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
         allowed = max(FEASIBLE, 64 * eps_of(X.s))

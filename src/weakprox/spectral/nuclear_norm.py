@@ -37,6 +37,10 @@ class NuclearNorm:
         """Check the weight."""
         object.__setattr__(self, "lam", positive("lam", self.lam))
 
+    def in_unit(self, unit: float) -> NuclearNorm:
+        """h/unit^2 of X/unit."""
+        return NuclearNorm(self.lam / unit)
+
     def value(self, X: LowRank) -> float:
         """Weighted sum of singular values."""
         return self.lam * X.nuclear_norm

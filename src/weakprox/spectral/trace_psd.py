@@ -51,6 +51,10 @@ class TracePSD:
         """Check the bound."""
         object.__setattr__(self, "tau", positive("tau", self.tau))
 
+    def in_unit(self, unit: float) -> TracePSD:
+        """The same set, of X/unit."""
+        return TracePSD(self.tau / unit)
+
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
         allowed = max(FEASIBLE, 64 * eps_of(X.s))

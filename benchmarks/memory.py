@@ -1,0 +1,106 @@
+"""Arrays that each solver holds at its peak, measured, beside what `weakprox.plan` says.
+
+Each run is a process of its own; its resident memory is sampled every half millisecond.
+`python benchmarks/memory.py [solver ...]` prints a loose and a tight run of each.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+
+SIZE, RANK = 1200, 3
+RUNS = {"loose": (1e-3, 20.0), "tight": (1e-9, 20.0)}  # accuracy, seconds at most
+RATIO = 1.25  # between plan and measurement
+
+
+def problem_for(name: str, d: int = SIZE):
+    """An instance that the solver suits, with symmetric data in memory."""
+    import weakprox as wp
+
+    rng = np.random.default_rng(0)
+    Y = rng.integers(1, 10, (d, RANK)) * (rng.random((d, RANK)) < 0.1) * 1.0
+    M = Y @ Y.T
+    M += rng.standard_normal((d, d))
+    penalty, loss = wp.penalties.L1(2.0), wp.losses.Denoising(M)
+    if name == "DualAscent":
+        penalty = wp.penalties.MaxAffine(rng.standard_normal((2, d, d)), np.zeros(2))
+    if name == "SampleAverage":
+
+        def draw(rng, k):
+            return M + 0.1 * rng.standard_normal((k, d, d))
+
+        loss = wp.losses.Denoising(sampler=draw, shape=(d, d), sigma=0.1 * d)
+    return wp.Problem(loss, penalty, wp.spectral.NuclearBall(0.5 * float(np.sum(Y * Y))))
+
+
+def measured(name: str, accuracy: float, seconds: float) -> dict[str, object]:
+    """Peak above the start of the run, in this process, and what the plan says."""
+    import weakprox as wp
+    from weakprox.memory import resident
+    from weakprox.solvers import LeanSplitting
+
+    LeanSplitting.affordable = staticmethod(lambda problem: False)  # it is to stay itself
+    problem = problem_for(name)
+    solver = getattr(wp.solvers, name)
+    solver = solver(rank=RANK) if name == "SVRGCG" else solver()
+    plan = wp.plan(problem, solver)
+    wp.minimize(problem_for(name, 60), solver, eps=1e9, max_seconds=1.0, progress=False)
+    before, peak, over = resident(), [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.0005):
+            peak[0] = max(peak[0], resident())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    reference = problem.loss.target if name != "SampleAverage" else problem.loss.reference
+    eps = accuracy * 0.5 * float(np.sum(reference**2))
+    found = wp.minimize(problem, solver, eps=eps, max_seconds=seconds, progress=False)
+    over.set()
+    thread.join()
+    need = plan[name]
+    early = found.counts.svds <= 16
+    said = (need.first if early else need.work) + need.proof
+    return {
+        "took": (peak[0] - before - need.factors) / plan.array,
+        "said": said,
+        "ratio": (peak[0] - before) / (said * plan.array + need.factors),
+        "svds": found.counts.svds,
+        "status": found.status.name,
+    }
+
+
+def main() -> int:
+    """Measure all, or those named; 1 if one is further off than RATIO."""
+    from weakprox.solvers.footprint import ARRAYS
+
+    off = 0
+    print(f"{'solver':<22}{'run':<7}{'SVDs':>6}{'measured':>10}{'plan':>7}{'ratio':>7}")
+    for name in sys.argv[1:] or ARRAYS:
+        for kind, (accuracy, seconds) in RUNS.items():
+            command = [sys.executable, __file__, "--one", name, str(accuracy), str(seconds)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(name, kind, done.stderr[-300:])
+                off += 1
+                continue
+            found = json.loads(done.stdout)
+            off += not 1 / RATIO <= found["ratio"] <= RATIO
+            print(
+                f"{name:<22}{kind:<7}{found['svds']:>6}{found['took']:>10.1f}"
+                f"{found['said']:>7.1f}{found['ratio']:>7.2f}  {found['status'].lower()}",
+                flush=True,
+            )
+    return int(off > 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(measured(sys.argv[2], float(sys.argv[3]), float(sys.argv[4]))))
+    else:
+        sys.exit(main())

@@ -1,0 +1,155 @@
+"""A matrix whose rows live on workers, and the target of a splitting that lives beside it."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import array_api_compat.numpy as compat_numpy
+import numpy as np
+
+from weakprox.distributed import passes as own_passes
+from weakprox.distributed import work
+from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
+from weakprox.errors import InputError
+
+BLOCK_BYTES = 64 << 20  # one block of rows: enough work for a task, and several per worker
+MOST_BLOCKS = 1024  # beyond which blocks grow instead: schedulers count tasks
+
+
+class Rows:
+    """An m x d matrix in blocks of rows: shape, dtype and kind of an array, but no entries.
+
+    Functions that only ask an array what it is like take it for one of NumPy.
+    """
+
+    ndim = 2
+    device = "cpu"
+    passes: ModuleType = own_passes  # how to compute with it, for `weakprox.linalg.fused`
+
+    def __init__(self, shape: tuple[int, int], dtype: Any, slices: list[slice]) -> None:
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.slices = slices
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return compat_numpy
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, {self.dtype})"
+
+    def like(self) -> np.ndarray[Any, Any]:
+        """An array of NumPy that is of this shape and dtype, and takes up one number."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+
+
+class Blocked(Rows):
+    """A matrix given as a dask array, kept by its scheduler in blocks of rows.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for messages.
+    M : dask array of shape (m, d)
+        In any chunks; those of rows that suit are made of them.
+    """
+
+    def __init__(self, name: str, M: Any) -> None:
+        m, d = checked_shape(name, M, 2)
+        shape, dtype = (m, d), float_of(name, M.dtype)
+        rows = block_rows(shape, dtype)
+        M = M.rechunk((rows, -1))
+        slices = [slice(i, min(i + rows, shape[0])) for i in range(0, shape[0], rows)]
+        super().__init__(shape, dtype, slices)
+        self._parts = keep(
+            each(work.loaded, M.to_delayed().ravel(), [self.dtype] * len(slices))
+        )
+        self.largest = self._check(name)
+
+    def _check(self, name: str) -> float:
+        """The size of the largest entry; raises where one is not finite."""
+        seen = tree(work.greatest, each(work.examined, self._parts))
+        bad, most = fetch([seen], self._parts)[0]
+        if bad:
+            wanted = "finite numbers (for missing entries use losses.Completion)"
+            raise InputError(name, "NaN or infinite entries", wanted)
+        return float(most)
+
+    def __truediv__(self, unit: float) -> Blocked:
+        """The same matrix in another unit."""
+        other = copy(self)
+        other.largest = self.largest / unit
+        other._parts = keep(each(work.divided, self._parts, [unit] * len(self._parts)))
+        return other
+
+    def held(self) -> list[Task]:
+        """The blocks."""
+        return self._parts
+
+    def fresh(self) -> Target:
+        """A target with arbitrary contents, to live beside the blocks."""
+        return Target(self)
+
+    def gathered(self) -> np.ndarray[Any, Any]:
+        """The whole matrix, here: for methods that need it so."""
+        whole = np.empty(self.shape, self.dtype)
+        for rows, part in zip(self.slices, self._parts, strict=True):
+            whole[rows] = fetch([part], self._parts)[0]
+        return whole
+
+
+@dataclass(eq=False, repr=False)
+class Target(Rows):
+    """The z of a splitting: blocks on the workers, and the moves that made them.
+
+    The moves are small, and blocks are made from them wherever they are missing: after
+    another target has taken them over, or when a run goes on from a file.
+    """
+
+    source: Blocked
+    moves: list[work.Move] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.source.shape, self.source.dtype, self.source.slices)
+        self._states: list[Task] | None = None
+        self.product: tuple[Any, list[Task]] | None = None  # the last Y, and z Y
+
+    def held(self) -> list[Task]:
+        """The blocks, made anew where another target has taken them over."""
+        if self._states is None:
+            moves, parts = shared(self.moves), self.source.held()
+            self._states = keep(each(work.replayed, parts, [moves] * len(parts)))
+        return self._states
+
+    def take_over(self, other: Target) -> None:
+        """Go on where another one is, with its blocks; it keeps its moves only."""
+        self.moves, self._states = list(other.moves), other.held()
+        other._states = other.product = None
+
+    def move(self, move: work.Move, Q: Any, B: Any = None) -> list[Any]:
+        """Make the next z, and return what each block has found on the way.
+
+        B is z Y where it is known, block by block.
+        """
+        parts = self.source.held()
+        last: list[Any] = [None] * len(parts) if move.V is None else self.held()
+        many = [[shared(x)] * len(parts) for x in (move, Q)]
+        B = [None] * len(parts) if B is None else B
+        states = each(work.moved, parts, last, *many, B)
+        kept = keep([*states, *each(work.found, states)])
+        # the last blocks are let go before the next are there, so that each is freed in turn
+        self._states, found = kept[: len(parts)], kept[len(parts) :]
+        self.moves = [*([] if move.V is None else self.moves), move]
+        self.product = None
+        del last, states, B
+        return fetch(found, [*parts, *self._states])
+
+
+def block_rows(shape: tuple[int, int], dtype: Any) -> int:
+    """Rows of a block: by the size of the matrix alone, so that sums do not depend on more."""
+    row: int = shape[1] * np.dtype(dtype).itemsize
+    return max(1, BLOCK_BYTES // row, math.ceil(shape[0] / MOST_BLOCKS))

@@ -1,0 +1,132 @@
+"""Observed entries of a matrix that live on workers: residuals and gradients of them."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.engine import each, fetch, keep, shared, tree
+from weakprox.distributed.picking import picked
+from weakprox.distributed.work import added, greatest
+from weakprox.errors import InputError, ShapeError
+
+CHUNK = 4_000_000  # observations that one task reads
+
+
+class Entries:
+    """Rows, columns and values as dask arrays (or arrays beside them), in chunks.
+
+    Parameters
+    ----------
+    rows, cols, values : arrays of shape (n,), at least one of them of dask
+        Where entries were observed, and what was.
+    shape : (int, int)
+        Shape of the matrix, which fits in this process.
+    """
+
+    def __init__(self, rows: Any, cols: Any, values: Any, shape: tuple[int, int]) -> None:
+        import dask.array as da
+
+        named = {"values": values, "rows": rows, "cols": cols}
+        arrays = {
+            name: array if isinstance(array, da.Array) else da.from_array(np.asarray(array))
+            for name, array in named.items()
+        }
+        self.shape = shape
+        self.count = checked_shape("values", arrays["values"], 1)[0]
+        self.dtype = float_of("values", arrays["values"].dtype)
+        for name in ("rows", "cols"):
+            if arrays[name].dtype.kind not in "iu":
+                raise InputError(name, f"dtype {arrays[name].dtype}", "integers")
+            if checked_shape(name, arrays[name], 1)[0] != self.count:
+                given = f"{arrays[name].shape[0]} entries"
+                raise ShapeError(name, given, f"{self.count}")
+        self._starts = list(range(0, self.count, CHUNK))
+        columns = [array.rechunk(CHUNK).to_delayed() for array in arrays.values()]
+        alike = [[(shape, self.dtype)] * len(self._starts)]
+        self._parts = keep(each(placed, *columns, *alike))
+        self.largest = self._check()
+
+    def _check(self) -> float:
+        """The largest value; raises on what cannot be used."""
+        seen = fetch([tree(greatest, each(examined, self._parts))], self._parts)[0]
+        for name, size, low, high in (
+            ("rows", self.shape[0], -seen[2], seen[3]),
+            ("cols", self.shape[1], -seen[4], seen[5]),
+        ):
+            if low < 0 or high >= size:
+                given = f"indices from {low:.0f} to {high:.0f}"
+                raise InputError(name, given, f"0 to {size - 1}")
+        if seen[0]:
+            raise InputError("values", "NaN or infinite entries", "finite numbers")
+        return float(seen[1])
+
+    def __truediv__(self, unit: float) -> Entries:
+        """The same in another unit."""
+        other = copy(self)
+        other._parts = keep(each(divided, self._parts, [unit] * len(self._parts)))
+        other.largest = self.largest / unit
+        return other
+
+    def counts(self) -> Any:
+        """How often each entry of the matrix was observed, as one long vector."""
+        sizes = [self.shape] * len(self._parts)
+        return fetch([tree(added, each(counted, self._parts, sizes))], self._parts)[0]
+
+    def squares(self, X: Any, batch: Any) -> float:
+        """Sum of squared residuals at X over a batch (a slice, or positions)."""
+        return float(self._summed(squared, X, batch))
+
+    def pushed(self, X: Any, batch: Any) -> Any:
+        """Residuals at X over a batch, added up where they belong: m x d."""
+        return np.reshape(self._summed(pushed, X, batch), self.shape)
+
+    def _summed(self, what: Any, X: Any, batch: Any) -> Any:
+        parts: list[Any] = self._parts
+        within: list[Any] = [slice(None)] * len(parts)
+        if not isinstance(batch, slice):
+            chosen = picked(batch, self._starts, self.count)
+            parts, within = [parts[i] for i in chosen.chunks], chosen.within
+        tasks = each(what, parts, [shared(X)] * len(parts), within)
+        return fetch([tree(added, tasks)], self._parts)[0]
+
+
+def placed(values: Any, rows: Any, cols: Any, kind: tuple[tuple[int, int], Any]) -> Any:
+    """One chunk: rows, columns, their place in the long vector, and values."""
+    shape, dtype = kind
+    i, j = (np.asarray(index).astype(np.int64) for index in (rows, cols))
+    return i, j, i * shape[1] + j, np.asarray(values).astype(dtype)
+
+
+def examined(part: Any) -> Any:
+    """Whether a value is not finite, the largest, and how far indices go either way."""
+    i, j, _, values = part
+    bad = not np.isfinite(values).all()
+    most = 0.0 if bad else float(np.abs(values).max())
+    return np.array([bad, most, -i.min(), i.max(), -j.min(), j.max()], dtype=float)
+
+
+def divided(part: Any, unit: float) -> Any:
+    """The same in another unit."""
+    return (*part[:3], part[3] / part[3].dtype.type(unit))
+
+
+def counted(part: Any, shape: tuple[int, int]) -> Any:
+    """Observations of each entry."""
+    return np.bincount(part[2], minlength=shape[0] * shape[1])
+
+
+def squared(part: Any, X: Any, within: Any) -> float:
+    """Sum of squared residuals."""
+    r = np.ravel(X)[part[2][within]] - part[3][within]
+    return float(np.sum(r * r, dtype=float))
+
+
+def pushed(part: Any, X: Any, within: Any) -> Any:
+    """Residuals, added up where they belong."""
+    cells = part[2][within]
+    r = np.ravel(X)[cells] - part[3][within]
+    return np.bincount(cells, weights=r, minlength=X.size)

@@ -1,0 +1,142 @@
+"""Linear measurements that live on workers, chunk by chunk, each in a form of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
+from weakprox.distributed.picking import Picked, picked
+from weakprox.distributed.work import added, loaded
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import all_finite, wide
+
+CHUNK_BYTES = 64 << 20  # measurements that one task reads
+GRAM_BYTES = 8 << 20  # of them as rows of a matrix at once
+
+
+class Measured:
+    """n linear functionals of X in chunks; X goes to the workers, sums come back.
+
+    Offers what `weakprox.losses.measurements.Measurements` asks for, by asking each chunk
+    for the same.
+    """
+
+    bytes_each = 0  # in this process
+
+    def __init__(
+        self, parts: Sequence[Task], sizes: Sequence[int], order: Picked | None = None
+    ):
+        self._parts = list(parts)
+        self._sizes = list(sizes)
+        self._starts = [0, *np.cumsum(self._sizes[:-1]).tolist()]
+        self._order = order or picked(slice(None), self._starts, sum(sizes))
+
+    @classmethod
+    def of(cls, form: Any, name: str, *arrays: Any) -> tuple[Measured, tuple[int, int]]:
+        """Chunks of dask arrays, each made into measurements by `form`; and the shape of X."""
+        axes = 3 if len(arrays) == 1 else 2
+        shapes = [checked_shape(name, array, axes) for array in arrays]
+        dtypes = {float_of(name, array.dtype) for array in arrays}
+        if len(dtypes) > 1:
+            raise InputError(name, " and ".join(map(str, dtypes)), "a pair of one kind")
+        if len({shape[0] for shape in shapes}) > 1:
+            given = " and ".join(str(shape[0]) for shape in shapes)
+            raise ShapeError(name, f"{given} rows", "equally many")
+        dtype, count = dtypes.pop(), shapes[0][0]
+        each_bytes = sum(int(np.prod(shape[1:])) for shape in shapes) * dtype.itemsize
+        size = max(1, CHUNK_BYTES // each_bytes)
+        chunks = [array.rechunk((size, *([-1] * (axes - 1)))) for array in arrays]
+        columns = [
+            each(loaded, blocks, [dtype] * len(blocks))
+            for blocks in (array.to_delayed().ravel() for array in chunks)
+        ]
+        parts = keep(each(form, *columns))
+        if not all(fetch(each(_finite, parts), parts)):
+            raise InputError(name, "NaN or infinite entries", "finite numbers")
+        sizes = [min(size, count - i) for i in range(0, count, size)]
+        wanted = shapes[0][1:] if axes == 3 else (shapes[0][1], shapes[1][1])
+        return cls(parts, sizes), (wanted[0], wanted[1])
+
+    @property
+    def count(self) -> int:
+        """Number of measurements."""
+        return sum(self._sizes)
+
+    def apply(self, X: Any) -> Any:
+        """The vector of <A_i, X>."""
+        return self._order.arranged(self._asked(_apply, [shared(X)] * len(self._parts)))
+
+    def adjoint(self, weights: Any) -> Any:
+        """Sum of weights_i A_i."""
+        tasks = each(_adjoint, self._parts, self._order.dealt(weights))
+        return fetch([tree(added, tasks)], self._parts)[0]
+
+    def sqnorms(self) -> Any:
+        """|A_i|_F^2."""
+        return self._order.arranged(self._asked(_sqnorms))
+
+    def take(self, indices: Any) -> Measured:
+        """A selection, in order; it lives on the workers as well."""
+        if not np.array_equal(self._order.order, np.arange(self.count)):
+            wanted = np.arange(self.count)[indices]
+            place = np.empty(self.count, dtype=int)
+            place[self._order.order] = np.arange(self.count)
+            indices = place[wanted]
+        chosen = picked(indices, self._starts, self.count)
+        parts = keep(each(_take, [self._parts[i] for i in chosen.chunks], chosen.within))
+        return Measured(parts, [len(part) for part in chosen.within], chosen)
+
+    def scaled(self, factors: Any) -> Measured:
+        """factors_i A_i."""
+        parts = keep(each(_scaled, self._parts, self._order.dealt(factors)))
+        return Measured(parts, self._sizes, self._order)
+
+    def flat(self) -> Any:
+        """The n x md matrix, here."""
+        return self._order.arranged(self._asked(_flat))
+
+    def gram(self) -> Any:
+        """Sum of vec(A_i) vec(A_i)' in float64."""
+        return fetch([tree(added, each(_gram, self._parts))], self._parts)[0]
+
+    def _asked(self, question: Any, *columns: Any) -> list[Any]:
+        return fetch(each(question, self._parts, *columns), self._parts)
+
+
+def _apply(part: Any, X: Any) -> Any:
+    return part.apply(X)
+
+
+def _adjoint(part: Any, weights: Any) -> Any:
+    return part.adjoint(weights)
+
+
+def _sqnorms(part: Any) -> Any:
+    return part.sqnorms()
+
+
+def _take(part: Any, within: Any) -> Any:
+    return part.take(within)
+
+
+def _scaled(part: Any, factors: Any) -> Any:
+    return part.scaled(factors)
+
+
+def _flat(part: Any) -> Any:
+    return part.flat()
+
+
+def _gram(part: Any) -> Any:
+    flat = part.flat()
+    step = max(1, GRAM_BYTES // (8 * flat.shape[1]))
+    rows = (wide(flat[i : i + step]) for i in range(0, len(flat), step))
+    return added([some.T @ some for some in rows])
+
+
+def _finite(part: Any) -> bool:
+    return all(all_finite(array) for array in vars(part).values())

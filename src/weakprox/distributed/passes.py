@@ -1,0 +1,103 @@
+"""The passes of `weakprox.linalg.fused` where C and z live on workers.
+
+Narrow blocks go to the workers and come back; nothing of the size of z ever does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weakprox.distributed import work
+from weakprox.distributed.engine import each, fetch, keep, shared, tree
+from weakprox.linalg.fused.formulas import Step, Sums
+from weakprox.linalg.lowrank import LowRank, Projection
+
+SPANNED = 1e-12  # distance at which vectors count as spanned by others
+
+
+def first(C: Any, z: Any, k: Step, Q: Any = None) -> Any:
+    """Make z the prox_{gamma R}(gamma beta C); z Q, if a block Q is given."""
+    found = z.move(work.Move(k), Q)
+    return None if Q is None else np.concatenate([product for _, product in found])
+
+
+def look(C: Any, z: Any, X: LowRank, k: Step) -> Sums:
+    """The sums at X, in float64 throughout."""
+    parts = C.held()
+    held = [None] * len(parts) if z is None else z.held()
+    right, step = shared((X.s, X.Vt)), [k] * len(parts)
+    left = [X.U[rows] for rows in C.slices]
+    sums = tree(work.added, each(work.looked, parts, held, left, [right] * len(parts), step))
+    found = fetch([sums], [*parts, *(() if z is None else held)])[0]
+    return Sums(*(float(x) for x in found))
+
+
+def advance(
+    C: Any, z: Any, X: Projection, k: Step, change: float, Q: Any = None
+) -> tuple[Sums, Any]:
+    """Estimates of the sums at X (`across` left out), and z overwritten by the next target.
+
+    Also z Q, if a block Q is given.
+    """
+    sizes = np.asarray(X.sizes, dtype=float)
+    values = np.asarray(X.s, dtype=float)
+    shrink = np.divide(values, sizes, out=np.zeros_like(values), where=sizes > 0.0)
+    V = np.ascontiguousarray(X.Vt.T, dtype=z.dtype)
+    Y, T, B = _spanned(z, V)
+    found = z.move(work.Move(k, change, V, Y, (T * shrink).astype(z.dtype)), Q, B)
+    sums = Sums(*(float(x) for x in work.added([sums for sums, _ in found])))
+    sums = sums._replace(square=float(values @ values))
+    return sums, None if Q is None else np.concatenate([product for _, product in found])
+
+
+def _spanned(z: Any, V: Any) -> tuple[Any, Any, Any]:
+    """Y, T and z Y with V = Y T, by the last product of z where that is such a one."""
+    if z.product is not None and z.dtype.itemsize == 8:
+        Y, B = z.product
+        T = np.linalg.lstsq(Y, V, rcond=None)[0]
+        if np.linalg.norm(Y @ T - V) <= SPANNED:
+            return Y, T, B
+    return V, np.eye(V.shape[1]), None
+
+
+def times(z: Any, V: Any) -> Any:
+    """Z V for a narrow block in float64, summed in float64."""
+    return _times(z, V, quick=False)
+
+
+def transpose_times(z: Any, U: Any) -> Any:
+    """Z' U for a narrow block in float64, summed in float64."""
+    return _transpose_times(z, U, quick=False)
+
+
+def quick_times(z: Any, V: Any) -> Any:
+    """The same in whatever precision is fastest."""
+    return _times(z, V, quick=True)
+
+
+def quick_transpose_times(z: Any, U: Any) -> Any:
+    """The same in whatever precision is fastest."""
+    return _transpose_times(z, U, quick=True)
+
+
+def quick_is_exact(z: Any) -> bool:
+    """Whether that is float64."""
+    return bool(z.dtype.itemsize == 8)
+
+
+def _times(z: Any, V: Any, *, quick: bool) -> Any:
+    held = z.held()
+    many = [shared(V)] * len(held)
+    parts = keep(each(work.multiplied, held, many, [quick] * len(held)))
+    if quick:  # the next step is likely to need it
+        z.product = V, parts
+    return np.concatenate(fetch(parts, held))
+
+
+def _transpose_times(z: Any, U: Any, *, quick: bool) -> Any:
+    held = z.held()
+    narrow = [U[rows] for rows in z.slices]
+    parts = each(work.pushed, held, narrow, [quick] * len(held))
+    return fetch([tree(work.added, parts)], held)[0]

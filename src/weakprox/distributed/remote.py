@@ -1,0 +1,84 @@
+"""A scheduler by its address, and a matrix of a file handed to its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.distributed.blocked import block_rows
+from weakprox.distributed.engine import each
+from weakprox.errors import InputError
+
+TIMEOUT = 15.0  # seconds to wait for a scheduler
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at this address, which does all of dask's work within."""
+    try:
+        from distributed import Client
+    except ImportError:
+        wanted = 'dask; get it by: pip install "weakprox[dask]"'
+        raise InputError("scheduler", repr(address), wanted) from None
+    try:
+        client = Client(address, timeout=TIMEOUT)
+    except (OSError, ValueError) as problem:  # a timeout is an OSError, too
+        given = f"{address!r}, where none answers ({type(problem).__name__})"
+        raise InputError("scheduler", given, "such as tcp://HOST:8786") from None
+    with client:
+        if not client.scheduler_info()["workers"]:
+            raise InputError("scheduler", f"{address!r}, without workers", "one with workers")
+        yield client
+
+
+def handed_over(client: Any, source: Path, matrix: Any) -> Any:
+    """The matrix as a dask array: read by the workers, if all of them see its file.
+
+    Otherwise this process sends it to them, block by block.
+    """
+    import dask.array as da
+
+    m, d = (int(n) for n in matrix.shape)
+    rows = block_rows((m, d), matrix.dtype)
+    slices = [slice(i, min(i + rows, m)) for i in range(0, m, rows)]
+    path = source.resolve()
+    if path.suffix.lower() == ".npy" and _seen_by_all(client, path):
+        parts = each(read_rows, [str(path)] * len(slices), slices)
+    else:
+        parts = each(_itself, [_sent(client, np.asarray(matrix[part])) for part in slices])
+    blocks = [
+        da.from_delayed(task, (part.stop - part.start, d), dtype=matrix.dtype)
+        for task, part in zip(parts, slices, strict=True)
+    ]
+    return da.concatenate(blocks)
+
+
+def read_rows(path: str, rows: slice) -> Any:
+    """These rows of a .npy file; nothing else of it is read, and nothing unpickled."""
+    return np.array(np.load(path, mmap_mode="r", allow_pickle=False)[rows])
+
+
+def _seen_by_all(client: Any, path: Path) -> bool:
+    """Whether the workers see the same file under this name."""
+    here = _stamp(str(path))
+    return all(found == here for found in client.run(_stamp, str(path)).values())
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _sent(client: Any, block: Any) -> Any:
+    return client.scatter(block, hash=False)
+
+
+def _itself(block: Any) -> Any:
+    return block

@@ -1,0 +1,121 @@
+"""What workers do to one block of rows: pure functions of NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weakprox.linalg.arrays import all_finite, largest
+from weakprox.linalg.fused import Step, passes_for
+from weakprox.linalg.lowrank import LowRank
+
+Block = np.ndarray[Any, np.dtype[Any]]
+Vector = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Move(NamedTuple):
+    """One step of z, small enough to be remembered: with it, z can be made again from C.
+
+    The low-rank point that a step needs has vectors in the span of z Y, for a narrow Y, so
+    that these and a small T will do: X = (z Y) T V'.
+    """
+
+    step: Step
+    change: float = 1.0
+    V: Block | None = None  # None for the first target, which needs no point
+    Y: Block | None = None
+    T: Block | None = None
+
+
+class State(NamedTuple):
+    """A block of z, and what the pass that made it has found on its way."""
+
+    z: Block
+    sums: Vector
+    product: Block | None
+
+
+def loaded(block: Any, dtype: Any) -> Block:
+    """A block of the user's as a plain array of this dtype, whose rows follow each other."""
+    dense = block.toarray() if hasattr(block, "toarray") else block
+    return np.ascontiguousarray(dense, dtype=dtype)
+
+
+def examined(block: Block) -> Vector:
+    """Whether something is not finite, and the largest entry."""
+    if not all_finite(block):
+        return np.array([1.0, 0.0])
+    return np.array([0.0, largest(block)])
+
+
+def divided(block: Block, unit: float) -> Block:
+    """The block in another unit."""
+    scaled: Block = block / block.dtype.type(unit)
+    return scaled
+
+
+def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = None) -> State:
+    """The next z of this block; the last one is left as it is. B is z Y, where it is known."""
+    k = move.step
+    if move.V is None or move.Y is None or state is None:
+        z = np.empty_like(c)
+        product = passes_for(z, c).first(c, z, k, Q)
+        return State(z, np.zeros(6), product)
+    left = (multiplied(state.z, move.Y, True) if B is None else B) @ move.T
+    z = state.z.copy()
+    X = LowRank(left, np.ones(left.shape[1], z.dtype), move.V.T)
+    sums, product = passes_for(z, c).advance(c, z, X, k, move.change, Q)
+    return State(z, np.array(sums), product)
+
+
+def replayed(c: Block, moves: list[Move]) -> State:
+    """The z that these moves lead to."""
+    state = None
+    for move in moves:
+        state = moved(c, state, move, None)
+    assert state is not None
+    return state
+
+
+def found(state: State) -> tuple[Vector, Block | None]:
+    """What a pass has found, without z."""
+    return state.sums, state.product
+
+
+def looked(c: Block, held: Any, U: Block, right: tuple[Block, Block], k: Step) -> Vector:
+    """All sums over this block at the point U s Vt."""
+    z = _of(held)
+    return np.array(passes_for(c).look(c, z, LowRank(U, *right), k))
+
+
+def multiplied(held: Any, V: Block, quick: bool) -> Block:
+    """These rows of z V."""
+    z = _of(held)
+    passes = passes_for(z)
+    return (passes.quick_times if quick else passes.times)(z, V)  # type: ignore[no-any-return]
+
+
+def pushed(held: Any, U: Block, quick: bool) -> Block:
+    """What these rows add to z' U."""
+    z = _of(held)
+    passes = passes_for(z)
+    times = passes.quick_transpose_times if quick else passes.transpose_times
+    return times(z, U)  # type: ignore[no-any-return]
+
+
+def added(parts: list[Any]) -> Any:
+    """Their sum, from the first to the last."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def greatest(parts: list[Any]) -> Any:
+    """The largest, entry by entry."""
+    return np.max(np.stack(parts), axis=0)
+
+
+def _of(held: Any) -> Any:
+    return held.z if isinstance(held, State) else held

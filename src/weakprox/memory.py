@@ -1,0 +1,147 @@
+"""What a process has taken of its memory, what it may take, and arrays kept in files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from weakprox.errors import InputError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SHARED = ("r", "r+", "w+")  # modes of maps whose pages hold nothing that the file does not
+# Decimal and binary units, as disks and as memory are sold.
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+UNITS |= {unit + "i": 1024 ** (i + 1) for i, unit in enumerate("kmgt")}
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+
+_most: ContextVar[int | None] = ContextVar("most", default=None)
+
+
+def as_bytes(argument: str, value: Any) -> int:
+    """A number of bytes from an integer or from text such as "4GB" or "512 MiB"."""
+    wanted = 'bytes as an integer, or text such as "4GB" or "512 MiB"'
+    if isinstance(value, str):
+        found = SIZE.fullmatch(value)
+        if found is None:
+            raise InputError(argument, repr(value), wanted)
+        return int(float(found[1]) * UNITS[(found[2] or "").lower()])
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise InputError(argument, repr(value), wanted)
+    return int(value)
+
+
+def budget() -> int | None:
+    """Bytes that this process may hold in all, None where nobody has said."""
+    return _most.get()
+
+
+@contextmanager
+def limited(most: int | None) -> Iterator[None]:
+    """Within this block, the budget; an outer one that is smaller stays."""
+    outer = _most.get()
+    known = [limit for limit in (most, outer) if limit is not None]
+    token = _most.set(min(known, default=None))
+    try:
+        yield
+    finally:
+        _most.reset(token)
+
+
+def honours_budget(call: Callable[P, T]) -> Callable[P, T]:
+    """Make the function's argument `max_memory` the budget while it runs."""
+
+    @wraps(call)
+    def within(*args: P.args, **options: P.kwargs) -> T:
+        given = options.get("max_memory")
+        with limited(None if given is None else as_bytes("max_memory", given)):
+            return call(*args, **options)
+
+    return within
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds now; its peak where only that is known."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return peak()
+
+
+def peak() -> int:
+    """Most bytes that this process has held so far; 0 where the system does not say.
+
+    Pages of files that are mapped count, too. (What `getrusage` says of a process that
+    another one started may be that one's peak.)
+    """
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def mapping(x: Any) -> mmap.mmap | None:
+    """The map that an array's entries lie in, None where they are in memory."""
+    shared = False
+    while isinstance(x, np.ndarray):
+        shared = shared or (isinstance(x, np.memmap) and x.mode in SHARED)
+        x = x.base
+    return x if shared and isinstance(x, mmap.mmap) else None
+
+
+def on_disk(x: Any) -> bool:
+    """Whether the entries are those of a file."""
+    return mapping(x) is not None
+
+
+def let_go(x: Any) -> None:
+    """Take the pages of a map out of memory; what was written to them stays in the file.
+
+    They would count as ours until the system needs room. Elsewhere than on Linux it is
+    left to the system.
+    """
+    found = mapping(x)
+    if found is not None and hasattr(mmap, "MADV_DONTNEED"):
+        found.madvise(mmap.MADV_DONTNEED)
+
+
+def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """An array in a file without a name, which is gone with its last user.
+
+    It lies in the directory for temporary files (TMPDIR). Its room on disk is taken at
+    once: a disk that fills up later would end the process.
+    """
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    try:
+        with tempfile.TemporaryFile(prefix="weakprox-") as handle:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle.fileno(), 0, size)
+            else:
+                handle.truncate(size)
+            found = np.memmap(handle, dtype=dtype, mode="r+", shape=shape)
+    except OSError as failure:
+        given = f"a matrix of {size} bytes to keep in {tempfile.gettempdir()}"
+        wanted = f"room for it there ({failure.strerror}), or another TMPDIR"
+        raise InputError("max_memory", given, wanted) from None
+    return found

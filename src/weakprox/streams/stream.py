@@ -1,0 +1,233 @@
+"""A stream of samples: any iterable, checked, counted and cut into batches."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from weakprox.errors import InputError, SamplerError, positive
+from weakprox.streams.ahead import END, Ahead, Failure, Late
+from weakprox.streams.items import Batch, as_batch
+
+
+class Stream:
+    """Samples from any iterable, one after the other and each only once.
+
+    Use it as `samples` of `losses.Denoising` (one pass, then a finite sum), or as `sampler`
+    of a loss that is known through samples only. At any time it holds a few items, however
+    many there are.
+
+    Parameters
+    ----------
+    source : iterable, or callable without arguments that returns one
+        Its items are matrices (m, d), batches of them (k, m, d), or pairs (A, y) of such
+        with numbers or vectors. A callable, or an iterable other than an iterator, can be
+        opened again, so that the stream can be resumed.
+    batch : int, optional
+        Samples handed on together where the stream is iterated over; as they come if not
+        given.
+    prefetch : int
+        Items made ahead in a thread; 0 for no thread. The source is never more than
+        this and one further ahead of what was used.
+    repeat : bool
+        Whether to begin again at the end, where the source can be opened again.
+    timeout : float, optional
+        Seconds to wait for an item at most; needs `prefetch`.
+    """
+
+    def __init__(
+        self,
+        source: Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        batch: int | None = None,
+        prefetch: int = 0,
+        repeat: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self._open = _opener(source)
+        self._once = not callable(source) and iter(source) is source
+        if repeat and self._once:
+            raise InputError(
+                "repeat", "True, with an iterator", "a source that can be re-opened"
+            )
+        self._batch = None if batch is None else _count("batch", batch, 1)
+        self._prefetch, self._repeat = _count("prefetch", prefetch, 0), bool(repeat)
+        self._timeout = None if timeout is None else positive("timeout", timeout)
+        if self._timeout is not None and not self._prefetch:
+            raise InputError(
+                "timeout", repr(timeout), "prefetch >= 1: only a thread can be late"
+            )
+        self._items: Iterator[Any] | None = None
+        self._ahead: Ahead | None = None
+        self._finalizer: weakref.finalize[Any, Any] | None = None
+        self._left: Batch | None = None  # of the last item, what has not been handed on
+        self._index = 0  # items read since the source was opened
+        self._told = 0
+        self._closed = False
+        self._like: Batch | None = None
+
+    def __repr__(self) -> str:
+        kind = "read once" if self._once else "can be re-opened"
+        return f"Stream({kind}, {self._told} samples read)"
+
+    def tell(self) -> int:
+        """How many samples have been handed on."""
+        return self._told
+
+    def seek(self, position: int) -> None:
+        """Go to the place where so many samples have been handed on.
+
+        Backwards only where the source can be opened again; it is then read from its start.
+        """
+        position = _count("position", position, 0)
+        if position < self._told:
+            if self._once:
+                given = f"a move from sample {self._told} back to {position}"
+                raise SamplerError("stream", given, "a source that can be re-opened")
+            self._stop()
+            self._told = 0
+        while self._told < position:
+            self._next(position - self._told)
+
+    def __call__(self, rng: Any, size: int) -> Any:
+        """The next `size` samples, as a sampler of a loss gives them; `rng` is not used."""
+        parts = []
+        while size > 0:
+            parts.append(self._next(size))
+            size -= parts[-1].size
+        return Batch.joined(parts).given
+
+    def __iter__(self) -> Iterator[Any]:
+        """All that is left, in batches; ends with the source."""
+        while True:
+            try:
+                first = self._next(self._batch)
+            except _Exhausted:
+                return
+            parts, size = [first], first.size
+            while self._batch is not None and size < self._batch:
+                try:
+                    parts.append(self._next(self._batch - size))
+                except _Exhausted:
+                    break
+                size += parts[-1].size
+            yield Batch.joined(parts).given
+
+    def close(self) -> None:
+        """End the thread and let go of the source."""
+        self._stop()
+        self._closed = True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def _next(self, most: int | None) -> Batch:
+        """At most so many samples: the rest of the last item, or of the next one."""
+        if self._left is None:
+            self._left = self._item()
+        found, self._left = self._left.split(most)
+        self._told += found.size
+        return found
+
+    def _item(self) -> Batch:
+        """The next item, checked; begins again at the end if that is wanted."""
+        if self._closed:
+            raise SamplerError("stream", "a closed stream", "one that is open")
+        for _ in range(2):
+            if self._items is None:
+                self._start()
+            raw = self._raw()
+            if raw is not END:
+                found = as_batch(raw, self._index, self._like)
+                self._like = self._like or found.empty
+                self._index += 1
+                return found
+            if not self._repeat or self._index == 0:
+                break
+            self._stop()
+        raise _Exhausted(
+            "stream",
+            f"its end after {self._told} samples",
+            "more samples, or repeat=True with a source that can be re-opened",
+        )
+
+    def _raw(self) -> Any:
+        """What the source gives next, or END; its errors become ours."""
+        assert self._items is not None
+        try:
+            raw = next(self._items, END) if self._ahead is None else self._taken()
+        except Late:
+            given = f"no item {self._index} within {self._timeout:g} s"
+            raise SamplerError("stream", given, "a source that gives one") from None
+        except Exception as error:
+            self._failed(error)
+        if isinstance(raw, Failure):
+            if not isinstance(raw.error, Exception):
+                raise raw.error
+            self._failed(raw.error)
+        return raw
+
+    def _taken(self) -> Any:
+        assert self._ahead is not None
+        return self._ahead.take(self._timeout)
+
+    def _failed(self, error: Exception) -> NoReturn:
+        given = f"{type(error).__name__} at item {self._index}: {error}"
+        raise SamplerError("stream", given, "a source that does not raise") from error
+
+    def _start(self) -> None:
+        """Open the source; one that can be read only once stays where it is."""
+        try:
+            self._items = iter(self._open())
+        except Exception as error:
+            self._failed(error)
+        assert self._items is not None
+        if self._prefetch:
+            self._ahead = Ahead(self._items, self._prefetch)
+            self._finalizer = weakref.finalize(self, self._ahead.close)
+
+    def _stop(self) -> None:
+        """Let go of the source, so that it can be opened again."""
+        if self._finalizer is not None:
+            self._finalizer()
+        self._items = self._ahead = self._finalizer = self._left = None
+        self._index = 0
+
+
+class _Exhausted(SamplerError):  # noqa: N818 (an end, to whoever iterates)
+    """The source has ended."""
+
+
+def is_stream(value: Any) -> bool:
+    """Whether samples come one after the other rather than as one array."""
+    if isinstance(value, (list, tuple, str, bytes, dict, set, np.ndarray)):
+        return False
+    plain = not hasattr(value, "shape") and not hasattr(value, "dtype")
+    return isinstance(value, Stream) or (plain and isinstance(value, Iterable))
+
+
+def as_stream(value: Any) -> Stream:
+    """The stream itself, or one over an iterable."""
+    return value if isinstance(value, Stream) else Stream(value)
+
+
+def _opener(source: Any) -> Callable[[], Iterable[Any]]:
+    if isinstance(source, (str, bytes)) or not (
+        callable(source) or isinstance(source, Iterable)
+    ):
+        wanted = "an iterable of matrices, or a callable that returns one"
+        raise InputError("source", type(source).__name__, wanted)
+    return source if callable(source) else lambda: source
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InputError(name, repr(value), f"an integer >= {least}")
+    return int(value)

@@ -1,0 +1,38 @@
+"""One cluster of worker processes for all tests here: starting it takes longer than they do."""
+
+import dask
+import pytest
+from dask_cases import COLUMNS
+from distributed import Client, LocalCluster
+
+from weakprox.distributed import blocked
+
+QUIET = 60  # above every level of the log
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    settings = {"n_workers": 3, "threads_per_worker": 1, "processes": True}
+    settings |= {"dashboard_address": ":0", "memory_limit": 0, "silence_logs": QUIET}
+    with LocalCluster(**settings) as started:
+        yield started
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(cluster) as connected:
+        connected.wait_for_workers(3, timeout=60)
+        yield connected
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Several blocks of rows, even of small matrices."""
+    monkeypatch.setattr(blocked, "BLOCK_BYTES", 64 * COLUMNS * 8)
+
+
+@pytest.fixture
+def one_by_one():
+    """All tasks in this thread, one after the other."""
+    with dask.config.set(scheduler="synchronous"):
+        yield

@@ -1,0 +1,114 @@
+"""Worker processes: any number of them, dying or not, give the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask_cases import Staying, assert_same, matrix, problem
+
+import weakprox as wp
+from weakprox.distributed import blocked, remote
+from weakprox.errors import InputError
+from weakprox.losses import Sensing
+
+M, TAU = matrix()
+TOL = 1e-4
+
+
+@pytest.fixture(autouse=True)
+def four_blocks(monkeypatch):
+    monkeypatch.setattr(blocked, "BLOCK_BYTES", 128 * M.shape[1] * 8)
+
+
+@pytest.fixture(scope="module")
+def here():
+    return wp.minimize(problem(M, TAU), Staying(), tol=TOL)
+
+
+def kill(cluster, count):
+    """End worker processes without warning; their nannies start new ones."""
+    for nanny in list(cluster.workers.values())[:count]:
+        if nanny.pid is not None:
+            os.kill(nanny.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("deaths", [0, 1, 2], ids=["none", "one", "all but one"])
+def test_deaths_change_nothing(cluster, client, here, deaths):
+    D = da.from_array(M, chunks=(120, 70))
+    with dask.config.set(scheduler="threads"):
+        threads = wp.minimize(problem(D, TAU), tol=TOL)
+
+    def die(look):
+        if look.step == 2:
+            kill(cluster, deaths)
+
+    found = wp.minimize(problem(D, TAU), tol=TOL, callback=die)
+    assert_same(found, here)
+    assert np.array_equal(found.low_rank.U, threads.low_rank.U)
+
+
+def test_sensing_survives_a_death(cluster, client):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 8, 6))
+    b = A.sum(axis=(1, 2)) + rng.standard_normal(200)
+    here, there = Sensing(A, b), Sensing(da.from_array(A, chunks=(40, 8, 6)), b)
+    X = rng.standard_normal((8, 6))
+    before = there.grad(X, there.everything())
+    kill(cluster, 1)
+    assert np.array_equal(there.grad(X, there.everything()), before)
+    assert np.allclose(before, here.grad(X, here.everything()), rtol=1e-12)
+
+
+def test_the_command_line(cluster, tmp_path):
+    path = tmp_path / "noisy.npy"
+    np.save(path, M)
+    args = ["estimate", str(path), "--lam", "0.8", "--tau", f"{TAU}", "--json"]
+    address = ["--scheduler", cluster.scheduler_address]
+    found = subprocess.run(
+        [sys.executable, "-m", "weakprox", *args, *address],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    told = json.loads(found.stdout)
+    plain = wp.minimize(problem(M, TAU), Staying(), eps=told["eps"])
+    assert told["solver"] == "LeanSplitting"
+    assert told["value"] == pytest.approx(plain.value, rel=1e-10)
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["read", "sent"])
+def test_a_file_read_by_the_workers_or_sent_to_them(client, tmp_path, monkeypatch, seen):
+    path = tmp_path / "noisy.npy"
+    np.save(path, M)
+    sent = []
+    send = remote._sent
+    monkeypatch.setattr(remote, "_seen_by_all", lambda client, path: seen)
+    monkeypatch.setattr(remote, "_sent", lambda *given: sent.append(1) or send(*given))
+    monkeypatch.setattr(remote, "block_rows", lambda shape, dtype: 90)
+    found = remote.handed_over(client, path, M)
+    assert np.array_equal(found.compute(), M)
+    assert bool(sent) is not seen
+
+
+def test_whether_workers_see_a_file(client, tmp_path):
+    path = tmp_path / "noisy.npy"
+    assert not remote._seen_by_all(client, path / "none")
+    np.save(path, M)
+    assert remote._seen_by_all(client, path)
+
+
+def test_no_scheduler_there(monkeypatch):
+    monkeypatch.setattr(remote, "TIMEOUT", 0.2)
+    with (
+        pytest.raises(InputError, match="where none answers"),
+        remote.connected("tcp://127.0.0.1:1"),
+    ):
+        pass
