@@ -34,7 +34,7 @@ PASSES = 3  # trips to the workers of one iteration: z'U, z V, and the next z
 NARROW = 3  # blocks with m rows that those send or fetch
 TOUCHED = 5  # arrays of the size of z that a worker reads or writes for them
 ARRAYS = 2  # C and z
-RUNS = 3
+RUNS = 2
 # ten gigabits a second, and a square matrix, whose narrow blocks fit in one process
 LARGE = {"rows": 1_000_000, "columns": 1_000_000, "workers": 64, "bandwidth": 1.25e9}
 
@@ -184,8 +184,8 @@ def table(found: dict[str, Any]) -> str:
     lines = [
         f"Measured by `python benchmarks/scaling.py` on {machine['date']}: "
         f"{machine['workers']} worker processes with one thread each, {machine['cores']} cores "
-        f"shared with other work (load {machine['load']:.1f} at the start), Python {machine['python']}, NumPy "
-        f"{machine['numpy']}, dask {machine['dask']}, float64.",
+        f"shared with other work (load {machine['load']:.1f} at the start), Python "
+        f"{machine['python']}, NumPy {machine['numpy']}, dask {machine['dask']}, float64.",
         "",
         "| Rows | Columns | GB | Iterations | Seconds per iteration | per million rows "
         "| Gap / value | Certified |",

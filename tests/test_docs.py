@@ -10,7 +10,14 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/quickstart.md", "docs/extend.md", "docs/cli.md", "docs/report.md")
+PAGES = (
+    "README.md",
+    "docs/quickstart.md",
+    "docs/extend.md",
+    "docs/cli.md",
+    "docs/memory.md",
+    "docs/report.md",
+)
 
 
 def blocks(page: str) -> list[str]:

@@ -59,6 +59,10 @@ class CheckpointWarning(UserWarning):
     """A checkpoint was not written, or an older one than the last had to be taken."""
 
 
+class WorkersLostError(WeakproxError):
+    """Data were lost with their workers, and nothing tells how to make them again."""
+
+
 class DecompositionError(WeakproxError):
     """A singular value decomposition did not reach the accuracy asked for."""
 

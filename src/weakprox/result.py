@@ -10,6 +10,8 @@ from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
 from weakprox.outcome import COLUMNS, Certificate, Counts, Status, Trace
 
+ENTRIES = 1 << 20  # of X that are looked at together
+
 __all__ = ["COLUMNS", "Certificate", "Counts", "Result", "Status", "Trace"]
 
 
@@ -93,10 +95,17 @@ class Result:
 
     def nonzeros(self, tol: float = 1e-3) -> int:
         """Entries larger in size than tol times the largest entry."""
-        xp = namespace(self.X)
-        size = xp.abs(self.X)
-        above = (size > tol * float(xp.max(size))) & (size > 0)
-        return int(xp.sum(xp.astype(above, xp.int64)))
+        U, s, Vt = self.factors
+        xp = namespace(U)
+        step = max(1, ENTRIES // int(Vt.shape[1]))  # X may be more than memory holds
+
+        def sizes(first: int) -> Array:
+            return xp.abs((U[first : first + step] * s) @ Vt)
+
+        starts = range(0, int(U.shape[0]), step)
+        bound = tol * max(float(xp.max(sizes(first))) for first in starts)
+        above = ((size > bound) & (size > 0) for size in map(sizes, starts))
+        return sum(int(xp.sum(xp.astype(part, xp.int64))) for part in above)
 
     @property
     def certified(self) -> bool:

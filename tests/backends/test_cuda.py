@@ -15,6 +15,7 @@ from backends._traffic import READS_PER_ITERATION, WRITES_PER_ITERATION
 from registry import NUMPY, Backend
 
 import weakprox as wp
+from weakprox.linalg import device_engine
 from weakprox.linalg.fused import Step, passes_for, reference
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
@@ -216,3 +217,56 @@ def test_iterations_wait_for_the_device_as_often_as_stated():
     run(6)  # compiles
     more = synchronisations(lambda: run(6)) - synchronisations(lambda: run(3))
     assert more <= 3 * (READS_PER_ITERATION + WRITES_PER_ITERATION)
+
+
+def bits(result):
+    return [x.double().cpu().numpy() for x in result.factors]
+
+
+def test_recorded_launches_change_nothing(monkeypatch):
+    M, tau = instance(300)
+    task = problem(CUDA32.array(M), tau)
+
+    def run(**options):
+        return wp.minimize(task, LeanSplitting(), tol=1e-5, progress=False, **options)
+
+    recorded, again = run(), run()
+    monkeypatch.setattr(device_engine, "RECORDED", 0)
+    queued = run()
+    monkeypatch.setattr(device_engine, "applies", lambda *_: False)
+    plain = run()
+    assert recorded.status is plain.status is wp.Status.CERTIFIED
+    for one, two, three in zip(bits(recorded), bits(again), bits(queued), strict=True):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, three)
+    allowed = np.sqrt(2 * recorded.gap) + np.sqrt(2 * plain.gap)
+    assert float(torch.linalg.norm(recorded.X - plain.X)) <= allowed
+    assert recorded.certificate.lower_bound <= plain.value
+
+
+def test_resumed_to_the_bit_on_the_device(tmp_path):
+    M, tau = instance(300)
+    task = problem(CUDA32.array(M), tau)
+    where = tmp_path / "run.safetensors"
+
+    def run(most, **options):
+        return wp.minimize(
+            task, LeanSplitting(), tol=1e-12, max_svds=most, progress=False, **options
+        )
+
+    whole, part = run(70), run(40, checkpoint=where)
+    for resumed in (run(70, resume=part), run(70, checkpoint=where, resume=True)):
+        for one, two in zip(bits(whole), bits(resumed), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_the_engine_forgets_the_last_data():
+    """Its arrays stay between runs; another problem of the same shape must not see them."""
+    M, tau = instance(300)
+    first = wp.minimize(problem(CUDA32.array(M), tau), LeanSplitting(), progress=False)
+    other = problem(CUDA32.array(M.T + 1.0), 0.7 * tau)
+    there = wp.minimize(other, LeanSplitting(), progress=False)
+    here = wp.minimize(problem((M.T + 1.0).astype(float), 0.7 * tau), progress=False)
+    assert there.value == pytest.approx(here.value, rel=3e-4)
+    assert first.value != pytest.approx(there.value, rel=1e-2)
+    assert first.low_rank.nuclear_norm <= tau * (1 + 1e-5)  # nor may the first answer change

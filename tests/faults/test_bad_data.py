@@ -37,7 +37,7 @@ BAD_MATRICES = {
     "torch half": (torch.asarray(M).to(torch.bfloat16), "bfloat16"),
     "masked": (np.ma.masked_greater(M, 1.0), "Completion"),
     "too large": (M * 1e160, "rescale"),
-    "too large in single": ((M * 1e20).astype(np.float32), "rescale"),
+    "too large in single": ((M * 1e37).astype(np.float32), "rescale"),
     "torch nan": (torch.full((7, 5), NAN), "NaN"),
     "torch complex": (torch.zeros((7, 5), dtype=torch.complex64), "complex"),
 }

@@ -85,7 +85,7 @@ print(json.dumps([peak(), plan.early, found.certified]))
 
 @pytest.mark.parametrize("kind", ["M", "samples"])
 def test_the_peak_of_a_process_stays_within_its_budget(kind, tmp_path):
-    """Data of 96 MB (160 MB) within 120 MB (180 MB), most of which is Python and its libraries."""
+    """96 MB within 120 MB, 160 MB within 180 MB, of which Python itself takes 70 MB."""
     path, shape = tmp_path / "data.npy", (3000, 4000) if kind == "M" else (40, 800, 625)
     data = np.lib.format.open_memmap(path, "w+", np.float64, shape)  # a sparse file
     if kind == "M":

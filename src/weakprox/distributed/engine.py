@@ -12,17 +12,13 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from weakprox.errors import WeakproxError
+from weakprox.errors import WorkersLostError
 
 Task: TypeAlias = Any  # a `dask.delayed.Delayed`
 
 FAN_IN = 8  # terms that one task adds up
 TRIES = 10  # times that a computation may be begun again after its workers have died
 UNLIMITED = "1TB"  # narrow blocks travel with their tasks: no reason to warn of them
-
-
-class WorkersLostError(WeakproxError):
-    """Data were lost with their workers, and nothing tells how to make them again."""
 
 
 def each(function: Callable[..., Any], *columns: Sequence[Any]) -> list[Task]:
@@ -71,12 +67,10 @@ def fetch(tasks: Sequence[Task], resting_on: Sequence[Task] = ()) -> list[Any]:
     Dask gives up on a task whose worker has died several times in a row, through no fault
     of the task: those among `resting_on`, kept results, are asked for again then.
     """
-    from dask.base import compute
-
     for left in reversed(range(TRIES)):
         try:
             with _quietly():
-                return list(compute(*tasks, optimize_graph=False))
+                return _results(tasks)
         except Exception as failure:
             kind = type(failure).__name__
             if kind == "KilledWorker" and left:
@@ -89,6 +83,22 @@ def fetch(tasks: Sequence[Task], resting_on: Sequence[Task] = ()) -> list[Any]:
             else:
                 raise
     raise AssertionError
+
+
+def _results(tasks: Sequence[Task]) -> list[Any]:
+    """Those of tasks that have begun on a cluster are only waited for."""
+    from dask.base import compute
+
+    if "distributed" in sys.modules:
+        from distributed.client import futures_of
+
+        begun = [futures_of(task) for task in tasks]
+        if all(
+            len(found) == 1 and found[0].key == task.key
+            for found, task in zip(begun, tasks, strict=True)
+        ):
+            return list(begun[0][0].client.gather([found[0] for found in begun]))
+    return list(compute(*tasks, optimize_graph=False))
 
 
 def _ask_again(kept: Sequence[Task]) -> None:

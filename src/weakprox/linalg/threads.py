@@ -41,6 +41,8 @@ _mine = threading.local()  # its `kind`: that of the section this thread of Pyth
 
 @cache
 def _controller() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be there to be found
+
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -92,7 +92,7 @@ def left_for_arrays() -> int:
 
 def array_bytes(problem: Any) -> int:
     """Bytes of one array of the size of X."""
-    return math.prod(problem.shape) * itemsize(problem.loss.reference)
+    return int(math.prod(problem.shape)) * itemsize(problem.loss.reference)
 
 
 def thin_bytes(problem: Any, arrays: Arrays) -> int:
@@ -100,4 +100,5 @@ def thin_bytes(problem: Any, arrays: Arrays) -> int:
     m, d = problem.shape
     width = min(arrays.width, m, d)
     row = d * itemsize(problem.loss.reference)
-    return EACH_SIDE * width * (m + d) * 8 + TILES * max(row, min(BLOCK_BYTES, m * row))
+    tile = max(row, min(BLOCK_BYTES, m * row))
+    return int(EACH_SIDE * width * (m + d) * 8 + TILES * tile)

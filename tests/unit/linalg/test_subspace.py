@@ -1,0 +1,82 @@
+"""Triplets from a few products are triplets, also where values differ by orders."""
+
+import numpy as np
+import pytest
+import torch
+
+from weakprox.linalg import subspace
+from weakprox.linalg.subspace import Ritz, refined, spanned, stepped, straightened, turned
+
+SHAPE, WIDTH = (60, 40), 8
+
+
+def graded(last, seed=0):
+    """A matrix whose first WIDTH values fall to `last`, and nearly nothing after them."""
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((n, n)))[0][:, : SHAPE[1]] for n in SHAPE)
+    s = np.concatenate([np.geomspace(1.0, last, WIDTH), np.full(SHAPE[1] - WIDTH, 1e-3 * last)])
+    return (U * s) @ V.T, s[:WIDTH], V[:, :WIDTH]
+
+
+def check(A, found, s, tol=1e-7):
+    assert found.s == pytest.approx(s, rel=tol)
+    U, V = (np.asarray(x) for x in (found.U, found.V))
+    for Q in (U, V):
+        assert np.abs(Q.T @ Q - np.eye(WIDTH)).max() < 1e-9
+    # columns are right relative to their own size, also the small ones
+    assert np.abs((np.asarray(A) @ V - U * found.s) / found.s).max() < 1e-9
+
+
+@pytest.mark.parametrize("last", [0.3, 1e-2, 1e-4, 3e-6])
+@pytest.mark.parametrize("wrap", [np.asarray, torch.asarray], ids=["numpy", "torch"])
+def test_one_step_from_near_triplets(last, wrap):
+    A, s, V = graded(last)
+    rng = np.random.default_rng(1)
+    Q = np.linalg.qr(V + 1e-4 * rng.standard_normal(V.shape))[0]
+    near = refined(wrap(A), wrap(Q))
+    product = wrap(A @ np.asarray(near.V))
+    check(A, stepped(wrap(A), near, product), s)
+
+
+@pytest.mark.parametrize("last", [0.3, 1e-2, 1e-4])
+def test_from_a_random_block(last):
+    A, s, _ = graded(last)
+    start = np.random.default_rng(2).standard_normal((SHAPE[1], WIDTH))
+    check(A, refined(A, start, powers=3), s)
+
+
+def test_graded_values_take_no_careful_steps(monkeypatch):
+    A, s, V = graded(1e-4)
+    monkeypatch.setattr(subspace, "_carefully", lambda *_: pytest.fail("more products"))
+    near = Ritz(A @ V / s, s, V, exact=True)
+    check(A, stepped(A, near, A @ V), s)
+
+
+def test_a_badly_conditioned_span_costs_one_product_more():
+    A, s, V = graded(0.1)
+    mixed = V @ (np.ones((WIDTH, WIDTH)) + 1e-3 * np.eye(WIDTH))
+    assert turned(mixed.T @ A.T @ A @ mixed, mixed.T @ mixed) is None
+    check(A, spanned(A, mixed), s)
+
+
+def test_dependent_columns_are_left_to_careful_steps():
+    A, _, V = graded(0.1)
+    double = np.hstack([V[:, :4], V[:, :4]])
+    assert spanned(A, double) is None
+    assert stepped(A, Ritz(A @ V, np.ones(WIDTH), V), A @ double).s[0] == pytest.approx(1.0)
+
+
+def test_straightening_finds_small_values_anew():
+    A, s, V = graded(1e-5)
+    U = A @ V / s
+    skew = U @ (np.eye(WIDTH) + 1e-5 * np.triu(np.ones((WIDTH, WIDTH)), 1))
+    # the same products written with crooked vectors: A V = skew diag(s) T for some T near one
+    values, left, right = straightened(skew.T @ skew, s)
+    straight = skew @ left
+    assert np.abs(straight.T @ straight - np.eye(WIDTH)).max() < 1e-12
+    rebuilt = straight * values @ right.T
+    assert np.abs(rebuilt - skew * s).max() < 1e-15 * 10
+
+
+def test_singular_squares_are_refused():
+    assert straightened(np.zeros((3, 3)), np.ones(3)) is None
