@@ -15,12 +15,12 @@ export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak lint docs bench bench-data bench-gpu reproduce clean
+.PHONY: help setup demo test soak lint docs bench bench-benchopt bench-data bench-gpu reproduce clean
 
 help: ## Show this list
 	@echo "weakprox: make <target>, where <target> is one of"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'Settings: PYTHON=python3.12 (for a new .venv), JOBS=4 and ARGS="..." (for test, reproduce).'
 
@@ -53,8 +53,9 @@ test: $(STAMP) ## Run the tests (ARGS="..." goes to pytest)
 
 soak: export OPENBLAS_NUM_THREADS := 1
 soak: export OMP_NUM_THREADS := 1
-soak: $(STAMP) ## Check certificates on 2000 random problems
-	$(BIN)/python tests/soak/certificates.py 0 2000
+soak: $(STAMP) ## Attack: random problems, killed runs and workers, fuzzed files (ARGS="--quick")
+	@$(BIN)/python -m pip install -qq -c constraints.txt -e ".[soak]"
+	$(BIN)/python tests/soak/run.py $(ARGS)
 
 lint: $(STAMP) ## Check style, formatting, types, import layers and spelling
 	$(BIN)/ruff check .
@@ -68,7 +69,12 @@ docs: $(STAMP) ## Build the documentation into docs/_build/html
 
 bench: $(STAMP) ## Time the solvers, and other software (ARGS="..." goes to the latter)
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/iteration.py
+	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/peers/run.py $(ARGS)
+
+bench-benchopt: $(STAMP) ## Race solvers as a benchmark of benchopt (ARGS="-s weakprox ...")
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/benchopt run benchmarks/benchopt -r 1 -n 100 --timeout 60 --no-display $(ARGS)
 
 bench-data: export OPENBLAS_NUM_THREADS := 1
 bench-data: $(STAMP) ## Score the models on real data, beside simple methods (ARGS="votes ...")

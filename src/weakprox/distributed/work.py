@@ -92,8 +92,9 @@ def looked(c: Block, held: Any, U: Block, right: tuple[Block, Block], k: Step) -
 def multiplied(held: Any, V: Block, quick: bool) -> Block:
     """These rows of z V."""
     z = _of(held)
-    passes = passes_for(z)
-    return (passes.quick_times if quick else passes.times)(z, V)  # type: ignore[no-any-return]
+    if quick:  # nothing but the product is made anew: memory is dear in dask's workers
+        return z @ np.ascontiguousarray(V, z.dtype)  # type: ignore[no-any-return]
+    return passes_for(z).times(z, V)  # type: ignore[no-any-return]
 
 
 def pushed(held: Any, U: Block, quick: bool) -> Block:

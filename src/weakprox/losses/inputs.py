@@ -20,6 +20,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.tiled import is_chunked
+from weakprox.memory import budget
 
 MOST = math.sqrt(np.finfo(float).max)  # what has a square
 CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
@@ -132,5 +133,7 @@ def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> A
 
 
 def chunk_of(bytes_per_sample: int) -> int:
-    """How many samples make one chunk."""
-    return max(1, CHUNK_BYTES // max(1, bytes_per_sample))
+    """How many samples make one chunk: fewer where a small budget says so."""
+    most = budget()
+    size = CHUNK_BYTES if most is None else min(CHUNK_BYTES, most // 16)
+    return max(1, size // max(1, bytes_per_sample))

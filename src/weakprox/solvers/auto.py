@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import on_cpu
+from weakprox.linalg.arrays import itemsize, on_cpu
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.solvers.davis_yin import DavisYin
 from weakprox.solvers.dual_ascent import DualAscent
-from weakprox.solvers.footprint import ARRAYS, array_bytes
+from weakprox.solvers.footprint import ARRAYS, array_bytes, thin_bytes
 from weakprox.solvers.lean import LeanSplitting
 from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.svrgcg import SVRGCG
@@ -46,6 +46,13 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
             LeanSplitting(rank=rank),
             f"on this device passes over memory are the cost, and for {name} with an entrywise "
             "penalty the splitting can do with two arrays",
+        )
+    if lean and fits and itemsize(problem.loss.reference) == 4:
+        return Choice(
+            LeanSplitting(rank=rank),
+            f"the data are in float32, and for {name} with an entrywise penalty this splitting "
+            "proves in float64 all the same; another method goes on if its points are not "
+            "low-rank",
         )
     if lean and fits and min(problem.shape) >= LEAN_FROM:
         return Choice(
@@ -94,5 +101,5 @@ def _fits(problem: Problem) -> tuple[bool, int]:
     """Whether the arrays of the faster methods fit in memory, and how many those are."""
     reference = problem.loss.reference
     arrays = int(ARRAYS["DavisYin"].most)
-    needed = arrays * array_bytes(problem)
+    needed = arrays * array_bytes(problem) + thin_bytes(problem, ARRAYS["DavisYin"])
     return not on_cpu(reference) or needed <= SMALL or needed <= room(), arrays
