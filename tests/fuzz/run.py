@@ -13,8 +13,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -24,7 +25,6 @@ from fuzz.readers import CORPUS, READERS  # noqa: E402
 
 TIMEOUT = 10  # seconds for one input
 MEMORY = 1500  # MiB for the process: Python, pyarrow and what a reader may claim
-SLOW = 600  # seconds that a busy machine may need beyond those asked for
 JOBS = 2  # readers fuzzed at the same time
 
 
@@ -39,28 +39,44 @@ class Outcome:
 
 
 def fuzz(reader: str, seconds: int) -> Outcome:
-    """One reader in a process of its own; new inputs go to a folder that is thrown away."""
-    with tempfile.TemporaryDirectory(prefix="fuzz-corpus-") as found:
-        command = [
-            *(sys.executable, str(HERE / "harness.py"), reader, found, str(CORPUS / reader)),
-            *(f"-max_total_time={seconds}", f"-timeout={TIMEOUT}", f"-rss_limit_mb={MEMORY}"),
-            *("-max_len=8192", "-print_final_stats=1", f"-artifact_prefix={found}/crash."),
-        ]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, errors="replace", env=environment,
-                timeout=2 * seconds + SLOW, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return Outcome(reader, 0, 1, f"no end after {2 * seconds + SLOW} s")
-        crashes = sorted(Path(found).glob("crash.*"))
-        for path in crashes:
+    """One reader for so long; a machine that paused is no hang, so timeouts are tried again."""
+    executions, until = 0, time.monotonic() + seconds
+    while (left := round(until - time.monotonic())) > 0:
+        found = _stretch(reader, left)
+        executions += found.executions
+        if found.crashes:
+            return replace(found, executions=executions)
+    return Outcome(reader, executions, 0, "")
+
+
+def _stretch(reader: str, seconds: int) -> Outcome:
+    """Until the end or the first crash; new inputs go to a folder that is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-corpus-") as folder:
+        limits = (f"-max_total_time={seconds}", "-max_len=8192", "-print_final_stats=1")
+        artifacts = f"-artifact_prefix={folder}/crash."
+        done = _harness(reader, folder, str(CORPUS / reader), artifacts, *limits)
+        confirmed = 0
+        for path in Path(folder).glob("crash.*"):
+            if "timeout" in path.name and _harness(reader, str(path)).returncode == 0:
+                continue
+            confirmed += 1
             target = CORPUS / reader / path.name.removeprefix("crash.")
             target.write_bytes(path.read_bytes())
+        paused = any(Path(folder).glob("crash.timeout-*")) and not confirmed
     counted = re.findall(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
-    wrong = len(crashes) or int(done.returncode != 0 or not counted)
-    return Outcome(reader, int(counted[-1]) if counted else 0, wrong, done.stderr[-4000:])
+    broken = not paused and (done.returncode != 0 or not counted)
+    executions = int(counted[-1]) if counted else 0
+    return Outcome(reader, executions, confirmed or int(broken), done.stderr[-4000:])
+
+
+def _harness(reader: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own that fuzzes, or reads the one file given."""
+    limits = (f"-timeout={TIMEOUT}", f"-rss_limit_mb={MEMORY}")
+    command = [sys.executable, str(HERE / "harness.py"), reader, *arguments, *limits]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", env=environment, check=False
+    )
 
 
 def main(argv: list[str]) -> int:

@@ -189,7 +189,7 @@ def main(argv: list[str]) -> int:
             made, missed = made + statements, missed + misses
             for text in found:
                 print(text, flush=True)
-            if done // 500 > before // 500:
+            if done // 100 > before // 100:
                 seconds = time.perf_counter() - begun
                 print(f"{done} problems, {wrong} wrong, {seconds:.0f} s", flush=True)
     if sampled.too_many(made, missed):

@@ -65,9 +65,10 @@ def main(runs: int, seed: int = 0) -> int:
             delay = float(rng.uniform(0.0, 0.9 * seconds))
             killer = threading.Thread(target=kill_later, args=(cluster, count, delay, dead))
             killer.start()
-            found, _ = run(M, tau)
+            found, took = run(M, tau)
             killer.join()
             tried += len(dead)
+            print(f"run {i}: {len(dead)} deaths at {delay:.1f} s, {took:.1f} s", flush=True)
             if np.array_equal(found.X, whole.X) and found.status is whole.status:
                 survived += len(dead)
             else:

@@ -135,7 +135,9 @@ def test_the_source_is_never_far_ahead(prefetch):
 
 
 def test_threads_end_with_their_streams():
-    before = threads()
+    gc.collect()
+    wait_for(lambda: threads() == 0)  # those of other tests
+    before = 0
     stream = Stream(matrices(10**6), prefetch=2)
     stream(None, 1)
     assert threads() == before + 1

@@ -253,7 +253,7 @@ def test_what_is_seen():
     seen.check(0.5 * (1 + CLEAR / 2))
     with pytest.raises(Contradicted) as caught:
         seen.check(0.6)
-    assert caught.value.strong_convexity == 0.25
+    assert caught.value.strong_convexity == pytest.approx(0.25, rel=1e-12)
 
 
 def test_steps_of_rounding_say_nothing():
