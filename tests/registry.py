@@ -223,7 +223,9 @@ def box(limit: float) -> Exact:
     """The indicator of |x_ij| <= limit, by its own projection."""
 
     def value_of(X: Any) -> float:
-        return 0.0 if float(abs(X).max()) <= limit * (1 + 1e-9) else float("inf")
+        # rounding when X is put together from factors, which differs from device to device
+        rounding = 1e-9 if X.dtype in (np.float64, torch.float64) else 1e-6
+        return 0.0 if float(abs(X).max()) <= limit * (1 + rounding) else float("inf")
 
     return Exact(
         prox=lambda A, weight: A.clip(-limit, limit),

@@ -4,6 +4,7 @@ import dask
 import pytest
 from dask_cases import COLUMNS
 from distributed import Client, LocalCluster
+from soak.workers import WORKERS, make_whole
 
 from weakprox.distributed import blocked
 
@@ -12,7 +13,7 @@ QUIET = 60  # above every level of the log
 
 @pytest.fixture(scope="session")
 def cluster():
-    settings = {"n_workers": 3, "threads_per_worker": 1, "processes": True}
+    settings = {"n_workers": WORKERS, "threads_per_worker": 1, "processes": True}
     settings |= {"dashboard_address": ":0", "memory_limit": 0, "silence_logs": QUIET}
     with LocalCluster(**settings) as started:
         yield started
@@ -21,7 +22,7 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with Client(cluster) as connected:
-        connected.wait_for_workers(3, timeout=60)
+        make_whole(cluster, connected)
         yield connected
 
 

@@ -82,7 +82,7 @@ def check(seed: int) -> tuple[list[str], int, int]:
         return [f"{label}: raised {failure!r}"], 0, 0
     found = []
     X = np.asarray(result.X).astype(float)
-    f = true.value(true.spectral.compress(X, min(C.shape), rng))
+    f = true.smooth_value(X) + (h.lam * nuclear_norm(X) if kind == "norm" else 0.0)
     if not (np.isfinite(X).all() and np.isfinite(f) and np.isfinite(result.value)):
         found.append(f"{label}: value {result.value}, {f}")
     if not 0.0 <= result.violation <= (1e-4 if kit.single else 1e-8):

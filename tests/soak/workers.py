@@ -40,6 +40,16 @@ def run(M: np.ndarray, tau: float) -> tuple[wp.Result, float]:
     return wp.minimize(problem, tol=1e-5, progress=False), time.perf_counter() - begun
 
 
+def make_whole(cluster: LocalCluster, client: Client) -> None:
+    """Have all workers there; a nanny whose worker is killed while it starts gives up."""
+    try:
+        client.wait_for_workers(WORKERS, timeout=20)
+    except TimeoutError:
+        cluster.scale(1)
+        cluster.scale(WORKERS)
+        client.wait_for_workers(WORKERS, timeout=60)
+
+
 def kill_later(cluster: LocalCluster, count: int, delay: float, done: list[int]) -> None:
     """Wait, then end so many worker processes without warning."""
     time.sleep(delay)
@@ -60,7 +70,7 @@ def main(runs: int, seed: int = 0) -> int:
     with LocalCluster(**settings) as cluster, Client(cluster) as client:
         whole, seconds = run(M, tau)
         for i in range(runs):
-            client.wait_for_workers(WORKERS)
+            make_whole(cluster, client)
             count, dead = (1 if i % 2 == 0 else WORKERS - 1), []
             delay = float(rng.uniform(0.0, 0.9 * seconds))
             killer = threading.Thread(target=kill_later, args=(cluster, count, delay, dead))

@@ -150,8 +150,8 @@ class DeviceEngine(Engine):
             logs += float(np.log(size))
             best = min(best, longest_bound(length, logs, q, WIDTH, eps_of(self.z)))
             if best <= enough:
-                break
-        return best
+                return best
+        return min(best, self._exact_tail(found))
 
     def kept(self) -> Array:
         """As `Engine.kept`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, like, namespace, to_numpy
-from weakprox.linalg.bounds import deflated_norm
+from weakprox.linalg.arrays import Array, eps_of, is_array, like, namespace, to_numpy, wide
+from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
 from weakprox.linalg.by_rows import set_aside
 from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.lowrank import LowRank
@@ -74,7 +75,22 @@ class Engine:
             z,
             z,
         )
-        return deflated_norm(products, kept, rng, powers=POWERS, enough=enough)
+        bound = deflated_norm(products, kept, rng, powers=POWERS, enough=enough)
+        return min(bound, self._exact_tail(found)) if bound > enough else bound
+
+    def _exact_tail(self, found: Ritz) -> float:
+        """The same by a full decomposition, for small matrices; infinity for others.
+
+        Where values follow each other closely, randomised bounds do not tell them apart.
+        """
+        z = self.z
+        if not is_array(z) or min(z.shape) > EXACT_BELOW:
+            return math.inf
+        Z, U, V = wide(z), found.U, found.V
+        Z = Z - U @ (U.T @ Z)
+        Z = Z - (Z @ V) @ V.T
+        largest = float(namespace(Z).max(namespace(Z).linalg.svdvals(Z)))
+        return largest + 64 * eps_of(Z) * float(found.s[0])
 
     def kept(self) -> Array:
         """The target, in an array that stays as it is when the engine goes on."""

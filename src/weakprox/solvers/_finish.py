@@ -45,7 +45,8 @@ def finish(run: Run, status: Status) -> Result:
         affordable = getattr(run.solver, "affordable", lambda problem: True)
         if not value - looker.seen.lower <= _asked(run, value) and affordable(problem):
             run.prove(Candidate(answer.dense(), None, 0.0, 0, 0, dual=dual))
-        certificate = Certificate(value, looker.seen.lower, looker.seen.rests_on)
+        lower = min(looker.seen.lower, value)  # which rounding may have taken below it
+        certificate = Certificate(value, lower, looker.seen.rests_on)
     value = certificate.value
     eps = _asked(run, value)
     proved = certificate.gap <= eps

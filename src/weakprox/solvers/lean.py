@@ -30,7 +30,7 @@ from weakprox.linalg.engine import Engine, engine_for
 from weakprox.linalg.fused import Step, Sums
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.simplex import project_capped
-from weakprox.linalg.subspace import Ritz, Vector, refined
+from weakprox.linalg.subspace import Ritz, refined
 from weakprox.linalg.tiled import Tiled
 from weakprox.oracles.certificate import FixedDual
 from weakprox.oracles.factored import FactoredDual
@@ -63,7 +63,7 @@ class Memory:
     """Everything the next iterations read; z is copied at the start of an outer step."""
 
     V: LowRank
-    values: Vector  # of V, on the host
+    values: Any  # of V, on the host
     z: Array | Target | None
     ritz: Ritz | None
     gamma: float
@@ -272,7 +272,7 @@ def _provable(
     return replace(state, V=V, values=values, gap=state.gap + rounding), dual
 
 
-def _rounded(found: Ritz, rank: int, values: Vector, z: Array) -> LowRank:
+def _rounded(found: Ritz, rank: int, values: Any, z: Array) -> LowRank:
     """The leading vectors in the dtype of z, with these values."""
     U, V = (namespace(z).astype(x[:, :rank], z.dtype) for x in (found.U, found.V))
     return Projection(U, like(values, z), V.T, found.s[:rank])

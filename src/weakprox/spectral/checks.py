@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, itemsize, like
@@ -14,9 +16,10 @@ def rounded_inside(p: Vector, tau: float, ref: Array) -> Array:
     return like(rounded_on_host(p, tau, ref), ref)
 
 
-def rounded_on_host(p: Vector, tau: float, ref: Array) -> Vector:
+def rounded_on_host(p: Any, tau: float, ref: Array) -> np.ndarray[Any, Any]:
     """The same as a NumPy array: they are few, and trips to a device take longer."""
-    values = np.asarray(p, dtype=np.float32 if itemsize(ref) == 4 else np.float64)
+    kind = np.float32 if itemsize(ref) == 4 else np.float64
+    values: np.ndarray[Any, Any] = np.asarray(p, dtype=kind)
     total = max(float(values.sum()), float(values.sum(dtype=float)))  # however it is summed
     if total > tau:
         values = values * (tau / total * (1 - len(p) * eps_of(ref)))

@@ -71,7 +71,7 @@ def _read(
     claim_unpacked(path, size, max_bytes, what)
     names = tuple(str(schema.field(i).name) for i in fields)
     if label is not None:
-        _check_label_pages(path, file.metadata, label, max_bytes)
+        _check_label_pages(path, file.metadata, max_bytes)
     values, filled, held = np.empty((m, len(fields)), dtype=dtype), 0, 0
     rows: list[str] = []
     for batch in file.iter_batches(batch_size=BATCH_ROWS):
@@ -94,12 +94,15 @@ def _read(
     return values, None if label is None else tuple(rows), names
 
 
-def _check_label_pages(path: Path, metadata: Any, label: int, max_bytes: int | None) -> None:
-    """Raise if the labels' pages, unpacked, hold more than labels can."""
+def _check_label_pages(path: Path, metadata: Any, max_bytes: int | None) -> None:
+    """Raise if the pages, unpacked, hold more than numbers and labels can.
+
+    By groups of rows: asked about a column of a damaged file, pyarrow ends the process.
+    """
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
-        size = int(group.column(label).total_uncompressed_size)
-        if size > (group.num_rows + 1) * LONGEST_LABEL:
+        size, each = int(group.total_byte_size), LONGEST_LABEL + 16 * int(group.num_columns)
+        if size > (group.num_rows + 1) * each:
             raise _too_long(path)
         claim(path, size, max_bytes, "row labels")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def _version_3(path: Path, said: dict[str, Any]) -> Any:
     if said.get("storage_transformers"):
         raise FileError(path, "storage transformers", WANTED)
     chunks = said["chunk_grid"]["configuration"]["chunk_shape"]
-    return tuple(said["shape"]), tuple(chunks), np.dtype(said["data_type"]), packing
+    return tuple(said["shape"]), tuple(chunks), _dtype(said["data_type"]), packing
 
 
 def _version_2(path: Path, said: dict[str, Any]) -> Any:
@@ -90,7 +91,14 @@ def _version_2(path: Path, said: dict[str, Any]) -> Any:
         raise FileError(path, "filters", WANTED)
     packer = said["compressor"]
     packing = _allowed(path, [] if packer is None else [packer["id"]])
-    return tuple(said["shape"]), tuple(said["chunks"]), np.dtype(said["dtype"]), packing
+    return tuple(said["shape"]), tuple(said["chunks"]), _dtype(said["dtype"]), packing
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    """That of a plain name: NumPy reads others as if they were Python."""
+    if not isinstance(name, str) or not re.fullmatch(r"[<>|]?[A-Za-z?]{1,10}\d{0,3}", name):
+        raise ValueError("not the name of a dtype")
+    return np.dtype(name)
 
 
 def _allowed(path: Path, names: list[Any]) -> str | None:

@@ -116,6 +116,13 @@ def _first(C, z, Q, B, scale, bound, low, high, rows):  # type: ignore[no-untype
 def _times(z, V, B, low, high, rows):  # type: ignore[no-untyped-def]
     for i in range(low, high, rows):
         end = min(i + rows, high)
+        np.dot(z[i:end], V, B[i:end])
+
+
+@compiled
+def _wide_times(z, V, B, low, high, rows):  # type: ignore[no-untyped-def]
+    for i in range(low, high, rows):
+        end = min(i + rows, high)
         np.dot(z[i:end].astype(V.dtype), V, B[i:end])
 
 
@@ -161,7 +168,8 @@ def times(z: Array, V: Array, dtype: Any = np.float64) -> Array:
     """As `reference.times`."""
     V = _rows(V, dtype)
     B = np.empty((z.shape[0], V.shape[1]), V.dtype)
-    _spread(z, lambda low, high, rows: _times(z, V, B, low, high, rows))
+    work = _times if V.dtype == z.dtype else _wide_times  # the latter copies each tile
+    _spread(z, lambda low, high, rows: work(z, V, B, low, high, rows))
     return B
 
 
