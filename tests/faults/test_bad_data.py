@@ -31,7 +31,7 @@ BAD_MATRICES = {
     "no array": (3.0, "float"),
     "text": ("abc", "str"),
     "ragged": ([[1.0], [2.0, 3.0]], "ragged"),
-    "sparse": (sp.csr_array(M), "array"),
+    "sparse and complex": (sp.csr_array(M + 0j), "complex"),
     "half": (M.astype(np.float16), "float16"),
     "long double": (M.astype(np.longdouble), "float64"),
     "torch half": (torch.asarray(M).to(torch.bfloat16), "bfloat16"),

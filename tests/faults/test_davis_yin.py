@@ -14,7 +14,7 @@ from weakprox.losses import Completion, Denoising
 from weakprox.oracles.certificate import FixedDual, lower_bound
 from weakprox.penalties import L1, ElasticNet
 from weakprox.protocols import Candidate
-from weakprox.solvers import DavisYin, _run, davis_yin
+from weakprox.solvers import DavisYin, _prove, _run, davis_yin
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm
 
 M = numbers(20, 3) @ numbers(3, 15) + 0.3 * numbers(20, 15)
@@ -78,7 +78,7 @@ def test_proofs_linearise_where_the_dual_point_was_found(monkeypatch):
         np.testing.assert_array_equal(X, dual.at.dense())
         return lower_bound(problem, X, dual, **options)
 
-    monkeypatch.setattr(_run, "lower_bound", checked)
+    monkeypatch.setattr(_prove, "lower_bound", checked)
     for limit in range(1, 16):
         result = solve(eps=1e-9, max_svds=limit)
         assert np.isnan(result.trace["lower_bound"]).all()  # one proof, at the end

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +183,8 @@ def main(argv: list[str]) -> int:
     parts = [range(at, min(at + CHUNK, last)) for at in range(first, last, CHUNK)]
     begun, done, wrong, made, missed = time.perf_counter(), 0, 0, 0, 0
     with ProcessPoolExecutor(2) as pool:
-        for count, found, statements, misses in pool.map(check_range, parts):
+        for job in as_completed([pool.submit(check_range, part) for part in parts]):
+            count, found, statements, misses = job.result()
             before, done = done, done + count
             wrong += len({text.split(" (")[0].split(":")[0] for text in found})
             made, missed = made + statements, missed + misses

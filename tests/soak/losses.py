@@ -13,11 +13,15 @@ from weakprox.losses import Completion, Custom, Denoising, Sensing
 KINDS = ("matrix", "samples", "dense", "rank-one", "sparse", "sum", "mean", "holes", "custom",
          "terms")  # fmt: skip
 
+LARGE = 500  # entries
+
 
 def loss(rng: Random, M: Matrix, size: float, symmetric: bool, kit: Kit) -> Part:
     """G around size * M: the optimum of G alone is of that size."""
     kind = str(rng.choice(KINDS))
     kind = "dense" if kit.torch and kind == "sparse" else kind  # SciPy's are NumPy's
+    if M.size > LARGE and kind in ("dense", "rank-one", "sparse"):
+        kind = "matrix"  # as many measurements as entries, each as large as X
     C = kit.rounded(size * M)
     if kind == "matrix":
         return Part(Denoising(kit.give(C)), lambda X: ((X - C) ** 2).sum() / 2, kind)
