@@ -1,13 +1,16 @@
 """A dask matrix whose X stays beside it: the answer is that of NumPy."""
 
+import time
+
 import dask.array as da
 import numpy as np
 import pytest
 from dask_cases import LAM, Staying, assert_same, matrix, problem
 
 import weakprox as wp
-from weakprox.distributed import blocked
+from weakprox.distributed import blocked, work
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arena import Arena
 from weakprox.solvers import DavisYin
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -147,3 +150,23 @@ def test_blocks_grow_with_the_matrix_alone():
     rows = blocked.block_rows
     assert rows((10, 20), np.float64) >= 1
     assert -(-(10**9) // rows((10**9, 1000), np.float32)) <= blocked.MOST_BLOCKS
+
+
+def test_workers_use_memory_again_and_give_it_back(monkeypatch):
+    monkeypatch.setattr(work, "SHARED", Arena())
+    monkeypatch.setattr(work, "IDLE", 0.2)
+    like = np.ones((10, 10))
+    first = work._fresh(like)
+    where = first.ctypes.data
+    other = work._fresh(like)
+    assert other.ctypes.data != where  # the first one is still held
+    del first
+    again = work._fresh(like)
+    assert again.ctypes.data == where
+    assert len(work.SHARED._arrays) == 2
+    patience = time.monotonic() + 10.0
+    while work.SHARED._arrays and time.monotonic() < patience:
+        time.sleep(0.02)
+    assert not work.SHARED._arrays
+    again[...] = 1.0  # forgotten, not taken away
+    assert again.sum() == 100.0

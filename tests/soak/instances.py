@@ -118,7 +118,7 @@ def instance(seed: int) -> Instance:
     R = penalty(rng, shape, size, kit, size * lam)
     if not G.ours.strong_convexity + R.ours.curvature > 0.0:
         R = _with_ridge(R, float(10.0 ** rng.uniform(-2, 0)))
-    h = spectral(rng, size * M, kind, kit, tau)
+    h = spectral(rng, size * M, size, kind, kit, tau)
     parts = [G.value, R.value, *([h.value] if kind == "norm" else [])]
     excess = (lambda X: 0.0) if kind == "norm" else h.value
     what = f"{G.name} {R.name} {h.name} {shape[0]}x{shape[1]}"

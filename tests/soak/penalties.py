@@ -75,9 +75,9 @@ def _max_affine(rng: Random, shape: tuple[int, int], size: float, kit: Kit) -> P
     return Part(ours, lambda X: (flat @ X.ravel() - b).max(), f"max{n}")
 
 
-def spectral(rng: Random, C: Matrix, kind: str, kit: Kit, extreme: float) -> Part:
+def spectral(rng: Random, C: Matrix, size: float, kind: str, kit: Kit, extreme: float) -> Part:
     """h, binding or not; `value` is the relative distance from the set (h for the norm)."""
-    nuclear = nuclear_norm(C) or float(10.0 ** rng.uniform(-3, 3))
+    nuclear, zero = nuclear_norm(C) or size, size
     size = float(nuclear * rng.choice([0.01, 0.3, 0.9, 1.0, 2.0, 100.0]) * extreme)
     if kind == "norm":
         lam = float(size / min(C.shape) / 3)
@@ -93,7 +93,7 @@ def spectral(rng: Random, C: Matrix, kind: str, kit: Kit, extreme: float) -> Par
             return max(float(np.trace(X)) / size - 1.0, -least / size, skew / size)
 
         return Part(TracePSD(size), excess, kind)
-    limit = float((np.abs(C).max() or 1.0) * rng.choice([0.1, 0.7, 2.0]))
+    limit = float((np.abs(C).max() or zero) * rng.choice([0.1, 0.7, 2.0]))
     slack = 1e-5 if kit.single else 1e-9
     ours = Exact(
         prox=lambda A, weight: A.clip(-limit, limit),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from weakprox.linalg.arena import SHARED
 from weakprox.linalg.arrays import all_finite, largest
 from weakprox.linalg.fused import Step, passes_for
 from weakprox.linalg.lowrank import LowRank
+
+IDLE = 20.0  # seconds after which a worker's spare memory is given back
 
 Block = np.ndarray[Any, np.dtype[Any]]
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -59,13 +64,13 @@ def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = N
     """The next z of this block; the last one is left as it is. B is z Y, where it is known."""
     k = move.step
     if move.V is None or move.Y is None or state is None:
-        z = np.empty_like(c)
+        z = _fresh(c)
         product = passes_for(z, c).first(c, z, k, Q)
         return State(z, np.zeros(6), product)
     left = (multiplied(state.z, move.Y, True) if B is None else B) @ move.T
-    z = state.z.copy()
+    z = _fresh(state.z)
     X = LowRank(left, np.ones(left.shape[1], z.dtype), move.V.T)
-    sums, product = passes_for(z, c).advance(c, z, X, k, move.change, Q)
+    sums, product = passes_for(z, c).advance_from(state.z, c, z, X, k, move.change, Q)
     return State(z, np.array(sums), product)
 
 
@@ -92,9 +97,8 @@ def looked(c: Block, held: Any, U: Block, right: tuple[Block, Block], k: Step) -
 def multiplied(held: Any, V: Block, quick: bool) -> Block:
     """These rows of z V."""
     z = _of(held)
-    if quick:  # nothing but the product is made anew: memory is dear in dask's workers
-        return z @ np.ascontiguousarray(V, z.dtype)  # type: ignore[no-any-return]
-    return passes_for(z).times(z, V)  # type: ignore[no-any-return]
+    times = passes_for(z).quick_times if quick else passes_for(z).times
+    return times(z, V)  # type: ignore[no-any-return]
 
 
 def pushed(held: Any, U: Block, quick: bool) -> Block:
@@ -116,6 +120,24 @@ def added(parts: list[Any]) -> Any:
 def greatest(parts: list[Any]) -> Any:
     """The largest, entry by entry."""
     return np.max(np.stack(parts), axis=0)
+
+
+_clearing: list[threading.Timer] = []  # at most one, to come
+
+
+def _fresh(like: Block) -> Block:
+    """Memory that an earlier step has left, if any: new pages cost more than a pass.
+
+    It is given back to the system when no step has come for a while.
+    """
+    z: Block = SHARED.like(like)
+    with suppress(IndexError):  # another thread may have been faster
+        _clearing.pop().cancel()
+    later = threading.Timer(IDLE, SHARED.trim, (0,))
+    later.daemon = True
+    _clearing.append(later)
+    later.start()
+    return z
 
 
 def _of(held: Any) -> Any:

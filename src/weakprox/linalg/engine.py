@@ -84,7 +84,8 @@ class Engine:
         Where values follow each other closely, randomised bounds do not tell them apart.
         """
         z = self.z
-        if not is_array(z) or min(z.shape) > EXACT_BELOW:
+        elsewhere = getattr(z, "passes", None) is not None
+        if elsewhere or not is_array(z) or min(z.shape) > EXACT_BELOW:
             return math.inf
         Z, U, V = wide(z), found.U, found.V
         Z = Z - U @ (U.T @ Z)

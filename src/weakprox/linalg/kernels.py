@@ -87,9 +87,18 @@ def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) 
         part += left[rows] @ V.Vt if scratch is None else scratch[rows]
 
 
+def times(X: Array, scale: float) -> Array:
+    """Scale X as a new array, for steps of any length: what leaves the range is infinite."""
+    out = empty(X.shape, X)
+    _multiply(X, scale, out)
+    return out
+
+
 def _multiply(X: Array, scale: float, out: Array) -> None:
+    scale = min(scale, float(namespace(X).finfo(X.dtype).max))  # infinity times 0 is no number
     if is_numpy(X):
-        np.multiply(X, X.dtype.type(scale), out=out)
+        with np.errstate(over="ignore"):
+            np.multiply(X, X.dtype.type(scale), out=out)
     else:
         out[...] = scale * X
 

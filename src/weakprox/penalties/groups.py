@@ -68,21 +68,23 @@ class GroupL2(Combinable):
         return 0.0
 
     def feasible(self, y: Array) -> Array:
-        """Shrink every group into the ball of radius lam."""
-        xp = namespace(y)
+        """Shrink every group into the ball of radius lam; in float64, for the squares."""
+        xp, kind, y = namespace(y), y.dtype, wide(y)
         sizes = xp.linalg.vector_norm(y, axis=self._axis, keepdims=True)
         factor = xp.where(
             sizes > self.lam,
             self.lam / xp.where(sizes > 0, sizes, xp.ones_like(sizes)),
             xp.ones_like(sizes),
         )
-        return y * factor
+        return xp.astype(y * factor, kind, copy=False)
 
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
         """Y + t X, each group projected on its ball."""
-        return self.feasible(t * X if y is None else y + t * X)
+        step = t * wide(X)
+        found = self.feasible(step if y is None else y + step)
+        return namespace(X).astype(found, X.dtype, copy=False)
 
     def distance(self, y: Array) -> float:
         """|y|^2 / (2 lam)."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from weakprox.errors import nonnegative
 from weakprox.linalg.arrays import Array, namespace, row_blocks, sqnorm, total
+from weakprox.linalg.kernels import times
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
@@ -87,7 +88,8 @@ class SignedL1(Combinable):
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
         """clip(y + t X) to the box."""
-        return self.feasible(t * X if y is None else y + t * X)
+        step = times(X, t)
+        return self.feasible(step if y is None else y + step)
 
     def distance(self, y: Array) -> float:
         """|y|^2 / (2 theta)."""

@@ -40,6 +40,11 @@ def test_as_the_reference(shape, k, dtype, tol):
     close(product, wanted, 10 * tol)
     close(sums, expected, tol)
     assert product.dtype == dtype
+    before, apart = z.copy(), np.empty_like(z)
+    again, _ = cpu.advance_from(z, C, apart, X, k, 0.8, Q)
+    np.testing.assert_array_equal(apart, one)
+    np.testing.assert_array_equal(z, before)
+    close(again, sums, 1e-12)  # regrouped where arrays overlap
     close(cpu.first(C, one, k, Q), reference.first(C, other, k, Q), 10 * tol)
     close(one, other, tol)
     assert cpu.advance(C, one, X, k, 1.0)[1] is None

@@ -29,13 +29,13 @@ compiled = numba.njit(
 
 
 @compiled
-def _step_tile(C, z, X, gamma, beta, curvature, lam, change, sums):  # type: ignore[no-untyped-def]
+def _step_tile(C, old, z, X, gamma, beta, curvature, lam, change, sums):  # type: ignore[no-untyped-def]
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
-        c_row, z_row, x_row = C[i], z[i], X[i]
+        c_row, old_row, z_row, x_row = C[i], old[i], z[i], X[i]
         distance = absolute = along = rest = 0.0
         for j in range(C.shape[1]):
-            c, target, x = c_row[j], z_row[j], x_row[j]
+            c, target, x = c_row[j], old_row[j], x_row[j]
             t = ahead * x + toward * c - target
             s = min(max(t * steep, -lam), lam)
             move = t - gamma * s - x
@@ -80,16 +80,16 @@ def _first_tile(C, z, scale, bound):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _advance(C, z, left, Vt, Q, B, numbers, sums, low, high, rows):  # type: ignore[no-untyped-def]
+def _advance(C, old, z, left, Vt, Q, B, numbers, sums, low, high, rows):  # type: ignore[no-untyped-def]
     gamma, beta, curvature, lam, change = numbers
     room = np.empty((rows, C.shape[1]), C.dtype)
     for i in range(low, high, rows):
         end = min(i + rows, high)
-        X = room[: end - i]
+        c, before, after, X = C[i:end], old[i:end], z[i:end], room[: end - i]
         np.dot(left[i:end], Vt, X)
-        _step_tile(C[i:end], z[i:end], X, gamma, beta, curvature, lam, change, sums[i:end])
+        _step_tile(c, before, after, X, gamma, beta, curvature, lam, change, sums[i:end])
         if Q.shape[1] > 0:
-            np.dot(z[i:end], Q, B[i:end])
+            np.dot(after, Q, B[i:end])
 
 
 @compiled
@@ -149,6 +149,13 @@ def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
     """As `reference.advance`."""
+    return advance_from(z, C, z, X, k, change, Q)
+
+
+def advance_from(
+    old: Array, C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
+) -> tuple[Sums, Array | None]:
+    """As `reference.advance_from`, in one pass."""
     left, Vt = _rows(X.U * X.s, z.dtype), _rows(X.Vt, z.dtype)
     block, B = _block(z, Q)
     sums = np.empty((C.shape[0], 5))
@@ -156,7 +163,7 @@ def advance(
     _spread(
         z,
         lambda low, high, rows: _advance(
-            C, z, left, Vt, block, B, numbers, sums, low, high, rows
+            C, old, z, left, Vt, block, B, numbers, sums, low, high, rows
         ),
     )
     square = float(np.sum(np.square(X.s, dtype=float)))

@@ -64,6 +64,14 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     return Sums(*(float(x) for x in found))
 
 
+def advance_from(
+    old: Array, C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
+) -> tuple[Sums, Array | None]:
+    """`advance` of a target that is to stay as it is; z is overwritten by the next one."""
+    z[...] = old
+    return advance(C, z, X, k, change, Q)
+
+
 def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
