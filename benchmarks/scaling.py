@@ -216,7 +216,7 @@ def table(found: dict[str, Any]) -> str:
         "| | per iteration |",
         "| :-- | --: |",
         f"| blocks of rows, and depth of sums | {far['blocks']:,}, {far['depth']} |",
-        f"| memory for C and z, each worker | {far['memory_per_worker'] / 1e9:,.0f} GB |",
+        f"| memory for M and z, each worker | {far['memory_per_worker'] / 1e9:,.0f} GB |",
         f"| memory traffic, each worker | {far['read_per_worker'] / 1e9:,.0f} GB |",
         f"| network, through the client | {far['through_client'] / 1e9:.2f} GB |",
         f"| network, through each worker | {far['through_worker'] / 1e9:.2f} GB |",

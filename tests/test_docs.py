@@ -53,7 +53,7 @@ def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]
         return re.sub(r"[-+]?\d[\d.e+-]*", "#", output).split()
 
     def interval(output: str) -> list[float]:
-        found = re.search(r"between ([\d.e+]+) and ([\d.e+]+):", output)
+        found = re.search(r"between ([\d.e+]+) and ([\d.e+]+)[: ]", output)
         assert found is not None
         return [float(number) for number in found.groups()]
 

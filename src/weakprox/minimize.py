@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from weakprox.errors import InputError, SamplerError
-from weakprox.linalg.arrays import (
-    Array,
-    zeros,
-)
+from weakprox.linalg.arrays import Array, zeros
 from weakprox.losses.empirical import Empirical
 from weakprox.memory import honours_budget
 from weakprox.oracles.metering import Budget
@@ -25,7 +21,7 @@ from weakprox.solvers._identity import Call
 from weakprox.solvers._keeper import Keeper
 from weakprox.solvers._look import Look
 from weakprox.solvers._run import Run, Settings
-from weakprox.solvers.auto import choose
+from weakprox.solvers.auto import choose, is_automatic
 from weakprox.storage.table import PathLike
 from weakprox.units import callback_in, problem_in, result_from, start_in, unit_of
 
@@ -119,7 +115,7 @@ def minimize(
     unit = unit_of(problem, solver)  # 1, but for data of extreme size
     problem, start = problem_in(problem, unit), start_in(start, unit)
     reason = "it was asked for"
-    automatic = solver is None or (isinstance(solver, str) and solver == "auto")
+    automatic = is_automatic(solver)
     if automatic:
         choice = choose(problem, None if rank is None else _whole("rank", rank, least=1))
         solver, reason = choice.solver, choice.reason
@@ -127,9 +123,8 @@ def minimize(
         raise InputError("rank", f"{rank}, with a solver", "none: the solver has its own")
     if progress not in (True, False, "auto"):
         raise InputError("progress", repr(progress), "True, False or 'auto'")
-    if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(solver, "step"):
-        given = solver.__name__ if isinstance(solver, type) else repr(solver)
-        raise InputError("solver", given, "a solver object such as SVRGCG(rank=10)")
+    assert solver is not None
+    assert not isinstance(solver, str)
     if not getattr(solver, "elsewhere", False):
         problem = problem.gathered()
     solver.check(problem)

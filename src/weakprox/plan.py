@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from weakprox import solvers
 from weakprox.errors import InputError
@@ -11,7 +11,7 @@ from weakprox.memory import budget, honours_budget, on_disk, resident
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.solvers._needs import Need, held_bytes, need_of
-from weakprox.solvers.auto import choose
+from weakprox.solvers.auto import choose, is_automatic
 from weakprox.solvers.footprint import array_bytes, arrays_of
 from weakprox.storage.limits import room, shown_bytes
 
@@ -61,7 +61,7 @@ class Plan:
         lines = [
             f"One array of {m} x {d} takes {shown_bytes(self.array)}; there is room for "
             f"{shown_bytes(self.room)}.",
-            f"{'solver':<21}{'data':>6}{'work':>10}{'proof':>7}{'disk':>6}"
+            f"{'solver':<21}{'data':>6}{'work':>14}{'proof':>7}{'disk':>6}"
             f"{'factors':>11}{'peak':>11}{'at most':>11}",
         ]
         for need in self.needs:
@@ -70,11 +70,10 @@ class Plan:
                 work = f"{need.first:g} to {work}"
             sizes = (shown_bytes(x) for x in (need.factors, need.peak, need.most))
             lines.append(
-                f"{need.solver:<21}{need.data:>6.3g}{work:>10}{need.proof:>7.3g}"
+                f"{need.solver:<21}{round(need.data, 2):>6.3g}{work:>14}{need.proof:>7.3g}"
                 f"{need.disk:>6.3g}"
                 + "".join(f"{size:>11}" for size in sizes)
-                + ("" if need.fits else "  does not fit")
-                + ("  <- would run" if need.solver == self.chosen else "")
+                + _remark(need, self.chosen)
             )
         lines.append(f"{self.chosen}: {self.reason}.")
         lines.append(
@@ -84,9 +83,19 @@ class Plan:
         return "\n".join(lines)
 
 
+def _remark(need: Need, chosen: str) -> str:
+    """What stands at the end of a solver's line."""
+    if not need.fits:
+        return "  does not fit"
+    return "  <- would run" if need.solver == chosen else ""
+
+
 @honours_budget
 def plan(
-    problem: Problem, solver: Solver | None = None, *, max_memory: int | str | None = None
+    problem: Problem,
+    solver: Solver | Literal["auto"] | None = None,
+    *,
+    max_memory: int | str | None = None,
 ) -> Plan:
     """Show what runs would hold in memory, without running any.
 
@@ -94,7 +103,7 @@ def plan(
     ----------
     problem : Problem
         What would be solved.
-    solver : Solver, optional
+    solver : Solver or "auto", optional
         Only this one; otherwise all that the problem suits, at their own settings.
     max_memory : int or str, optional
         The budget that `minimize` would be given.
@@ -107,11 +116,13 @@ def plan(
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
     reason = "it was asked for"
-    if solver is None:
+    if is_automatic(solver):
         choice = choose(problem)
         chosen, reason = choice.solver, choice.reason
         named = {type(chosen).__name__: chosen, **_applicable(problem)}
     else:
+        assert solver is not None
+        assert not isinstance(solver, str)
         solver.check(problem)
         if arrays_of(solver) is None:
             given = f"{type(solver).__name__}, which says nothing of its memory"

@@ -145,7 +145,7 @@ class Problem:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the data live on workers, and X would not fit in this process either."""
+        """Whether M is on workers or an operator, so that X need not fit in this process."""
         return bool(getattr(self.loss, "elsewhere", False))
 
     def gathered(self) -> Problem:

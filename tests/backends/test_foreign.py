@@ -120,3 +120,9 @@ def test_own_subclasses_of_numpy_arrays_are_welcome():
         pass
 
     assert Denoising(M.view(Mine)).shape == SHAPE
+
+
+def test_sparse_tensors_are_refused_too():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InputError, match="to_dense"):
+        Denoising(torch.eye(3).to_sparse())

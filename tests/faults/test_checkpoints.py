@@ -193,7 +193,10 @@ def test_arguments_that_make_no_sense(options, argument, tmp_path, monkeypatch):
 
 
 def test_places_that_cannot_be_written_to(tmp_path):
-    for place in (tmp_path, tmp_path / "nowhere" / "run.safetensors", "/dev/null"):
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    names = ("nowhere/run", "file/run", "loop", "x" * 300, "null\0byte")
+    for place in (tmp_path, "/dev/null", *(tmp_path / name for name in names)):
         with pytest.raises(FileError):
             run(place)
 

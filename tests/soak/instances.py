@@ -18,6 +18,8 @@ from soak.penalties import penalty, spectral
 import weakprox as wp
 from weakprox.penalties import ElasticNet
 
+CHANGE = 1e-6  # relative
+
 
 @dataclass
 class Instance:
@@ -42,9 +44,15 @@ class Instance:
         return float(sum(terms)), float(sum(abs(term) for term in terms))
 
     def cancelled(self, X: Matrix) -> float:
-        """Size of what is left of two large numbers in a loss that fits its data well."""
-        fit, first = self.parts[0](X.astype(WIDE)), self.parts[0](0.0 * X.astype(WIDE))
-        return float(np.sqrt(fit * first) + self.eps * first)
+        """Sizes of numbers that cancel: in a loss that fits its data well, and in pieces.
+
+        Those of a maximum of affine functions show when entries of X change a little.
+        """
+        X = X.astype(WIDE)
+        signs = np.random.default_rng(0).choice([-CHANGE, CHANGE], X.shape)
+        fit, first = self.parts[0](X), self.parts[0](0.0 * X)
+        moved = [abs(part(X + signs * X) - part(X)) / CHANGE for part in self.parts]
+        return float(np.sqrt(fit * first) + self.eps * first + sum(moved))
 
     def rounding(self) -> float:
         """Differences of values that mean nothing: 1e-12 of the terms' sizes in float64."""

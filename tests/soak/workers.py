@@ -84,7 +84,9 @@ def main(runs: int, seed: int = 0) -> int:
             else:
                 print(f"run {i}: another answer after {len(dead)} deaths at {delay:.2f} s")
     print(f"worker deaths survived / tried: {survived} / {tried}")
-    return tried - survived
+    failures = tried - survived
+    print(f"RESULT workers survived={survived} tried={tried} failures={failures}")
+    return failures
 
 
 if __name__ == "__main__":

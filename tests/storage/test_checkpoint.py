@@ -255,6 +255,17 @@ def test_other_contents(content, path):
         load(path)
 
 
+def test_a_file_that_may_not_be_read(path, monkeypatch):
+    def refuse(*args, **options):
+        raise FileNotFoundError  # as safetensors says it, whatever the reason
+
+    monkeypatch.setattr("safetensors.safe_open", refuse)
+    path.touch()
+    with pytest.raises(FileError, match="cannot be read") as caught:
+        load(path)
+    assert not isinstance(caught.value, DamagedError)
+
+
 def test_other_files(path, tmp_path):
     with pytest.raises(FileError, match="plain file"):
         load(tmp_path)

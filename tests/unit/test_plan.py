@@ -6,6 +6,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -57,6 +58,14 @@ def test_a_plan_is_a_table_and_tells_the_choice():
         assert plan[need.solver] is need
     assert {"LeanSplitting", "SVRGCG", "FISTA"} <= {need.solver for need in plan.needs}
     assert "DualAscent" not in {need.solver for need in plan.needs}  # not for this penalty
+    assert str(wp.plan(case, "auto")).splitlines()[1:-1] == text.splitlines()[1:-1]
+    lines = text.splitlines()[1:-2]
+    assert {len(line.removesuffix("  <- would run")) for line in lines} == {len(lines[0])}
+    (davis_yin,) = (line for line in lines if line.startswith("DavisYin"))
+    assert davis_yin.split()[1:5] == ["1", "7.5", "to", "22.5"]
+    refused = str(wp.plan(case, max_memory="1MB"))
+    assert "does not fit" in refused
+    assert "would run" not in refused
     alone = wp.plan(case, wp.solvers.FISTA())
     assert (alone.chosen, len(alone.needs)) == ("FISTA", 1)
 
@@ -75,6 +84,17 @@ def test_the_certified_solver_holds_three_arrays_and_one_where_m_is_an_operator(
     assert plan.chosen == "LeanSplitting"
     assert (need.work, need.proof) == (1.0, 0.0)
     assert need.data < 1e-3
+    assert plan["SVRGCG"].data == need.data + 1.0  # which needs the array
+
+
+def test_what_is_on_workers_is_not_held_here():
+    M = noisy(300, 200)
+    plan = wp.plan(problem(da.from_array(M, chunks=100)))
+    need = plan["LeanSplitting"]
+    assert plan.chosen == "LeanSplitting"
+    assert (need.work, need.disk) == (0.0, 0.0)
+    assert need.data < 1e-3
+    assert plan["DavisYin"].data == need.data + 1.0  # which gathers it
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-9], ids=["early", "late"])
@@ -142,6 +162,8 @@ def test_a_budget_changes_the_plan(monkeypatch):
     [
         ((3,), "problem"),
         ((problem(noisy(9, 8)), wp.solvers.DualAscent()), "penalty"),
+        ((problem(noisy(9, 8)), "DavisYin"), "solver: .*a solver object"),
+        ((problem(noisy(9, 8)), wp.solvers.DavisYin), "solver: .*a solver object"),
     ],
 )
 def test_what_cannot_be_planned(args, name):

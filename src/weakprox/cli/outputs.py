@@ -56,8 +56,9 @@ class Outputs:
         return cls(wanted, figures)
 
     def keep_apart(self, checkpoint: Path, file: Path) -> None:
-        """Raise if a checkpoint would be written over the input or an output."""
-        if checkpoint.resolve() in {path.resolve() for path in (file, *self.paths.values())}:
+        """Raise if a checkpoint cannot be written, or only over the input or an output."""
+        taken = {path.resolve() for path in (file, *self.paths.values())}
+        if checked_target(checkpoint) in taken:
             raise FileError(checkpoint, "the name of an input or output", "one of its own")
 
     def names(self) -> dict[str, str]:

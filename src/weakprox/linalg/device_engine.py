@@ -23,7 +23,6 @@ from weakprox.linalg.engine import POWERS, Engine
 from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.subspace import (
-    GRADED,
     Ritz,
     Vector,
     independent,
@@ -31,6 +30,7 @@ from weakprox.linalg.subspace import (
     spanned,
     straightened,
     turned,
+    upright,
 )
 
 RECORDED = 1 << 25  # entries beyond which launches no longer count
@@ -186,12 +186,13 @@ class DeviceEngine(Engine):
 
     def _found(self) -> Ritz | None:
         """Triplets from the squares that came back; their vectors are queued."""
-        solved = turned(self._squares(0), self._squares(1))
+        norms = self._squares(1)
+        solved = turned(self._squares(0), norms)
         self._own = None
         if solved is None:
             return None
         s, W = solved
-        if s[-1] > GRADED * s[0]:
+        if upright(s, W, norms):
             return self._turned(s, W / s, W)
         self._send_turns(s, W / s, W)
         self.queue.do("check")

@@ -23,9 +23,12 @@ WAYS_OUT = {  # module of the array's class: name, and what makes an array of ou
 
 
 def refuse_foreign(argument: str, x: object) -> None:
-    """Raise if x is an array of a library that nothing here is computed with."""
+    """Raise if x is an array of a library, or of a kind, that nothing here computes with."""
     for kind in type(x).__mro__:
         library = kind.__module__.split(".")[0]
         if library in WAYS_OUT:
             name, way = WAYS_OUT[library]
             raise InputError(argument, f"a {name} array", f"a NumPy or torch one: {way}")
+    if str(getattr(x, "layout", "")).startswith("torch.sparse"):
+        wanted = "a dense one (x.to_dense()), or a SciPy sparse matrix"
+        raise InputError(argument, "a sparse tensor of torch", wanted)

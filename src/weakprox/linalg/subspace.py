@@ -104,7 +104,7 @@ def _triplets(A: Array, Y: Array) -> Ritz | None:
     k, exact = len(s), passes.quick_is_exact(A)
     packed = like(np.hstack([W / s, W, 1.0 / s[:, None] ** 2]), B)  # in one transfer
     U, V = B @ packed[:, :k], Y @ packed[:, k : 2 * k]
-    if s[-1] > GRADED * s[0]:
+    if upright(s, W, norms):
         return Ritz(U, s, V, exact, packed[:, 2 * k])
     again = straightened(gram(U), s)
     if again is None:
@@ -118,8 +118,8 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     """Singular values s and W with Y W orthonormal, (A Y W)'(A Y W) = s^2, from squares.
 
     `squares` is (AY)'(AY) and `norms` Y'Y. None if the columns of Y are not clearly
-    independent, or the values too different for their squares; where they differ by more
-    than GRADED, A Y W / s needs to be `straightened`.
+    independent, or the values too different for their squares. Where the result is not
+    `upright`, A Y W / s needs to be `straightened`.
     """
     root = independent(norms, CLEAR)
     if root is None:
@@ -128,6 +128,15 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     if not values[0] > LEAST**2 * values[-1]:
         return None
     return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
+
+
+def upright(s: Vector, W: Vector, norms: Vector) -> bool:
+    """Whether squares have kept the right angles between the columns of A Y W / s.
+
+    They lose what is small beside the largest value, and as much again where Y is skew.
+    """
+    skew = np.linalg.norm(W * np.sqrt(np.diagonal(norms))[:, None], 2)  # 1 if orthonormal
+    return bool(s[-1] > GRADED * skew * s[0])
 
 
 def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:

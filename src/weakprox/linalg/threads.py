@@ -77,6 +77,7 @@ def _enter(kind: Kind) -> None:
             _turns.wait_for(lambda: _may_enter(kind), PATIENCE)
         finally:
             _waiting[kind] -= 1
+            _turns.notify_all()  # an interrupted wait may have kept others from theirs
         if _runs == 0:
             for library in _controller().lib_controllers:
                 _before[library.filepath] = int(library.num_threads)
@@ -91,11 +92,26 @@ def _leave() -> None:
     global _runs
     with _turns:
         _mine.kind = None
-        _runs -= 1
+        _runs = max(0, _runs - 1)
         if _runs == 0:
             _set(_before)
             _before.clear()
         _turns.notify_all()
+
+
+def _begin_anew() -> None:
+    """In a forked child: the threads whose sections were open are not there."""
+    global _runs, _turns
+    _turns, _runs = threading.Condition(), 0
+    _waiting.update(one=0, all=0)
+    _mine.kind = None
+    if _before:
+        _set(_before)
+        _before.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _kind_here() -> Kind | None:

@@ -95,7 +95,7 @@ class Denoising:
     strong_convexity = 1.0
     samples_cancel = True
     n_terms = 0
-    elsewhere = False  # whether the matrix lives on workers
+    elsewhere = False  # whether the matrix lives on workers, or is an operator
 
     def __init__(
         self,

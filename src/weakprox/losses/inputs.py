@@ -112,6 +112,8 @@ def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: in
     """The user's sampler, with its own failures reported as ours."""
     try:
         return sampler(rng, size)
+    except SamplerError:  # of a stream, which says more than we could
+        raise
     except Exception as problem:
         raise SamplerError(
             "sampler", f"{type(problem).__name__}: {problem}", "samples from f(rng, k)"

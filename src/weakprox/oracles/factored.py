@@ -14,8 +14,7 @@ of second order in the residual r; t is bounded by random vectors as everywhere.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,23 +40,20 @@ class FactoredDual:
     k: Step
     tau: float
 
-    @cached_property
-    def exact(self) -> Ritz:
-        """The triplets in float64, made anew where they were not."""
-        if self.found.exact:
-            return self.found
-        Q, z = whitened(wide(self.found.V)), self.engine.z
-        return ritz(passes_for(z).times(z, Q), Q, exact=True)
+    exact: Ritz = field(init=False)  # the triplets in float64, made anew where they were not
+    values: Vector = field(init=False)  # of the point of the ball next to z in that span
+    sums: Sums = field(init=False)  # all of them, at that point
 
-    @cached_property
-    def values(self) -> Vector:
-        """Singular values of the point of the ball next to z in that span."""
-        return np.asarray(project_capped(self.exact.s, self.tau))
-
-    @cached_property
-    def sums(self) -> Sums:
-        """All sums at that point."""
-        return self.engine.look(self.exact, self.values, self.k)
+    def __post_init__(self) -> None:
+        """Read z, at once: a `cached_property` locks out other runs in Python 3.11."""
+        exact, z = self.found, self.engine.z
+        if not exact.exact:
+            Q = whitened(wide(exact.V))
+            exact = ritz(passes_for(z).times(z, Q), Q, exact=True)
+        values = np.asarray(project_capped(exact.s, self.tau))
+        object.__setattr__(self, "exact", exact)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "sums", self.engine.look(exact, values, self.k))
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """A number below min f, and what it rests on."""

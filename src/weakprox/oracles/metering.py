@@ -124,8 +124,9 @@ class MeteredLoss:
         return self._loss.centre(batch.batch)  # type: ignore[attr-defined]
 
     def counted(self, gradients: int) -> None:
-        """Count gradients that a fused pass has taken of its own."""
+        """Count gradients of the whole sum that a fused pass has taken of its own."""
         self._meter.counts.gradients += gradients
+        self._meter.counts.full_gradients += gradients
 
     def spread(self, X: Array, batch: Sized) -> float:
         """Gradient variance over a batch."""

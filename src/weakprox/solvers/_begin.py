@@ -42,7 +42,7 @@ def last_state(
         raise InputError("resume", type(resume).__name__, "a Result of minimize, or True")
     elif resume:
         if keeper is None:
-            raise InputError("resume", "True, without a file", "checkpoint=, too")
+            raise InputError("resume", "True, without a file", "a checkpoint, too")
         return keeper.reopened(problem, call)
     if keeper is not None:
         keeper.refuse_existing()

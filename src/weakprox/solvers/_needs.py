@@ -71,8 +71,10 @@ def need_of(problem: Problem, solver: Any) -> Need:
     operator = isinstance(getattr(problem.loss, "target", None), Tiled)
     aside = operator and arrays.tiles and array >= ASIDE_FROM  # the checkpoint's copy is
     work = 1.0 if aside else arrays.work
-    mapped = on_disk(getattr(problem.loss, "target", None)) and not arrays.tiles
-    pending += array if mapped else 0
+    if problem.elsewhere and arrays.tiles and not operator:
+        work = 0.0  # on the workers, beside the data
+    away = problem.elsewhere or on_disk(getattr(problem.loss, "target", None))  # not here yet
+    pending += array if away and not arrays.tiles else 0
     held = work
     if arrays.tiles and budget() is not None:  # as `DiskArena` will do it, one by one
         left, held = left_for_arrays(), 0.0

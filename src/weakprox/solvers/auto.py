@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from typing import Any
 
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import itemsize, on_cpu
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
@@ -15,7 +17,7 @@ from weakprox.solvers.sample_average import SampleAverage
 from weakprox.solvers.svrgcg import SVRGCG
 from weakprox.storage.limits import room
 
-LEAN_FROM = 700  # size from which passes over memory cost more than Python does
+LEAN_FROM = 200  # size from which passes over memory cost more than Python does
 SMALL = 64 << 20  # bytes that are there without asking the system
 
 
@@ -90,6 +92,16 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         f"{name} is a finite sum, for which the splitting usually proves its accuracy with few "
         "decompositions",
     )
+
+
+def is_automatic(solver: Any) -> bool:
+    """Whether the choice is ours; raises if it is neither that nor a solver object."""
+    if solver is None or (isinstance(solver, str) and solver == "auto"):
+        return True
+    if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(solver, "step"):
+        given = solver.__name__ if isinstance(solver, type) else repr(solver)
+        raise InputError("solver", given, "a solver object such as SVRGCG(rank=10)")
+    return False
 
 
 def chosen(problem: Problem, rank: int | None = None) -> Solver:

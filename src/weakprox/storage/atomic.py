@@ -45,7 +45,14 @@ def atomic_all(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
 
 def checked_target(path: PathLike) -> Path:
     """Where to write, links followed; raises if it cannot work."""
-    target = Path(path).resolve()
+    try:
+        target = Path(path).resolve()
+        os.stat(target)
+    except FileNotFoundError:
+        pass
+    except (OSError, RuntimeError, ValueError) as problem:  # too long, a loop, a null byte
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise FileError(path, f"a name that cannot be used ({why})", "another one") from None
     if target.is_dir():
         raise FileError(path, "a directory", "the name of a file to write")
     if target.exists() and not target.is_file():

@@ -185,6 +185,8 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
         }
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as problem:
         raise DamagedError(path, f"no safetensors file ({problem})", WHOLE) from None
+    except OSError:
+        raise FileError(path, "a file that cannot be read", "permission to read it") from None
     return about, arrays
 
 

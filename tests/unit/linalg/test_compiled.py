@@ -91,6 +91,20 @@ def test_taken_for_large_plain_arrays_only(monkeypatch):
     assert passes_for(np.zeros((9, 9))) is reference
 
 
+def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
+    from numba.core import caching
+
+    monkeypatch.setattr(fused, "COMPILED_FROM", 100)
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder is writable
+    monkeypatch.delitem(__import__("sys").modules, "weakprox.linalg.fused.cpu")
+    monkeypatch.delattr(fused, "cpu")
+    fused._compiled.cache_clear()
+    try:
+        assert passes_for(np.zeros((20, 20))) is reference
+    finally:
+        fused._compiled.cache_clear()
+
+
 def test_reference_takes_over_without_numba(monkeypatch):
     monkeypatch.setattr(fused, "COMPILED_FROM", 100)
     monkeypatch.setitem(__import__("sys").modules, "weakprox.linalg.fused.cpu", None)

@@ -59,6 +59,13 @@ def test_a_badly_conditioned_span_costs_one_product_more():
     check(A, spanned(A, mixed), s)
 
 
+def test_right_angles_in_a_skew_span():
+    A, s, V = graded(2e-3)  # squares of these values are safe, but not with those of the span
+    mixed = V @ (np.ones((WIDTH, WIDTH)) + 0.03 * np.eye(WIDTH))
+    assert turned(mixed.T @ A.T @ A @ mixed, mixed.T @ mixed) is not None
+    check(A, spanned(A, mixed), s)
+
+
 def test_dependent_columns_are_left_to_careful_steps():
     A, _, V = graded(0.1)
     double = np.hstack([V[:, :4], V[:, :4]])

@@ -1,6 +1,8 @@
 """BLAS gets back the threads it had, whatever happens in between."""
 
+import os
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -158,3 +160,29 @@ def test_started_elsewhere_it_still_holds(before):
     worker.start()
     worker.join()
     assert seen == [{1}, {before}, {1}, {before}]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_does_not_wait_for_threads_that_are_not_there(monkeypatch):
+    """Another thread is in a section when the process forks; its child has no such thread."""
+    inside, done = threading.Event(), threading.Event()
+
+    def hold():
+        with one_thread(1):
+            inside.set()
+            done.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert inside.wait(20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads, on purpose
+        child = os.fork()
+    if child == 0:
+        fine = threads._runs == 0 and threads._kind_here() is None
+        with one_thread(10**9):  # of the other kind
+            fine = fine and threads._kind_here() == "all"
+        os._exit(0 if fine else 1)
+    done.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -50,9 +50,9 @@ def _plain(x: Array) -> bool:
 
 @cache
 def _compiled() -> ModuleType:
-    """The compiled passes where numba is installed."""
+    """The compiled passes where numba is installed and has a folder for what it compiles."""
     try:
         from weakprox.linalg.fused import cpu
-    except ImportError:
+    except (ImportError, RuntimeError):  # the latter where no folder can be written to
         return reference
     return cpu
