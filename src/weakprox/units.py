@@ -38,7 +38,10 @@ def unit_of(problem: Problem, solver: Any) -> float:
         return 1.0
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0
-    size = problem.loss.size or getattr(problem.penalty, "size", 0.0)  # type: ignore[attr-defined]
+    # data that are zero leave it to the other terms how large X may become
+    sizes = (("loss", "size"), ("penalty", "size"), ("spectral", "tau"))
+    found = [getattr(getattr(problem, term), name, 0.0) for term, name in sizes]
+    size = next((float(one) for one in found if one), 0.0)
     # 2^16 in float32, 2^32 in float64: fourth powers and differences from one keep digits
     ordinary = 2.0 ** (4 * itemsize(problem.loss.reference))
     if size == 0.0 or 1.0 / ordinary <= size <= ordinary:

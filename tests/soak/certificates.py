@@ -52,7 +52,7 @@ def solvers(rng: np.random.Generator, case: Instance) -> list[tuple[Any, dict[st
     """Random methods for it, with the accuracy and the limits to ask for."""
     problem = case.problem
     cap = int(rng.integers(1, min(problem.shape) + 1))
-    size = abs(case.best) or case.scale or 1.0
+    size = abs(case.best) or case.scale or case.size**2
     deterministic: list[Any] = [None, DavisYin(), DavisYin(rank=cap)]
     if DualAscent.applies(problem):
         deterministic += [DualAscent(rank=cap), DavisYin()]

@@ -30,6 +30,7 @@ class Instance:
     parts: list[Value]  # G, the parts of R, and h where it is finite
     excess: Value  # relative distance from the set
     dtype: Any
+    size: float  # of the data
     best: float = np.inf  # lowest value of a feasible point that any run has found
     scale: float = 1.0  # sizes of the terms that were added up there: their rounding
     found: list[str] = field(default_factory=list)  # violations
@@ -132,7 +133,7 @@ def instance(seed: int) -> Instance:
     what = f"{G.name} {R.name} {h.name} {shape[0]}x{shape[1]}"
     sizes = f"{size:.0e} lam {lam:.0e} tau {tau:.0e}"
     name = f"{what} {sizes} {kit.dtype.__name__}{' torch' if kit.torch else ''}"
-    return Instance(name, wp.Problem(G.ours, R.ours, h.ours), parts, excess, kit.dtype)
+    return Instance(name, wp.Problem(G.ours, R.ours, h.ours), parts, excess, kit.dtype, size)
 
 
 def _with_ridge(R: Part, curve: float) -> Part:

@@ -96,6 +96,8 @@ def test_ordinary_data_are_left_alone():
         assert unit_of(wp.Problem(*CASES["matrix"](size)), None) == 1.0
     zero = wp.Problem(Denoising(0 * M), L1(1.0), NuclearBall(1.0))
     assert unit_of(zero, None) == 1.0
+    far = wp.Problem(Denoising(0 * M), L1(1.0), NuclearBall(2.0**300))
+    assert unit_of(far, None) == 2.0**301  # how large X may become
 
 
 def test_a_sampler_too():

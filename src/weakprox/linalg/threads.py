@@ -103,7 +103,7 @@ def _begin_anew() -> None:
     """In a forked child: the threads whose sections were open are not there."""
     global _runs, _turns
     _turns, _runs = threading.Condition(), 0
-    _waiting.update(one=0, all=0)
+    _waiting.update({"one": 0, "all": 0})
     _mine.kind = None
     if _before:
         _set(_before)
