@@ -14,18 +14,24 @@ BENCHMARK = ROOT / "benchmarks" / "benchopt"
 SOLVERS = ("weakprox", "ADMM[svd=partial,rho=30.0]", "CVXPY-SCS")
 
 
-def benchopt(*arguments):
+def benchopt(*arguments, **settings):
     """Run benchopt as a user does, from the repository's root."""
     call = [sys.executable, "-m", "benchopt", *arguments]
     here = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = os.environ | {"PATH": here}  # benchopt calls "python" itself
+    environment = os.environ | {"PATH": here} | settings  # benchopt calls "python" itself
     run = subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, (run.stdout + run.stderr)[-3000:]
     return run.stdout
 
 
-def test_benchopts_own_checks():
-    said = benchopt("test", str(BENCHMARK), "--skip-install")  # which would need conda
+def test_benchopts_own_checks(tmp_path):
+    # its tests lie in .venv, below our settings for pytest, which are not for them
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    plain = f"-c {tmp_path / 'pytest.ini'}"
+    said = benchopt(
+        *("test", str(BENCHMARK), "--skip-install"),  # installing would need conda
+        PYTEST_ADDOPTS=plain,
+    )
     assert "38 passed, 10 skipped" in said
 
 

@@ -57,7 +57,7 @@ def test_a_matrix_and_a_target_on_disk_give_the_same_answer(case, monkeypatch, s
         arena, "scratch", lambda *a: scratches.append(real(*a)) or scratches[-1]
     )
     mapped = np.load(path, mmap_mode="r")
-    most = steady + 20 * MIB
+    most = steady + 11 * MIB
     found = wp.minimize(problem(mapped), tol=1e-7, max_memory=most, progress=False)
     assert found.certified
     assert found.solver == "LeanSplitting"
@@ -69,7 +69,7 @@ def test_a_matrix_and_a_target_on_disk_give_the_same_answer(case, monkeypatch, s
 
 def test_a_run_on_disk_goes_on_where_it_stopped(case, steady):
     mapped = np.load(case[1], mmap_mode="r")
-    stated, most = problem(mapped), steady + 20 * MIB
+    stated, most = problem(mapped), steady + 11 * MIB
     options = {"tol": 1e-12, "max_memory": most, "progress": False}
     whole = wp.minimize(stated, max_svds=45, **options)
     part = wp.minimize(stated, max_svds=20, **options)
