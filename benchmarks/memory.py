@@ -1,6 +1,7 @@
 """Arrays that each solver holds at its peak, measured, beside what `weakprox.plan` says.
 
-Each run is a process of its own; its resident memory is sampled every half millisecond.
+Each run is a process of its own, on Linux: the kernel keeps the most that it held (VmHWM),
+which no load on the machine can hide, and forgets it when asked to.
 `python benchmarks/memory.py [solver ...]` prints a loose and a tight run of each.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
+from pathlib import Path
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def problem_for(name: str, d: int = SIZE):
 def measured(name: str, accuracy: float, seconds: float) -> dict[str, object]:
     """Peak above the start of the run, in this process, and what the plan says."""
     import weakprox as wp
-    from weakprox.memory import resident
+    from weakprox.memory import peak, resident
     from weakprox.solvers import LeanSplitting
 
     LeanSplitting.affordable = staticmethod(lambda problem: False)  # it is to stay itself
@@ -50,26 +51,19 @@ def measured(name: str, accuracy: float, seconds: float) -> dict[str, object]:
     solver = solver(rank=RANK) if name == "SVRGCG" else solver()
     plan = wp.plan(problem, solver)
     wp.minimize(problem_for(name, 60), solver, eps=1e9, max_seconds=1.0, progress=False)
-    before, peak, over = resident(), [0], threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.0005):
-            peak[0] = max(peak[0], resident())
-
-    thread = threading.Thread(target=watch)
-    thread.start()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far
+    before = resident()
     reference = problem.loss.target if name != "SampleAverage" else problem.loss.reference
     eps = accuracy * 0.5 * float(np.sum(reference**2))
     found = wp.minimize(problem, solver, eps=eps, max_seconds=seconds, progress=False)
-    over.set()
-    thread.join()
+    took = peak() - before
     need = plan[name]
     early = found.counts.svds <= 16
     said = (need.first if early else need.work) + need.proof
     return {
-        "took": (peak[0] - before - need.factors) / plan.array,
+        "took": (took - need.factors) / plan.array,
         "said": said,
-        "ratio": (peak[0] - before) / (said * plan.array + need.factors),
+        "ratio": took / (said * plan.array + need.factors),
         "svds": found.counts.svds,
         "status": found.status.name,
     }
