@@ -53,7 +53,7 @@ class Iteration:
         r = int((p > 0).sum())
         X = LowRank(self.ritz.U[:, :r], p[:r], self.ritz.V[:, :r].T)
         _, product = self.passes.advance(self.C, self.z, X, self.k, 1.0, self.ritz.V)
-        self.ritz = stepped(self.z, self.ritz, product)
+        self.ritz = stepped(self.z, self.ritz, product, r)
 
 
 def best(work, repeats: int) -> float:

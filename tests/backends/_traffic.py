@@ -21,13 +21,11 @@ from weakprox.linalg.fused import reference
 
 SUMS = 6  # numbers that a pass returns to the host
 
-# What an iteration of LeanSplitting may do, besides its passes.
-# Two small squares of the decomposition, the sums of the pass, and one more small square
-# where the block has turned askew.
-READS_PER_ITERATION = 3
-# What turns the blocks, once more where they are askew, and the values of the projection.
-WRITES_PER_ITERATION = 4
-# Where singular values in the block differ by orders of magnitude, the small ones are found
+# What an iteration of LeanSplitting may do, besides its passes: read two small squares of the
+# decomposition at once, and the sums of the pass; write what turns the blocks, and the values
+# of the projection.
+READS_PER_ITERATION, WRITES_PER_ITERATION = 2, 2
+# Where singular values that are kept differ by orders of magnitude, the small ones are found
 # anew from one more small square; where blocks are badly conditioned, there are two more.
 READS_WHEN_GRADED, WRITES_WHEN_GRADED = 5, 5
 

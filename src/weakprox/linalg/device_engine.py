@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from weakprox.linalg.arrays import Array, eps_of, gaussian
+from weakprox.linalg.arrays import Array, eps_of, gaussian, like
 from weakprox.linalg.bounds import longest_bound
 from weakprox.linalg.device_queue import SQUARE, WIDTH, Queue
 from weakprox.linalg.engine import POWERS, Engine
 from weakprox.linalg.fused import Step, Sums, passes_for
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, squared_norm
 from weakprox.linalg.subspace import (
     Ritz,
     Vector,
@@ -108,10 +108,11 @@ class DeviceEngine(Engine):
             return sums, self.adopt(elsewhere)
         self._send(values, (*k, change))
         self.queue.do("advance")
-        sums = self._sums()
-        found = self._found()
+        sums, kept = self._sums(), len(values)
+        found = self._found(kept)
         if found is None:
-            found = spanned(self.z, self.queue.Y) or refined(self.z, self.queue.V.clone())
+            Y, V = self.queue.Y, self.queue.V
+            found = spanned(self.z, Y, kept) or refined(self.z, V.clone())
         return sums, self.adopt(found)
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
@@ -122,7 +123,7 @@ class DeviceEngine(Engine):
         self.queue.do("look")
         sums, square = self._sums(), 0.0
         if k.curvature:
-            square = self._passes.square_of(self.queue.U, values, self.queue.V)
+            square = squared_norm(self.queue.U, like(values, self.queue.U), self.queue.V)
         return sums._replace(across=sums.across / k.gamma, square=square or sums.square)
 
     def squares(self, found: Ritz) -> Vector:
@@ -184,7 +185,7 @@ class DeviceEngine(Engine):
         told: Vector = self.queue.told[which * SQUARE : (which + 1) * SQUARE]
         return told.reshape(WIDTH, WIDTH)
 
-    def _found(self) -> Ritz | None:
+    def _found(self, needed: int | None = None) -> Ritz | None:
         """Triplets from the squares that came back; their vectors are queued."""
         norms = self._squares(1)
         solved = turned(self._squares(0), norms)
@@ -192,7 +193,7 @@ class DeviceEngine(Engine):
         if solved is None:
             return None
         s, W = solved
-        if upright(s, W, norms):
+        if upright(s, W, norms, needed):
             return self._turned(s, W / s, W)
         self._send_turns(s, W / s, W)
         self.queue.do("check")

@@ -48,7 +48,7 @@ class Engine:
         """
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
         if powers == 1:
-            return sums, stepped(self.z, near, product)
+            return sums, stepped(self.z, near, product, len(values))
         return sums, refined(self.z, near.V, product, powers)
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:

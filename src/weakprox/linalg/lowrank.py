@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import Array, eps_of, inner, namespace, sqnorm, zeros
+from weakprox.linalg.arrays import Array, eps_of, inner, namespace, sqnorm, total, wide, zeros
 
 
 @dataclass(frozen=True)
@@ -84,3 +84,10 @@ class Projection(LowRank):
     """
 
     sizes: Array
+
+
+def squared_norm(U: Array, s: Array, V: Array) -> float:
+    """Of U diag(s) V' for the first columns of factors that are not quite orthonormal."""
+    r = int(s.shape[0])
+    left, right = wide(U[:, :r]) * wide(s), wide(V[:, :r])
+    return total((left.T @ left) * (right.T @ right))

@@ -19,6 +19,7 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 DEPENDENT, GRADED = 1e-5, 1e-3
 CLEAR = 3e-3  # the same for columns that are to become orthonormal to 1e-10
 LEAST = 1e-6  # share of the largest value that a second look at the squares brings back
+ASKEW = 2e-6  # as GRADED, for columns that are only to span something
 
 
 @dataclass(frozen=True)
@@ -57,29 +58,30 @@ def refined(A: Array, start: Array, product: Array | None = None, powers: int = 
     return _carefully(A, start, product, powers) if found is None else found
 
 
-def stepped(A: Array, near: Ritz, product: Array) -> Ritz:
+def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
     """One power step from triplets of a nearby matrix; `product` is A V.
 
     A'A V is nearly V s^2 then: columns that only need scaling, and the rest is left to a
     generalised eigenproblem, so that there is one trip to the host. Falls back on careful
-    steps where that is not so.
+    steps where that is not so. Only the first `needed` columns of U need be orthonormal to
+    the last digits.
     """
     if near.s[-1] > LEAST * near.s[0]:
         product = wide(product)
         damping = like(1.0 / near.s**2, product) if near.damping is None else near.damping
         Y = wide(passes_for(A).quick_transpose_times(A, product * damping))
-        found = spanned(A, Y)
+        found = spanned(A, Y, needed)
         if found is not None:
             return found
     return _carefully(A, near.V, product, 1)
 
 
-def spanned(A: Array, Y: Array) -> Ritz | None:
+def spanned(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
     """Triplets of A in the span of any Y, with one more product if Y is badly conditioned."""
-    found = _triplets(A, Y)
+    found = _triplets(A, Y, needed)
     if found is None:
         Q = _whitened_once(Y)
-        found = None if Q is None else _triplets(A, Q)
+        found = None if Q is None else _triplets(A, Q, needed)
     return found
 
 
@@ -92,7 +94,7 @@ def _powered(A: Array, Q: Array, product: Array | None) -> Array:
     return wide(passes.quick_transpose_times(A, B / xp.where(size > 0, size, 1.0)))
 
 
-def _triplets(A: Array, Y: Array) -> Ritz | None:
+def _triplets(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
     """Triplets of A in the span of any Y, if its columns are clearly independent."""
     passes = passes_for(A)
     B = wide(passes.quick_times(A, Y))
@@ -104,7 +106,7 @@ def _triplets(A: Array, Y: Array) -> Ritz | None:
     k, exact = len(s), passes.quick_is_exact(A)
     packed = like(np.hstack([W / s, W, 1.0 / s[:, None] ** 2]), B)  # in one transfer
     U, V = B @ packed[:, :k], Y @ packed[:, k : 2 * k]
-    if upright(s, W, norms):
+    if upright(s, W, norms, needed):
         return Ritz(U, s, V, exact, packed[:, 2 * k])
     again = straightened(gram(U), s)
     if again is None:
@@ -130,13 +132,15 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
 
 
-def upright(s: Vector, W: Vector, norms: Vector) -> bool:
+def upright(s: Vector, W: Vector, norms: Vector, needed: int | None = None) -> bool:
     """Whether squares have kept the right angles between the columns of A Y W / s.
 
-    They lose what is small beside the largest value, and as much again where Y is skew.
+    They lose what is small beside the largest value, and as much again where Y is skew. The
+    first `needed` columns (all, if None) are to keep them to 1e-10, the others to 1e-4.
     """
-    skew = np.linalg.norm(W * np.sqrt(np.diagonal(norms))[:, None], 2)  # 1 if orthonormal
-    return bool(s[-1] > GRADED * skew * s[0])
+    skew = np.linalg.norm(W * np.sqrt(np.diagonal(norms))[:, None], axis=0)  # 1 if orthonormal
+    kept = s / (skew * s[0])
+    return bool(kept[:needed].min() > GRADED and kept.min() > ASKEW)
 
 
 def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:

@@ -66,6 +66,19 @@ def test_right_angles_in_a_skew_span():
     check(A, spanned(A, mixed), s)
 
 
+def test_columns_that_are_not_needed_take_no_second_look(monkeypatch):
+    A, s, V = graded(1e-4)
+    near = Ritz(A @ V / s, s, V, exact=True)
+    monkeypatch.setattr(subspace, "straightened", lambda *_: pytest.fail("a second look"))
+    found = stepped(A, near, A @ V, 4)
+    np.testing.assert_allclose(found.s, s, rtol=1e-4)
+    square = found.U.T @ found.U - np.eye(WIDTH)
+    assert np.abs(square[:4, :4]).max() < 1e-12
+    assert 1e-12 < np.abs(square).max() < 1e-4  # or there was nothing to save
+    monkeypatch.undo()
+    check(A, stepped(A, near, A @ V, WIDTH), s)
+
+
 def test_dependent_columns_are_left_to_careful_steps():
     A, _, V = graded(0.1)
     double = np.hstack([V[:, :4], V[:, :4]])

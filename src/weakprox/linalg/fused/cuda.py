@@ -19,7 +19,7 @@ from weakprox.linalg.fused.kernels import (
     times_kernel,
     transpose_times_kernel,
 )
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, squared_norm
 
 NARROWEST = 16  # tensor cores take no narrower blocks
 PROGRAMS = 8192  # that keep the device busy to the end
@@ -47,7 +47,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     if int(X.s.shape[0]) > WIDEST:
         return reference.look(C, z, X, k)
     found = Sums(*enqueue_look(C, z, X, _numbers(k, C)).tolist())  # one trip to the host
-    square = square_of(X.U, X.s, X.Vt.T) if k.curvature else found.square
+    square = squared_norm(X.U, X.s, X.Vt.T) if k.curvature else found.square
     return found._replace(across=found.across / k.gamma, square=square)
 
 
@@ -152,13 +152,6 @@ def _product(kernel: Any, shape: tuple[int, ...], z: Array, V: Array, m: int, n:
 def _joined(B: Any, width: int) -> Array:
     """The sum over stretches, in their order; without the columns that filled it up."""
     return (B[0] if B.shape[0] == 1 else B.sum(0))[:, :width]
-
-
-def square_of(U: Array, values: Any, V: Array) -> float:
-    """The squared norm of U diag(values) V' with factors as they are, not quite orthonormal."""
-    values = torch.as_tensor(values, dtype=torch.float64, device=U.device)
-    left, V = U[:, : len(values)].double() * values, V[:, : len(values)].double()
-    return float(torch.sum((left.T @ left) * (V.T @ V)))
 
 
 def _grid(m: int, n: int, rows: int, columns: int) -> tuple[int, tuple[int, int]]:

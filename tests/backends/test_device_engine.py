@@ -1,0 +1,195 @@
+"""What the host does for the engine on a CUDA device, with the CPU in the device's place.
+
+Kernels are replaced by the formulas they are tested against; what is queued, sent, waited
+for and decided is the engine's own. `test_cuda.py` has the kernels, on a device.
+"""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import weakprox as wp
+from weakprox.linalg import device_engine, device_queue, engine, subspace
+from weakprox.linalg.arena import SHARED
+from weakprox.linalg.arrays import wide
+from weakprox.linalg.device_engine import DeviceEngine
+from weakprox.linalg.device_queue import WIDTH, Queue
+from weakprox.linalg.engine import Engine
+from weakprox.linalg.fused import Step, Sums, reference
+from weakprox.linalg.lowrank import LowRank
+from weakprox.solvers import LeanSplitting, lean
+
+PLAIN = Step(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
+
+
+def enqueue_first(C, z, numbers, Q):
+    return reference.first(C, z, Step(*numbers[:4].tolist()), Q)
+
+
+def enqueue_look(C, z, X, numbers):
+    k = Step(*numbers[:4].tolist())
+    sums = reference.look(C, z, X, k)
+    return torch.tensor(sums._replace(across=sums.across * k.gamma), dtype=torch.float64)
+
+
+def enqueue_advance(C, z, X, numbers, Q):
+    *k, change = numbers[:5].tolist()
+    sums, product = reference.advance(C, z, X, Step(*k), change, Q)
+    return torch.tensor(sums, dtype=torch.float64), product
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """How often each piece of work has been done, on a device that is none."""
+    passes = SimpleNamespace(**vars(reference))
+    for function in (enqueue_first, enqueue_look, enqueue_advance):
+        setattr(passes, function.__name__, function)
+    passes.quick_times = lambda z, V: reference.times(z, wide(V))
+    passes.quick_transpose_times = lambda z, U: reference.transpose_times(z, wide(U))
+    passes.quick_is_exact = lambda z: True  # as on a device
+    for place in (engine, device_engine, device_queue, subspace):
+        monkeypatch.setattr(place, "passes_for", lambda *_: passes)
+    stream = SimpleNamespace(synchronize=lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda x: x)
+    monkeypatch.setattr(device_queue, "_mailboxes", [])
+    monkeypatch.setattr(device_engine, "RECORDED", 0)  # graphs need a device
+    counts, do = Counter(), Queue.do
+
+    def counted(queue, name, *, wait=True):
+        counts[name] += 1
+        counts["waits"] += wait
+        do(queue, name, wait=wait)
+
+    monkeypatch.setattr(Queue, "do", counted)
+    return counts
+
+
+def instance(d=300, r=10, curvature=0.0):
+    rng = np.random.default_rng([0, d, r])
+    Y = np.where(rng.random((d, r)) < d**-0.5, rng.integers(1, 11, (d, r)), 0)
+    M = torch.tensor(Y @ Y.T + rng.standard_normal((d, d)), dtype=torch.float32)
+    penalty = wp.penalties.ElasticNet(2.0, curvature) if curvature else wp.penalties.L1(2.0)
+    ball = wp.spectral.NuclearBall((0.9 - curvature) * float(np.sum(Y * Y)))
+    return wp.Problem(wp.losses.Denoising(M), penalty, ball)
+
+
+def run(problem, monkeypatch, *, on_device, **options):
+    with monkeypatch.context() as patch:
+        if on_device:
+            patch.setattr(lean, "engine_for", lambda C, arena, _: device_engine.lent(C, arena))
+        return wp.minimize(problem, LeanSplitting(), progress=False, **options)
+
+
+@pytest.mark.parametrize("curvature", [0.0, 0.05])
+def test_answers_are_those_of_the_plain_engine(done, monkeypatch, curvature):
+    problem = instance(curvature=curvature)
+    there, here = (run(problem, monkeypatch, on_device=x, tol=1e-4) for x in (True, False))
+    assert there.status is here.status is wp.Status.CERTIFIED
+    assert there.solver == here.solver == "LeanSplitting"
+    assert done["advance"] >= 2
+    allowed = np.sqrt(2 * there.gap) + np.sqrt(2 * here.gap)  # strong convexity is one at least
+    assert float(torch.linalg.norm(there.X - here.X)) <= allowed
+    assert there.certificate.lower_bound <= here.value
+    assert here.certificate.lower_bound <= there.value
+
+
+def test_an_iteration_makes_one_trip_to_the_host(done, monkeypatch):
+    problem = instance()
+
+    def waits(svds):
+        done.clear()
+        run(problem, monkeypatch, on_device=True, eps=1e-30, max_svds=svds)
+        return done["waits"]
+
+    assert waits(6) - waits(3) == 3
+
+
+def test_runs_are_resumed_to_the_bit(done, monkeypatch, tmp_path):
+    problem, options = instance(), {"tol": 1e-12, "on_device": True}
+    where = tmp_path / "run.safetensors"
+    whole = run(problem, monkeypatch, max_svds=40, **options)
+    part = run(problem, monkeypatch, max_svds=25, checkpoint=where, **options)
+    resumed = (
+        run(problem, monkeypatch, max_svds=40, resume=part, **options),
+        run(problem, monkeypatch, max_svds=40, checkpoint=where, resume=True, **options),
+    )
+    for other in resumed:
+        for one, two in zip(whole.factors, other.factors, strict=True):
+            np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+def with_values(values, m=200, n=150, dtype=torch.float32):
+    """A matrix of these singular values, and its factors in float64."""
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((k, len(values))))[0] for k in (m, n))
+    return torch.tensor((U * values) @ V.T, dtype=dtype), U, V
+
+
+def started(values, powers=3, seed=0):
+    """An engine whose target has these values, and the triplets it begins with."""
+    C, _, _ = with_values(values)
+    one = DeviceEngine(C, SHARED.like(C))
+    block = torch.tensor(np.random.default_rng(seed).standard_normal((150, WIDTH)))
+    found = one.begin(PLAIN, torch.linalg.qr(block)[0], powers)
+    return one, found
+
+
+def check_triplets(z, found, needed=WIDTH):
+    """A V = U s with orthonormal columns; those of U that are not needed, nearly so."""
+    U, V, eye = found.U.numpy(), found.V.numpy(), np.eye(WIDTH)
+    np.testing.assert_allclose(V.T @ V, eye, atol=1e-9)
+    np.testing.assert_allclose(U.T @ U, eye, atol=1e-4)
+    np.testing.assert_allclose((U.T @ U)[:needed, :needed], eye[:needed, :needed], atol=1e-9)
+    left = z.double().numpy() @ V - U * found.s
+    assert np.linalg.norm(left, 2) <= 1e-12 * found.s[0]
+
+
+@pytest.mark.parametrize("needed", [3, WIDTH])
+@pytest.mark.parametrize("decades", [0.5, 2.0, 3.5, 4.5, 5.5])
+def test_triplets_are_orthonormal_however_values_differ(done, decades, needed):
+    values = np.logspace(0, -decades, WIDTH)
+    one, found = started(values)
+    check_triplets(one.z, found)
+    np.testing.assert_allclose(found.s, values, rtol=1e-3, atol=1e-6)
+    zero = np.zeros(needed)
+    X = LowRank(found.U[:, :needed].float(), torch.zeros(needed), found.V[:, :needed].T.float())
+    for _ in range(3):  # from the triplets in place, of a target that does not move
+        _, found = one.advance(X, zero, PLAIN, 1.0, found, 1)
+        check_triplets(one.z, found, needed)
+    # squares tell values apart over three decades, and a second look over six
+    assert (done["check"] > 0) is ((decades > 3 and needed == WIDTH) or decades > 5)
+
+
+def test_what_squares_lose_is_found_otherwise(done):
+    """Fewer values than columns: nothing can be made orthonormal from squares alone."""
+    one, found = started(np.array([3.0, 2.0, 1.0]), powers=1)
+    np.testing.assert_allclose(found.s[:3], [3.0, 2.0, 1.0], rtol=1e-5)
+    assert np.all(found.s[3:] <= 1e-5)
+    np.testing.assert_allclose(found.V.T @ found.V, np.eye(WIDTH), atol=1e-8)
+    assert one._own is None  # so that nothing is read from arrays that hold something else
+
+
+def test_proofs_are_those_of_the_plain_engine(done):
+    values = np.concatenate([np.linspace(9, 5, 12), np.linspace(1.0, 0.5, 60)])
+    one, found = started(values)
+    plain = Engine(one.C, one.z)
+    k = Step(0.7, 1.0, 0.4, 0.1)
+    some = np.maximum(found.s - 4.0, 0.0)
+    found = found.leading(12)
+    np.testing.assert_allclose(one.squares(found), plain.squares(found), atol=1e-10)
+    kept = found.U.double(), found.V.double()
+    rest = one.z.double() - kept[0] @ (kept[0].T @ one.z.double())
+    exact = float(torch.linalg.matrix_norm(rest - rest @ kept[1] @ kept[1].T, 2))
+    for enough in (0.0, 1.5, 3.0):
+        bound = one.tail(found, np.random.default_rng(1), enough)
+        assert exact <= bound <= max(enough, 1.0 + 1e-5)
+    for ours, theirs in zip(
+        one.look(found, some[:12], k), plain.look(found, some[:12], k), strict=True
+    ):
+        assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+    assert isinstance(one.look(found, some[:12], k), Sums)
+    assert min(done[name] for name in ("look", "tail", "more_tail", "squares")) >= 1
