@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from gpu_admm import race
+from gpu_bytes import bytes_moved
 
 import weakprox as wp
 
@@ -69,6 +70,7 @@ def measure(d: int, repeats: int, tols: tuple[float, float] = (1e-4, 1e-6)) -> l
             torch.cuda.synchronize()
             times.append(time.perf_counter() - begin)
         peak = torch.cuda.max_memory_allocated()
+        moved = bytes_moved(lambda tol=tol: wp.minimize(task, tol=tol, progress=False), d * d)
         rows.append(
             {
                 "d": d,
@@ -77,6 +79,7 @@ def measure(d: int, repeats: int, tols: tuple[float, float] = (1e-4, 1e-6)) -> l
                 "median_ms": 1e3 * float(np.median(times)),
                 "iterations": result.counts.svds,
                 "roofline_whole": PASSES * one_pass * result.counts.svds / min(times),
+                "gb_moved": moved / 1e9,
                 "peak_gb": peak / 1e9,
                 "arrays": peak / (4.0 * d * d),
                 "gap": result.gap / abs(result.value),
@@ -162,13 +165,13 @@ def write(out: Path, **news: Any) -> None:
 def table(told: dict) -> str:
     """The figures as Markdown."""
     heads = "d | gap asked for | ms | proved | iterations | ms for one more | its roofline "
-    heads += "| roofline of the whole | peak GB"
-    lines = [f"| {heads} |", "|" + "---|" * 9]
+    heads += "| roofline of the whole | GB moved | peak GB"
+    lines = [f"| {heads} |", "|" + "---|" * 10]
     for row in told["rows"]:
         cells = [f"{row['d']:,}", f"{row['tol']:g}", f"{row['ms']:.1f}", f"{row['gap']:.1e}"]
         cells += [str(row["iterations"]), f"{row['ms_per_iteration']:.2f}"]
         cells += [f"{row[name]:.2f}" for name in ("roofline", "roofline_whole")]
-        cells += [f"{row['peak_gb']:.1f}"]
+        cells += [f"{row[name]:.1f}" for name in ("gb_moved", "peak_gb")]
         lines.append(f"| {' | '.join(cells)} |")
     where = f"\n\n{told['device']}, torch {told['torch']}, {told['date']}; a copy on the "
     where += f"device at hand ran at {told.get('copy_tb', 0.0):.2f} TB/s.\n"

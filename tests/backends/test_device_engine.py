@@ -1,9 +1,10 @@
 """What the host does for the engine on a CUDA device, with the CPU in the device's place.
 
-Kernels are replaced by the formulas they are tested against; what is queued, sent, waited
-for and decided is the engine's own. `test_cuda.py` has the kernels, on a device.
+Kernels are replaced by the formulas they are tested against, or interpreted (`make
+test-kernels`); what is queued, sent, waited for and decided is the engine's own.
 """
 
+import os
 from collections import Counter
 from types import SimpleNamespace
 
@@ -41,15 +42,25 @@ def enqueue_advance(C, z, X, numbers, Q):
     return torch.tensor(sums, dtype=torch.float64), product
 
 
-@pytest.fixture
-def done(monkeypatch):
-    """How often each piece of work has been done, on a device that is none."""
+def stand_in():
+    """What `fused.cuda` offers, without it."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        from weakprox.linalg.fused import cuda
+
+        return cuda
     passes = SimpleNamespace(**vars(reference))
     for function in (enqueue_first, enqueue_look, enqueue_advance):
         setattr(passes, function.__name__, function)
     passes.quick_times = lambda z, V: reference.times(z, wide(V))
     passes.quick_transpose_times = lambda z, U: reference.transpose_times(z, wide(U))
     passes.quick_is_exact = lambda z: True  # as on a device
+    return passes
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """How often each piece of work has been done, on a device that is none."""
+    passes = stand_in()
     for place in (engine, device_engine, device_queue, subspace):
         monkeypatch.setattr(place, "passes_for", lambda *_: passes)
     stream = SimpleNamespace(synchronize=lambda: None)
@@ -68,7 +79,7 @@ def done(monkeypatch):
     return counts
 
 
-def instance(d=300, r=10, curvature=0.0):
+def instance(d=200, r=10, curvature=0.0):
     rng = np.random.default_rng([0, d, r])
     Y = np.where(rng.random((d, r)) < d**-0.5, rng.integers(1, 11, (d, r)), 0)
     M = torch.tensor(Y @ Y.T + rng.standard_normal((d, d)), dtype=torch.float32)

@@ -1,0 +1,108 @@
+"""The Triton kernels against the formulas, on a CUDA device or in Triton's interpreter.
+
+Without a device, `make test-kernels` fetches Triton, which is large, and interprets the
+kernels; that tells nothing of their rounding on tensor cores, nor of their speed.
+"""
+
+import importlib
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from weakprox.linalg.fused import Step, reference
+from weakprox.linalg.lowrank import LowRank
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+    pytest.skip("needs a CUDA device, or `make test-kernels`", allow_module_level=True)
+
+cuda = importlib.import_module("weakprox.linalg.fused.cuda")
+
+STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2)]
+SHAPES = [(1, 1), (3, 700), (37, 23), (129, 65)]
+SHAPES += [(513, 1031), (1030, 127)] if DEVICE == "cuda" else [(35, 1031), (230, 27)]
+WIDTHS = [1, 3, 16, 17, 100, 512]
+
+
+def there(x):
+    return torch.tensor(x, dtype=torch.float32, device=DEVICE)
+
+
+def given(shape, rank):
+    """C, z and a point of low rank, on the device; and the same in NumPy's float64."""
+    rng = np.random.default_rng([0, *shape, rank])
+    C, z = (rng.standard_normal(shape) for _ in "Cz")
+    U, V = (rng.standard_normal((n, rank)) / np.sqrt(n) for n in shape)
+    s = np.linspace(3.0, 1.0, rank)
+    tensors = [there(x) for x in (C, z, U, s, V.T)]
+    here = [x.double().cpu().numpy().copy() for x in tensors]
+    return (*tensors[:2], LowRank(*tensors[2:])), (*here[:2], LowRank(*here[2:]))
+
+
+def far(found, expected):
+    """Relative distance of a result on the device from one in NumPy."""
+    found = found.double().cpu().numpy()
+    return np.linalg.norm(found - expected) / max(np.linalg.norm(expected), 1e-300)
+
+
+@pytest.mark.parametrize("k", STEPS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rank", [1, 3, 17, 40])
+def test_passes(shape, rank, k):
+    (C, z, X), (C0, z0, X0) = given(shape, rank)
+    sums, exact = cuda.look(C, z, X, k), reference.look(C0, z0, X0, k)
+    for name in ("distance", "absolute"):
+        assert getattr(sums, name) == pytest.approx(getattr(exact, name), rel=1e-11)
+    size = exact.distance + exact.absolute + exact.rest
+    for name in ("along", "across", "rest"):  # the dual point itself may be of float32
+        assert abs(getattr(sums, name) - getattr(exact, name)) <= 1e-5 * size
+    alone, exact = cuda.look(C, None, X, k), reference.look(C0, None, X0, k)
+    assert alone.value(k) == pytest.approx(exact.value(k), rel=1e-6)
+
+    Q = there(np.random.default_rng(1).standard_normal((shape[1], 5)))
+    for change in (1.0, 0.5):
+        sums, product = cuda.advance(C, z, X, k, change, Q)
+        exact, _ = reference.advance(C0, z0, X0, k, change, None)
+        assert far(z, z0) <= 1e-5
+        assert far(product, z0 @ Q.double().cpu().numpy()) <= 3e-3  # products in TF32
+        assert sums.value(k) == pytest.approx(exact.value(k), rel=1e-4)
+        assert sums.rest == pytest.approx(exact.rest, rel=1e-3, abs=1e-6 * size)
+    cuda.first(C, z, k, Q)
+    reference.first(C0, z0, k)
+    # rounding may leave a little where the exact step is zero
+    assert np.abs(z.double().cpu().numpy() - z0).max() <= 1e-5
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_with_narrow_blocks(shape, width):
+    (_, z, _), (_, z0, _) = given(shape, 1)
+    rng = np.random.default_rng(width)
+    V, U = (rng.standard_normal((n, width)) for n in shape[::-1])
+    tensors = [torch.asarray(x, device=DEVICE) for x in (V, U)]
+    assert far(cuda.times(z, tensors[0]), z0 @ V) <= 1e-13
+    assert far(cuda.transpose_times(z, tensors[1]), z0.T @ U) <= 1e-13
+    after, step = z * 1.0, STEPS[0]
+    _, product = cuda.advance(z, after, _nothing(z), step, 1.0, tensors[0])
+    assert product.shape == (shape[0], width)
+    assert far(product, after.double().cpu().numpy() @ V) <= 3e-3  # in TF32
+
+
+def _nothing(z):
+    return LowRank(z[:, :1] * 0, z[0, :1] * 0, z[:1] * 0)
+
+
+def test_factors_and_blocks_of_odd_strides():
+    (C, z, X), (C0, z0, X0) = given((130, 70), 6)
+    strided = LowRank(
+        torch.repeat_interleave(X.U, 2, dim=1)[:, ::2], X.s, X.Vt.T.contiguous().T
+    )
+    V = torch.repeat_interleave(torch.asarray(X0.Vt.T, device=DEVICE), 3, dim=0)[::3]
+    assert far(cuda.times(z, V.T.contiguous().T), z0 @ X0.Vt.T) <= 1e-12
+    sums, exact = cuda.look(C, z, strided, STEPS[0]), reference.look(C0, z0, X0, STEPS[0])
+    assert sums.distance == pytest.approx(exact.distance, rel=1e-11)
+    cuda.advance(C, z, strided, STEPS[0], 1.0)
+    reference.advance(C0, z0, X0, STEPS[0], 1.0)
+    assert far(z, z0) <= 1e-5
