@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import traceback
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -135,7 +136,9 @@ def check(seed: int, limit: int = LIMIT) -> list[str]:
                 )
                 str(result), result.explain()
         except Exception as failure:  # whatever it is, it is a finding
-            case.found.append(f"{label}: raised {failure!r}")
+            frames = traceback.extract_tb(failure.__traceback__)
+            place = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in frames[:-6:-1])
+            case.found.append(f"{label}: raised {failure!r} in {place}")
             return
         cap = options.get("rank", getattr(solver, "rank", None))
         if isinstance(case.problem.spectral, Exact):

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, issparse
 from weakprox.distributed import is_dask
 from weakprox.distributed.entries import Entries
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import Array, device_of, namespace, sqnorm, to_numpy, zeros
+from weakprox.linalg.arrays import Array, device_of, namespace, sqnorm, to_numpy, wide, zeros
 from weakprox.losses.inputs import (
     as_array,
     as_shape,
@@ -127,6 +127,14 @@ class Completion:
         other._values, other.size = self._values / unit, self.size / unit
         other._far = None if self._far is None else self._far / unit
         other.sigma = None if self.sigma is None else self.sigma / unit
+        return other
+
+    def in_float64(self) -> Completion | None:
+        """The same loss computed in float64; None if observations are on workers."""
+        if self._far is not None:
+            return None
+        other = copy.copy(self)
+        other._values, other.reference = wide(self._values), wide(self.reference)
         return other
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -23,6 +23,7 @@ from weakprox.linalg.arrays import (
     largest,
     namespace,
     sqnorm,
+    wide,
     zeros,
 )
 from weakprox.linalg.by_rows import tiles
@@ -241,6 +242,17 @@ class Denoising:
             other.__dict__["_whole"] = Moments(whole.mean / unit, whole.size, scatter)
         else:
             other.__dict__.pop("_whole", None)
+        return other
+
+    def in_float64(self) -> Denoising:
+        """The same loss computed in float64; of samples, their mean is all that is kept."""
+        other, whole = copy.copy(self), self.everything()
+        other.reference = wide(whole.mean)
+        if self.target is not None:
+            other.target = other._terms = other.reference
+        else:
+            other._terms = KEPT_AS_MEAN
+        other.__dict__["_whole"] = replace(whole, mean=other.reference)
         return other
 
     @property

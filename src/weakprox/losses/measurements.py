@@ -11,7 +11,15 @@ from scipy.sparse import csr_array, diags_array, issparse
 from weakprox.distributed import is_dask
 from weakprox.distributed.measured import Measured
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import Array, all_finite, is_floating, is_real, itemsize, namespace
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    is_floating,
+    is_real,
+    itemsize,
+    namespace,
+    wide,
+)
 from weakprox.losses.inputs import as_array, as_real, as_shape, chunk_of, floating
 from weakprox.losses.on_disk import DiskMeasurements
 from weakprox.losses.passed import as_stack, chunks_of
@@ -84,6 +92,10 @@ class DenseMeasurements:
         flat = self.flat()
         return namespace(flat).sum(flat * flat, axis=1)
 
+    def in_float64(self) -> DenseMeasurements | None:
+        """The same in float64, unless they are in a file."""
+        return None if on_disk(self.A) else DenseMeasurements(wide(floating(self.A)))
+
     def take(self, indices: Any) -> DenseMeasurements:
         """Rows of A."""
         return DenseMeasurements(self.A[indices])
@@ -129,6 +141,10 @@ class RankOneMeasurements:
         xp = namespace(self.U)
         return xp.sum(self.U * self.U, axis=1) * xp.sum(self.V * self.V, axis=1)
 
+    def in_float64(self) -> RankOneMeasurements:
+        """The same in float64."""
+        return RankOneMeasurements(wide(self.U), wide(self.V))
+
     def take(self, indices: Any) -> RankOneMeasurements:
         """Selected pairs."""
         return RankOneMeasurements(self.U[indices], self.V[indices])
@@ -170,6 +186,10 @@ class SparseMeasurements:
     def sqnorms(self) -> Array:
         """Row sums of squares."""
         return np.asarray(self.A.multiply(self.A).sum(axis=1)).ravel()
+
+    def in_float64(self) -> SparseMeasurements:
+        """The same in float64."""
+        return SparseMeasurements(self.A.astype(float), self.shape)
 
     def take(self, indices: Any) -> SparseMeasurements:
         """Selected rows."""

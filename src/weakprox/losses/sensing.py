@@ -19,6 +19,7 @@ from weakprox.linalg.arrays import (
     namespace,
     sqnorm,
     to_numpy,
+    wide,
 )
 from weakprox.losses.gram import extremes, mean_gram
 from weakprox.losses.inputs import (
@@ -32,6 +33,15 @@ from weakprox.losses.inputs import (
 from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
+KEPT = (
+    "_wide_gram",
+    "_gram",
+    "origin",
+    "_extremes",
+    "_constants",
+    "_sizes",
+    "_odds",
+)  # computed once
 
 
 class Sensing:
@@ -146,6 +156,27 @@ class Sensing:
             other._b = self._b / unit
         other._unit = self._unit * unit
         other.__dict__.pop("origin", None)
+        return other
+
+    def in_float64(self) -> Sensing | None:
+        """The same loss computed in float64; None if measurements are not in memory."""
+        widened = getattr(self._terms, "in_float64", None) if self._sampler is None else None
+        terms = None if widened is None else widened()
+        if terms is None:
+            return None
+        other = copy.copy(self)
+        for name in (
+            "_wide_gram",
+            "_gram",
+            "origin",
+            "_extremes",
+            "_constants",
+            "_sizes",
+            "_odds",
+        ):
+            other.__dict__.pop(name, None)
+        other._terms, other._b = terms, wide(self._b)
+        other.reference = wide(self.reference)
         return other
 
     @property

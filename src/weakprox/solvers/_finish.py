@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import eps_of
+from weakprox.linalg.arrays import eps_of, itemsize
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.oracles.factored import FactoredDual
@@ -14,6 +14,7 @@ from weakprox.oracles.sampled import Proof, evaluated, even_sizes, groups_that_f
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.result import Certificate, Result, Status
+from weakprox.solvers._precision import rounded, widened
 from weakprox.solvers.tools import accuracy
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ def finish(run: Run, status: Status) -> Result:
     problem, looker = run.problem, run.looker
     own = _own_proof(run)
     answer, iterate_value = _answer(run, own)
+    point = answer  # what to compute with
+    if _doubled(run):
+        answer = rounded(answer, run.reference, problem.spectral)
+        point = widened(answer)  # the same numbers
     dual = None if looker.latest is None else looker.latest.dual
     if isinstance(dual, FactoredDual):
         dual = None  # it speaks of an array that may have moved on
@@ -40,11 +45,11 @@ def finish(run: Run, status: Status) -> Result:
     else:
         scratch = None
         if not problem.by_passes:
-            scratch = run.tools.arena.like(answer.U, problem.shape)
-        value = problem.value(answer, looker.batch, scratch=scratch)
+            scratch = run.tools.arena.like(point.U, problem.shape)
+        value = problem.value(point, looker.batch, scratch=scratch)
         affordable = getattr(run.solver, "affordable", lambda problem: True)
         if not value - looker.seen.lower <= _asked(run, value) and affordable(problem):
-            run.prove(Candidate(answer.dense(), None, 0.0, 0, 0, dual=dual))
+            run.prove(Candidate(point.dense(), None, 0.0, 0, 0, dual=dual))
         lower = min(looker.seen.lower, value)  # which rounding may have taken below it
         certificate = Certificate(value, lower, looker.seen.rests_on)
     value = certificate.value
@@ -59,7 +64,7 @@ def finish(run: Run, status: Status) -> Result:
     if status is Status.EXPECTED:
         # The theorem speaks of the iterate and of an oracle whose rank suffices: its
         # promise must cover the way to the answer and what the oracle itself measured.
-        chosen = problem.value(answer, looker.batch)  # by the samples that chose it
+        chosen = problem.value(point, looker.batch)  # by the samples that chose it
         lost = max(0.0, chosen - iterate_value)
         lost += run.solver.oracle_excess(run.memory)
         if run.solver.promised(run.memory) + lost > (1 + 1e-4) * eps:
@@ -83,8 +88,13 @@ def finish(run: Run, status: Status) -> Result:
         checkpoint=run.checkpoint,
         iterate_value=iterate_value,
         reason=run.settings.reason,
-        dual=dual,
+        dual=None if _doubled(run) else dual,  # other runs are in the data's dtype
     )
+
+
+def _doubled(run: Run) -> bool:
+    """Whether the run went on in float64, on data that are not."""
+    return itemsize(run.problem.loss.reference) != itemsize(run.reference)
 
 
 def _asked(run: Run, value: float) -> float:

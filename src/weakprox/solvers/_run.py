@@ -24,6 +24,7 @@ from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers._identity import Call, Data, data_of, named, settle, stream_of
 from weakprox.solvers._keeper import Keeper
 from weakprox.solvers._look import Look, Looker, Seen
+from weakprox.solvers._precision import go_on_in_float64, is_wide, stuck_in_float32
 from weakprox.solvers._progress import Progress
 from weakprox.solvers._prove import prove
 from weakprox.solvers.tools import Tools
@@ -60,6 +61,7 @@ class Run:
         keeper: Keeper | None = None,
     ) -> None:
         self.problem = problem
+        self.reference = problem.loss.reference  # which the answer is to be like
         self.solver = solver
         self.settings = settings
         self.sampled = not problem.loss.is_finite_sum
@@ -94,16 +96,16 @@ class Run:
             seen=Seen() if last is None else last.seen,
         )
         self.restated: float | None = None
-        self._equip(problem)
+        self.equip(problem)
         if last is not None and last.restated is not None:
-            self._equip(problem, last.restated)
+            self.equip(problem, last.restated)
         self.memory: Any = None if last is None else last.memory
         self.first: Array | None = None if last is None else last.first
         if last is not None and last.solver is not None and named(last.solver) != named(solver):
             self._take(last.solver)
         self.warm = warm  # where the run of a neighbouring problem ended
 
-    def _equip(self, problem: Problem, strong_convexity: float | None = None) -> None:
+    def equip(self, problem: Problem, strong_convexity: float | None = None) -> None:
         """Tools for the problem, perhaps with another constant than its loss declares."""
         if strong_convexity is not None:
             self.restated = strong_convexity
@@ -114,10 +116,10 @@ class Run:
             problem,
             MeteredLoss(problem.loss, self.meter),
             MeteredSpectral(problem.spectral, self.meter),
-            self.settings.eps,
+            self.looker.eps,
             self.settings.seed,
             self.looker.tick,
-            tol=self.settings.tol,
+            tol=self.looker.tol,
         )
 
     def _restate(self, strong_convexity: float) -> None:
@@ -129,7 +131,7 @@ class Run:
         compute = getattr(loss, "true_strong_convexity", None)
         known = None if compute is None else compute()
         found = known or strong_convexity
-        self._equip(self.problem, min(found, loss.strong_convexity))
+        self.equip(self.problem, min(found, loss.strong_convexity))
         self.looker.seen = replace(self.looker.seen, lower=-math.inf, prove_below=math.inf)
         last = self.looker.latest or self.solver.candidate(self.memory)
         self.memory = self.solver.start(self.problem, last.X * 1.0, self.tools)
@@ -140,12 +142,17 @@ class Run:
         """Go on with another method, which may need in memory what the first read in parts."""
         self.solver = solver
         if not getattr(solver, "elsewhere", False) and self.problem.elsewhere:
-            self._equip(self.problem.gathered())
+            self.equip(self.problem.gathered())
 
     def _change_to(self, solver: Solver) -> None:
         """Begin anew with another method, where the first cannot do it."""
         self._take(solver)
-        self.memory = solver.start(self.problem, self.first, self.tools)
+        self._look_at_data()  # while they are what they were
+        go_on_in_float64(self)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.memory = self.solver.start(self.problem, self.first, self.tools)
         self.looker.latest = None
         self._save()
 
@@ -185,6 +192,9 @@ class Run:
                     continue
                 self.looker.outer(self.solver.candidate(self.memory))
                 self._look_at_data()
+                if stuck_in_float32(self) and go_on_in_float64(self):
+                    self._begin_anew()
+                    continue
                 self._save()
         except StopRun as stop:
             return stop.status
@@ -219,6 +229,8 @@ class Run:
             self._look_at_data()
         if last is not None and self.data != last.data:
             raise InputError("resume", "a run of another problem: other data", "the same")
+        if self.memory is not None and is_wide(self.solver.candidate(self.memory).X):
+            go_on_in_float64(self)  # as the run did that is resumed
         settle(loss, streamed=self.stream is not None)
         if self.stream is not None and last is not None:
             self.stream.seek(last.stream)

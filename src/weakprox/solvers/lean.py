@@ -165,9 +165,8 @@ class LeanSplitting(GapDriven):
                 state = replace(memory, ritz=engine.adopt(memory.ritz))
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
                 state = self._iteration(problem, state, engine, tools, k)
-            double = itemsize(engine.z) == 8  # elsewhere only this method proves in float64
-            if state.least > SLOW * memory.least and double and self.affordable(problem):
-                raise TooWide  # acceleration is worth its arrays here
+            if state.least > SLOW * memory.least and self.affordable(problem):
+                raise TooWide  # acceleration, and float64, are worth their arrays here
             assert state.ritz is not None
             state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
@@ -222,7 +221,8 @@ class LeanSplitting(GapDriven):
         if problem.elsewhere and not isinstance(problem.loss.target, Tiled):  # type: ignore[attr-defined]
             return False
         reference = problem.loss.reference
-        needed = ARRAYS["DavisYin"].most * array_bytes(problem)
+        # of float64: in float32 they could not prove much
+        needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / itemsize(reference)
         return needed <= (room() if on_cpu(reference) else ON_DEVICE)
 
     def _projected(

@@ -1,0 +1,136 @@
+"""Data in float32, gone on with in float64 where rounding would have the last word.
+
+A dual point is a difference, divided by the step: in float32 it proves about three digits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from weakprox.linalg.arrays import Array, itemsize, namespace, on_cpu, to_numpy, wide
+from weakprox.linalg.lowrank import LowRank
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.problem import Problem
+from weakprox.solvers._gap_driven import GapDriven
+from weakprox.solvers._needs import held_bytes
+from weakprox.solvers.footprint import arrays_of
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+from weakprox.spectral.checks import rounded_inside
+from weakprox.storage.limits import room
+
+if TYPE_CHECKING:
+    from weakprox.solvers._run import Run
+
+# Of these very classes: a subclass may hold arrays of its own.
+WITHOUT_ARRAYS = (
+    *(L1, ElasticNet, GroupL2, SignedL1, Zero),
+    *(NuclearBall, NuclearNorm, TracePSD),
+)
+ON_DEVICE = 16 << 30  # bytes of an accelerator that may be taken up without asking
+HESITATION = 12  # iterations without progress that float32 is given
+SHARE = 0.5  # of the accuracy, to aim at
+
+
+def stuck_in_float32(run: Run) -> bool:
+    """Whether the gap no longer shrinks, for want of digits perhaps."""
+    if not isinstance(run.solver, GapDriven) or run.sampled or not is_single(run.problem):
+        return False
+    waited = run.memory.done - run.memory.progress
+    return waited >= HESITATION and affordable(run.problem, run.solver)
+
+
+def go_on_in_float64(run: Run) -> bool:
+    """Have a run go on in float64, if its data are not in it and all terms can be.
+
+    It aims at part of the accuracy: the rest is for the rounding of its answer.
+    """
+    found = in_float64(run.problem) if is_single(run.problem) else None
+    if found is None:
+        return False
+    looker, settings = run.looker, run.settings
+    looker.eps, looker.tol = SHARE * settings.eps, SHARE * settings.tol
+    run.equip(found)
+    looker.batch = found.loss.everything()
+    looker.seen = replace(looker.seen, prove_below=math.inf)
+    if looker.seen.best is not None:
+        best = within(looker.seen.best, found.spectral)
+        value = found.value(best, looker.batch)
+        looker.seen = replace(looker.seen, best=best, best_value=value)
+    run.first = None if run.first is None else wide(run.first)
+    why = f"{settings.reason}. It went on in float64, which proves more than float32"
+    run.settings = replace(settings, reason=why)
+    return True
+
+
+def is_single(problem: Problem) -> bool:
+    """Whether the data are in float32."""
+    return itemsize(problem.loss.reference) == 4
+
+
+def is_wide(X: Array | LowRank) -> bool:
+    """Whether a point is in float64."""
+    return itemsize(X.s if isinstance(X, LowRank) else X) == 8
+
+
+def in_float64(problem: Problem) -> Problem | None:
+    """The same problem with data in float64; None if a term does not offer that."""
+    offered = getattr(problem.loss, "in_float64", None)
+    penalty, spectral = _wide(problem.penalty), _wide(problem.spectral)
+    if offered is None or penalty is None or spectral is None:
+        return None
+    loss = offered()
+    return None if loss is None else Problem(loss, penalty, spectral)
+
+
+def affordable(problem: Problem, solver: Any) -> bool:
+    """Whether the solver's arrays, and the data again, fit in memory in float64."""
+    arrays = arrays_of(solver)
+    if arrays is None or problem.elsewhere:
+        return False
+    needed = 8 * arrays.most * math.prod(problem.shape)
+    needed += 2 * held_bytes(problem)
+    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
+
+
+def rounded(answer: LowRank, reference: Array, spectral: Any) -> LowRank:
+    """The answer in the dtype of the reference, still in the set."""
+    xp = namespace(answer.U)
+    U, Vt = (xp.astype(x, reference.dtype, copy=False) for x in (answer.U, answer.Vt))
+    return LowRank(U, rounded_inside(to_numpy(answer.s), _tau(spectral), U), Vt)
+
+
+def widened(X: LowRank) -> LowRank:
+    """The same point in float64."""
+    return LowRank(wide(X.U), wide(X.s), wide(X.Vt))
+
+
+def within(X: LowRank, spectral: Any) -> LowRank:
+    """The point in float64, scaled into the set if rounding has taken it out of it.
+
+    With columns of length one, the sum of the values bounds the nuclear norm, whatever
+    right angles have been lost.
+    """
+    X = widened(X)
+    xp = namespace(X.U)
+    left, right = (xp.linalg.vector_norm(F, axis=0) for F in (X.U, X.Vt.T))
+    left, right = (xp.where(size > 0.0, size, 1.0) for size in (left, right))
+    values = rounded_inside(to_numpy(X.s * left * right), _tau(spectral), X.U)
+    return LowRank(X.U / left, values, X.Vt / right[:, None])
+
+
+def _tau(spectral: Any) -> float:
+    return float(getattr(spectral, "tau", math.inf))
+
+
+def _wide(term: Any) -> Any:
+    """A penalty or a spectral term for arrays in float64, None if that is not known of it."""
+    if type(term) in WITHOUT_ARRAYS:
+        return term
+    if type(term) is MaxAffine:
+        return MaxAffine(wide(term.A), wide(term.b))
+    if type(term) is Sum:
+        parts = [_wide(part) for part in term.parts]
+        return None if None in parts else Sum(tuple(parts))
+    return None
