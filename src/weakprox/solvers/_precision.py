@@ -21,6 +21,7 @@ from weakprox.spectral.checks import rounded_inside
 from weakprox.storage.limits import room
 
 if TYPE_CHECKING:
+    from weakprox.solvers._look import Seen
     from weakprox.solvers._run import Run
 
 # Of these very classes: a subclass may hold arrays of its own.
@@ -41,10 +42,11 @@ def stuck_in_float32(run: Run) -> bool:
     return waited >= HESITATION and affordable(run.problem, run.solver)
 
 
-def go_on_in_float64(run: Run) -> bool:
+def go_on_in_float64(run: Run, *, resumed: bool = False) -> bool:
     """Have a run go on in float64, if its data are not in it and all terms can be.
 
-    It aims at part of the accuracy: the rest is for the rounding of its answer.
+    It aims at part of the accuracy: the rest is for the rounding of its answer. What a run
+    that is `resumed` has seen is in float64 already.
     """
     found = in_float64(run.problem) if is_single(run.problem) else None
     if found is None:
@@ -53,15 +55,21 @@ def go_on_in_float64(run: Run) -> bool:
     looker.eps, looker.tol = SHARE * settings.eps, SHARE * settings.tol
     run.equip(found)
     looker.batch = found.loss.everything()
-    looker.seen = replace(looker.seen, prove_below=math.inf)
-    if looker.seen.best is not None:
-        best = within(looker.seen.best, found.spectral)
-        value = found.value(best, looker.batch)
-        looker.seen = replace(looker.seen, best=best, best_value=value)
+    if not resumed:
+        looker.seen = _seen_anew(looker.seen, found, looker.batch)
     run.first = None if run.first is None else wide(run.first)
     why = f"{settings.reason}. It went on in float64, which proves more than float32"
     run.settings = replace(settings, reason=why)
     return True
+
+
+def _seen_anew(seen: Seen, problem: Problem, batch: Any) -> Seen:
+    """The best point in float64 with its value; proofs that have failed may now succeed."""
+    seen = replace(seen, prove_below=math.inf)
+    if seen.best is None:
+        return seen
+    best = within(seen.best, problem.spectral)
+    return replace(seen, best=best, best_value=problem.value(best, batch))
 
 
 def is_single(problem: Problem) -> bool:

@@ -230,7 +230,7 @@ class Run:
         if last is not None and self.data != last.data:
             raise InputError("resume", "a run of another problem: other data", "the same")
         if self.memory is not None and is_wide(self.solver.candidate(self.memory).X):
-            go_on_in_float64(self)  # as the run did that is resumed
+            go_on_in_float64(self, resumed=True)
         settle(loss, streamed=self.stream is not None)
         if self.stream is not None and last is not None:
             self.stream.seek(last.stream)
