@@ -14,6 +14,12 @@ class Restated:
         self._loss = loss
         self.strong_convexity = strong_convexity
 
+    def in_float64(self) -> Restated | None:
+        """The same computed in float64, if the loss offers that."""
+        offered = getattr(self._loss, "in_float64", None)
+        found = None if offered is None else offered()
+        return None if found is None else Restated(found, self.strong_convexity)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_loss":
             raise AttributeError(name)  # while being copied, there is no loss yet

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import eps_of, itemsize
+from weakprox.linalg.arrays import Array, eps_of, itemsize, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.oracles.factored import FactoredDual
@@ -32,10 +32,8 @@ def finish(run: Run, status: Status) -> Result:
     problem, looker = run.problem, run.looker
     own = _own_proof(run)
     answer, iterate_value = _answer(run, own)
-    point = answer  # what to compute with
     if _doubled(run):
         answer = rounded(answer, run.reference, problem.spectral)
-        point = widened(answer)  # the same numbers
     dual = None if looker.latest is None else looker.latest.dual
     if isinstance(dual, FactoredDual):
         dual = None  # it speaks of an array that may have moved on
@@ -43,13 +41,10 @@ def finish(run: Run, status: Status) -> Result:
     if run.sampled:
         certificate = _sampled_certificate(run, status, answer, dual, own)
     else:
-        scratch = None
-        if not problem.by_passes:
-            scratch = run.tools.arena.like(point.U, problem.shape)
-        value = problem.value(point, looker.batch, scratch=scratch)
+        value = _value(run, answer)
         affordable = getattr(run.solver, "affordable", lambda problem: True)
         if not value - looker.seen.lower <= _asked(run, value) and affordable(problem):
-            run.prove(Candidate(point.dense(), None, 0.0, 0, 0, dual=dual))
+            run.prove(Candidate(_dense(run, answer), None, 0.0, 0, 0, dual=dual))
         lower = min(looker.seen.lower, value)  # which rounding may have taken below it
         certificate = Certificate(value, lower, looker.seen.rests_on)
     value = certificate.value
@@ -64,7 +59,7 @@ def finish(run: Run, status: Status) -> Result:
     if status is Status.EXPECTED:
         # The theorem speaks of the iterate and of an oracle whose rank suffices: its
         # promise must cover the way to the answer and what the oracle itself measured.
-        chosen = problem.value(point, looker.batch)  # by the samples that chose it
+        chosen = problem.value(answer, looker.batch)  # by the samples that chose it
         lost = max(0.0, chosen - iterate_value)
         lost += run.solver.oracle_excess(run.memory)
         if run.solver.promised(run.memory) + lost > (1 + 1e-4) * eps:
@@ -95,6 +90,24 @@ def finish(run: Run, status: Status) -> Result:
 def _doubled(run: Run) -> bool:
     """Whether the run went on in float64, on data that are not."""
     return itemsize(run.problem.loss.reference) != itemsize(run.reference)
+
+
+def _dense(run: Run, answer: LowRank) -> Array:
+    """The X that comes back, to compute with."""
+    X = answer.dense()
+    return wide(X) if _doubled(run) else X
+
+
+def _value(run: Run, answer: LowRank) -> float:
+    """F at the X that comes back."""
+    problem, batch = run.problem, run.looker.batch
+    if problem.by_passes:  # X itself is too large
+        return problem.value(widened(answer) if _doubled(run) else answer, batch)
+    if _doubled(run):
+        h = problem.spectral.value(widened(answer))
+        return problem.smooth_value(_dense(run, answer), batch) + h
+    scratch = run.tools.arena.like(answer.U, problem.shape)
+    return problem.value(answer, batch, scratch=scratch)
 
 
 def _asked(run: Run, value: float) -> float:

@@ -5,12 +5,14 @@ A dual point is a difference, divided by the step: in float32 it proves about th
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weakprox.linalg.arrays import Array, itemsize, namespace, on_cpu, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.certificate import SplitDual
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import GapDriven
@@ -55,8 +57,13 @@ def go_on_in_float64(run: Run, *, resumed: bool = False) -> bool:
     looker.eps, looker.tol = SHARE * settings.eps, SHARE * settings.tol
     run.equip(found)
     looker.batch = found.loss.everything()
+    looker.callback = _narrowed(looker.callback, run.reference)
     if not resumed:
         looker.seen = _seen_anew(looker.seen, found, looker.batch)
+    elif isinstance(getattr(run.memory, "dual", None), SplitDual):
+        # of a file, with the terms of the problem given
+        dual = replace(run.memory.dual, penalty=found.penalty)
+        run.memory = replace(run.memory, dual=dual)
     run.first = None if run.first is None else wide(run.first)
     why = f"{settings.reason}. It went on in float64, which proves more than float32"
     run.settings = replace(settings, reason=why)
@@ -70,6 +77,19 @@ def _seen_anew(seen: Seen, problem: Problem, batch: Any) -> Seen:
         return seen
     best = within(seen.best, problem.spectral)
     return replace(seen, best=best, best_value=problem.value(best, batch))
+
+
+def _narrowed(callback: Any, reference: Array) -> Any:
+    """The user's callback, which sees points in the dtype of the data."""
+    if callback is None:
+        return None
+
+    def seen(look: Any) -> Any:
+        xp = namespace(reference)
+        V = None if look.V is None else rounded(look.V, reference, None)
+        return callback(replace(look, X=xp.astype(look.X, reference.dtype), V=V))
+
+    return seen
 
 
 def is_single(problem: Problem) -> bool:
@@ -89,7 +109,11 @@ def in_float64(problem: Problem) -> Problem | None:
     if offered is None or penalty is None or spectral is None:
         return None
     loss = offered()
-    return None if loss is None else Problem(loss, penalty, spectral)
+    if loss is None:
+        return None
+    found = copy.copy(problem)  # whose constants may have been restated
+    found.loss, found.penalty, found.spectral = loss, penalty, spectral
+    return found
 
 
 def affordable(problem: Problem, solver: Any) -> bool:

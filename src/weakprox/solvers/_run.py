@@ -101,8 +101,6 @@ class Run:
             self.equip(problem, last.restated)
         self.memory: Any = None if last is None else last.memory
         self.first: Array | None = None if last is None else last.first
-        if last is not None and last.solver is not None and named(last.solver) != named(solver):
-            self._take(last.solver)
         self.warm = warm  # where the run of a neighbouring problem ended
 
     def equip(self, problem: Problem, strong_convexity: float | None = None) -> None:
@@ -143,11 +141,12 @@ class Run:
         self.solver = solver
         if not getattr(solver, "elsewhere", False) and self.problem.elsewhere:
             self.equip(self.problem.gathered())
+            self.looker.batch = self.problem.loss.everything()
 
     def _change_to(self, solver: Solver) -> None:
         """Begin anew with another method, where the first cannot do it."""
-        self._take(solver)
         self._look_at_data()  # while they are what they were
+        self._take(solver)
         go_on_in_float64(self)
         self._begin_anew()
 
@@ -229,6 +228,9 @@ class Run:
             self._look_at_data()
         if last is not None and self.data != last.data:
             raise InputError("resume", "a run of another problem: other data", "the same")
+        other = None if last is None else last.solver
+        if other is not None and named(other) != named(self.solver):
+            self._take(other)
         if self.memory is not None and is_wide(self.solver.candidate(self.memory).X):
             go_on_in_float64(self, resumed=True)
         settle(loss, streamed=self.stream is not None)

@@ -50,8 +50,8 @@ SPARE = 2
 POWERS = 4  # power steps of a decomposition at most
 COLD = 2  # power steps from a random block
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
-WIDER = 4  # times, where the rank does not fit
-WIDEST = 0.1  # share of the columns at which a thin block is no longer one
+WIDER = 2  # times, where the rank does not fit
+THIN, WIDEST = 64, 0.1  # columns, and share of all of them, up to which a block is thin
 SMALL_STEP = 0.1  # times the smoothness
 SLOW = 0.1  # factor by which a stretch of iterations must bring the gap down
 ON_DEVICE = 16 << 30  # bytes of an accelerator that may be taken up without asking
@@ -165,11 +165,21 @@ class LeanSplitting(GapDriven):
                 state = replace(memory, ritz=engine.adopt(memory.ritz))
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
                 state = self._iteration(problem, state, engine, tools, k)
-            if state.least > SLOW * memory.least and self.affordable(problem):
-                raise TooWide  # acceleration, and float64, are worth their arrays here
+            if self._is_slow(state, memory, engine.z) and self.affordable(problem):
+                raise TooWide  # acceleration, or float64, is worth its arrays here
             assert state.ritz is not None
             state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+
+    @staticmethod
+    def _is_slow(state: Memory, before: Memory, z: Array) -> bool:
+        """Whether a stretch has brought the gap down too little.
+
+        In float32 that is hardly at all: beginning anew in float64 takes longer than to go on.
+        """
+        if itemsize(z) == 4:
+            return state.progress <= before.done
+        return state.least > SLOW * before.least
 
     def _iteration(
         self, problem: Problem, state: Memory, engine: Engine, tools: Tools, k: int
@@ -239,7 +249,7 @@ class LeanSplitting(GapDriven):
             if kept <= width - SPARE or width >= min(problem.shape):
                 break
             width = min(WIDER * width, *problem.shape)
-            thin = max(WIDER * FIRST_WIDTH, WIDEST * min(problem.shape))
+            thin = max(THIN, WIDEST * min(problem.shape))
             if width > thin and self.affordable(problem):
                 raise TooWide
             more = gaussian(tools.rng(k, width), (problem.shape[1], width), z)

@@ -19,10 +19,13 @@ def rounded_inside(p: Vector, tau: float, ref: Array) -> Array:
 def rounded_on_host(p: Any, tau: float, ref: Array) -> np.ndarray[Any, Any]:
     """The same as a NumPy array: they are few, and trips to a device take longer."""
     kind = np.float32 if itemsize(ref) == 4 else np.float64
-    values: np.ndarray[Any, Any] = np.asarray(p, dtype=kind)
-    total = max(float(values.sum()), float(values.sum(dtype=float)))  # however it is summed
-    if total > tau:
-        values = values * (tau / total * (1 - len(p) * eps_of(ref)))
+    exact = np.asarray(p, dtype=float)
+    values: np.ndarray[Any, Any] = exact.astype(kind)
+    shorter = 0.5 * eps_of(ref)  # no more than needed: what is lost here, proofs lack
+    while max(float(values.sum()), float(values.sum(dtype=float))) > tau:  # however summed
+        inside = tau / max(tau, float(exact.sum()))
+        values = (exact * (inside * (1.0 - shorter))).astype(kind)
+        shorter *= 2
     return values
 
 
