@@ -33,15 +33,6 @@ from weakprox.losses.inputs import (
 from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
-KEPT = (
-    "_wide_gram",
-    "_gram",
-    "origin",
-    "_extremes",
-    "_constants",
-    "_sizes",
-    "_odds",
-)  # computed once
 
 
 class Sensing:
@@ -165,16 +156,9 @@ class Sensing:
         if terms is None:
             return None
         other = copy.copy(self)
-        for name in (
-            "_wide_gram",
-            "_gram",
-            "origin",
-            "_extremes",
-            "_constants",
-            "_sizes",
-            "_odds",
-        ):
-            other.__dict__.pop(name, None)
+        for name, member in vars(Sensing).items():
+            if isinstance(member, cached_property):  # found from the data as they were
+                other.__dict__.pop(name, None)
         other._terms, other._b = terms, wide(self._b)
         other.reference = wide(self.reference)
         return other
