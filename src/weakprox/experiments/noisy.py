@@ -7,7 +7,8 @@ import time
 import numpy as np
 
 from weakprox.experiments.instances import Matrix
-from weakprox.losses.denoising import Denoising, Moments
+from weakprox.losses.denoising import Denoising
+from weakprox.losses.moments import Moments
 
 
 class NoisyCopies(Denoising):

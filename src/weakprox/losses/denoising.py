@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -17,17 +17,14 @@ from weakprox.distributed.copies import Copies
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
-    all_finite,
     inner,
     itemsize,
     largest,
-    namespace,
-    sqnorm,
     wide,
     zeros,
 )
 from weakprox.linalg.by_rows import tiles
-from weakprox.linalg.kernels import add_scaled, subtract
+from weakprox.linalg.kernels import subtract
 from weakprox.linalg.tiled import Tiled
 from weakprox.losses.inputs import (
     as_array,
@@ -40,6 +37,7 @@ from weakprox.losses.inputs import (
     constant,
     floating,
 )
+from weakprox.losses.moments import Moments
 from weakprox.losses.passed import as_operator, as_stack, batches_of, chunks_of, stand_in
 from weakprox.storage.limits import room, shown_bytes
 from weakprox.streams.stream import Stream, as_stream, is_stream
@@ -47,18 +45,6 @@ from weakprox.streams.stream import Stream, as_stream, is_stream
 HINT = " (for missing entries use losses.Completion)"
 AT_ONCE = 4  # arrays in which a mean is brought up to date
 KEPT_AS_MEAN = "their mean"  # what is kept of samples that come only once
-
-
-@dataclass(frozen=True)
-class Moments:
-    """A batch of matrices, reduced to what the loss needs: never more than one matrix.
-
-    `scatter` is the sum of squared distances of the samples to their mean.
-    """
-
-    mean: Array
-    size: int
-    scatter: float
 
 
 class Denoising:
@@ -307,32 +293,11 @@ class Denoising:
         )
 
     def _reduce(self, chunks: Any) -> Moments:
-        """Mean and scatter over chunks, by the stable pairwise update."""
-        mean, size, scatter = zeros(self.shape, self.reference), 0, 0.0
-        for chunk in chunks:
-            block = floating(chunk)
-            xp = namespace(block)
-            if not all_finite(block):
-                raise InputError("samples", "NaN or infinite entries", "finite numbers")
-            if self._unit != 1.0:
-                block = block / self._unit
-            k = int(block.shape[0])
-            local = xp.mean(block, axis=0)
-            scatter += sum(sqnorm(block[i] - local) for i in range(k))
-            shift = local - mean
-            scatter += sqnorm(shift) * size * k / (size + k)
-            mean = mean + shift * (k / (size + k))
-            size += k
-        return Moments(mean, size, scatter)
+        return Moments.of(chunks, zeros(self.shape, self.reference), self._unit)
 
     def merged(self, batches: Sequence[Moments]) -> Moments:
         """The moments of all the batches' samples together."""
-        size = sum(batch.size for batch in batches)
-        mean = zeros(self.shape, self.reference)
-        for batch in batches:
-            add_scaled(mean, batch.size / size, batch.mean)
-        between = sum(batch.size * sqnorm(batch.mean - mean) for batch in batches)
-        return Moments(mean, size, between + sum(batch.scatter for batch in batches))
+        return Moments.together(batches, zeros(self.shape, self.reference))
 
     def value(self, X: Array, batch: Moments) -> float:
         """Half the squared distance to the batch mean, less its sampling bias."""

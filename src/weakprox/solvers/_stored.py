@@ -7,7 +7,7 @@ from weakprox.distributed.work import Move
 from weakprox.linalg.fused import Step
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.subspace import Ritz
-from weakprox.losses.denoising import Moments
+from weakprox.losses.moments import Moments
 from weakprox.losses.measurements import DenseMeasurements
 from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.oracles.factored import FactoredDual
