@@ -7,8 +7,8 @@ from weakprox.distributed.work import Move
 from weakprox.linalg.fused import Step
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.subspace import Ritz
-from weakprox.losses.moments import Moments
 from weakprox.losses.measurements import DenseMeasurements
+from weakprox.losses.moments import Moments
 from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.oracles.factored import FactoredDual
 from weakprox.oracles.gradients import Pool
