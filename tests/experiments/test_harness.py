@@ -182,10 +182,12 @@ def test_a_result_that_json_cannot_hold_names_the_job():
 def test_workers_end_with_the_run(marks, sent, code):
     """Ctrl-C reports and stops the workers; killing the parent stops them too."""
     script = (
-        "import sys\n"
+        "import signal, sys\n"
         "from experiments import _toy\n"
         "from weakprox.experiments import Interrupted, run\n"
         "if __name__ == '__main__':\n"
+        # tests that run in the background may have inherited that it is ignored
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "    try:\n"
         "        run([_toy.WAITING], processes=2)\n"
         "    except Interrupted as error:\n"
