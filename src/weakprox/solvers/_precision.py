@@ -17,7 +17,7 @@ from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import GapDriven
 from weakprox.solvers._needs import held_bytes
-from weakprox.solvers.footprint import arrays_of
+from weakprox.solvers.footprint import ON_DEVICE, arrays_of
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 from weakprox.spectral.checks import rounded_inside
 from weakprox.storage.limits import room
@@ -31,7 +31,6 @@ WITHOUT_ARRAYS = (
     *(L1, ElasticNet, GroupL2, SignedL1, Zero),
     *(NuclearBall, NuclearNorm, TracePSD),
 )
-ON_DEVICE = 16 << 30  # bytes of an accelerator that may be taken up without asking
 HESITATION = 12  # iterations without progress that float32 is given
 SHARE = 0.5  # of the accuracy, to aim at
 

@@ -14,6 +14,7 @@ from weakprox.storage.limits import room
 
 TILES = 7  # blocks of rows that passes hold at once
 COMPILER = 120 << 20  # bytes of numba and what it has compiled
+ON_DEVICE = 16 << 30  # bytes of an accelerator that may be taken up without asking
 EACH_SIDE = 6  # thin blocks that a decomposition holds at once, for rows and for columns
 
 

@@ -39,7 +39,7 @@ from weakprox.protocols import Candidate
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers._prox import capped
 from weakprox.solvers.davis_yin import DavisYin, balanced
-from weakprox.solvers.footprint import ARRAYS, array_bytes
+from weakprox.solvers.footprint import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearBall
 from weakprox.spectral.checks import rounded_on_host
@@ -54,7 +54,6 @@ WIDER = 2  # times, where the rank does not fit
 THIN, WIDEST = 64, 0.1  # columns, and share of all of them, up to which a block is thin
 SMALL_STEP = 0.1  # times the smoothness
 SLOW = 0.1  # factor by which a stretch of iterations must bring the gap down
-ON_DEVICE = 16 << 30  # bytes of an accelerator that may be taken up without asking
 NOT_LOW = 1 << 30  # more than any rank
 
 
