@@ -57,7 +57,7 @@ def bytes_moved(call: Callable[[], object], entries: int) -> int:
 
     launches = {
         # reads the data and, but for the first time, the target, which it overwrites
-        "_pass": lambda C, z, *_, begin: (C, z) if begin else (C, z, z),
+        "_pass": lambda C, z, *_, begin, **__: (C, z) if begin else (C, z, z),
         "enqueue_look": lambda C, z, *_: (C, z),
         "_product": lambda kernel, shape, z, *_: (z,),
     }

@@ -18,11 +18,12 @@ import torch
 
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like
 from weakprox.linalg.bounds import longest_bound
-from weakprox.linalg.device_queue import SQUARE, WIDTH, Queue
+from weakprox.linalg.device_queue import SQUARE, SQUARES, WIDTH, Queue
 from weakprox.linalg.engine import POWERS, Engine
 from weakprox.linalg.fused import Step, Sums, passes_for
-from weakprox.linalg.lowrank import LowRank, squared_norm
+from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.linalg.subspace import (
+    GRADED,
     Ritz,
     Vector,
     independent,
@@ -60,6 +61,7 @@ def lent(C: Array, arena: Any) -> Iterator[DeviceEngine]:
     if idle is None or idle.z.shape != C.shape or idle.z.device != C.device:
         idle = DeviceEngine(torch.empty_like(C), torch.empty_like(C), recorded=True)
     idle.C.copy_(C)
+    idle.queue.stream = torch.cuda.current_stream(C.device)
     try:
         yield idle
     finally:
@@ -99,21 +101,32 @@ class DeviceEngine(Engine):
         return True
 
     def advance(
-        self, X: LowRank, values: Vector, k: Step, change: float, near: Ritz, powers: int
-    ) -> tuple[Sums, Ritz]:
+        self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
+    ) -> tuple[LowRank, Sums, Ritz]:
         """As `Engine.advance`."""
         if near is not self._own or powers != 1:
             self._own = None
-            sums, elsewhere = super().advance(X, values, k, change, near, powers)
-            return sums, self.adopt(elsewhere)
+            X, sums, elsewhere = super().advance(X, values, k, change, near, powers)
+            return X, sums, self.adopt(elsewhere)
         self._send(values, (*k, change))
-        self.queue.do("advance")
+        quick = near.s[-1] > GRADED * near.s[0]
+        self.queue.do("quick_advance" if quick else "advance", wait=False)
+        X = X or self.rounded(near, values)  # meanwhile
+        self.queue.wait()
         sums, kept = self._sums(), len(values)
         found = self._found(kept)
         if found is None:
             Y, V = self.queue.Y, self.queue.V
             found = spanned(self.z, Y, kept) or refined(self.z, V.clone())
-        return sums, self.adopt(found)
+        return X, sums, self.adopt(found)
+
+    def rounded(self, found: Ritz, values: Vector) -> LowRank:
+        """As `Engine.rounded`."""
+        if not self._owns(found):
+            return super().rounded(found, values)
+        r = len(values)
+        U, Vt = self.queue.split(self.queue.factors.clone())
+        return Projection(U[:, :r], like(values, self.z), Vt[:r], found.s[:r])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
         """As `Engine.look`."""
@@ -121,10 +134,10 @@ class DeviceEngine(Engine):
             return super().look(found, values, k)
         self._send(values, (*k, 1.0))
         self.queue.do("look")
-        sums, square = self._sums(), 0.0
-        if k.curvature:
-            square = squared_norm(self.queue.U, like(values, self.queue.U), self.queue.V)
-        return sums._replace(across=sums.across / k.gamma, square=square or sums.square)
+        sums, U = self._sums(), self.queue.U
+        if not k.curvature:
+            return sums
+        return sums._replace(square=squared_norm(U, like(values, U), self.queue.V))
 
     def squares(self, found: Ritz) -> Vector:
         """As `Engine.squares`."""
@@ -135,7 +148,7 @@ class DeviceEngine(Engine):
         self.queue.sent[WIDTH : WIDTH + r] = 1.0
         self.queue.sent[2 * WIDTH : 2 * WIDTH + r] = found.s
         self.queue.do("squares")
-        return np.stack([self._squares(i)[:r, :r] for i in range(3)])
+        return np.stack([self._squares(i)[:r, :r] for i in range(4)])
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
         """As `Engine.tail`; after `squares`, which says what is kept."""
@@ -145,7 +158,7 @@ class DeviceEngine(Engine):
         logs, best = 0.0, float("inf")
         for q in range(POWERS + 1):
             self.queue.do("more_tail" if q else "tail")
-            length, size = self.queue.told[3 * SQUARE : 3 * SQUARE + 2].tolist()
+            length, size = self.queue.told[SQUARES : SQUARES + 2].tolist()
             if 0.0 in (length, size):
                 return 0.0
             logs += float(np.log(size))
@@ -171,7 +184,7 @@ class DeviceEngine(Engine):
         return self._turned(found.s, np.eye(WIDTH), np.eye(WIDTH))
 
     def _sums(self) -> Sums:
-        return Sums(*self.queue.told[3 * SQUARE : 3 * SQUARE + 6].tolist())
+        return Sums(*self.queue.told[SQUARES : SQUARES + len(Sums._fields)].tolist())
 
     def _send(self, values: Any, constants: tuple[float, ...]) -> None:
         self.queue.sent[:WIDTH] = 0.0

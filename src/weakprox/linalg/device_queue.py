@@ -16,9 +16,10 @@ from weakprox.linalg.lowrank import LowRank
 
 WIDTH = 16  # of the block
 SQUARE = WIDTH * WIDTH
+SQUARES = 4 * SQUARE  # what is told of them, before numbers
 WORK = (
     *("begin", "again", "span", "turn", "check"),
-    *("advance", "look", "squares", "tail", "more_tail"),
+    *("advance", "quick_advance", "look", "squares", "tail", "more_tail"),
 )
 
 _mailboxes: list[list[Any]] = []  # not in use; memory the device can reach is slow to make
@@ -31,24 +32,31 @@ class Queue:
         self.C, self.z, self.passes = C, z, passes_for(z, C)
         m, n = C.shape
         self.graphs: dict[str, Any] = {}
-
-        def make(*shape: int, dtype: Any = torch.float64) -> Any:
-            return torch.zeros(shape, dtype=dtype, device=C.device)
-
-        self.U, self.V = make(m, WIDTH), make(n, WIDTH)
-        self._U, self._Vt = make(m, WIDTH, dtype=C.dtype), make(WIDTH, n, dtype=C.dtype)
-        self.B, self.Y = make(m, WIDTH), make(n, WIDTH)
-        self._T, self.W = make(m, WIDTH), make(n, WIDTH)
+        self.stream = torch.cuda.current_stream(C.device)  # of the run
         # What the host sends before a step: two turns and 1/s^2; values, which of them are
         # kept, what they come from, and constants. And what it gets.
-        self._turns, self._numbers = make(2 * SQUARE + WIDTH), make(3 * WIDTH + 5)
-        self._answers = make(3 * SQUARE + 8)
+        sizes = (2 * SQUARE + WIDTH, 3 * WIDTH + 5, SQUARES + 8)
+        tall, flat = m * WIDTH, n * WIDTH
+        narrow = torch.zeros(
+            3 * (tall + flat) + sum(sizes), dtype=torch.float64, device=C.device
+        )
+        *blocks, self._turns, self._numbers, self._answers = torch.split(
+            narrow, [tall] * 3 + [flat] * 3 + list(sizes)
+        )
+        self.U, self.B, self._T, self.V, self.Y, self.W = (x.view(-1, WIDTH) for x in blocks)
+        self.factors = torch.zeros(tall + flat, dtype=C.dtype, device=C.device)
+        self._U, self._Vt = self.split(self.factors)
         there = (self._turns, self._numbers, self._answers)
         try:
             self.mailbox = _mailboxes.pop()
         except IndexError:
             self.mailbox = [torch.zeros_like(x, device="cpu").pin_memory() for x in there]
         self.turns, self.sent, self.told = (x.numpy() for x in self.mailbox)
+
+    def split(self, factors: Any) -> tuple[Any, Any]:
+        """U and V' that lie one after the other."""
+        m = self.U.shape[0]
+        return factors[: m * WIDTH].view(m, WIDTH), factors[m * WIDTH :].view(WIDTH, -1)
 
     def record(self) -> None:
         """Record all launches; each is made once before, to have it compiled."""
@@ -67,18 +75,22 @@ class Queue:
 
     def release(self) -> None:
         """Give the mailbox back, once nothing on its way can change it."""
-        torch.cuda.current_stream(self.z.device).synchronize()
+        self.wait()
         _mailboxes.append(self.mailbox)
 
     def do(self, name: str, *, wait: bool = True) -> None:
-        """Queue some work, and wait for it."""
+        """Queue some work, and wait for it if asked to."""
         graph = self.graphs.get(name)
         if graph is None:
             getattr(self, f"_enqueue_{name}")()
         else:
             graph.replay()
         if wait:
-            torch.cuda.current_stream(self.z.device).synchronize()
+            self.wait()
+
+    def wait(self) -> None:
+        """Until everything queued is done."""
+        self.stream.synchronize()
 
     def _enqueue_begin(self) -> None:
         self._receive(numbers=True)
@@ -110,14 +122,19 @@ class Queue:
         self.Y.copy_(self.V)
         self._tell(self.U.T @ self.U)
 
-    def _enqueue_advance(self) -> None:
+    def _enqueue_advance(self, precise: bool = True) -> None:
         self._receive(numbers=True)
         X = LowRank(self._U, self._numbers[:WIDTH].float(), self._Vt)
-        sums, product = self.passes.enqueue_advance(self.C, self.z, X, self._constants, self.V)
+        sums, product = self.passes.enqueue_advance(
+            self.C, self.z, X, self._constants, self.V, precise=precise
+        )
         damped = product.double() * self._turns[2 * SQUARE :]
         self.Y.copy_(self.passes.transpose_times(self.z, damped))
         self.B.copy_(self.passes.times(self.z, self.Y))
         self._tell(self.B.T @ self.B, self.Y.T @ self.Y, numbers=sums)
+
+    def _enqueue_quick_advance(self) -> None:
+        self._enqueue_advance(precise=False)
 
     def _enqueue_look(self) -> None:
         self._receive(numbers=True)
@@ -130,7 +147,7 @@ class Queue:
         U, V = self.U * kept, self.V * kept
         R = self.passes.transpose_times(self.z, U)
         R -= V * self._numbers[2 * WIDTH : 3 * WIDTH]
-        self._tell(R.T @ R, U.T @ U, V.T @ V)
+        self._tell(R.T @ R, U.T @ U, V.T @ V, V.T @ R)
 
     def _enqueue_tail(self) -> None:
         self._stretch(torch.ones_like(self._answers[0]))
@@ -173,5 +190,5 @@ class Queue:
         for i, square in enumerate(squares):
             self._answers[i * SQUARE : (i + 1) * SQUARE] = square.reshape(-1)
         if numbers is not None:
-            self._answers[3 * SQUARE : 3 * SQUARE + len(numbers)] = numbers
+            self._answers[SQUARES : SQUARES + len(numbers)] = numbers
         self.mailbox[2].copy_(self._answers, non_blocking=True)

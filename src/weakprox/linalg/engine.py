@@ -13,7 +13,7 @@ from weakprox.linalg.arrays import Array, eps_of, is_array, like, namespace, to_
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
 from weakprox.linalg.by_rows import set_aside
 from weakprox.linalg.fused import Step, Sums, passes_for
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.operators import Products
 from weakprox.linalg.subspace import Ritz, Vector, refined, stepped
 from weakprox.linalg.tiled import Tiled
@@ -40,16 +40,22 @@ class Engine:
         return refined(self.z, block, product, powers)
 
     def advance(
-        self, X: LowRank, values: Vector, k: Step, change: float, near: Ritz, powers: int
-    ) -> tuple[Sums, Ritz]:
-        """Estimates at X, the projection of z; the next target's triplets, from those of z.
+        self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
+    ) -> tuple[LowRank, Sums, Ritz]:
+        """X and estimates there, and the next target's triplets, from those of z.
 
-        `values` are X's own, on the host.
+        X is the projection of z, made of its triplets where it is None; `values` are X's own.
         """
+        X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
         if powers == 1:
-            return sums, stepped(self.z, near, product, len(values))
-        return sums, refined(self.z, near.V, product, powers)
+            return X, sums, stepped(self.z, near, product, len(values))
+        return X, sums, refined(self.z, near.V, product, powers)
+
+    def rounded(self, found: Ritz, values: Vector) -> LowRank:
+        """The point with these values and the vectors found, in the dtype of z."""
+        U, V = (_as(x[:, : len(values)], self.z) for x in (found.U, found.V))
+        return Projection(U, like(values, self.z), V.T, found.s[: len(values)])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
         """The sums in float64 at the point with these values and the vectors found."""
@@ -58,10 +64,10 @@ class Engine:
         return sums
 
     def squares(self, found: Ritz) -> Vector:
-        """R'R for the residual R = z'U - V s, U'U and V'V."""
+        """R'R for the residual R = z'U - V s, U'U, V'V, and V'R."""
         R = self._passes.transpose_times(self.z, found.U) - found.V * like(found.s, found.V)
         parts = [x.T @ x for x in (R, found.U, found.V)]
-        stacked = namespace(R).stack(parts)  # one trip to the host
+        stacked = namespace(R).stack([*parts, found.V.T @ R])  # one trip to the host
         return np.asarray(to_numpy(stacked), dtype=float)
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:

@@ -71,8 +71,8 @@ class LowRank:
         """The zero matrix, with one unit triplet of weight 0."""
         U = zeros((shape[0], 1), reference)
         Vt = zeros((1, shape[1]), reference)
-        U[0, 0] = 1.0
-        Vt[0, 0] = 1.0
+        U[:1] = 1.0  # slices: a single entry would be sent to a device by itself
+        Vt[:, :1] = 1.0
         return LowRank(U, zeros((1,), reference), Vt)
 
 

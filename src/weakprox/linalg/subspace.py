@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack  # itself: NumPy takes longer to call it than small squares do
 
 from weakprox.linalg.arrays import Array, like, namespace, to_numpy, wide
 from weakprox.linalg.fused import passes_for
 
+TINY = float(np.finfo(float).tiny)
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 # Squaring a block loses what is smaller than this share of its largest column or value.
@@ -126,8 +128,8 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     root = independent(norms, CLEAR)
     if root is None:
         return None
-    values, W = np.linalg.eigh(root.T @ squares @ root)
-    if not values[0] > LEAST**2 * values[-1]:
+    values, W, failed = lapack.dsyevd(root.T @ squares @ root, lower=1)
+    if failed or not values[0] > LEAST**2 * values[-1]:
         return None
     return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
 
@@ -159,14 +161,11 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
 
 def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
     """The matrix that makes columns with squares G orthonormal, if they are independent."""
-    sizes = np.sqrt(np.maximum(np.diagonal(G), np.finfo(float).tiny))
-    try:
-        root = np.linalg.cholesky(G / (sizes[:, None] * sizes[None, :]))
-    except np.linalg.LinAlgError:
+    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), TINY))
+    root, failed = lapack.dpotrf(G * scale * scale[:, None], lower=1)
+    if failed or not np.diagonal(root).min() > least:
         return None
-    if not np.diagonal(root).min() > least:
-        return None
-    return np.asarray(np.linalg.inv(root).T / sizes[:, None])
+    return np.asarray(lapack.dtrtri(root, lower=1)[0].T * scale[:, None])
 
 
 def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:

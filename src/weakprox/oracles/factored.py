@@ -57,26 +57,30 @@ class FactoredDual:
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """A number below min f, and what it rests on."""
-        k, sums = self.k, self.sums
-        conjugate = self.tau / k.gamma * self._norm(rng)
-        smooth = 0.5 * (k.beta * sums.distance + k.curvature * sums.square)
-        found = smooth + sums.along + sums.across - conjugate
+        k, sums, p, s = self.k, self.sums, self.values, self.exact.s
+        squares = self.engine.squares(self.exact)
+        conjugate = self.tau / k.gamma * self._norm(squares, rng)
+        U, V, between = squares[1:]
+        square = float(p @ (U * V) @ p)  # <X, X>, and below <z, X>, whatever the angles
+        across = (float(p @ (np.diagonal(between) + s * np.diagonal(V))) - square) / k.gamma
+        smooth = 0.5 * (k.beta * sums.distance + k.curvature * square)
+        found = smooth + sums.along + across - conjugate
         found -= sums.rest / (2 * (k.beta + k.curvature))
         # rounding of each sum: |u| is at most the sum of what it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
-        size += k.curvature * math.sqrt(sums.square)
+        size += k.curvature * math.sqrt(square)
         size += k.lam * math.sqrt(math.prod(self.engine.z.shape))
-        scale = smooth + k.lam * sums.absolute + conjugate + size * math.sqrt(sums.square)
+        scale = smooth + k.lam * sums.absolute + conjugate + size * math.sqrt(square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
+        scale += float(p.sum() * s[0]) / k.gamma
         return found - 64 * DOUBLE * scale, "high-probability"
 
-    def _norm(self, rng: np.random.Generator) -> float:
+    def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2."""
         engine, found = self.engine, self.exact
-        squares = engine.squares(found)
         r = math.sqrt(float(np.linalg.norm(squares[0])))
         one = np.eye(len(found.s))
-        off = sum(float(np.linalg.norm(square - one)) for square in squares[1:])
+        off = sum(float(np.linalg.norm(square - one)) for square in squares[1:3])
         if not off <= SKEW:
             return math.inf  # these vectors prove nothing
         a = float(np.max(found.s - self.values))

@@ -113,12 +113,13 @@ class Looker:
         """After an inner step: show progress, and look if it is time to."""
         self.latest = candidate
         pause()  # other runs in this process may be waiting for their turn
-        now = self.seen.steps + 1
-        self.seen = replace(self.seen, steps=now)
-        if now >= self.seen.next_look or self._promising(candidate):
+        now, later = self.seen.steps + 1, self.seen.next_look
+        due = now >= later or self._promising(candidate)
+        if due:
             grown = max(now + 1, math.ceil(now * GROWTH))
             later = grown if self.every is None else now + self.every
-            self.seen = replace(self.seen, next_look=later)
+        self.seen = replace(self.seen, steps=now, next_look=later)
+        if due:
             self.look(candidate)
         self.progress.show(
             self.meter.counts, candidate.epoch, self._last_value, self.seen.gap, self.accuracy

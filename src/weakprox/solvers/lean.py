@@ -21,14 +21,14 @@ from weakprox.linalg.arrays import (
     eps_of,
     gaussian,
     itemsize,
-    like,
     namespace,
     on_cpu,
+    to_numpy,
 )
 from weakprox.linalg.by_rows import copied
 from weakprox.linalg.engine import Engine, engine_for
 from weakprox.linalg.fused import Step, Sums
-from weakprox.linalg.lowrank import LowRank, Projection
+from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped
 from weakprox.linalg.subspace import Ritz, refined
 from weakprox.linalg.tiled import Tiled
@@ -121,12 +121,13 @@ class LeanSplitting(GapDriven):
         beta = problem.loss.smoothness + problem.penalty.curvature
         plan = Plan(tools.eps, problem.strong_convexity(), beta)
         width = capped(FIRST_WIDTH, problem.shape, None)
-        given = LowRank.zero(problem.shape, problem.loss.reference)
+        given, values = LowRank.zero(problem.shape, problem.loss.reference), np.zeros(1)
         if X is not None:
             given = tools.compressed(X, width)
+            values = to_numpy(given.s)
         return Memory(
             V=given,
-            values=np.zeros(1),
+            values=values,
             z=None,
             ritz=None,
             gamma=1.0 / plan.beta,
@@ -140,8 +141,8 @@ class LeanSplitting(GapDriven):
         )
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last proximal point; its target has moved on, so nothing proves it."""
-        return _candidate(memory, math.nan, None)
+        """The last proximal point."""
+        return _candidate(memory)
 
     def dual(self, problem: Problem, memory: Memory) -> Any:
         """That of the last target that is still there, or one at the answer, from scratch."""
@@ -200,13 +201,15 @@ class LeanSplitting(GapDriven):
                 assert state.ritz is not None
                 state = replace(state, ritz=refined(z, state.ritz.V))
             state, dual = _provable(problem, state, engine, k)
-            tools.tick(replace(_candidate(state, state.gap, dual), step=k))
+            tools.tick(_candidate(state, k, state.gap, dual))
             if state.gap <= wanted:  # and yet the proof did not succeed
                 state = replace(state, powers=min(POWERS, state.powers + 1))
         assert state.ritz is not None
-        V, near = state.V, state.ritz
+        known, near = None if dual is None else state.V, state.ritz
         tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
-        sums, found = engine.advance(V, state.values, step, state.change, near, state.powers)
+        V, sums, found = engine.advance(
+            known, state.values, step, state.change, near, state.powers
+        )
         tools.loss.counted(1)
         closer, farther = sums.halves(step)
         gamma = state.gamma * state.change
@@ -215,13 +218,11 @@ class LeanSplitting(GapDriven):
         if state.change == 1.0:
             later = balanced(closer, farther, gamma * state.parameters.beta)
         if dual is None:
-            state = _judged(state, sums, step, k)
             # estimates must not pass for the best value there is
-            rounding = 64 * eps_of(z) * abs(state.last)
-            state = replace(state, last=state.last + rounding)
-        state = replace(state, gamma=gamma, change=later, ritz=found)
+            state = _judged(state, sums, step, k, doubt=64 * eps_of(z))
+        state = replace(state, V=V, gamma=gamma, change=later, ritz=found)
         if dual is None:
-            tools.tick(replace(self.candidate(state), step=k))
+            tools.tick(_candidate(state, k))
         return state
 
     @staticmethod
@@ -260,8 +261,7 @@ class LeanSplitting(GapDriven):
         if cap < kept:
             p = np.asarray(project_capped(found.s[:cap], tau))
         values = rounded_on_host(p[:cap], tau, z)
-        V = _rounded(found, cap, values, z)
-        return replace(state, V=V, values=values, ritz=found, rank=cap, cut=cap < kept)
+        return replace(state, values=values, ritz=found, rank=cap, cut=cap < kept)
 
 
 def _provable(
@@ -275,29 +275,26 @@ def _provable(
     found, r = state.ritz, state.rank
     dual, z = FactoredDual(engine, found.leading(r), step, tau), engine.z
     values = rounded_on_host(dual.values, tau, z)
-    V = _rounded(dual.exact, r, values, z)
+    V = engine.rounded(dual.exact, values)
     state = _judged(state, dual.sums, step, k)
     rounding = eps_of(z) * abs(state.last)  # of the answer's factors
     return replace(state, V=V, values=values, gap=state.gap + rounding), dual
 
 
-def _rounded(found: Ritz, rank: int, values: Any, z: Array) -> LowRank:
-    """The leading vectors in the dtype of z, with these values."""
-    U, V = (namespace(z).astype(x[:, :rank], z.dtype) for x in (found.U, found.V))
-    return Projection(U, like(values, z), V.T, found.s[:rank])
-
-
 def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
     """A random block, led by the row space of the user's first point."""
     Q = gaussian(rng, (problem.shape[1], state.width), problem.loss.reference)
-    keep = min(state.V.rank, max(1, state.width - SPARE))
+    keep = min(np.count_nonzero(state.values), max(1, state.width - SPARE))
     if keep:
         Q[:, :keep] = state.V.Vt[:keep].T * math.sqrt(problem.shape[1])
     return Q
 
 
-def _judged(state: Memory, sums: Sums, step: Step, k: int) -> Memory:
-    """Best value and bound, how fast the gap falls, and whether it still does."""
+def _judged(state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0) -> Memory:
+    """Best value and bound, how fast the gap falls, and whether it still does.
+
+    The last value is raised by its relative `doubt`.
+    """
     value, gap = sums.value(step), sum(sums.halves(step))  # only this z can prove anything
     best = min(state.value, value)
     ratio = gap / state.gap if 0.0 < state.gap < math.inf else SHARPLY
@@ -306,7 +303,7 @@ def _judged(state: Memory, sums: Sums, step: Step, k: int) -> Memory:
     return replace(
         state,
         value=best,
-        last=value,
+        last=value + doubt * abs(value),
         gap=gap,
         least=least,
         ratio=min(1.0, max(ratio, 0.02)),
@@ -314,6 +311,10 @@ def _judged(state: Memory, sums: Sums, step: Step, k: int) -> Memory:
     )
 
 
-def _candidate(memory: Memory, gap: float, dual: Any) -> Candidate:
+def _candidate(
+    memory: Memory, step: int = 0, gap: float = math.nan, dual: Any = None
+) -> Candidate:
+    """The proximal point; nothing proves it once its target has moved on."""
+    V, epoch = memory.V, memory.epoch
     last = memory.last if math.isfinite(memory.last) else None  # None before the first step
-    return Candidate(memory.V, memory.V, 0.0, memory.epoch, 0, gap=gap, dual=dual, value=last)
+    return Candidate(V, V, 0.0, epoch, step, gap=gap, dual=dual, value=last)

@@ -45,7 +45,7 @@ def _step_tile(C, old, z, X, gamma, beta, curvature, lam, change, sums):  # type
             rest += move * move
             z_row[j] = change * target + (1.0 - change) * x + move
         sums[i, 0], sums[i, 1], sums[i, 2] = distance, absolute, along
-        sums[i, 3], sums[i, 4] = 0.0, rest * steep * steep
+        sums[i, 3] = rest * steep * steep
 
 
 @compiled
@@ -53,21 +53,19 @@ def _look_tile(C, z, X, gamma, beta, curvature, lam, sums):  # type: ignore[no-u
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
         c_row, z_row, x_row = C[i], z[i], X[i]
-        distance = absolute = along = across = rest = square = 0.0
+        distance = absolute = along = rest = square = 0.0
         for j in range(C.shape[1]):
             c, target, x = np.float64(c_row[j]), np.float64(z_row[j]), x_row[j]
             t = ahead * x + toward * c - target
             s = min(max(t * steep, -lam), lam)
-            w = (target - x) * steep
-            q = beta * (x - c) + curvature * x + s + w
+            q = beta * (x - c) + curvature * x + s + (target - x) * steep
             distance += (x - c) * (x - c)
             absolute += abs(x)
             along += s * x
-            across += w * x
             rest += q * q
             square += x * x
         sums[i, 0], sums[i, 1], sums[i, 2] = distance, absolute, along
-        sums[i, 3], sums[i, 4], sums[i, 5] = across, rest, square
+        sums[i, 3], sums[i, 4] = rest, square
 
 
 @compiled
@@ -138,7 +136,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`."""
     target = C if z is None else z
     left, Vt = _rows(X.U, float) * X.s, _rows(X.Vt, float)
-    sums, numbers = np.empty((C.shape[0], 6)), tuple(float(x) for x in k)
+    sums, numbers = np.empty((C.shape[0], 5)), tuple(float(x) for x in k)
     _spread(
         C, lambda low, high, rows: _look(C, target, left, Vt, numbers, sums, low, high, rows)
     )
@@ -158,7 +156,7 @@ def advance_from(
     """As `reference.advance_from`, in one pass."""
     left, Vt = _rows(X.U * X.s, z.dtype), _rows(X.Vt, z.dtype)
     block, B = _block(z, Q)
-    sums = np.empty((C.shape[0], 5))
+    sums = np.empty((C.shape[0], 4))
     numbers = tuple(z.dtype.type(x) for x in (*k, change))
     _spread(
         z,

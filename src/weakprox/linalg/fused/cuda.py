@@ -21,13 +21,15 @@ from weakprox.linalg.fused.kernels import (
 )
 from weakprox.linalg.lowrank import LowRank, squared_norm
 
+TERMS = len(Sums._fields)
 NARROWEST = 16  # tensor cores take no narrower blocks
 PROGRAMS = 8192  # that keep the device busy to the end
 STRETCH = 512  # columns that make a program worth its start
 WIDEST = 128  # block that fits beside its tiles
-# rows, columns, warps and stages: the fastest of eleven on an H200, d = 4,000 and 20,000
-ADVANCE, LOOK, TIMES, TRANSPOSE = (
+# rows, columns, warps and stages: the fastest of eleven and more on an H200, d = 20,000
+ADVANCE, LOOK, VALUE, TIMES, TRANSPOSE = (
     (32, 32, 2, 4),
+    (16, 16, 1, 3),
     (64, 32, 4, 3),
     (64, 32, 4, 3),
     (128, 32, 4, 3),
@@ -47,8 +49,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     if int(X.s.shape[0]) > WIDEST:
         return reference.look(C, z, X, k)
     found = Sums(*enqueue_look(C, z, X, _numbers(k, C)).tolist())  # one trip to the host
-    square = squared_norm(X.U, X.s, X.Vt.T) if k.curvature else found.square
-    return found._replace(across=found.across / k.gamma, square=square)
+    return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
 
 def advance(
@@ -65,16 +66,16 @@ def advance(
 def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:
     """`first` without waiting, its constants in an array on the device."""
     nothing = LowRank(C[:, :1], C[0, :1], C[:1])  # not read
-    return _pass(C, z, nothing, numbers, Q, begin=True)[1]
+    return _pass(C, z, nothing, numbers, Q, begin=True, precise=False)[1]
 
 
 def enqueue_look(C: Array, z: Array | None, X: LowRank, numbers: Array) -> Array:
-    """The sums of `look` on the device, without waiting; `across` times gamma."""
+    """The sums of `look` on the device, without waiting."""
     m, n = C.shape
-    rows, columns, warps, stages = LOOK
+    rows, columns, warps, stages = VALUE if z is None else LOOK
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     per, grid = _grid(m, n, rows, columns)
-    out = torch.empty((grid[0] * grid[1], 6), device=C.device, dtype=torch.float64)
+    out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
     look_kernel[grid](
         C, C if z is None else z, U, X.s, Vt, numbers, out, m, n, C.stride(0), rank,
         U.stride(0), n, per, z is not None, _power(rank), rows, columns,
@@ -84,14 +85,25 @@ def enqueue_look(C: Array, z: Array | None, X: LowRank, numbers: Array) -> Array
 
 
 def enqueue_advance(
-    C: Array, z: Array, X: LowRank, numbers: Array, Q: Array | None
+    C: Array, z: Array, X: LowRank, numbers: Array, Q: Array | None, *, precise: bool = True
 ) -> tuple[Array, Array | None]:
-    """`advance` without waiting; the sums are an array on the device."""
-    return _pass(C, z, X, numbers, Q, begin=False)
+    """`advance` without waiting; the sums are an array on the device.
+
+    A product that is not `precise` is rounded as TF32 is: good for a power step, unless
+    columns of it are smaller than others by orders.
+    """
+    return _pass(C, z, X, numbers, Q, begin=False, precise=precise)
 
 
 def _pass(
-    C: Array, z: Array, X: LowRank, numbers: Array, Q: Array | None, *, begin: bool
+    C: Array,
+    z: Array,
+    X: LowRank,
+    numbers: Array,
+    Q: Array | None,
+    *,
+    begin: bool,
+    precise: bool,
 ) -> tuple[Any, Array | None]:
     m, n = C.shape
     rows, columns, warps, stages = ADVANCE
@@ -101,10 +113,10 @@ def _pass(
     wide = _power(width)
     per, grid = _grid(m, n, rows, columns)
     B = torch.empty((grid[1], m, wide), device=C.device)
-    out = torch.empty((grid[0] * grid[1], 6), device=C.device, dtype=torch.float64)
+    out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
     advance_kernel[grid](
         C, z, U, X.s, Vt, block, B, numbers, out, m, n, C.stride(0), rank, width,
-        U.stride(0), n, block.stride(0), per, begin, _power(rank), wide, rows, columns,
+        U.stride(0), n, block.stride(0), per, begin, precise, _power(rank), wide, rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out.sum(0), None if Q is None else _joined(B, width)

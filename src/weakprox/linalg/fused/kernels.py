@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-TERMS = tl.constexpr(6)  # sums over entries, in the order of Sums
+TERMS = tl.constexpr(5)  # sums over entries, in the order of Sums
 
 
 @triton.jit
@@ -54,7 +54,6 @@ def look_kernel(
     distance = tl.zeros((BM, BN), tl.float64)
     absolute = tl.zeros((BM, BN), tl.float64)
     along = tl.zeros((BM, BN), tl.float64)
-    across = tl.zeros((BM, BN), tl.float64)
     rest = tl.zeros((BM, BN), tl.float64)
     base = i.to(tl.int64)[:, None] * row
     left = tl.program_id(1) * per
@@ -74,24 +73,22 @@ def look_kernel(
             # any s will do that is no longer than lam, so it is made in float32
             t = ahead * X.to(tl.float32) + toward * near - target
             pull = _clip(t * steep, size).to(tl.float64)
-            z = target.to(tl.float64)
-            q = weight * X + pull + step * z - beta * c
+            q = weight * X + pull + step * target.to(tl.float64) - beta * c
             along += pull * X
-            across += (z - X) * X
             rest += q * q
     out += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * TERMS
     tl.store(out, tl.sum(distance))
     tl.store(out + 1, tl.sum(absolute))
     tl.store(out + 2, tl.sum(along))
-    tl.store(out + 3, tl.sum(across))
-    tl.store(out + 4, tl.sum(rest))
-    tl.store(out + 5, _square_once(s, r, rank))
+    tl.store(out + 3, tl.sum(rest))
+    tl.store(out + 4, _square_once(s, r, rank))
 
 
 @triton.jit
 def advance_kernel(
     C, Z, U, s, Vt, Q, B, numbers, out, m, n, row, rank, width, row_u, row_v, row_q, per,
-    begin: tl.constexpr, R: tl.constexpr, W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    begin: tl.constexpr, precise: tl.constexpr,
+    R: tl.constexpr, W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r, w = tl.arange(0, R), tl.arange(0, W)
@@ -133,16 +130,18 @@ def advance_kernel(
         tl.store(Z + base + j[None, :], after, mask=inside)
         wanted = (j < n)[:, None] & (w < width)[None, :]
         q = tl.load(Q + j[:, None] * row_q + w[None, :], mask=wanted, other=0.0)
-        product = tl.dot(after, q.to(tl.float32), product, input_precision="tf32x3")
+        if precise:
+            product = tl.dot(after, q.to(tl.float32), product, input_precision="tf32x3")
+        else:
+            product = tl.dot(after, q.to(tl.float32), product, input_precision="tf32")
     B += tl.program_id(1).to(tl.int64) * m * W
     tl.store(B + i[:, None] * W + w[None, :], product, mask=here[:, None])
     out += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * TERMS
     tl.store(out, tl.sum(tl.sum(distance, axis=1).to(tl.float64)))
     tl.store(out + 1, tl.sum(tl.sum(absolute, axis=1).to(tl.float64)))
     tl.store(out + 2, tl.sum(tl.sum(along, axis=1).to(tl.float64)))
-    tl.store(out + 3, 0.0)
-    tl.store(out + 4, tl.sum(tl.sum(rest, axis=1).to(tl.float64)) * step * step)
-    tl.store(out + 5, _square_once(s, r, rank))
+    tl.store(out + 3, tl.sum(tl.sum(rest, axis=1).to(tl.float64)) * step * step)
+    tl.store(out + 4, _square_once(s, r, rank))
 
 
 @triton.jit
