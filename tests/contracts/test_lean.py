@@ -139,6 +139,24 @@ def test_limits_callbacks_and_starts():
     assert again.certified
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_the_row_space_of_a_first_point_is_where_the_first_block_begins(monkeypatch, rank):
+    blocks, begin = [], Engine.begin
+
+    def kept(engine, k, block, powers):
+        blocks.append(block.copy())
+        return begin(engine, k, block, powers)
+
+    monkeypatch.setattr(Engine, "begin", kept)
+    given, rng = problem(0, L1(0.5), 0.8), np.random.default_rng(0)
+    start = rng.standard_normal((70, rank)) @ rng.standard_normal((rank, 50))
+    wp.minimize(given, LeanSplitting(), start=start, tol=1e-4, progress=False)
+    within, beyond = blocks[0][:, :rank], blocks[0][:, rank]
+    Q = np.linalg.qr(within)[0]
+    np.testing.assert_allclose(start @ Q @ Q.T, start, atol=1e-10 * np.abs(start).max())
+    assert np.linalg.norm(beyond - Q @ (Q.T @ beyond)) > 1.0  # and the rest is at random
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -37,7 +37,7 @@ def look(C: Any, z: Any, X: LowRank, k: Step) -> Sums:
 def advance(
     C: Any, z: Any, X: Projection, k: Step, change: float, Q: Any = None
 ) -> tuple[Sums, Any]:
-    """Estimates of the sums at X, and z overwritten by the next target.
+    """Estimates of the sums at X (`across` left out), and z overwritten by the next target.
 
     Also z Q, if a block Q is given.
     """

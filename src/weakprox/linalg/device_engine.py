@@ -60,11 +60,12 @@ def lent(C: Array, arena: Any) -> Iterator[DeviceEngine]:
         idle = _idle.pop() if _idle else None
     if idle is None or idle.z.shape != C.shape or idle.z.device != C.device:
         idle = DeviceEngine(torch.empty_like(C), torch.empty_like(C), recorded=True)
+    idle.queue.follow()
     idle.C.copy_(C)
-    idle.queue.stream = torch.cuda.current_stream(C.device)
     try:
         yield idle
     finally:
+        idle.queue.wait()  # whatever ended the run, nothing is on its way
         with _lock:
             _idle[:] = [idle]
 
@@ -108,6 +109,7 @@ class DeviceEngine(Engine):
             self._own = None
             X, sums, elsewhere = super().advance(X, values, k, change, near, powers)
             return X, sums, self.adopt(elsewhere)
+        self.queue.follow()
         self._send(values, (*k, change))
         quick = near.s[-1] > GRADED * near.s[0]
         self.queue.do("quick_advance" if quick else "advance", wait=False)
@@ -126,12 +128,14 @@ class DeviceEngine(Engine):
             return super().rounded(found, values)
         r = len(values)
         U, Vt = self.queue.split(self.queue.factors.clone())
-        return Projection(U[:, :r], like(values, self.z), Vt[:r], found.s[:r])
+        U = U[:, :r].contiguous()
+        return Projection(U, like(values, self.z), Vt[:r], found.s[:r])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
         """As `Engine.look`."""
         if not self._owns(found):
             return super().look(found, values, k)
+        self.queue.follow()
         self._send(values, (*k, 1.0))
         self.queue.do("look")
         sums, U = self._sums(), self.queue.U

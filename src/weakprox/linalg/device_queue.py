@@ -88,6 +88,13 @@ class Queue:
         if wait:
             self.wait()
 
+    def follow(self) -> None:
+        """Go on in the stream that is the current one by now: callbacks may change it."""
+        now = torch.cuda.current_stream(self.z.device)
+        if now != self.stream:
+            self.wait()
+            self.stream = now
+
     def wait(self) -> None:
         """Until everything queued is done."""
         self.stream.synchronize()

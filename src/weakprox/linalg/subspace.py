@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack  # itself: NumPy takes longer to call it than small squares do
+from scipy.linalg import lapack
 
 from weakprox.linalg.arrays import Array, like, namespace, to_numpy, wide
 from weakprox.linalg.fused import passes_for
@@ -21,6 +21,7 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 DEPENDENT, GRADED = 1e-5, 1e-3
 CLEAR = 3e-3  # the same for columns that are to become orthonormal to 1e-10
 LEAST = 1e-6  # share of the largest value that a second look at the squares brings back
+SMALL = 64  # columns
 ASKEW = 2e-6  # as GRADED, for columns that are only to span something
 
 
@@ -128,8 +129,8 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     root = independent(norms, CLEAR)
     if root is None:
         return None
-    values, W, failed = lapack.dsyevd(root.T @ squares @ root, lower=1)
-    if failed or not values[0] > LEAST**2 * values[-1]:
+    values, W = _eigh(root.T @ squares @ root)
+    if not values[0] > LEAST**2 * values[-1]:
         return None
     return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
 
@@ -151,9 +152,8 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
     Squares lose small values and the right angles between their vectors; the small ones are
     found anew from a factor of G, which is not squared.
     """
-    try:
-        root = np.linalg.cholesky(G)
-    except np.linalg.LinAlgError:
+    root = _cholesky(G)
+    if root is None:
         return None
     P, values, Rt = np.linalg.svd(root.T * s)
     return values, np.linalg.solve(root.T, P), np.ascontiguousarray(Rt.T)
@@ -162,10 +162,32 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
 def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
     """The matrix that makes columns with squares G orthonormal, if they are independent."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), TINY))
-    root, failed = lapack.dpotrf(G * scale * scale[:, None], lower=1)
-    if failed or not np.diagonal(root).min() > least:
+    root = _cholesky(G * scale * scale[:, None])
+    if root is None or not np.diagonal(root).min() > least:
         return None
-    return np.asarray(lapack.dtrtri(root, lower=1)[0].T * scale[:, None])
+    inverse = lapack.dtrtri(root, lower=1)[0] if len(G) <= SMALL else np.linalg.inv(root)
+    return np.asarray(inverse.T * scale[:, None])
+
+
+# Small squares go to LAPACK itself, which NumPy takes longer to call than they take; large
+# ones do not, since other threads would have to wait.
+
+
+def _eigh(A: Vector) -> tuple[Vector, Vector]:
+    if len(A) > SMALL:
+        return np.linalg.eigh(A)
+    values, W, failed = lapack.dsyevd(A, lower=1)
+    return (values * np.nan if failed else values), W
+
+
+def _cholesky(A: Vector) -> Vector | None:
+    if len(A) <= SMALL:
+        root, failed = lapack.dpotrf(A, lower=1)
+        return None if failed else root
+    try:
+        return np.asarray(np.linalg.cholesky(A))
+    except np.linalg.LinAlgError:
+        return None
 
 
 def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:

@@ -57,23 +57,32 @@ class FactoredDual:
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """A number below min f, and what it rests on."""
-        k, sums, p, s = self.k, self.sums, self.values, self.exact.s
+        k, sums, rounding = self.k, self.sums, 64
         squares = self.engine.squares(self.exact)
         conjugate = self.tau / k.gamma * self._norm(squares, rng)
-        U, V, between = squares[1:]
-        square = float(p @ (U * V) @ p)  # <X, X>, and below <z, X>, whatever the angles
-        across = (float(p @ (np.diagonal(between) + s * np.diagonal(V))) - square) / k.gamma
-        smooth = 0.5 * (k.beta * sums.distance + k.curvature * square)
-        found = smooth + sums.along + across - conjugate
-        found -= sums.rest / (2 * (k.beta + k.curvature))
+        if not math.isfinite(conjugate):
+            return -math.inf, "high-probability"
+        smooth = 0.5 * (k.beta * sums.distance + k.curvature * sums.square)
         # rounding of each sum: |u| is at most the sum of what it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
-        size += k.curvature * math.sqrt(square)
+        size += k.curvature * math.sqrt(sums.square)
         size += k.lam * math.sqrt(math.prod(self.engine.z.shape))
-        scale = smooth + k.lam * sums.absolute + conjugate + size * math.sqrt(square)
+        scale = smooth + k.lam * sums.absolute + conjugate + size * math.sqrt(sums.square)
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
-        scale += float(p.sum() * s[0]) / k.gamma
-        return found - 64 * DOUBLE * scale, "high-probability"
+        across = sums.across
+        if math.isnan(across):
+            across = self._across(squares)
+            scale += float(self.values.sum() * self.exact.s[0]) / k.gamma
+            rounding += sum(self.engine.z.shape)  # devices add up long chains
+        found = smooth + sums.along + across - conjugate
+        found -= sums.rest / (2 * (k.beta + k.curvature))
+        return found - rounding * DOUBLE * scale, "high-probability"
+
+    def _across(self, squares: Vector) -> float:
+        """<u, X> from the squares of U and V, and V'R; whatever the angles are."""
+        p, (U, V, between) = self.values, squares[1:]
+        target = p @ (np.diagonal(between) + self.exact.s * np.diagonal(V))  # <z, X>
+        return float(target - p @ (U * V) @ p) / self.k.gamma
 
     def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2."""

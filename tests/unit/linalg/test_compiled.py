@@ -54,6 +54,20 @@ def test_as_the_reference(shape, k, dtype, tol):
     close(cpu.quick_transpose_times(z, P), reference.quick_transpose_times(z, P), 10 * tol)
 
 
+@pytest.mark.parametrize("shape", [(400_000, 3), (3, 200_000), (1000, 400)])
+def test_roundings_of_equal_entries_do_not_add_up(shape):
+    """Proofs allow for 64 of them; a chain of additions would make thousands."""
+    (m, n), k = shape, Step(1.0, 1.0, 0.0, 0.7)
+    for c in (0.1, 0.3, 0.7):
+        C = np.full(shape, c)
+        X = LowRank(np.full((m, 1), c), np.ones(1), np.full((1, n), -c))
+        far = float(-c * c) - c
+        sums = cpu.look(C, C, X, k)
+        wanted = (far * far * m * n, c * c * m * n)
+        np.testing.assert_allclose(sums[:2], wanted, rtol=48 * np.finfo(float).eps)
+        np.testing.assert_allclose(sums.square, (c * c) ** 2 * m * n, rtol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_same_bits_on_any_number_of_threads(dtype, monkeypatch):
     monkeypatch.setattr("weakprox.linalg.threads._cores", lambda: 3)

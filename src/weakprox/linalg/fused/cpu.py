@@ -20,6 +20,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import own_threads
 
 TILE_BYTES = 1 << 18  # of the arrays a tile is made of each: four of them fit in a cache
+CHAIN = 2048  # sums that proofs rest on are of parts of a row, so that few errors add up
 PIECES = 8  # partial sums of products with the transpose, whatever the number of threads
 
 # Sums may be regrouped and products fused into sums; NaN and infinity stay what they are.
@@ -45,7 +46,7 @@ def _step_tile(C, old, z, X, gamma, beta, curvature, lam, change, sums):  # type
             rest += move * move
             z_row[j] = change * target + (1.0 - change) * x + move
         sums[i, 0], sums[i, 1], sums[i, 2] = distance, absolute, along
-        sums[i, 3] = rest * steep * steep
+        sums[i, 3], sums[i, 4] = 0.0, rest * steep * steep
 
 
 @compiled
@@ -53,19 +54,27 @@ def _look_tile(C, z, X, gamma, beta, curvature, lam, sums):  # type: ignore[no-u
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
         c_row, z_row, x_row = C[i], z[i], X[i]
-        distance = absolute = along = rest = square = 0.0
-        for j in range(C.shape[1]):
-            c, target, x = np.float64(c_row[j]), np.float64(z_row[j]), x_row[j]
-            t = ahead * x + toward * c - target
-            s = min(max(t * steep, -lam), lam)
-            q = beta * (x - c) + curvature * x + s + (target - x) * steep
-            distance += (x - c) * (x - c)
-            absolute += abs(x)
-            along += s * x
-            rest += q * q
-            square += x * x
-        sums[i, 0], sums[i, 1], sums[i, 2] = distance, absolute, along
-        sums[i, 3], sums[i, 4] = rest, square
+        sums[:, i] = 0.0
+        for start in range(0, C.shape[1], CHAIN):
+            distance = absolute = along = across = rest = square = 0.0
+            for j in range(start, min(start + CHAIN, C.shape[1])):
+                c, target, x = np.float64(c_row[j]), np.float64(z_row[j]), x_row[j]
+                t = ahead * x + toward * c - target
+                s = min(max(t * steep, -lam), lam)
+                w = (target - x) * steep
+                q = beta * (x - c) + curvature * x + s + w
+                distance += (x - c) * (x - c)
+                absolute += abs(x)
+                along += s * x
+                across += w * x
+                rest += q * q
+                square += x * x
+            sums[0, i] += distance
+            sums[1, i] += absolute
+            sums[2, i] += along
+            sums[3, i] += across
+            sums[4, i] += rest
+            sums[5, i] += square
 
 
 @compiled
@@ -98,7 +107,7 @@ def _look(C, z, left, Vt, numbers, sums, low, high, rows):  # type: ignore[no-un
         end = min(i + rows, high)
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
-        _look_tile(C[i:end], z[i:end], X, gamma, beta, curvature, lam, sums[i:end])
+        _look_tile(C[i:end], z[i:end], X, gamma, beta, curvature, lam, sums[:, i:end])
 
 
 @compiled
@@ -136,11 +145,11 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`."""
     target = C if z is None else z
     left, Vt = _rows(X.U, float) * X.s, _rows(X.Vt, float)
-    sums, numbers = np.empty((C.shape[0], 5)), tuple(float(x) for x in k)
+    sums, numbers = np.empty((6, C.shape[0])), tuple(float(x) for x in k)
     _spread(
         C, lambda low, high, rows: _look(C, target, left, Vt, numbers, sums, low, high, rows)
     )
-    return Sums(*(float(x) for x in sums.sum(axis=0)))
+    return Sums(*(float(x) for x in sums.sum(axis=1)))  # rows by pairs
 
 
 def advance(
@@ -156,7 +165,7 @@ def advance_from(
     """As `reference.advance_from`, in one pass."""
     left, Vt = _rows(X.U * X.s, z.dtype), _rows(X.Vt, z.dtype)
     block, B = _block(z, Q)
-    sums = np.empty((C.shape[0], 4))
+    sums = np.empty((C.shape[0], 5))
     numbers = tuple(z.dtype.type(x) for x in (*k, change))
     _spread(
         z,

@@ -45,7 +45,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
-    """As `reference.look`."""
+    """As `reference.look`, but for `across`."""
     if int(X.s.shape[0]) > WIDEST:
         return reference.look(C, z, X, k)
     found = Sums(*enqueue_look(C, z, X, _numbers(k, C)).tolist())  # one trip to the host

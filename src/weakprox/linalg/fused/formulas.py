@@ -17,13 +17,13 @@ class Step(NamedTuple):
 class Sums(NamedTuple):
     """Sums over all entries at X, in float64.
 
-    With u = (z - X)/gamma and s the dual point of the l1 norm that the step finds. What is
-    missing of a proof, u X, follows from the triplets of z.
+    With u = (z - X)/gamma and s the dual point of the l1 norm that the step finds.
     """
 
     distance: float  # (X - C)^2
     absolute: float  # |X|
     along: float  # s X
+    across: float  # u X; NaN where that is left to the triplets of z
     rest: float  # (beta (X - C) + curvature X + s + u)^2, zero at a solution
     square: float  # X^2, from the factors
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-TERMS = tl.constexpr(5)  # sums over entries, in the order of Sums
+TERMS = tl.constexpr(6)  # sums over entries, in the order of Sums
 
 
 @triton.jit
@@ -80,8 +80,9 @@ def look_kernel(
     tl.store(out, tl.sum(distance))
     tl.store(out + 1, tl.sum(absolute))
     tl.store(out + 2, tl.sum(along))
-    tl.store(out + 3, tl.sum(rest))
-    tl.store(out + 4, _square_once(s, r, rank))
+    tl.store(out + 3, float("nan"))  # follows from triplets, and another sum is dear
+    tl.store(out + 4, tl.sum(rest))
+    tl.store(out + 5, _square_once(s, r, rank))
 
 
 @triton.jit
@@ -140,8 +141,9 @@ def advance_kernel(
     tl.store(out, tl.sum(tl.sum(distance, axis=1).to(tl.float64)))
     tl.store(out + 1, tl.sum(tl.sum(absolute, axis=1).to(tl.float64)))
     tl.store(out + 2, tl.sum(tl.sum(along, axis=1).to(tl.float64)))
-    tl.store(out + 3, tl.sum(tl.sum(rest, axis=1).to(tl.float64)) * step * step)
-    tl.store(out + 4, _square_once(s, r, rank))
+    tl.store(out + 3, 0.0)
+    tl.store(out + 4, tl.sum(tl.sum(rest, axis=1).to(tl.float64)) * step * step)
+    tl.store(out + 5, _square_once(s, r, rank))
 
 
 @triton.jit

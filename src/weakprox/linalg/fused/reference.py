@@ -75,7 +75,7 @@ def advance_from(
 def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
-    """Estimates of the sums at X, and z overwritten by the next target.
+    """Estimates of the sums at X (`across` left out), and z overwritten by the next target.
 
     Also z Q, if a block Q is given. `change` is the factor by which gamma is about to change.
     """
@@ -110,7 +110,7 @@ def advance(
             parts.append(target @ Q)
         absolute += _absolute(point)
     square = sqnorm(X.s)
-    found = Sums(distance, absolute, along, rest / k.gamma**2, square)
+    found = Sums(distance, absolute, along, 0.0, rest / k.gamma**2, square)
     if parts:
         return found, np.concatenate(parts)
     return found, None if Q is None else quick_times(z, Q)
@@ -136,7 +136,7 @@ def _sums(
     s, _ = split(C, z, X, k, namespace(C).clip)
     u, far = (z - X) / k.gamma, X - C
     rest = k.beta * far + k.curvature * X + s + u
-    terms = (far * far, namespace(X).abs(X), s * X, rest * rest, X * X)
+    terms = (far * far, namespace(X).abs(X), s * X, u * X, rest * rest, X * X)
     return np.array([total(term) for term in terms])
 
 
@@ -152,6 +152,7 @@ def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
     along = np.multiply(s, X, out=part).sum()
     np.subtract(z, X, out=rest)
     rest /= k.gamma
+    across = np.multiply(rest, X, out=part).sum()
     rest += s
     np.subtract(X, C, out=part)
     distance = np.multiply(part, part, out=s).sum()
@@ -163,7 +164,7 @@ def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
         rest += np.multiply(X, k.curvature, out=s)
     rest *= rest
     absolute = np.abs(X, out=X).sum()
-    return np.array([distance, absolute, along, rest.sum(), square])
+    return np.array([distance, absolute, along, across, rest.sum(), square])
 
 
 def times(z: Array, V: Array) -> Array:
