@@ -143,25 +143,27 @@ class DeviceEngine(Engine):
             return sums
         return sums._replace(square=squared_norm(U, like(values, U), self.queue.V))
 
-    def squares(self, found: Ritz) -> Vector:
+    def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
         """As `Engine.squares`."""
         if not self._owns(found):
-            return super().squares(found)
+            return super().squares(found, rng)
         r = len(found.s)
         self.queue.sent[WIDTH : 3 * WIDTH] = 0.0
         self.queue.sent[WIDTH : WIDTH + r] = 1.0
         self.queue.sent[2 * WIDTH : 2 * WIDTH + r] = found.s
-        self.queue.do("squares")
+        self.queue.W.copy_(gaussian(rng, self.queue.W.shape, self.z))
+        self.queue.do("squares", wait=False)
+        self.queue.do("tail")
         return np.stack([self._squares(i)[:r, :r] for i in range(4)])
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
-        """As `Engine.tail`; after `squares`, which says what is kept."""
+        """As `Engine.tail`, after `squares`, which says what is kept and begins."""
         if not self._owns(found):
             return super().tail(found, rng, enough)
-        self.queue.W.copy_(gaussian(rng, self.queue.W.shape, self.z))
         logs, best = 0.0, float("inf")
         for q in range(POWERS + 1):
-            self.queue.do("more_tail" if q else "tail")
+            if q:
+                self.queue.do("more_tail")
             length, size = self.queue.told[SQUARES : SQUARES + 2].tolist()
             if 0.0 in (length, size):
                 return 0.0

@@ -63,8 +63,11 @@ class Engine:
         sums: Sums = self._passes.look(self.C, self.z, X, k)
         return sums
 
-    def squares(self, found: Ritz) -> Vector:
-        """R'R for the residual R = z'U - V s, U'U, V'V, and V'R."""
+    def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
+        """R'R for the residual R = z'U - V s, U'U, V'V, and V'R.
+
+        `tail` may be asked for next, with this rng: its first product can go along.
+        """
         R = self._passes.transpose_times(self.z, found.U) - found.V * like(found.s, found.V)
         parts = [x.T @ x for x in (R, found.U, found.V)]
         stacked = namespace(R).stack([*parts, found.V.T @ R])  # one trip to the host

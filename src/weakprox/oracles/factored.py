@@ -58,7 +58,7 @@ class FactoredDual:
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """A number below min f, and what it rests on."""
         k, sums, rounding = self.k, self.sums, 64
-        squares = self.engine.squares(self.exact)
+        squares = self.engine.squares(self.exact, rng)
         conjugate = self.tau / k.gamma * self._norm(squares, rng)
         if not math.isfinite(conjugate):
             return -math.inf, "high-probability"
