@@ -44,6 +44,14 @@ def enqueue_advance(C, z, X, numbers, Q, *, precise=True):
     return torch.tensor(sums, dtype=torch.float64), product
 
 
+def enqueue_whitening(G):
+    scale = 1 / torch.sqrt(torch.diagonal(G))
+    root, failed = torch.linalg.cholesky_ex(G * scale * scale[:, None])
+    if failed:
+        return torch.zeros_like(G), torch.zeros_like(G[0, 0])
+    return torch.linalg.inv(root).T * scale[:, None], torch.diagonal(root).min()
+
+
 def stand_in():
     """What `fused.cuda` offers, without it."""
     if os.environ.get("TRITON_INTERPRET") == "1":
@@ -51,7 +59,7 @@ def stand_in():
 
         return cuda
     passes = SimpleNamespace(**vars(reference))
-    for function in (enqueue_first, enqueue_look, enqueue_advance):
+    for function in (enqueue_first, enqueue_look, enqueue_advance, enqueue_whitening):
         setattr(passes, function.__name__, function)
     passes.quick_times = lambda z, V: reference.times(z, wide(V))
     passes.quick_transpose_times = lambda z, U: reference.transpose_times(z, wide(U))
@@ -133,6 +141,11 @@ def test_points_that_were_seen_stay_as_they_are(done, monkeypatch, rank):
             assert torch.equal(now, then)
         assert problem.value(V) == pytest.approx(value, rel=2e-5)
         assert V.U.is_contiguous()
+
+
+def test_a_start_makes_one_trip_to_the_host_too(done):
+    started(np.logspace(0, -2, WIDTH), powers=3)
+    assert (done["again"], done["span"], done["waits"]) == (2, 1, 1)
 
 
 def test_products_are_rounded_only_where_values_are_alike(done):

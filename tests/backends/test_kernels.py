@@ -13,6 +13,7 @@ import torch
 
 from weakprox.linalg.fused import Step, reference
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.subspace import independent
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
@@ -89,6 +90,29 @@ def test_products_with_narrow_blocks(shape, width):
     _, product = cuda.advance(z, after, _nothing(z), step, 1.0, tensors[0])
     assert product.shape == (shape[0], width)
     assert far(product, after.double().cpu().numpy() @ V) <= 3e-3  # in TF32
+
+
+@pytest.mark.parametrize("decades", [0, 3, 6])
+def test_whitening(decades):
+    rng = np.random.default_rng(decades)
+    Y = rng.standard_normal((50, 16)) * np.logspace(100, 100 - decades, 16)
+    Y[:, 1] = Y[:, 0] + 10.0**-decades * Y[:, 1]
+    turn, least = cuda.enqueue_whitening(torch.asarray(Y.T @ Y, device=DEVICE))
+    expected = independent(Y.T @ Y, 0.0)
+    assert far(turn, expected) <= 1e-3 * 10.0 ** (2 * decades - 12)
+    scaled = Y / np.linalg.norm(Y, axis=0)
+    pivots = np.abs(np.diagonal(np.linalg.qr(scaled)[1]))
+    assert float(least) == pytest.approx(pivots.min(), rel=1e-3)
+
+
+def test_columns_that_depend_on_each_other_are_told():
+    Y = np.random.default_rng(0).standard_normal((50, 16))
+    for which in (3, 15):  # of these, the last pivot alone is zero, too
+        for other in (np.zeros(50), Y[:, 0], np.full(50, np.nan)):
+            given = Y.copy()
+            given[:, which] = other
+            least = cuda.enqueue_whitening(torch.asarray(given.T @ given, device=DEVICE))[1]
+            assert 0.0 <= float(least) <= 1e-7
 
 
 def _nothing(z):

@@ -18,15 +18,15 @@ import torch
 
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like
 from weakprox.linalg.bounds import longest_bound
-from weakprox.linalg.device_queue import SQUARE, SQUARES, WIDTH, Queue
+from weakprox.linalg.device_queue import PIVOT, SQUARE, SQUARES, WIDTH, Queue
 from weakprox.linalg.engine import POWERS, Engine
 from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.linalg.subspace import (
+    DEPENDENT,
     GRADED,
     Ritz,
     Vector,
-    independent,
     refined,
     spanned,
     straightened,
@@ -83,23 +83,12 @@ class DeviceEngine(Engine):
         """As `Engine.begin`."""
         self.queue.V.copy_(block)
         self.queue.sent[3 * WIDTH :] = (*k, 1.0)
-        self.queue.do("begin")
+        self.queue.do("begin", wait=False)
         for _ in range(powers - 1):
-            if not self._whiten():
-                return super().begin(k, block, powers)
-            self.queue.do("again")
-        found = self._found() if self._whiten("span") else None
+            self.queue.do("again", wait=False)
+        self.queue.do("span")
+        found = self._found() if self.queue.told[PIVOT] > DEPENDENT else None
         return super().begin(k, block, powers) if found is None else found
-
-    def _whiten(self, then: str = "") -> bool:
-        """Send what makes Y orthonormal, if its columns are independent; go on with that."""
-        turn = independent(self._squares(0))
-        if turn is None:
-            return False
-        self.queue.turns[SQUARE : 2 * SQUARE] = turn.reshape(-1)
-        if then:
-            self.queue.do(then)
-        return True
 
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int

@@ -17,6 +17,7 @@ from weakprox.linalg.lowrank import LowRank
 WIDTH = 16  # of the block
 SQUARE = WIDTH * WIDTH
 SQUARES = 4 * SQUARE  # what is told of them, before numbers
+PIVOT = SQUARES + 6  # where the least pivot is told
 WORK = (
     *("begin", "again", "span", "turn", "check"),
     *("advance", "quick_advance", "look", "squares", "tail", "more_tail"),
@@ -43,6 +44,7 @@ class Queue:
         *blocks, self._turns, self._numbers, self._answers = torch.split(
             narrow, [tall] * 3 + [flat] * 3 + list(sizes)
         )
+        self._pivot = self._answers[PIVOT]
         self.U, self.B, self._T, self.V, self.Y, self.W = (x.view(-1, WIDTH) for x in blocks)
         self.factors = torch.zeros(tall + flat, dtype=C.dtype, device=C.device)
         self._U, self._Vt = self.split(self.factors)
@@ -103,18 +105,21 @@ class Queue:
         self._receive(numbers=True)
         product = self.passes.enqueue_first(self.C, self.z, self._constants, self.V)
         self._power(product.double())
-        self._tell(self.Y.T @ self.Y)
+        self._pivot.fill_(1.0)
 
     def _enqueue_again(self) -> None:
-        self._receive(turns=True)
-        self._power(self.passes.times(self.z, self.Y @ self._turn(1)))
-        self._tell(self.Y.T @ self.Y)
+        self._power(self.passes.times(self.z, self._whitened()))
 
     def _enqueue_span(self) -> None:
-        self._receive(turns=True)
-        self.Y.copy_(self.Y @ self._turn(1))
+        self.Y.copy_(self._whitened())
         self.B.copy_(self.passes.times(self.z, self.Y))
         self._tell(self.B.T @ self.B, self.Y.T @ self.Y)
+
+    def _whitened(self) -> Any:
+        """Y with orthonormal columns, if they are independent: the least pivot tells."""
+        turn, least = self.passes.enqueue_whitening(self.Y.T @ self.Y)
+        torch.minimum(self._pivot, least, out=self._pivot)
+        return self.Y @ turn
 
     def _enqueue_turn(self) -> None:
         self._receive(turns=True)

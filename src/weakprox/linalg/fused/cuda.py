@@ -18,6 +18,7 @@ from weakprox.linalg.fused.kernels import (
     look_kernel,
     times_kernel,
     transpose_times_kernel,
+    whitening_kernel,
 )
 from weakprox.linalg.lowrank import LowRank, squared_norm
 
@@ -93,6 +94,16 @@ def enqueue_advance(
     columns of it are smaller than others by orders.
     """
     return _pass(C, z, X, numbers, Q, begin=False, precise=precise)
+
+
+def enqueue_whitening(G: Array) -> tuple[Array, Array]:
+    """What makes columns with squares G orthonormal, and the least pivot.
+
+    As `subspace.independent`, without waiting; the pivot is 0 where there is no such matrix.
+    """
+    turn, least = torch.empty_like(G), torch.empty_like(G[0, 0])
+    whitening_kernel[(1,)](G, turn, least, int(G.shape[0]), num_warps=1)
+    return turn, least
 
 
 def _pass(

@@ -187,3 +187,28 @@ def transpose_times_kernel(
         product = tl.dot(v.to(tl.float64), z.to(tl.float64), product, out_dtype=tl.float64)
     B += tl.program_id(1).to(tl.int64) * m * W
     tl.store(B + i.to(tl.int64)[None, :] * W + w[:, None], product, mask=here[None, :])
+
+
+@triton.jit
+def whitening_kernel(G, T, least, W: tl.constexpr):
+    # Cholesky factor of G, scaled, and its inverse, a column and a row at a time
+    i = tl.arange(0, W)
+    row, column = i[:, None], i[None, :]
+    left = tl.load(G + row * W + column)
+    sizes = tl.sum(tl.where(row == column, left, 0.0), axis=0)
+    scale = 1.0 / tl.sqrt(tl.maximum(sizes, 2.3e-308))
+    left = left * scale[:, None] * scale[None, :]
+    inverse = tl.where(row == column, 1.0, 0.0).to(tl.float64)
+    smallest = tl.sum(tl.where(i == 0, 1.0, 0.0).to(tl.float64))
+    for k in range(W):
+        below = tl.sum(tl.where(column == k, left, 0.0), axis=1)
+        square = tl.sum(tl.where(i == k, below, 0.0))
+        pivot = tl.sqrt(tl.where(square > 0.0, square, 1.0))
+        smallest = tl.where(square > 0.0, tl.minimum(smallest, pivot), 0.0)
+        below = tl.where(i >= k, below, 0.0) / pivot
+        left -= below[:, None] * below[None, :]
+        done = tl.sum(tl.where(row == k, inverse, 0.0), axis=0) / pivot
+        rest = inverse - tl.where(i > k, below, 0.0)[:, None] * done[None, :]
+        inverse = tl.where(row == k, done[None, :], rest)
+    tl.store(T + column * W + row, inverse * scale[None, :])
+    tl.store(least, smallest)
