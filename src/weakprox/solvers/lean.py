@@ -27,16 +27,15 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.by_rows import copied
 from weakprox.linalg.engine import Engine, engine_for
-from weakprox.linalg.fused import Step, Sums
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped
 from weakprox.linalg.subspace import Ritz, refined
 from weakprox.linalg.tiled import Tiled
 from weakprox.oracles.certificate import FixedDual
-from weakprox.oracles.factored import FactoredDual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
+from weakprox.solvers._lean_point import SHARPLY, candidate, judged, provable
 from weakprox.solvers._prox import capped
 from weakprox.solvers.davis_yin import DavisYin, balanced
 from weakprox.solvers.footprint import ARRAYS, ON_DEVICE, array_bytes
@@ -49,7 +48,6 @@ FIRST_WIDTH = 16  # of the block, in which the rank must fit with SPARE to spare
 SPARE = 2
 POWERS = 4  # power steps of a decomposition at most
 COLD = 2  # power steps from a random block
-SHARPLY = 0.1  # factor by which the gap is expected to fall at first
 WIDER = 2  # times, where the rank does not fit
 THIN, WIDEST = 64, 0.1  # columns, and share of all of them, up to which a block is thin
 SMALL_STEP = 0.1  # times the smoothness
@@ -142,7 +140,7 @@ class LeanSplitting(GapDriven):
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last proximal point."""
-        return _candidate(memory)
+        return candidate(memory)
 
     def dual(self, problem: Problem, memory: Memory) -> Any:
         """That of the last target that is still there, or one at the answer, from scratch."""
@@ -151,7 +149,7 @@ class LeanSplitting(GapDriven):
             state = replace(memory, ritz=found)
             C = problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
             engine = Engine(contiguous(C), memory.z)
-            return _provable(problem, state, engine, memory.done)[1]
+            return provable(problem, state, engine, memory.done)[1]
         y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
         return FixedDual(problem.penalty, y)
 
@@ -200,8 +198,8 @@ class LeanSplitting(GapDriven):
                 # residuals count relative to gamma in a proof
                 assert state.ritz is not None
                 state = replace(state, ritz=refined(z, state.ritz.V))
-            state, dual = _provable(problem, state, engine, k)
-            tools.tick(_candidate(state, k, state.gap, dual))
+            state, dual = provable(problem, state, engine, k)
+            tools.tick(candidate(state, k, state.gap, dual))
             if state.gap <= wanted:  # and yet the proof did not succeed
                 state = replace(state, powers=min(POWERS, state.powers + 1))
         assert state.ritz is not None
@@ -219,10 +217,10 @@ class LeanSplitting(GapDriven):
             later = balanced(closer, farther, gamma * state.parameters.beta)
         if dual is None:
             # estimates must not pass for the best value there is
-            state = _judged(state, sums, step, k, doubt=64 * eps_of(z))
+            state = judged(state, sums, step, k, doubt=64 * eps_of(z))
         state = replace(state, V=V, gamma=gamma, change=later, ritz=found)
         if dual is None:
-            tools.tick(_candidate(state, k))
+            tools.tick(candidate(state, k))
         return state
 
     @staticmethod
@@ -264,23 +262,6 @@ class LeanSplitting(GapDriven):
         return replace(state, values=values, ritz=found, rank=cap, cut=cap < kept)
 
 
-def _provable(
-    problem: Problem, state: Memory, engine: Engine, k: int
-) -> tuple[Memory, FactoredDual]:
-    """The state with a proximal point in float64, rounded, and with its dual point."""
-    step = problem.entrywise(state.gamma)
-    assert state.ritz is not None
-    assert step is not None
-    tau: float = problem.spectral.tau  # type: ignore[attr-defined]
-    found, r = state.ritz, state.rank
-    dual, z = FactoredDual(engine, found.leading(r), step, tau), engine.z
-    values = rounded_on_host(dual.values, tau, z)
-    V = engine.rounded(dual.exact, values)
-    state = _judged(state, dual.sums, step, k)
-    rounding = eps_of(z) * abs(state.last)  # of the answer's factors
-    return replace(state, V=V, values=values, gap=state.gap + rounding), dual
-
-
 def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
     """A random block, led by the row space of the user's first point."""
     Q = gaussian(rng, (problem.shape[1], state.width), problem.loss.reference)
@@ -288,33 +269,3 @@ def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
     if keep:
         Q[:, :keep] = state.V.Vt[:keep].T * math.sqrt(problem.shape[1])
     return Q
-
-
-def _judged(state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0) -> Memory:
-    """Best value and bound, how fast the gap falls, and whether it still does.
-
-    The last value is raised by its relative `doubt`.
-    """
-    value, gap = sums.value(step), sum(sums.halves(step))  # only this z can prove anything
-    best = min(state.value, value)
-    ratio = gap / state.gap if 0.0 < state.gap < math.inf else SHARPLY
-    least = min(state.least, gap)
-    progress = k if gap < 0.99 * state.least else state.progress
-    return replace(
-        state,
-        value=best,
-        last=value + doubt * abs(value),
-        gap=gap,
-        least=least,
-        ratio=min(1.0, max(ratio, 0.02)),
-        progress=progress,
-    )
-
-
-def _candidate(
-    memory: Memory, step: int = 0, gap: float = math.nan, dual: Any = None
-) -> Candidate:
-    """The proximal point; nothing proves it once its target has moved on."""
-    V, epoch = memory.V, memory.epoch
-    last = memory.last if math.isfinite(memory.last) else None  # None before the first step
-    return Candidate(V, V, 0.0, epoch, step, gap=gap, dual=dual, value=last)
