@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
 from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.restated import Restated
 from weakprox.memory import budget
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
@@ -72,6 +74,9 @@ class Problem:
         self.penalty.check(self.shape)
         self._check_kind()
         spectral.check(self.shape)
+        check = getattr(self.loss, "check_constants", None)
+        if check is not None:
+            check(symmetric=spectral.symmetric)
         target = getattr(self.loss, "target", None)
         if spectral.symmetric and target is not None and not _is_symmetric(target):
             raise InputError(
@@ -112,6 +117,56 @@ class Problem:
             wanted = f"at least strong_convexity = {self.loss.strong_convexity:g}"
             raise InputError("smoothness", given, wanted)
         return alpha
+
+    def restated(self, strong_convexity: float) -> Problem:
+        """The same problem with another strong convexity of G than the loss declares."""
+        other = copy.copy(self)
+        other.loss = cast(Loss, Restated(self.loss, strong_convexity))
+        return other
+
+    @property
+    def infimum(self) -> float | None:
+        """A number that G + R is never below, None if none is known."""
+        parts = [getattr(term, "infimum", None) for term in (self.loss, self.penalty)]
+        return None if parts[0] is None or parts[1] is None else float(parts[0] + parts[1])
+
+    def radius(self, value: float) -> float:
+        """Nuclear norm that no minimiser exceeds if f takes this value somewhere.
+
+        Finite where h grows like the nuclear norm and G + R has a known lower bound.
+        """
+        growth = getattr(self.spectral, "growth", 0.0)
+        if not growth or self.infimum is None:
+            return math.inf
+        return max(0.0, value - self.infimum) / growth
+
+    def check_provable(self) -> None:
+        """Raise `ConvexityError` if no lower bound on f can be computed.
+
+        One can where G + R is strongly convex, where h confines X to a bounded set, where
+        the conjugate of h is known, and where h is the nuclear norm and G + R is bounded
+        below.
+        """
+        if self.strong_convexity(needed=False) > 0.0 or hasattr(self.spectral, "diameter"):
+            return
+        if getattr(self.spectral, "growth", 0.0):
+            if self.infimum is not None:
+                return
+            low = "loss" if getattr(self.loss, "infimum", None) is None else "penalty"
+            why = f"the {low} has no known lower bound (`infimum`)"
+            wanted = f"{low}.infimum, "
+        elif getattr(self.spectral, "conjugate_of", True) is not None:
+            return
+        else:
+            why = "the spectral term has no conjugate"
+            wanted = "spectral.Exact(..., conjugate_of=...), "
+        raise ConvexityError(
+            "problem",
+            f"G + R that is not strongly convex ({self.loss!r} + {self.penalty!r}), and {why}, "
+            "so that no lower bound on f can be proved",
+            wanted + "a bounded set such as NuclearBall, or a strongly convex part such as "
+            "penalties.ElasticNet(0.0, lam2) with lam2 > 0",
+        )
 
     def constants(self, *, strongly_convex: bool = True) -> Constants:
         """alpha, beta and the smoothing constants; raises if alpha is 0 but must not be."""

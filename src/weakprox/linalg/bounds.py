@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
+from weakprox.linalg.blocks import orthonormal
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
 from weakprox.linalg.thin_svd import thin_svd
@@ -23,6 +24,9 @@ from weakprox.linalg.thin_svd import thin_svd
 # Probability with which one randomised bound may fail: a run that keeps the best of a
 # hundred proofs is then wrong with probability at most 1e-10.
 FAILURE = 1e-12
+SHARP = 1e-9  # relative distance from the largest Ritz value at which a bound is sharp
+SHARP_RESIDUAL = 1e-8  # of the triplets that are deflated for it, relative
+SHARP_SHARE = 0.2  # of all triplets, at most
 EXACT_BELOW = 600  # a full decomposition once per certificate is cheap up to here
 
 
@@ -114,10 +118,14 @@ def raised(s: Array, residual: float, tail: float) -> Array:
     return like(upper * (1 + 4 * eps_of(s)), s)
 
 
-def spectral_norm_bound(A: Any, rng: np.random.Generator, *, powers: int = 3) -> float:
+def spectral_norm_bound(
+    A: Any, rng: np.random.Generator, *, powers: int = 3, sharp: bool = False
+) -> float:
     """Upper bound on the largest singular value: exact if small, else randomised.
 
-    More `powers` cost two products each and make the bound tighter.
+    More `powers` cost two products each and make the bound tighter. With `sharp`, more and
+    more triplets are deflated until the bound is nearly the largest Ritz value: at the
+    solution of a low-rank problem, that value is repeated as often as the rank.
     """
     ops = products(A)
     if ops.is_dense and min(ops.shape) <= EXACT_BELOW:
@@ -126,9 +134,28 @@ def spectral_norm_bound(A: Any, rng: np.random.Generator, *, powers: int = 3) ->
     direct = power_bound(
         ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=powers
     )
-    found = thin_svd(A, 2, tol=1e-3, rng=rng, strict=False).triplets
-    R = ops.transpose_times(found.U) - found.Vt.T * found.s
-    residual = float(namespace(R).linalg.vector_norm(R))
-    tail = deflated_norm(A, found, rng, powers=powers)
-    # far from the rest, the Ritz value is nearly exact; close to it, `direct` is better
-    return min(direct, max(float(raised(found.s, residual, tail)[0]), tail))
+    best, rank, basis = direct, 2, None
+    tol = SHARP_RESIDUAL if sharp else 1e-3
+    while True:
+        svd = thin_svd(A, rank, start=basis, tol=tol, rng=rng, strict=False)
+        found, basis = svd.triplets, svd.basis
+        R = ops.transpose_times(found.U) - found.Vt.T * found.s
+        residual = float(namespace(R).linalg.vector_norm(R))
+        top = float(found.s[0])
+        tail = deflated_norm(
+            A, found, rng, powers=2 * powers if sharp else powers, enough=0.99 * top
+        )
+        # far from the rest, the Ritz value is nearly exact; close to it, `direct` is better
+        best = min(best, max(float(raised(found.s, residual, tail)[0]), tail))
+        rank *= 3
+        if not sharp or best <= (1 + SHARP) * top or rank > SHARP_SHARE * min(ops.shape):
+            return best
+
+
+def norm_estimate(A: Array, start: Array) -> float:
+    """Estimate from below of the largest singular value: one power step from a block."""
+    xp = namespace(A)
+    if min(int(A.shape[0]), int(A.shape[1])) <= int(start.shape[1]):
+        return float(xp.max(xp.linalg.svdvals(A)))
+    B = A.T @ orthonormal(A @ start)
+    return math.sqrt(max(0.0, float(xp.max(xp.linalg.eigvalsh(B.T @ B)))))

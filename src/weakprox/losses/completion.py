@@ -43,6 +43,7 @@ class Completion:
 
     samples_cancel = False
     is_finite_sum = True
+    infimum = 0.0
 
     def __init__(
         self,

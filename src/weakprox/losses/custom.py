@@ -53,6 +53,9 @@ class Custom:
         Gradient noise; estimated by sampling when not given.
     samples_cancel : bool
         Whether grad g(X) - grad g(Y) is the same for every sample.
+    infimum : float, optional
+        A number that G is never below, 0 for a sum of squares. With `NuclearNorm` and no
+        strong convexity, a certificate needs it.
     like : array, optional
         An array whose namespace, dtype and device X shall have; NumPy float64 if None.
     """
@@ -70,6 +73,7 @@ class Custom:
         term_smoothness: float | None = None,
         sigma: float | None = None,
         samples_cancel: bool = False,
+        infimum: float | None = None,
         like: Array | None = None,
     ) -> None:
         self.shape = as_shape(shape)
@@ -89,6 +93,8 @@ class Custom:
         self.n_terms = 1 if n_terms is None else int(n_terms)
         self.is_finite_sum = sampler is None
         self.samples_cancel = samples_cancel or self._deterministic
+        wanted = "a finite number, or None"
+        self.infimum = None if infimum is None else checked_number("infimum", infimum, wanted)
         self.strong_convexity = constant("strong_convexity", strong_convexity) or 0.0
         self._smoothness = constant("smoothness", smoothness)
         self._term_smoothness = constant("term_smoothness", term_smoothness)
@@ -130,6 +136,7 @@ class Custom:
         other._value = lambda X, *batch: value(X * unit, *batch) / unit**2
         other._grad = lambda X, *batch: grad(X * unit, *batch) / unit
         other.sigma = self.sigma and self.sigma / unit
+        other.infimum = self.infimum and self.infimum / unit**2
         return other
 
     def __repr__(self) -> str:

@@ -80,6 +80,7 @@ class Denoising:
     smoothness = 1.0
     term_smoothness = 1.0
     strong_convexity = 1.0
+    infimum = 0.0
     samples_cancel = True
     n_terms = 0
     elsewhere = False  # whether the matrix lives on workers, or is an operator

@@ -69,6 +69,11 @@ class Empirical:
         return f"Empirical({self.n_terms} samples of {self._loss!r})"
 
     @property
+    def infimum(self) -> float | None:
+        """A number that every sample's loss is at least, if one is known."""
+        return getattr(self._loss, "infimum", None)
+
+    @property
     def sigma(self) -> float | None:
         """Unknown for these very samples."""
         return None

@@ -38,9 +38,30 @@ def extremes(
         flat = _double(terms.flat())
         gram = _dense(flat @ flat.T) / n
     values = np.linalg.eigvalsh(gram)
-    rounding = 4 * max(n, md) * np.finfo(float).eps * float(values[-1])
+    rounding = _rounding(values, n, md)
     smallest = max(0.0, float(values[0]) - rounding) if md <= n else 0.0
     return float(values[-1]) + rounding, smallest
+
+
+def smallest_eigenvalue(gram: Any, n: int) -> float:
+    """Lower bound on the smallest eigenvalue of a mean over n terms."""
+    values = np.linalg.eigvalsh(gram)
+    return max(0.0, float(values[0]) - _rounding(values, n, len(values)))
+
+
+def on_symmetric(gram: Any, d: int) -> Any:
+    """The quadratic form of `gram` in an orthonormal basis of the symmetric d x d matrices."""
+    i, j = np.triu_indices(d)
+    basis = np.zeros((d * d, len(i)))
+    columns = np.arange(len(i))
+    basis[i * d + j, columns] = np.where(i == j, 0.5, np.sqrt(0.5))
+    basis[j * d + i, columns] += np.where(i == j, 0.5, np.sqrt(0.5))
+    return basis.T @ gram @ basis
+
+
+def _rounding(values: Any, n: int, size: int) -> float:
+    """Bound on the error of computed eigenvalues of a Gram matrix of n terms."""
+    return 4 * max(n, size) * float(np.finfo(float).eps) * float(values[-1])
 
 
 def _gram(terms: Measurements, md: int) -> Any:

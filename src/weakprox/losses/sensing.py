@@ -21,7 +21,7 @@ from weakprox.linalg.arrays import (
     to_numpy,
     wide,
 )
-from weakprox.losses.gram import extremes, mean_gram
+from weakprox.losses.gram import extremes, mean_gram, on_symmetric, smallest_eigenvalue
 from weakprox.losses.inputs import (
     as_shape,
     as_sized,
@@ -33,6 +33,7 @@ from weakprox.losses.inputs import (
 from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
+QUICK_FLOPS = 1e9  # of a Gram matrix that is formed only to check a declared constant
 
 
 class Sensing:
@@ -59,6 +60,7 @@ class Sensing:
     """
 
     samples_cancel = False
+    infimum = 0.0
     n_terms = 0
     pilot_samples = 0  # drawn to find constants that were not given
 
@@ -334,15 +336,43 @@ class Sensing:
         sizes = self._sizes
         return float(sizes.mean() if self._odds is not None else sizes.max())
 
-    def true_strong_convexity(self) -> float | None:
-        """The computed one whatever was declared, None where it is too dear to compute.
+    def true_strong_convexity(self, *, symmetric: bool = False) -> float | None:
+        """The computed one whatever was declared, None where it is too costly to compute.
 
-        Nothing is kept of it: gradients must not change their bits in the middle of a run.
+        With `symmetric`, that on symmetric matrices. Nothing is kept of it: gradients must
+        not change their bits in the middle of a run.
         """
         if self._sampler is not None:
             return None
+        if self.n_terms < _dimension(self.shape, symmetric):
+            return 0.0
         gram = mean_gram(self._terms, math.prod(self.shape))
-        return None if gram is None else extremes(self._terms, self.shape, gram)[1]
+        if gram is None:
+            return None
+        if symmetric:
+            gram = on_symmetric(gram, self.shape[0])
+        return smallest_eigenvalue(gram, self.n_terms)
+
+    def check_constants(self, *, symmetric: bool) -> None:
+        """Raise if the declared strong convexity is more than the measurements can have.
+
+        Fewer measurements than unknowns leave G flat in some direction. Otherwise the
+        smallest eigenvalue is computed where that is quick. Where all points are
+        `symmetric`, curvature on symmetric matrices is enough.
+        """
+        declared = self._given["strong_convexity"]
+        if not declared or self._sampler is not None:
+            return
+        size, unknowns = math.prod(self.shape), _dimension(self.shape, symmetric)
+        if self.n_terms >= unknowns and self.n_terms * size**2 > QUICK_FLOPS:
+            return
+        true = self.true_strong_convexity(symmetric=symmetric)
+        if true is None or declared <= true * (1 + 1e-6):
+            return
+        wanted = f"at most {true:.6g}, the smallest curvature of these measurements"
+        if self.n_terms < unknowns:
+            wanted = f"0, or none: {self.n_terms} measurements of {unknowns} unknowns"
+        raise InputError("strong_convexity", f"{declared:g}", wanted)
 
     @property
     def strong_convexity(self) -> float:
@@ -351,3 +381,8 @@ class Sensing:
         For a sampler only a given value counts: a pilot's eigenvalue is no bound.
         """
         return self._given["strong_convexity"] or 0.0 if self._flat else self._constants[1]
+
+
+def _dimension(shape: tuple[int, int], symmetric: bool) -> int:
+    """Number of free entries of X."""
+    return shape[0] * (shape[0] + 1) // 2 if symmetric else math.prod(shape)

@@ -161,12 +161,14 @@ def lower_bound(
     rank: int,
     rng: np.random.Generator,
     accuracy: float = 0.0,
+    reached: float = math.inf,
     scratch: Array | None = None,
 ) -> tuple[float, str]:
     """A number below min f, and what it rests on; needs G as a finite sum.
 
-    `accuracy` is what the decomposition's inexactness may cost the bound, in units of f;
-    `scratch`, an array like X, may be overwritten.
+    `accuracy` is what the decomposition's inexactness may cost the bound, in units of f.
+    `reached` is a value of f, which limits how large a minimiser can be where nothing else
+    does. `scratch`, an array like X, may be overwritten.
     """
     loss = problem.loss
     batch = loss.everything()
@@ -175,7 +177,8 @@ def lower_bound(
     A = gradient(loss, X, batch, scratch)
     value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
     if w == 0.0:
-        return _without_curvature(problem, X, A, dual, value - linear, rng)
+        sizes = abs(value) + abs(linear)
+        return _without_curvature(problem, X, A, dual, value - linear, sizes, reached, rng)
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
     if min(X.shape) <= EXACT_BELOW:
         rank = min(X.shape)  # all values are computed anyway: none is left to a bound
@@ -195,15 +198,26 @@ def _without_curvature(
     A: Array,
     dual: DualPoint,
     start: float,
+    sizes: float,
+    reached: float,
     rng: np.random.Generator,
 ) -> tuple[float, str]:
-    """The same where w = 0; A holds the gradient of G and `start` is G(X) - <g, X>."""
+    """The same where w = 0; A holds the gradient of G and `start` is G(X) - <g, X>.
+
+    `sizes` are those of the numbers that `start` is the difference of.
+    """
     # Rounding of X and of the gradient stays in A, however small their sum is; every
-    # feasible V is at most `diameter` long, so that is what it can cost.
-    carried = getattr(problem.spectral, "diameter", 0.0) * (norm(A) + norm(X))
+    # minimiser is at most `longest` long, so that is what it can cost.
+    radius = problem.radius(reached)
+    longest = getattr(problem.spectral, "diameter", radius if math.isfinite(radius) else 0.0)
+    carried = longest * (norm(A) + norm(X))
     phi = dual.target(X, A, 1.0)
     A -= X  # now -c
-    conjugate = problem.spectral.conjugate(A, rng)
-    scale = abs(start) + abs(phi) + abs(conjugate) + carried
+    within = getattr(problem.spectral, "conjugate_within", None)
+    if within is not None and math.isfinite(radius):
+        conjugate = within(A, radius, rng)
+    else:
+        conjugate = problem.spectral.conjugate(A, rng)
+    scale = sizes + abs(phi) + abs(conjugate) + carried
     rests_on = "exact" if min(X.shape) <= EXACT_BELOW else "high-probability"
     return start - phi - conjugate - 64 * eps_of(A) * scale, rests_on

@@ -55,6 +55,12 @@ class Sum(Combinable):
         return max(getattr(part, "size", 0.0) for part in self.parts)
 
     @property
+    def infimum(self) -> float | None:  # type: ignore[override]
+        """Sum of the parts' lower bounds, None if one of them has none."""
+        found = [getattr(part, "infimum", None) for part in self.parts]
+        return None if None in found else float(sum(cast(list[float], found)))
+
+    @property
     def rowwise(self) -> bool:
         """Whether every part acts on rows one by one."""
         return all(part.rowwise for part in self.parts)

@@ -51,6 +51,7 @@ class MaxAffine(Combinable):
     curvature = 0.0
     separable = False
     rowwise = False
+    infimum = None  # affine functions have none
 
     def __init__(self, A: Array, b: Array | None = None) -> None:
         refuse_foreign("A", A)

@@ -25,7 +25,8 @@ def prove(run: Run, candidate: Candidate) -> None:
     if isinstance(dual, FactoredDual):
         run.looker.bounded(*dual.bound(rng))
         return
-    if isinstance(dual, SplitDual):
+    curved = run.problem.strong_convexity(needed=False) > 0.0
+    if isinstance(dual, SplitDual) and curved:
         allowed = 0.05 * run.looker.accuracy
         found = split_bound(run.problem, dual, rng=rng, accuracy=allowed, arena=run.tools.arena)
         run.looker.bounded(*found)
@@ -44,6 +45,7 @@ def prove(run: Run, candidate: Candidate) -> None:
         rank=rank,
         rng=rng,
         accuracy=0.01 * run.looker.accuracy,
+        reached=run.looker.seen.best_value,
         scratch=candidate.scratch,
     )
     run.looker.bounded(bound, rests_on)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from weakprox.errors import InputError, SamplerError, WeakproxError
+from weakprox.errors import ConvexityError, InputError, SamplerError, WeakproxError
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.threads import one_thread
-from weakprox.losses.restated import Restated
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Loss, Solver
+from weakprox.protocols import Candidate, Solver
 from weakprox.result import Counts, Result, Status, Trace
 from weakprox.solvers._checkpoint import Checkpoint, Origin
 from weakprox.solvers._curvature import Contradicted
@@ -107,8 +105,7 @@ class Run:
         """Tools for the problem, perhaps with another constant than its loss declares."""
         if strong_convexity is not None:
             self.restated = strong_convexity
-            problem = copy.copy(problem)
-            problem.loss = cast(Loss, Restated(problem.loss, strong_convexity))
+            problem = problem.restated(strong_convexity)
         self.problem = self.looker.problem = problem
         self.tools = Tools(
             problem,
@@ -120,16 +117,25 @@ class Run:
             tol=self.looker.tol,
         )
 
-    def _restate(self, strong_convexity: float) -> None:
-        """Go on from the last point with a constant that gradients do not contradict.
+    def _restate(self, seen: float) -> None:
+        """Continue from the last point with a strong convexity that is true.
 
-        Bounds that rest on the old one are forgotten.
+        That is the computed one where the loss can compute it. Otherwise it is 0: the
+        curvature `seen` between iterates refutes the declared constant, but is no bound
+        itself. Bounds that rest on the old constant are forgotten.
         """
-        loss = self.problem.loss
+        loss, declared = self.problem.loss, self.problem.loss.strong_convexity
         compute = getattr(loss, "true_strong_convexity", None)
         known = None if compute is None else compute()
-        found = known or strong_convexity
-        self.equip(self.problem, min(found, loss.strong_convexity))
+        found = 0.0 if known is None else min(known, declared)
+        restated = self.problem.restated(found)
+        try:
+            self.solver.check(restated)
+        except ConvexityError:
+            given = f"{declared:.3g}, which gradients contradict"
+            wanted = f"at most {seen:.3g}, and a bound on the curvature of G in all directions"
+            raise InputError("strong_convexity", given, wanted) from None
+        self.equip(self.problem, found)
         self.looker.seen = replace(self.looker.seen, lower=-math.inf, prove_below=math.inf)
         last = self.looker.latest or self.solver.candidate(self.memory)
         self.memory = self.solver.start(self.problem, last.X * 1.0, self.tools)

@@ -20,7 +20,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, inner, rough_inner, row_blocks, zeros
+from weakprox.linalg.arrays import (
+    Array,
+    gaussian,
+    inner,
+    namespace,
+    rough_inner,
+    row_blocks,
+    zeros,
+)
+from weakprox.linalg.bounds import norm_estimate
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import FixedDual, SplitDual
@@ -38,6 +47,8 @@ from weakprox.solvers.warm import Warmth
 
 APART = 4.0  # how many times one half of the gap may be the other
 FASTEST = 4.0  # largest change of gamma in one iteration
+STEADY = 0.01  # relative change of a move that counts as none
+FLAT_VECTORS = 4  # random ones, beside those of X, that show the norm of a dual point
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,7 @@ class Memory:
     parameters: Plan
     curvature: Curvature | None = None  # of G, where it is not known exactly
     y: Dual | None = None  # dual point of R, where an iteration for it goes on from
+    stride: float = 1.0  # length of the last step, in moves
     last: float | None = None  # f at X
     cut: bool = False  # whether the cap on the rank left out more than allowed
     value: float = math.inf  # best value seen
@@ -94,12 +106,12 @@ class DavisYin(GapDriven):
         if not whole or self.memory < 0:
             raise InputError("memory", repr(self.memory), "an integer >= 0")
         need_finite_sum("DavisYin", problem, "SVRGCG")
-        problem.strong_convexity()
+        problem.check_provable()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants, and z where the first point is its own proximal point."""
         beta = problem.loss.smoothness + problem.penalty.curvature
-        plan = Plan(tools.eps, problem.strong_convexity(), beta)
+        plan = Plan(tools.eps, problem.strong_convexity(needed=False), beta)
         first = start_at(problem, X)
         given, h = self.first(problem, X, first, tools)
         gamma = 1.0 / plan.beta
@@ -148,7 +160,7 @@ class DavisYin(GapDriven):
             done=0,
             rank=capped(past.rank + SPARE, problem.shape, self.rank),
             basis=past.basis,
-            parameters=Plan(tools.eps, problem.strong_convexity(), beta),
+            parameters=Plan(tools.eps, problem.strong_convexity(needed=False), beta),
         )
 
     def candidate(self, memory: Memory) -> Candidate:
@@ -194,8 +206,12 @@ class DavisYin(GapDriven):
             smooth = _value(problem, X, gradient)
             parts = split(problem.penalty, X, z, gradient, gamma, state.y)
             near = max(0.0, parts.near)
-            far = parts.length / (2 * state.parameters.alpha * gamma**2)
             value = smooth + parts.value + h
+            if state.parameters.alpha > 0.0:
+                far = parts.length / (2 * state.parameters.alpha * gamma**2)
+            else:
+                reached, rng = min(value, state.value), tools.rng(k, 1)
+                far = _flat_half(problem, prox.V, X, z, parts.move, gamma, reached, rng)
             state = replace(
                 state,
                 X=X,
@@ -212,18 +228,42 @@ class DavisYin(GapDriven):
             state = _judged(state, value, lost, dual, k)
 
             change = balanced(near, far, gamma * state.parameters.beta)
-            if change == 1.0:
+            stride = _stride(state, parts.move)
+            if change == 1.0 and stride > 1.0:
+                after = tools.arena.like(z)
+                for rows in row_blocks(z):
+                    after[rows] = z[rows] + stride * parts.move[rows]
+                history = History((parts.move,), (after,))
+                state = replace(state, z=after, history=history, stride=stride)
+            elif change == 1.0:
                 history, z = state.history.extended(z, parts.move, self.memory, tools.arena)
-                state = replace(state, z=z, history=history)
+                state = replace(state, z=z, history=history, stride=1.0)
             else:  # keep u, and go on from Y, which X is about to become
                 after = tools.arena.like(z)
                 for rows in row_blocks(z):
                     after[rows] = change * z[rows] + (1.0 - change) * X[rows]
                     after[rows] += parts.move[rows]
                 z = after
-                state = replace(state, z=z, gamma=gamma * change, history=History())
+                gamma *= change
+                state = replace(state, z=z, gamma=gamma, history=History(), stride=1.0)
             tools.tick(replace(self.candidate(state), epoch=memory.epoch + 1, step=k))
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+
+
+def _stride(state: Memory, move: Array) -> float:
+    """Length of the next step: twice the last one while moves repeat and alpha = 0.
+
+    Where G is flat, z drifts by the same small move for thousands of iterations, which the
+    acceleration cannot see: it combines differences of moves.
+    """
+    if state.parameters.alpha > 0.0 or not state.history.moves:
+        return 1.0
+    last = state.history.moves[-1]
+    apart = size = 0.0
+    for rows in row_blocks(move):
+        turn = move[rows] - last[rows]
+        apart, size = apart + rough_inner(turn, turn), size + rough_inner(move[rows], move[rows])
+    return 2.0 * state.stride if apart <= STEADY**2 * size else 1.0
 
 
 def _first_target(tools: Tools, gamma: float, z: Array) -> None:
@@ -262,6 +302,38 @@ def _value(problem: Problem, X: Array, gradient: Array) -> float:
         return problem.loss.value(X, problem.loss.everything())
     value, slope = origin
     return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))
+
+
+def _flat_half(
+    problem: Problem,
+    V: LowRank,
+    X: Array,
+    z: Array,
+    move: Array,
+    gamma: float,
+    reached: float,
+    rng: np.random.Generator,
+) -> float:
+    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s): what `far` is if alpha = 0.
+
+    The largest singular value of U comes from a few power steps, started at the vectors of
+    X, so it is estimated from below.
+    """
+    U = z - X
+    U += move
+    U *= 1.0 / gamma
+    xp = namespace(U)
+    random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
+    largest = norm_estimate(U, xp.concat([V.Vt.T, random], axis=1))
+    h = problem.spectral
+    value = h.value(V)
+    if hasattr(h, "growth"):
+        dual = problem.radius(reached) * max(0.0, largest - h.growth)
+    elif hasattr(h, "tau"):  # for trace-bounded cones, too large where U is very negative
+        dual = h.tau * largest
+    else:
+        dual = h.conjugate(U, rng)
+    return max(0.0, value + dual - inner(U, X))
 
 
 def _judged(state: Memory, value: float, lost: float, dual: SplitDual, k: int) -> Memory:

@@ -106,8 +106,8 @@ class Extragradient(GapDriven):
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
         need_finite_sum("Extragradient", problem, "SVRGCG")
-        bounded = hasattr(problem.spectral, "diameter")
-        problem.constants(strongly_convex=not bounded)
+        problem.constants(strongly_convex=False)
+        problem.check_provable()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants, the first point, and the dual point that goes with it."""
@@ -248,7 +248,9 @@ def _judged(state: Memory, problem: Problem, trial: Trial) -> Memory:
 def _bounded(state: Memory, problem: Problem, trial: Trial, tools: Tools) -> Memory:
     """The bound without strong convexity, which takes a decomposition of its own."""
     dual, rng = FixedDual(problem.penalty, trial.w, trial.prox.V), tools.rng(state.done, 2)
-    bound, _ = lower_bound(problem, trial.Z, dual, rank=state.rank, rng=rng)
+    bound, _ = lower_bound(
+        problem, trial.Z, dual, rank=state.rank, rng=rng, reached=state.value
+    )
     if state.bound < bound < math.inf:
         state = replace(state, bound=bound, dual=dual)
     return _progressed(state)

@@ -129,7 +129,7 @@ class NuclearBall:
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Tau times the spectral norm, bounded from above."""
-        return self.tau * spectral_norm_bound(U, rng)
+        return self.tau * spectral_norm_bound(U, rng, sharp=True)
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """Leading triplets of X: the nuclear norm cannot grow."""

@@ -100,10 +100,20 @@ class NuclearNorm:
             shrink=min(1.0, c / widest) if widest > 0 else 1.0,
         )
 
+    @property
+    def growth(self) -> float:
+        """h is at least this many times the nuclear norm."""
+        return self.lam
+
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Zero if the spectral norm is at most lam, else infinite."""
-        largest = spectral_norm_bound(U, rng)
+        largest = spectral_norm_bound(U, rng, sharp=True)
         return 0.0 if largest <= self.lam * (1 + 64 * eps_of(U)) else float("inf")
+
+    def conjugate_within(self, U: Array, radius: float, rng: np.random.Generator) -> float:
+        """Upper bound on the largest <U, X> - h(X) over nuclear norms up to the radius."""
+        excess = spectral_norm_bound(U, rng, sharp=True) - self.lam
+        return radius * excess if excess > 0.0 else 0.0
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """Leading triplets of X: the nuclear norm cannot grow."""

@@ -17,7 +17,13 @@ from weakprox.linalg.arrays import (
     sqnorm,
     to_numpy,
 )
-from weakprox.linalg.bounds import EXACT_BELOW, power_bound
+from weakprox.linalg.bounds import (
+    EXACT_BELOW,
+    SHARP,
+    SHARP_RESIDUAL,
+    SHARP_SHARE,
+    power_bound,
+)
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
@@ -153,16 +159,18 @@ class TracePSD:
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Tau times the positive part of the largest eigenvalue, bounded from above."""
         U = symmetric_part(U)
-        eig = thin_eigh(
-            U,
-            1,
-            tol=1e-10,
-            rng=rng,
-            strict=False,
-            full=True if U.shape[0] <= EXACT_BELOW else None,
-        )
-        spec, _ = _spectrum(U, eig, True, rng)
-        return self.tau * max(0.0, float(spec.upper[0]), spec.tail)
+        full = True if U.shape[0] <= EXACT_BELOW else None
+        largest, rank, basis = math.inf, 2, None
+        while True:  # the largest value may be repeated: deflate until it stands alone
+            eig = thin_eigh(
+                U, rank, start=basis, tol=SHARP_RESIDUAL, rng=rng, strict=False, full=full
+            )
+            spec, _ = _spectrum(U, eig, True, rng)
+            largest = min(largest, max(0.0, float(spec.upper[0]), spec.tail))
+            rank, basis = 3 * rank, eig.basis
+            sharp = largest <= (1 + SHARP) * max(0.0, float(spec.ritz[0]))
+            if eig.exact or sharp or rank > SHARP_SHARE * int(U.shape[0]):
+                return self.tau * largest
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """Largest eigenpairs of X, negative values (rounding) set to zero."""
