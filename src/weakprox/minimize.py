@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.errors import InputError, SamplerError
-from weakprox.linalg.arrays import Array, zeros
+from weakprox.linalg.arrays import Array, eps_of, itemsize, zeros
 from weakprox.losses.empirical import Empirical
 from weakprox.memory import honours_budget
 from weakprox.oracles.metering import Budget
@@ -28,6 +28,7 @@ from weakprox.units import callback_in, problem_in, result_from, start_in, unit_
 TOL = 1e-4  # relative accuracy where none is asked for
 SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
 ROUGH = 0.1  # relative accuracy that will do for that
+LEAST_TOL = 1e-14  # in float64: bounds allow for 64 units of rounding
 
 
 @honours_budget
@@ -65,8 +66,9 @@ def minimize(
         distance with `MaxAffine`, else `DavisYin`; `SVRGCG` where memory is short.
         `result.explain()` says why.
     tol : float, optional
-        Accuracy relative to the size of f at the answer; 1e-4 if neither it nor `eps` is
-        given.
+        Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
+        second counts only where f nearly vanishes. 1e-4 if neither it nor `eps` is given,
+        and at least 1.2e-7 for float32 and 1e-14 for float64 data.
     eps : float, optional
         Accuracy in the value of f (absolute), instead of `tol`.
     rank : int, optional
@@ -130,6 +132,8 @@ def minimize(
     solver.check(problem)
     check_room(problem, solver)
     eps, tol = _accuracy(solver, eps, tol, automatic=automatic)
+    if tol:
+        _check_provable(problem, tol)
     eps /= unit**2
     call = Call.of(
         problem,
@@ -194,6 +198,17 @@ def _accuracy(solver: Any, eps: Any, tol: Any, *, automatic: bool) -> tuple[floa
         wanted = f"an absolute accuracy: {type(solver).__name__} plans its work for one"
         raise InputError("eps", given, wanted)
     return 0.0, TOL if tol is None else _number("tol", tol, above=0.0)
+
+
+def _check_provable(problem: Problem, tol: float) -> None:
+    """Raise on a relative accuracy that the dtype of the data cannot show."""
+    reference = problem.loss.reference
+    single = itemsize(reference) == 4
+    least = eps_of(reference) if single else LEAST_TOL
+    if tol < least:
+        wanted = f"at least {least:.1e}, which {reference.dtype} can show"
+        wanted += ", or data in float64" if single else ""
+        raise InputError("tol", f"{tol:g}", wanted)
 
 
 def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[float, int]:

@@ -116,6 +116,8 @@ class Certificate:
         with probability at most 1e-10), "sampled" where G is known through samples.
     sampling_error : float
         The part of the gap that is due to samples, at that confidence.
+    rounding : float
+        What rounding may add to the value of the X that is returned, and part of the gap.
     confidence : float
         Probability with which the statement holds, in the normal approximation of means
         of samples; 1 where nothing is sampled.
@@ -126,6 +128,7 @@ class Certificate:
     rests_on: str
     sampling_error: float = 0.0
     confidence: float = 1.0
+    rounding: float = 0.0
 
     @classmethod
     def nothing(cls, value: float, *, sampled: bool = False) -> Certificate:
@@ -140,7 +143,7 @@ class Certificate:
     @property
     def gap(self) -> float:
         """The answer is at most this far above the optimum; infinite if nothing is proved."""
-        gap = self.value - self.lower_bound
+        gap = self.value - self.lower_bound + self.rounding
         return 0.0 if gap < 0.0 else gap  # not max(0, gap), which would hide a NaN
 
     def __str__(self) -> str:
@@ -155,7 +158,8 @@ class Certificate:
             )
         how = "" if self.rests_on == "exact" else " (except with probability 1e-10)"
         return (
-            f"The optimum lies between {self.lower_bound:.6g} and {self.value:.6g}"
+            f"The optimum lies between {self.lower_bound:.6g} and "
+            f"{self.value + self.rounding:.6g}"
             f"{how}: the answer is within {self.gap:.3g} of it."
         )
 

@@ -228,16 +228,19 @@ class Problem:
             C = contiguous(self.loss.centre(self.loss.everything()))  # type: ignore[attr-defined]
             sums: Sums = passes_for(C).look(C, None, X, step)
             return sums.value(step)
-        X = X.dense() if isinstance(X, LowRank) else X
+        return sum(self.smooth_values(X.dense() if isinstance(X, LowRank) else X, batch))
+
+    def smooth_values(self, X: Array, batch: Batch | None = None) -> tuple[float, float]:
+        """G(X) and R(X)."""
         if batch is None:
             if not self.loss.is_finite_sum:
                 raise InputError("batch", None, "samples: this loss has no finite sum")
             batch = self.loss.everything()
-        value = self.loss.value(X, batch) + self.penalty.value(X)
-        if math.isnan(value):
+        values = self.loss.value(X, batch), self.penalty.value(X)
+        if math.isnan(sum(values)):
             given = f"NaN as the value of {self.loss!r} + {self.penalty!r}"
             raise InputError("problem", given, "terms with finite values")
-        return value
+        return values
 
 
 def _offers(name: str, term: Any, members: list[str]) -> None:

@@ -75,8 +75,8 @@ class Result:
 
     @cached_property
     def X(self) -> Array:
-        """The answer as a dense m x d array."""
-        return self.low_rank.dense()
+        """The answer as a dense m x d array: the factors' product, rounded once."""
+        return self.low_rank.rounded()
 
     @property
     def factors(self) -> tuple[Array, Array, Array]:

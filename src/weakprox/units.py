@@ -114,6 +114,7 @@ def result_from(result: Result, unit: float) -> Result:
             value=f * proof.value,
             lower_bound=f * proof.lower_bound,
             sampling_error=f * proof.sampling_error,
+            rounding=f * proof.rounding,
         ),
         trace=Trace(rows),
         unit=unit,

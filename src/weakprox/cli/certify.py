@@ -146,7 +146,8 @@ def judge(problem: Problem, X: Array, eps: float, seed: int, max_svds: int) -> J
     slack = 1e-9 + 1e3 * float(np.finfo(X.dtype).eps)
     feasible = lost <= slack and math.isfinite(problem.spectral.value(factors))
     value = problem.smooth_value(X)
-    bound, rests_on = _bound_at(problem, X, eps, seed)
+    reached = value + problem.spectral.value(factors) if feasible else math.inf
+    bound, rests_on = _bound_at(problem, X, eps, seed, reached)
     if max_svds > 0 and not (feasible and value - bound <= eps):
         other = _bound_by_run(problem, eps, seed, max_svds)
         if other is not None and _sound(other[0]) > bound:
@@ -154,14 +155,16 @@ def judge(problem: Problem, X: Array, eps: float, seed: int, max_svds: int) -> J
     return Judgement(value, violation, feasible, bound, rests_on)
 
 
-def _bound_at(problem: Problem, X: Array, eps: float, seed: int) -> tuple[float, str]:
+def _bound_at(
+    problem: Problem, X: Array, eps: float, seed: int, reached: float
+) -> tuple[float, str]:
     """The best bound from dual points at X: gradients of the penalty, smoothed variously."""
     import numpy as np
 
     from weakprox.oracles.certificate import lower_bound
     from weakprox.penalties import Smoothed
 
-    gamma = problem.constants().gamma
+    gamma = problem.constants(strongly_convex=False).gamma
     mus = [scale * eps / gamma for scale in SCALES] if gamma > 0 else [0.0]
     rank = min(32, *problem.shape)
     bounds = [
@@ -172,6 +175,7 @@ def _bound_at(problem: Problem, X: Array, eps: float, seed: int) -> tuple[float,
             rank=rank,
             rng=np.random.default_rng([seed, i]),
             accuracy=0.01 * eps,
+            reached=reached,
         )
         for i, mu in enumerate(mus)
     ]

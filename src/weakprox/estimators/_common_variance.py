@@ -80,7 +80,7 @@ def cut(result: Result, problem: Problem, rank: int | None) -> Result:
     leading = np.argsort(-np.asarray(found.s))[:rank]
     kept = LowRank(found.U[:, leading], found.s[leading], found.Vt[leading])
     value = problem.value(kept)
-    proof = Certificate(value, result.certificate.lower_bound, result.certificate.rests_on)
+    proof = replace(result.certificate, value=value)
     status = result.status if proof.gap <= result.eps else Status.RANK_LIMITED
     return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
 

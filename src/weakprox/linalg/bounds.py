@@ -16,17 +16,21 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
-from weakprox.linalg.blocks import orthonormal
+from weakprox.linalg.blocks import independent, orthonormal
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
-from weakprox.linalg.thin_svd import thin_svd
+from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.linalg.threads import all_threads
 
 # Probability with which one randomised bound may fail: a run that keeps the best of a
 # hundred proofs is then wrong with probability at most 1e-10.
 FAILURE = 1e-12
-SHARP = 1e-9  # relative distance from the largest Ritz value at which a bound is sharp
-SHARP_RESIDUAL = 1e-8  # of the triplets that are deflated for it, relative
-SHARP_SHARE = 0.2  # of all triplets, at most
+# Sharp bounds: relative distance from the largest Ritz value at which a bound is sharp, the
+# values that are deflated for it relative to the largest, the accuracy of their triplets,
+# sweeps and share of all triplets that these may take, and power steps for the rest.
+SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
+SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
+THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
 EXACT_BELOW = 600  # a full decomposition once per certificate is cheap up to here
 
 
@@ -123,33 +127,73 @@ def spectral_norm_bound(
 ) -> float:
     """Upper bound on the largest singular value: exact if small, else randomised.
 
-    More `powers` cost two products each and make the bound tighter. With `sharp`, more and
-    more triplets are deflated until the bound is nearly the largest Ritz value: at the
-    solution of a low-rank problem, that value is repeated as often as the rank.
+    More `powers` cost two products each and make the bound tighter. With `sharp`, it is
+    made nearly the largest Ritz value: at the solution of a low-rank problem, that value
+    is repeated as often as the rank.
     """
     ops = products(A)
-    if ops.is_dense and min(ops.shape) <= EXACT_BELOW:
+    if ops.is_dense and min(ops.shape) <= (THOROUGH if sharp else EXACT_BELOW):
         xp = namespace(ops.reference)
-        return float(xp.max(xp.linalg.svdvals(A))) * (1 + 10 * eps_of(A))
+        with all_threads(min(ops.shape)):
+            return float(xp.max(xp.linalg.svdvals(A))) * (1 + 10 * eps_of(A))
+    if sharp:
+        return _sharp_bound(ops, A, rng)
     direct = power_bound(
         ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=powers
     )
-    best, rank, basis = direct, 2, None
-    tol = SHARP_RESIDUAL if sharp else 1e-3
-    while True:
-        svd = thin_svd(A, rank, start=basis, tol=tol, rng=rng, strict=False)
-        found, basis = svd.triplets, svd.basis
-        R = ops.transpose_times(found.U) - found.Vt.T * found.s
-        residual = float(namespace(R).linalg.vector_norm(R))
-        top = float(found.s[0])
-        tail = deflated_norm(
-            A, found, rng, powers=2 * powers if sharp else powers, enough=0.99 * top
+    found = thin_svd(A, 2, tol=1e-3, rng=rng, strict=False).triplets
+    # far from the rest, the Ritz value is nearly exact; close to it, `direct` is better
+    return min(direct, _deflated_bound(ops, found, rng, powers))
+
+
+def _deflated_bound(
+    ops: Products, found: LowRank, rng: np.random.Generator, powers: int, enough: float = 0.0
+) -> float:
+    """Upper bound on the largest singular value from triplets and a bound on the rest."""
+    R = ops.transpose_times(found.U) - found.Vt.T * found.s
+    residual = float(namespace(R).linalg.vector_norm(R))
+    tail = deflated_norm(ops, found, rng, powers=powers, enough=enough)
+    bound = max(float(raised(found.s, residual, tail)[0]), tail)
+    return bound * (1 + 64 * eps_of(found.s))  # rounding of the Ritz values
+
+
+def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
+    """The bound with every triplet deflated whose value is close to the largest."""
+
+    def settled(s: Vector, residuals: Vector, after: float) -> bool:
+        """Whether the values close to the largest are accurate, and all of them."""
+        close = s >= CLOSE * s[0]
+        return bool(not close[-1] and residuals[close].max() <= SHARP_RESIDUAL * s[0])
+
+    best, rank, basis = math.inf, 8, None
+    while rank <= SHARP_SHARE * min(ops.shape):
+        svd = thin_svd(
+            A,
+            rank,
+            start=basis,
+            tol=SHARP_RESIDUAL,
+            rng=rng,
+            max_sweeps=SHARP_SWEEPS,
+            strict=False,
+            accept=settled,
         )
-        # far from the rest, the Ritz value is nearly exact; close to it, `direct` is better
-        best = min(best, max(float(raised(found.s, residual, tail)[0]), tail))
-        rank *= 3
-        if not sharp or best <= (1 + SHARP) * top or rank > SHARP_SHARE * min(ops.shape):
-            return best
+        values = np.asarray(to_numpy(svd.triplets.s), dtype=float)
+        close = int((values >= CLOSE * values[0]).sum())
+        if close < rank:
+            kept, top = _leading(svd.triplets, close), float(values[0])
+            best = min(best, _deflated_bound(ops, kept, rng, SHARP_POWERS, 0.995 * top))
+            if best <= (1 + SHARP) * top:
+                return best
+        rank, basis = 3 * rank, svd.basis
+    if math.isfinite(best):
+        return best
+    return power_bound(
+        ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=SHARP_POWERS
+    )
+
+
+def _leading(X: LowRank, count: int) -> LowRank:
+    return LowRank(X.U[:, :count], X.s[:count], X.Vt[:count, :])
 
 
 def norm_estimate(A: Array, start: Array) -> float:
@@ -159,3 +203,14 @@ def norm_estimate(A: Array, start: Array) -> float:
         return float(xp.max(xp.linalg.svdvals(A)))
     B = A.T @ orthonormal(A @ start)
     return math.sqrt(max(0.0, float(xp.max(xp.linalg.eigvalsh(B.T @ B)))))
+
+
+def largest_eigenvalue_estimate(A: Array, start: Array) -> float:
+    """Estimate from below of the largest eigenvalue of a symmetric matrix, from a block."""
+    xp = namespace(A)
+    if int(A.shape[0]) <= 2 * int(start.shape[1]):
+        return float(xp.max(xp.linalg.eigvalsh(A)))
+    W = orthonormal(start)
+    Q = orthonormal(xp.concat([W, independent(A @ W - W @ (W.T @ (A @ W)))], axis=1))
+    H = Q.T @ (A @ Q)
+    return float(xp.max(xp.linalg.eigvalsh((H + H.T) / 2)))

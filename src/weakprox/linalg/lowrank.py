@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import Array, eps_of, inner, namespace, sqnorm, total, wide, zeros
+from weakprox.linalg.arrays import (
+    Array,
+    empty,
+    eps_of,
+    inner,
+    itemsize,
+    namespace,
+    row_blocks,
+    sqnorm,
+    total,
+    wide,
+    zeros,
+)
 
 
 @dataclass(frozen=True)
@@ -30,8 +42,15 @@ class LowRank:
 
     @property
     def nuclear_norm(self) -> float:
-        """Sum of singular values."""
-        return float(self.s.sum())
+        """Sum of singular values, each times the lengths of its vectors, in float64.
+
+        By the triangle inequality this is at least the nuclear norm, whatever rounding has
+        done to right angles, and above it only by the square of what it has done.
+        """
+        xp = namespace(self.U)
+        left = xp.linalg.vector_norm(wide(self.U), axis=0)
+        right = xp.linalg.vector_norm(wide(self.Vt), axis=1)
+        return total(xp.abs(wide(self.s)) * left * right)
 
     @property
     def sqnorm(self) -> float:
@@ -41,6 +60,16 @@ class LowRank:
     def dense(self) -> Array:
         """The m x d matrix itself."""
         return (self.U * self.s) @ self.Vt
+
+    def rounded(self) -> Array:
+        """The m x d matrix, computed in float64 and rounded once to the factors' dtype."""
+        if itemsize(self.U) == 8:
+            return self.dense()
+        X = empty(self.shape, self.U)
+        left, right = wide(self.U) * wide(self.s), wide(self.Vt)
+        for rows in row_blocks(X):
+            X[rows] = namespace(X).astype(left[rows] @ right, X.dtype)
+        return X
 
     def inner(self, A: Array) -> float:
         """Frobenius inner product with a dense or low-rank matrix, no m x d temporary."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from weakprox.linalg.arena import Arena
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, row_blocks, sqnorm
-from weakprox.linalg.bounds import EXACT_BELOW
+from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH
 from weakprox.linalg.kernels import add_scaled, dense, reflect
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.metering import gradient
@@ -219,5 +219,5 @@ def _without_curvature(
     else:
         conjugate = problem.spectral.conjugate(A, rng)
     scale = sizes + abs(phi) + abs(conjugate) + carried
-    rests_on = "exact" if min(X.shape) <= EXACT_BELOW else "high-probability"
+    rests_on = "exact" if min(X.shape) <= THOROUGH else "high-probability"
     return start - phi - conjugate - 64 * eps_of(A) * scale, rests_on

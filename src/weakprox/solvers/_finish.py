@@ -14,8 +14,9 @@ from weakprox.oracles.sampled import Proof, evaluated, even_sizes, groups_that_f
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.result import Certificate, Result, Status
-from weakprox.solvers._precision import rounded, widened
-from weakprox.solvers.tools import accuracy
+from weakprox.solvers._measure import measured, violation
+from weakprox.solvers._precision import rounded
+from weakprox.solvers.tools import accuracy, size_of
 
 if TYPE_CHECKING:
     from weakprox.solvers._run import Run
@@ -41,14 +42,15 @@ def finish(run: Run, status: Status) -> Result:
     if run.sampled:
         certificate = _sampled_certificate(run, status, answer, dual, own)
     else:
-        value = _value(run, answer)
+        value, rounding = measured(problem, answer, run.looker.batch, run.tools.arena)
         affordable = getattr(run.solver, "affordable", lambda problem: True)
-        if not value - looker.seen.lower <= _asked(run, value) and affordable(problem):
+        short = value + rounding - looker.seen.lower > _asked(run, value, answer)
+        if short and affordable(problem):
             run.prove(Candidate(_dense(run, answer), None, 0.0, 0, 0, dual=dual))
         lower = min(looker.seen.lower, value)  # which rounding may have taken below it
-        certificate = Certificate(value, lower, looker.seen.rests_on)
+        certificate = Certificate(value, lower, looker.seen.rests_on, rounding=rounding)
     value = certificate.value
-    eps = _asked(run, value)
+    eps = _asked(run, value, answer)
     proved = certificate.gap <= eps
     if proved and status not in UNMOVED:
         status = Status.CONFIDENT if run.sampled else Status.CERTIFIED
@@ -69,7 +71,7 @@ def finish(run: Run, status: Status) -> Result:
     return Result(
         low_rank=answer,
         value=value,
-        violation=problem.spectral.violation(answer),
+        violation=violation(problem.spectral, answer),
         status=status,
         eps=eps,
         certificate=certificate,
@@ -94,25 +96,14 @@ def _doubled(run: Run) -> bool:
 
 def _dense(run: Run, answer: LowRank) -> Array:
     """The X that comes back, to compute with."""
-    X = answer.dense()
+    X = answer.rounded()
     return wide(X) if _doubled(run) else X
 
 
-def _value(run: Run, answer: LowRank) -> float:
-    """F at the X that comes back."""
-    problem, batch = run.problem, run.looker.batch
-    if problem.by_passes:  # X itself is too large
-        return problem.value(widened(answer) if _doubled(run) else answer, batch)
-    if _doubled(run):
-        h = problem.spectral.value(widened(answer))
-        return problem.smooth_value(_dense(run, answer), batch) + h
-    scratch = run.tools.arena.like(answer.U, problem.shape)
-    return problem.value(answer, batch, scratch=scratch)
-
-
-def _asked(run: Run, value: float) -> float:
-    """The accuracy asked for, given the answer's value."""
-    return accuracy(run.settings.eps, run.settings.tol, value)
+def _asked(run: Run, value: float, answer: LowRank) -> float:
+    """The accuracy asked for, given the answer and its value."""
+    size = size_of(run.problem, answer)
+    return accuracy(run.settings.eps, run.settings.tol, value, size)
 
 
 def _own_proof(run: Run) -> Proof | None:

@@ -33,7 +33,8 @@ def provable(
     values = rounded_on_host(dual.values, tau, z)
     V = engine.rounded(dual.exact, values)
     state = judged(state, dual.sums, step, k)
-    rounding = eps_of(z) * abs(state.last)  # of the answer's factors
+    # of the answer's factors, and of the dense answer
+    rounding = eps_of(z) * abs(state.last) + dual.sums.rounding(step, eps_of(z))
     return replace(state, V=V, values=values, gap=state.gap + rounding), dual
 
 

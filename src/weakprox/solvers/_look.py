@@ -18,7 +18,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.result import Counts, Status, Trace
 from weakprox.solvers._progress import Progress
-from weakprox.solvers.tools import accuracy
+from weakprox.solvers.tools import accuracy, size_of
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
@@ -98,7 +98,8 @@ class Looker:
     @property
     def accuracy(self) -> float:
         """What is asked for, given the best value so far."""
-        return accuracy(self.eps, self.tol, self.seen.best_value)
+        size = size_of(self.problem, self.seen.best)
+        return accuracy(self.eps, self.tol, self.seen.best_value, size)
 
     @contextmanager
     def off_the_clock(self) -> Iterator[None]:
@@ -129,7 +130,8 @@ class Looker:
     def _promising(self, candidate: Candidate) -> bool:
         """Whether the method itself says that a proof would now succeed."""
         best = self.seen.best_value if candidate.value is None else candidate.value
-        wanted = accuracy(self.eps, self.tol, min(best, self.seen.best_value))
+        size = size_of(self.problem, candidate.V)
+        wanted = accuracy(self.eps, self.tol, min(best, self.seen.best_value), size)
         return self.prove is not None and candidate.gap <= min(wanted, self.seen.prove_below)
 
     def outer(self, candidate: Candidate) -> None:

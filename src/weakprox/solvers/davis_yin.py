@@ -29,7 +29,6 @@ from weakprox.linalg.arrays import (
     row_blocks,
     zeros,
 )
-from weakprox.linalg.bounds import norm_estimate
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import FixedDual, SplitDual
@@ -314,26 +313,18 @@ def _flat_half(
     reached: float,
     rng: np.random.Generator,
 ) -> float:
-    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s): what `far` is if alpha = 0.
-
-    The largest singular value of U comes from a few power steps, started at the vectors of
-    X, so it is estimated from below.
-    """
+    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s): what `far` is if alpha = 0."""
     U = z - X
     U += move
     U *= 1.0 / gamma
-    xp = namespace(U)
-    random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
-    largest = norm_estimate(U, xp.concat([V.Vt.T, random], axis=1))
-    h = problem.spectral
-    value = h.value(V)
-    if hasattr(h, "growth"):
-        dual = problem.radius(reached) * max(0.0, largest - h.growth)
-    elif hasattr(h, "tau"):  # for trace-bounded cones, too large where U is very negative
-        dual = h.tau * largest
-    else:
+    h, rough = problem.spectral, getattr(problem.spectral, "rough_conjugate", None)
+    if rough is None:
         dual = h.conjugate(U, rng)
-    return max(0.0, value + dual - inner(U, X))
+    else:
+        random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
+        block = namespace(U).concat([V.Vt.T, random], axis=1)
+        dual = rough(U, block, problem.radius(reached))
+    return max(0.0, h.value(V) + dual - inner(U, X))
 
 
 def _judged(state: Memory, value: float, lost: float, dual: SplitDual, k: int) -> Memory:

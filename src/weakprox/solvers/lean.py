@@ -191,7 +191,8 @@ class LeanSplitting(GapDriven):
             tools.spectral.counted(state.width, 2 * powers)
             state = replace(state, ritz=engine.begin(step, block, powers))
         state = self._projected(problem, state, z, tools, k)
-        wanted = tools.accuracy(state.value)
+        size = 0.5 * problem.loss.smoothness * float(state.values @ state.values)
+        wanted = tools.accuracy(state.value, size=size)
         dual = None
         if state.gap * state.ratio <= 1.5 * wanted:  # then prove it, before z moves
             if state.gamma * state.parameters.beta < SMALL_STEP:

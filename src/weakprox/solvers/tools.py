@@ -17,9 +17,21 @@ from weakprox.protocols import Tick
 from weakprox.solvers.footprint import left_for_arrays
 
 
-def accuracy(eps: float, tol: float, value: float) -> float:
-    """The accuracy asked for, in units of f: eps, or relative to a value once there is one."""
-    return tol * abs(value) if tol and math.isfinite(value) else eps
+SMALL = 1e-5  # share of the size of a point that its value counts as, if it is smaller
+
+
+def accuracy(eps: float, tol: float, value: float, size: float = 0.0) -> float:
+    """The accuracy asked for, in units of f: eps, or relative to a value once there is one.
+
+    Relative to max(|value|, SMALL * size), with `size_of` the point that has the value: the
+    optimum may be zero, and no gap but zero is small relative to that.
+    """
+    return tol * max(abs(value), SMALL * size) if tol and math.isfinite(value) else eps
+
+
+def size_of(problem: Problem, X: LowRank | None) -> float:
+    """smoothness/2 |X|^2: by how much G may change on the way from zero to X."""
+    return 0.0 if X is None else 0.5 * problem.loss.smoothness * X.sqnorm
 
 
 def arena_for_a_run() -> Arena:
@@ -40,12 +52,12 @@ class Tools:
     arena: Arena = field(default_factory=arena_for_a_run)
     tol: float = 0.0
 
-    def accuracy(self, value: float, guess: float = 0.0) -> float:
-        """What is asked for when the best value is this: eps, or tol times its size.
+    def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
+        """What is asked for when the best value is this, at a point of this `size_of`.
 
         The guess stands for the value while there is none.
         """
-        return accuracy(self.eps, self.tol, value if math.isfinite(value) else guess)
+        return accuracy(self.eps, self.tol, value if math.isfinite(value) else guess, size)
 
     def rng(self, *stream: int) -> np.random.Generator:
         """The random stream of this name: the same numbers whenever it is opened."""

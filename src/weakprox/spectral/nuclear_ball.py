@@ -9,7 +9,7 @@ import numpy as np
 
 from weakprox.errors import positive
 from weakprox.linalg.arrays import Array, eps_of, to_numpy
-from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
@@ -130,6 +130,10 @@ class NuclearBall:
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Tau times the spectral norm, bounded from above."""
         return self.tau * spectral_norm_bound(U, rng, sharp=True)
+
+    def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
+        """Estimate of the conjugate from below, from a block of start vectors."""
+        return self.tau * norm_estimate(U, block)
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """Leading triplets of X: the nuclear norm cannot grow."""

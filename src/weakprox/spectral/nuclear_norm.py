@@ -9,7 +9,7 @@ import numpy as np
 
 from weakprox.errors import positive
 from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
-from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
@@ -114,6 +114,10 @@ class NuclearNorm:
         """Upper bound on the largest <U, X> - h(X) over nuclear norms up to the radius."""
         excess = spectral_norm_bound(U, rng, sharp=True) - self.lam
         return radius * excess if excess > 0.0 else 0.0
+
+    def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
+        """Estimate of `conjugate_within` from below, from a block of start vectors."""
+        return radius * max(0.0, norm_estimate(U, block) - self.lam)
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """Leading triplets of X: the nuclear norm cannot grow."""

@@ -18,16 +18,21 @@ from weakprox.linalg.arrays import (
     to_numpy,
 )
 from weakprox.linalg.bounds import (
+    CLOSE,
     EXACT_BELOW,
     SHARP,
     SHARP_RESIDUAL,
     SHARP_SHARE,
+    SHARP_SWEEPS,
+    THOROUGH,
+    largest_eigenvalue_estimate,
     power_bound,
 )
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
+from weakprox.linalg.threads import all_threads
 from weakprox.protocols import Extreme, Tolerance, WeakProx
 from weakprox.spectral.checks import random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
@@ -159,18 +164,36 @@ class TracePSD:
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Tau times the positive part of the largest eigenvalue, bounded from above."""
         U = symmetric_part(U)
-        full = True if U.shape[0] <= EXACT_BELOW else None
-        largest, rank, basis = math.inf, 2, None
+        n = int(U.shape[0])
+        if n <= THOROUGH:
+            with all_threads(n):
+                top = float(namespace(U).max(namespace(U).linalg.eigvalsh(U)))
+            return self.tau * max(0.0, top + 16 * eps_of(U) * norm(U))
+        largest, rank, basis = math.inf, 8, None
         while True:  # the largest value may be repeated: deflate until it stands alone
             eig = thin_eigh(
-                U, rank, start=basis, tol=SHARP_RESIDUAL, rng=rng, strict=False, full=full
+                U,
+                rank,
+                start=basis,
+                tol=SHARP_RESIDUAL,
+                rng=rng,
+                max_sweeps=SHARP_SWEEPS,
+                strict=False,
+                accept=_settled,
             )
-            spec, _ = _spectrum(U, eig, True, rng)
+            values = np.asarray(to_numpy(eig.values), dtype=float)
+            close = int((values >= CLOSE * values[0]).sum()) if values[0] > 0.0 else 1
+            basis = eig.basis
+            spec, _ = _spectrum(U, _leading(eig, close), True, rng)
             largest = min(largest, max(0.0, float(spec.upper[0]), spec.tail))
-            rank, basis = 3 * rank, eig.basis
             sharp = largest <= (1 + SHARP) * max(0.0, float(spec.ritz[0]))
-            if eig.exact or sharp or rank > SHARP_SHARE * int(U.shape[0]):
+            rank *= 3
+            if sharp or rank > SHARP_SHARE * n:
                 return self.tau * largest
+
+    def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
+        """Estimate of the conjugate from below, from a block of start vectors."""
+        return self.tau * max(0.0, largest_eigenvalue_estimate(symmetric_part(U), block))
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """Largest eigenpairs of X, negative values (rounding) set to zero."""
@@ -202,6 +225,13 @@ def symmetric_part(A: Array) -> Array:
     if norm(right - left) <= 32 * eps_of(A) * max(norm(right), norm(left)):
         return A
     return (A + A.T) / 2
+
+
+def _settled(w: Vector, residuals: Vector, after: float) -> bool:
+    """Whether the values close to the largest are accurate, and all of them."""
+    close = w >= CLOSE * w[0]
+    accurate = residuals[close].max() <= SHARP_RESIDUAL * abs(float(w[0]))
+    return bool(w[0] > 0.0 and not close[-1] and accurate)
 
 
 def _leading(eig: ThinEigh, count: int) -> ThinEigh:

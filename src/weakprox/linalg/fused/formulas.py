@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
+
+DOUBLE = 2.0**-52
 
 
 class Step(NamedTuple):
@@ -31,6 +34,17 @@ class Sums(NamedTuple):
         """beta/2 |X - C|^2 + lam |X|_1 + curvature/2 |X|^2."""
         smooth = k.beta * self.distance + k.curvature * self.square
         return 0.5 * smooth + k.lam * self.absolute
+
+    def rounding(self, k: Step, eps: float) -> float:
+        """Bound on what the value gains if each entry of X is rounded, eps the dtype's.
+
+        Zero in float64, in which these sums are computed themselves.
+        """
+        if eps <= DOUBLE:
+            return 0.0
+        slope = k.beta * math.sqrt(self.distance * self.square)
+        terms = slope + k.lam * self.absolute + k.curvature * self.square
+        return 0.5 * eps * (1.0 + eps) * terms
 
     def halves(self, k: Step) -> tuple[float, float]:
         """The two halves of the step's gap, as `DavisYin` has them."""
