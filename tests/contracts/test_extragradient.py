@@ -252,9 +252,10 @@ def test_samplers_are_refused(loss):
 
 
 def test_without_curvature_and_bounds_it_is_refused():
-    loss = Sensing(MATRICES[:9], MEASURED[:9])
-    with pytest.raises(wp.ConvexityError):
-        run(wp.Problem(loss, L1(0.1), NuclearNorm(0.5)))
+    loss, pieces = Sensing(MATRICES[:9], MEASURED[:9]), MaxAffine(MATRICES[9:11])
+    run(wp.Problem(loss, L1(0.1), NuclearNorm(0.5)))
+    with pytest.raises(wp.ConvexityError, match="lower bound"):
+        run(wp.Problem(loss, pieces, NuclearNorm(0.5)))
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,9 @@ def test_whole_numbers_of_any_kind_will_do(number):
 def test_without_strong_convexity_nothing_begins():
     rows, cols = np.nonzero(M > 0)
     loss = Completion(rows, cols, M[rows, cols], M.shape)
+    free = Exact(prox=lambda A, weight: A, value_of=lambda X: 0.0)
     with pytest.raises(wp.ConvexityError, match="ElasticNet"):
-        solve(problem=wp.Problem(loss, L1(0.1), NuclearBall(20.0)))
+        solve(problem=wp.Problem(loss, L1(0.1), free))
     problem = wp.Problem(loss, ElasticNet(0.1, 1e-4), NuclearBall(20.0))
     assert solve(problem=problem, eps=1e-3).status is wp.Status.CERTIFIED
 

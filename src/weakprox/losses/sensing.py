@@ -297,14 +297,21 @@ class Sensing:
     def _constants(self) -> tuple[float, float]:
         """Smoothness and strong convexity of a finite sum that has both.
 
-        Given ones that contradict each other or what is computed anyway are corrected.
+        Given ones that contradict each other, or what can be computed quickly, are
+        corrected.
         """
         largest, smallest = self._given["smoothness"], self._given["strong_convexity"]
         if largest is not None and smallest is not None and smallest <= largest:
-            return largest, smallest
+            true = self.true_strong_convexity() if smallest and self._quick else None
+            return largest, smallest if true is None else min(smallest, true)
         found = self._extremes
         most = found[0] if largest is None else max(largest, found[0])
         return most, found[1] if smallest is None else min(smallest, found[1])
+
+    @property
+    def _quick(self) -> bool:
+        """Whether the Gram matrix can be formed only to check a declared constant."""
+        return self.n_terms * math.prod(self.shape) ** 2 <= QUICK_FLOPS
 
     @property
     def _flat(self) -> bool:
@@ -356,15 +363,15 @@ class Sensing:
     def check_constants(self, *, symmetric: bool) -> None:
         """Raise if the declared strong convexity is more than the measurements can have.
 
-        Fewer measurements than unknowns leave G flat in some direction. Otherwise the
-        smallest eigenvalue is computed where that is quick. Where all points are
-        `symmetric`, curvature on symmetric matrices is enough.
+        Fewer measurements than unknowns leave G flat in some direction. Where all points
+        are `symmetric`, curvature on symmetric matrices is enough, and is computed if that
+        is quick. With more measurements, `strong_convexity` itself is corrected.
         """
         declared = self._given["strong_convexity"]
-        if not declared or self._sampler is not None:
+        if not declared or not self._flat or self._sampler is not None:
             return
-        size, unknowns = math.prod(self.shape), _dimension(self.shape, symmetric)
-        if self.n_terms >= unknowns and self.n_terms * size**2 > QUICK_FLOPS:
+        unknowns = _dimension(self.shape, symmetric)
+        if self.n_terms >= unknowns and not self._quick:
             return
         true = self.true_strong_convexity(symmetric=symmetric)
         if true is None or declared <= true * (1 + 1e-6):
