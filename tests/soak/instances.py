@@ -31,6 +31,7 @@ class Instance:
     excess: Value  # relative distance from the set
     dtype: Any
     size: float  # of the data
+    kind: str  # of h
     best: float = np.inf  # lowest value of a feasible point that any run has found
     scale: float = 1.0  # sizes of the terms that were added up there: their rounding
     found: list[str] = field(default_factory=list)  # violations
@@ -44,6 +45,16 @@ class Instance:
         terms = [part(X.astype(WIDE)) for part in self.parts]
         return float(sum(terms)), float(sum(abs(term) for term in terms))
 
+    def inside(self, X: Matrix) -> Matrix:
+        """The point next to X, nearly, that is in the set beyond rounding."""
+        X = X.astype(WIDE)
+        if self.kind == "psd":
+            scale = float(np.abs(X).max()) or 1.0
+            values, V = np.linalg.eigh(((X + X.T) / 2 / scale).astype(float))
+            X = scale * ((V * np.maximum(values, 0.0)) @ V.T).astype(WIDE)
+        over = 0.0 if self.kind == "norm" else max(0.0, float(self.excess(X)))
+        return X / (1.0 + over)
+
     def cancelled(self, X: Matrix) -> float:
         """Sizes of numbers that cancel: in a loss that fits its data well, and in pieces.
 
@@ -56,8 +67,8 @@ class Instance:
         return float(np.sqrt(fit * first) + self.eps * first + sum(moved))
 
     def rounding(self) -> float:
-        """Differences of values that mean nothing: 1e-12 of the terms' sizes in float64."""
-        return 4096 * self.eps * self.scale
+        """Differences of values that mean nothing: 1e-12 of the terms' sizes."""
+        return 4096 * float(np.finfo(float).eps) * self.scale
 
 
 def matrix(rng: Random, shape: tuple[int, int], symmetric: bool) -> Matrix:
@@ -125,15 +136,31 @@ def instance(seed: int) -> Instance:
     M = matrix(rng, shape, symmetric)
     G = loss(rng, M, size, symmetric, kit)
     R = penalty(rng, shape, size, kit, size * lam)
+    curve = 0.0
     if not G.ours.strong_convexity + R.ours.curvature > 0.0:
-        R = _with_ridge(R, float(10.0 ** rng.uniform(-2, 0)))
+        curve = float(10.0 ** rng.uniform(-2, 0))
     h = spectral(rng, size * M, size, kind, kit, tau)
+    flat = bool(np.random.default_rng([seed, 15]).random() < 0.7)
+    if curve and not (flat and _provable(wp.Problem(G.ours, R.ours, h.ours))):
+        R = _with_ridge(R, curve)
+    elif curve:
+        R = Part(R.ours, R.value, f"({R.name} flat)")
     parts = [G.value, R.value, *([h.value] if kind == "norm" else [])]
     excess = (lambda X: 0.0) if kind == "norm" else h.value
     what = f"{G.name} {R.name} {h.name} {shape[0]}x{shape[1]}"
     sizes = f"{size:.0e} lam {lam:.0e} tau {tau:.0e}"
     name = f"{what} {sizes} {kit.dtype.__name__}{' torch' if kit.torch else ''}"
-    return Instance(name, wp.Problem(G.ours, R.ours, h.ours), parts, excess, kit.dtype, size)
+    problem = wp.Problem(G.ours, R.ours, h.ours)
+    return Instance(name, problem, parts, excess, kit.dtype, size, kind)
+
+
+def _provable(problem: wp.Problem) -> bool:
+    """Whether the library says that a bound exists."""
+    try:
+        problem.check_provable()
+    except wp.ConvexityError:
+        return False
+    return True
 
 
 def _with_ridge(R: Part, curve: float) -> Part:

@@ -29,7 +29,7 @@ def loss(rng: Random, M: Matrix, size: float, symmetric: bool, kit: Kit) -> Part
         N = rng.standard_normal((3, *M.shape))
         N = (N + N.transpose(0, 2, 1)) / 2 if symmetric else N
         S = kit.rounded(size * (M + 0.3 * N))
-        mean = S.mean(axis=0)
+        mean = kit.rounded(S.mean(axis=0))  # held in the dtype of the samples
         ours = Denoising(samples=kit.give(S))
         return Part(ours, lambda X: ((X - mean) ** 2).sum() / 2, kind)
     if kind in ("dense", "rank-one", "sparse"):
@@ -61,7 +61,10 @@ def _sensing(rng: Random, M: Matrix, size: float, kit: Kit, kind: str) -> Part:
             given = scipy.sparse.csr_array(A.astype(kit.dtype).reshape(n, -1))
     noisy = (A.astype(float) * M).sum((1, 2)) + 0.1 * rng.standard_normal(n)
     b, flat = kit.rounded(size * noisy), A.reshape(n, -1)
-    ours = Sensing(given, kit.give(b), shape=M.shape)
+    claims = np.random.default_rng(n)  # a constant that may be far too large
+    claimed = float(10.0 ** claims.uniform(-3, 1)) if claims.random() < 0.3 else 0.0
+    constants = {"strong_convexity": claimed} if claimed and n >= m * d else {}
+    ours = Sensing(given, kit.give(b), shape=M.shape, **constants)
     return Part(ours, lambda X: ((flat @ X.ravel() - b) ** 2).mean() / 2, kind)
 
 
@@ -97,6 +100,7 @@ def _weighted(rng: Random, C: Matrix, kit: Kit) -> Part:
         grad=lambda X: factor * (X - near),
         strong_convexity=float(weights.min()),
         smoothness=float(weights.max()),
+        infimum=0.0,
         like=near,
     )
     return Part(ours, lambda X: (weights * (X - C) ** 2).sum() / 2, "custom")

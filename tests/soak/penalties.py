@@ -48,6 +48,8 @@ def penalty(rng: Random, shape: tuple[int, int], size: float, kit: Kit, lam: flo
     if kind == "multiple":
         part = penalty(rng, shape, size, kit, lam)
         factor = float(rng.uniform(0.1, 3.0))
+        if kit.single:
+            factor = 2.0 ** round(np.log2(factor))  # rounds no piece of a maximum
         return Part(factor * part.ours, lambda X: factor * part.value(X), f"k*{part.name}")
     first = penalty(rng, shape, size, kit, lam)
     if kind == "max-sum":

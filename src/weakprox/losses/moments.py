@@ -15,6 +15,7 @@ from weakprox.losses.inputs import floating
 class Moments:
     """A batch of matrices: never more than one matrix.
 
+    The mean is computed in float64 and held in the dtype of the samples.
     `scatter` is the sum of squared distances of the samples to their mean.
     """
 
@@ -34,7 +35,7 @@ class Moments:
             if unit != 1.0:
                 block = block / unit
             k = int(block.shape[0])
-            local = xp.mean(block, axis=0)
+            local = xp.astype(xp.sum(block, axis=0, dtype=xp.float64) / k, block.dtype)
             scatter += sum(sqnorm(block[i] - local) for i in range(k))
             shift = local - mean
             scatter += sqnorm(shift) * size * k / (size + k)
