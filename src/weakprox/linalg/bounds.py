@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
@@ -121,8 +122,8 @@ def spectral_norm_bound(A: Any, rng: np.random.Generator, *, powers: int = 3) ->
     """
     ops = products(A)
     if ops.is_dense and min(ops.shape) <= EXACT_BELOW:
-        xp = namespace(ops.reference)
-        return float(xp.max(xp.linalg.svdvals(A))) * (1 + 10 * eps_of(A))
+        largest = float(decompositions.svdvals(A)[0])
+        return largest * (1 + decompositions.svd_error(min(ops.shape)) * eps_of(A))
     direct = power_bound(
         ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=powers
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weakprox.errors import DecompositionError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
 from weakprox.linalg.blocks import new_directions, starting_block
 from weakprox.linalg.operators import products
@@ -60,7 +61,7 @@ def thin_eigh(
         full = ops.is_dense and wants_full(ops.shape, rank, start is not None)
     if full:
         with all_threads(n):
-            w, V = xp.linalg.eigh(A)
+            w, V = decompositions.eigh(A)
         w, V = xp.flip(w), xp.flip(V, axis=1)
         top = V[:, :rank]
         residuals = xp.linalg.vector_norm(A @ top - top * w[:rank], axis=0)
@@ -75,7 +76,7 @@ def thin_eigh(
     AK = ops.times(K)
     for sweep in range(1, max_sweeps + 1):
         H = K.T @ AK
-        w, W = xp.linalg.eigh((H + H.T) / 2)
+        w, W = decompositions.eigh((H + H.T) / 2)
         w, W = xp.flip(w)[:width], xp.flip(W, axis=1)[:, :width]
         V, AV = K @ W, AK @ W
         R = AV - V * w
