@@ -20,7 +20,9 @@ def singular_values(A):
 def eigenvalues(A):
     """Eigenvalues of a small symmetric NumPy matrix, rising."""
     with mpmath.workdps(DIGITS):
-        return sorted(mpmath.eigsy(mpmath.matrix(np.asarray(A, float).tolist()), eigvals_only=True))
+        return sorted(
+            mpmath.eigsy(mpmath.matrix(np.asarray(A, float).tolist()), eigvals_only=True)
+        )
 
 
 def gap(x, y):

@@ -252,8 +252,7 @@ def _jacobi(A: Matrix) -> Any:
     S = S / size
     shift = float(np.abs(S).sum(axis=0).max())  # no eigenvalue is below minus this
     rows = S + 2.0 * shift * np.eye(len(S))
-    rows, V = _rotated(rows, np.eye(len(S)))
-    values = np.sqrt(np.einsum("ij,ij->i", rows, rows)) - 2.0 * shift
+    V = _rotated(rows, np.eye(len(S)))[1]
     # quotients with A itself do not carry the rounding of the shift
     values = np.einsum("ij,ij->i", V @ S, V)
     order = np.argsort(values, kind="stable")
@@ -290,8 +289,10 @@ def _back(part: Matrix, A: Array) -> Array:
 
 
 def _fine(values: Array) -> bool:
-    """Whether a decomposition has worked; torch raises by itself where it has not."""
-    return not is_numpy(values) or math.isfinite(float(values.sum()))
+    """Whether a decomposition has worked: not all routines raise where they have not."""
+    return math.isfinite(
+        float(values.sum() if is_numpy(values) else namespace(values).sum(values))
+    )
 
 
 def _unless_memory(failure: BaseException) -> None:

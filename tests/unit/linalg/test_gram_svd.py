@@ -151,7 +151,9 @@ def test_squares_are_within_their_bound(shape):
                 exact = sum(x * y for x, y in zip(one, other, strict=True))
                 # the norm of the whole is at least as large
                 assert abs(Fraction(G[i, j]) - exact) <= error
-        assert error <= 0.5 * (min(shape[0], 512) + 4) * np.finfo(float).eps * np.sum(B * B) * 1.01
+        assert (
+            error <= 0.5 * (min(shape[0], 512) + 4) * np.finfo(float).eps * np.sum(B * B) * 1.01
+        )
 
 
 @pytest.mark.parametrize("certify", [False, True])
