@@ -32,7 +32,7 @@ class LowRank:
     @property
     def nuclear_norm(self) -> float:
         """Sum of singular values."""
-        return float(self.s.sum())
+        return total(self.s)
 
     @property
     def sqnorm(self) -> float:

@@ -76,6 +76,7 @@ SVD_STAGES = [(), ("first",), ("first", "second")]
 EIGH_STAGES = [*SVD_STAGES, ("first", "second", "third")]
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
 @pytest.mark.parametrize("stages", SVD_STAGES, ids=str)
 def test_svd_with_stages_that_fail(monkeypatch, stages, backend):
@@ -86,6 +87,7 @@ def test_svd_with_stages_that_fail(monkeypatch, stages, backend):
         check_svd(backend.array(A), backend)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("stages", SVD_STAGES, ids=str)
 def test_a_matrix_on_which_gesdd_fails(monkeypatch, stages):
     """It does so on some processors; all of them agree on what the values are."""
@@ -116,6 +118,7 @@ def check_svd(A, backend):
         assert np.abs(Q.T @ Q - np.eye(len(s))).max() <= 20 * eps
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
 @pytest.mark.parametrize("stages", EIGH_STAGES, ids=str)
 def test_eigh_with_stages_that_fail(monkeypatch, stages, backend):
@@ -246,6 +249,7 @@ def test_least_squares(monkeypatch):
     np.testing.assert_allclose(decompositions.lstsq(A, B), wanted, atol=1e-13)
 
 
+@pytest.mark.portable
 def test_errors_of_svds_are_within_what_is_admitted():
     """Wild spectra, where LAPACK deflates: the worst seen are about half of the bound."""
     rng = generator(9)

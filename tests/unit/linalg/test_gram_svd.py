@@ -113,12 +113,13 @@ def spectra(rng, widest=40):
     return (m, d), s
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("backend", [NUMPY, NUMPY32, TORCH], ids=lambda b: b.name)
 def test_square_error_covers_the_errors(backend):
-    """A hundred matrices: no computed square is off by more than is admitted."""
+    """Dozens of matrices: no computed square is off by more than is admitted."""
     rng, tried = generator(5), 0
-    for _ in range(120):
-        shape, s = spectra(rng, widest=9)
+    for _ in range(60):
+        shape, s = spectra(rng, widest=8)
         A = backend.array(with_values(rng, shape, s))
         count = int(rng.integers(1, len(s) + 1))
         found = gram_svd(A, lambda _, count=count: count, len(s))
@@ -136,10 +137,11 @@ def test_square_error_covers_the_errors(backend):
         given, claimed = to_numpy(A).astype(float), np.linalg.norm(to_numpy(found.residuals))
         for residual in (given @ V - U * kept, given.T @ U - V * kept):  # as bounds use them
             assert np.linalg.norm(residual, 2) <= claimed + 64 * eps_of(A) * float(s[0])
-    assert tried > 40
+    assert tried > 20
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (511, 4), (512, 4), (1500, 3)])
+@pytest.mark.portable
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (511, 4), (512, 4), (1100, 2)])
 def test_squares_are_within_their_bound(shape):
     """Also where all entries are alike, so that all roundings may go one way."""
     rng = generator(8)
@@ -156,13 +158,14 @@ def test_squares_are_within_their_bound(shape):
         )
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("certify", [False, True])
 @pytest.mark.parametrize("backend", [NUMPY, NUMPY32, TORCH], ids=lambda b: b.name)
 def test_bounds_built_on_it_hold(backend, certify):
     """`decompose` may take it or not: upper bounds, tail and energy are never too low."""
     rng = generator(6)
-    for _ in range(80):
-        shape, s = spectra(rng, widest=9)
+    for _ in range(40):
+        shape, s = spectra(rng, widest=8)
         A = backend.array(with_values(rng, shape, s))
         true = singular_values(to_numpy(A))
         level = float(true[0]) * 10.0 ** rng.uniform(-3, 0)
