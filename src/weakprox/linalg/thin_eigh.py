@@ -18,6 +18,7 @@ from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
 from weakprox.linalg.blocks import new_directions, starting_block
 from weakprox.linalg.operators import products
 from weakprox.linalg.thin_svd import (
+    FULL_BELOW,
     MAX_BLOCKS,
     OVERSAMPLE,
     Accept,
@@ -97,6 +98,9 @@ def thin_eigh(
             break
         K = xp.concat([K, fresh], axis=1)
         AK = xp.concat([AK, ops.times(fresh)], axis=1)
+    if strict and worst > 5 * limit and ops.is_dense and n <= FULL_BELOW:
+        # restarts of a space that could hold everything lose more than they save
+        return thin_eigh(A, rank, full=True)
     if strict and worst > 5 * limit:
         raise DecompositionError(
             f"eigen-decomposition of rank {rank} ended with residual {worst:.1e}, "
