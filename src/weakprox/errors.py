@@ -64,7 +64,7 @@ class WorkersLostError(WeakproxError):
 
 
 class DecompositionError(WeakproxError):
-    """A singular value decomposition did not reach the accuracy asked for."""
+    """A matrix has no decomposition, or none that reaches the accuracy asked for."""
 
 
 def checked_number(argument: str, value: object, wanted: str) -> float:

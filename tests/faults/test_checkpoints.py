@@ -357,8 +357,8 @@ BAD = {
 }
 
 
-def sampled(sampler):
-    loss = Denoising(sampler=TimeLimit(sampler, 2.0), shape=SHAPE)
+def sampled(sampler, seconds=60.0):
+    loss = Denoising(sampler=TimeLimit(sampler, seconds), shape=SHAPE)
     return wp.Problem(loss, L1(0.1), NuclearBall(2.0))
 
 
@@ -370,7 +370,7 @@ def test_a_sampler_that_fails_in_the_middle(name, file):
     options = {"solver": solver, "eps": 0.2, "max_svds": None, "evaluation_samples": 8}
     whole = run(given=sampled(Flaky()), **options)
     assert whole.checkpoint.memory.epoch > 4
-    given = sampled(Flaky(bad, when=7))
+    given = sampled(Flaky(bad, when=7), 3.0 if name == "stalls" else 60.0)
     with pytest.raises(wp.SamplerError, match=word) as caught:
         run(file, given=given, checkpoint_every=1e6, **options)
     best = caught.value.result

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weakprox.errors import InputError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, norm, row_blocks
 from weakprox.linalg.thin_eigh import thin_eigh
 from weakprox.linalg.thin_svd import thin_svd
@@ -119,7 +120,7 @@ def values(M: Array, edge: float, psd: bool, first: int = 16) -> Values:
     )
     while True:
         if rank == smaller:
-            all_of = np.linalg.eigvalsh(M)[::-1] if psd else np.linalg.svd(M, compute_uv=False)
+            all_of = decompositions.eigvalsh(M)[::-1] if psd else decompositions.svdvals(M)
             return np.asarray(all_of, dtype=np.float64)
         thin = (
             thin_eigh(M, rank, tol=1e-4, strict=False).values

@@ -11,6 +11,7 @@ import numpy as np
 
 from weakprox.distributed import work
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
+from weakprox.linalg import decompositions
 from weakprox.linalg.fused.formulas import Step, Sums
 from weakprox.linalg.lowrank import LowRank, Projection
 
@@ -56,7 +57,7 @@ def _spanned(z: Any, V: Any) -> tuple[Any, Any, Any]:
     """Y, T and z Y with V = Y T, by the last product of z where that is such a one."""
     if z.product is not None and z.dtype.itemsize == 8:
         Y, B = z.product
-        T = np.linalg.lstsq(Y, V, rcond=None)[0]
+        T = decompositions.lstsq(Y, V)
         if np.linalg.norm(Y @ T - V) <= SPANNED:
             return Y, T, B
     return V, np.eye(V.shape[1]), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import laplacian
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.selection.noise import Values
 
@@ -52,6 +53,6 @@ def eigengap(W: Values) -> int:
     most = min(MOST_CLUSTERS, len(W) - 1)
     if most < 2:
         return len(W)
-    values = np.linalg.eigvalsh(laplacian(W + CONNECTED, normed=True))[: most + 1]
+    values = decompositions.eigvalsh(laplacian(W + CONNECTED, normed=True))[: most + 1]
     growth = np.diff(values) / (values[1:] + SMALL)
     return int(np.argmax(growth[1:])) + 2

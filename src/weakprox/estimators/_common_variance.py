@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom, Denoising
-from weakprox.outcome import Certificate, Status
+from weakprox.outcome import Status
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.protocols import Loss
@@ -108,5 +109,5 @@ def squared(A: Values) -> LowRank:
     """A'A as factors."""
     if not len(A):
         return LowRank.zero((A.shape[1], A.shape[1]), A)
-    _, s, Vt = np.linalg.svd(A, full_matrices=False)
+    _, s, Vt = decompositions.svd(A)
     return LowRank(Vt.T, s**2, Vt)

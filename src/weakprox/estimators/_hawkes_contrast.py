@@ -29,6 +29,7 @@ from weakprox.estimators._hawkes_events import (
     panels,
 )
 from weakprox.estimators._hawkes_likelihood import Pilot
+from weakprox.linalg import decompositions
 from weakprox.losses import Custom
 
 FAINT, TINY = 1e-10, 1e-12  # what counts as no curvature, relative and absolute
@@ -94,7 +95,7 @@ class Reduced:
     def loss(self) -> Custom:
         """As a finite sum over nodes, with its exact constants."""
         count = len(self.gram)
-        values = np.linalg.eigvalsh(self.gram)
+        values = decompositions.eigvalsh(self.gram)
         rounding = 4 * count * np.finfo(float).eps * float(values[-1])
         least = 0.0 if self.free else max(0.0, float(values[0]) - rounding)
 
@@ -140,7 +141,7 @@ class Reduced:
 
         Its value is at most that of zero: 1/2 |X|_M^2 <= <slopes, X>, M with the ridge.
         """
-        least = float(np.linalg.eigvalsh(self.gram)[0]) + 2 * self.ridge
+        least = float(decompositions.eigvalsh(self.gram)[0]) + 2 * self.ridge
         return 2 * float(np.sqrt(2 * len(self.gram) * max(self.size, 1e-12) / least))
 
 

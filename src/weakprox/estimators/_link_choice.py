@@ -18,6 +18,7 @@ from weakprox.estimators._graphs import (
     scaled,
     unshrunk,
 )
+from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.spectral import NuclearBall, NuclearNorm
@@ -140,11 +141,11 @@ def decomposed(N: Vector, symmetric: bool) -> LowRank:
     if min(N.shape) > FULL:
         return thin_svd(N, KEPT, tol=1e-4, strict=False).triplets
     if symmetric:  # an eigendecomposition takes a fraction of the time
-        values, V = np.linalg.eigh(N)
+        values, V = decompositions.eigh(N)
         order = np.argsort(-np.abs(values))
         values, V = values[order], V[:, order]
         return LowRank(V, np.abs(values), (V * np.where(values < 0, -1.0, 1.0)).T)
-    return LowRank(*np.linalg.svd(N, full_matrices=False))
+    return LowRank(*decompositions.svd(N))
 
 
 def cut_off(X: LowRank, cut: float) -> LowRank:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import nonnegative
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
 from weakprox.losses import Custom
 from weakprox.penalties import Combinable, ElasticNet
@@ -42,7 +43,7 @@ class Prepared:
         length = np.linalg.norm(X, axis=1, keepdims=True)
         X = X / np.where(length > 0.0, length, 1.0)
         mean = X.mean(axis=0)
-        U, s, _ = np.linalg.svd(X - mean, full_matrices=False)
+        U, s, _ = decompositions.svd(X - mean)
         if s[0] <= 1e-12 * math.sqrt(n):  # all samples have one direction
             return cls(np.full((n, 1), 1.0 / math.sqrt(n)), 0.0)
         noise = noise_level(X - mean, "spectrum") / float(s[0])
@@ -79,7 +80,7 @@ class SelfExpression(Custom):
         self._Z, self._Zt = Z, np.ascontiguousarray(Z.T)
         self._K = Z @ self._Zt
         self.origin: tuple[float, Values] = (0.5 * sqnorm(Z), -self._K)
-        largest = float(np.linalg.eigvalsh(Z.T @ Z)[-1]) * (1.0 + 1e-12)
+        largest = float(decompositions.eigvalsh(Z.T @ Z)[-1]) * (1.0 + 1e-12)
         super().__init__(
             (n, n),
             value=self._residual,

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
+from weakprox.linalg import decompositions
 from weakprox.losses import Sensing
 from weakprox.result import Result
 
@@ -74,7 +75,7 @@ class Design:
         if min(self.A.shape) > MOST:
             return [least]
         A = self.A.toarray() if issparse(self.A) else self.A
-        U, s, _ = np.linalg.svd(A, full_matrices=False)
+        U, s, _ = decompositions.svd(A)
         n, along = len(self.b), U.T @ self.b
         errors = []
         for weight in self.curvature * RIDGES:

@@ -25,6 +25,7 @@ from weakprox.estimators._hawkes_events import Events, excitation
 from weakprox.estimators._hawkes_likelihood import POLISH, Pilot, pilot
 from weakprox.estimators._hawkes_process import ProcessMixin
 from weakprox.estimators._hawkes_records import decays_of, record
+from weakprox.linalg import decompositions
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
 from weakprox.result import Result
@@ -214,7 +215,7 @@ class HawkesInfectivity(ProcessMixin, Certified):
         self.baseline_ = factors[0]
         self.infectivity_ = factors[2][:, None] * A + np.diag(factors[1])
         self.decay_, self.mixture_ = first.kernel.decays, first.kernel.shares
-        self.spectral_radius_ = float(np.abs(np.linalg.eigvals(self.infectivity_)).max())
+        self.spectral_radius_ = float(np.abs(decompositions.eigvals(self.infectivity_)).max())
         self.rank_ = self.result_.rank
         self.log_likelihood_ = sources.log_likelihood(factors) / len(kept.events.times)
         self.period_ = (kept.events.start, kept.events.stop)

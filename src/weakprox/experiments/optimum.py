@@ -18,6 +18,7 @@ import numpy as np
 
 from weakprox.errors import nonnegative, positive
 from weakprox.experiments.instances import Matrix
+from weakprox.linalg import decompositions
 from weakprox.linalg.simplex import project_capped
 from weakprox.spectral import NuclearBall, TracePSD
 
@@ -111,20 +112,20 @@ def project(A: Matrix, spectral: NuclearBall | TracePSD) -> Matrix:
     than an SVD, as long as the values that are kept are not lost by squaring.
     """
     if isinstance(spectral, TracePSD):
-        w, V = np.linalg.eigh((A + A.T) / 2)
+        w, V = decompositions.eigh((A + A.T) / 2)
         values = np.asarray(project_capped(w, spectral.tau))
         kept = values > 0
         return np.asarray((V[:, kept] * values[kept]) @ V[:, kept].T)
     if A.shape[0] < A.shape[1]:
         return project(A.T, spectral).T
-    w, V = np.linalg.eigh(A.T @ A)
+    w, V = decompositions.eigh(A.T @ A)
     s = np.sqrt(np.clip(w, 0.0, None))
     values = np.asarray(project_capped(s, spectral.tau))
     kept = values > 0
     if s[-1] - values[-1] > SHARP * s[-1]:  # the threshold, below which nothing is kept
         share = values[kept] / s[kept]
         return np.asarray(((A @ V[:, kept]) * share) @ V[:, kept].T)
-    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    U, s, Vt = decompositions.svd(A)
     return np.asarray((U * np.asarray(project_capped(s, spectral.tau))) @ Vt)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, device_of, eps_of, gaussian, namespace, to_numpy
 
 FRESH = 2  # random columns in every starting block
@@ -12,7 +13,7 @@ FRESH = 2  # random columns in every starting block
 def small_svd(B: Array, count: int) -> tuple[Array, Array, Array]:
     """Leading triplets of a tall thin block: the SVD itself sees a small square."""
     Q, R = tall_qr(B)
-    U, s, Wt = namespace(B).linalg.svd(R, full_matrices=False)
+    U, s, Wt = decompositions.svd(R)
     return Q @ U[:, :count], s[:count], Wt[:count, :]
 
 
@@ -86,7 +87,7 @@ def independent(B: Array) -> Array:
     root = _cholesky(B.T @ B)
     if root is not None:
         return B @ xp.linalg.inv(root).T
-    squares, W = xp.linalg.eigh(B.T @ B)
+    squares, W = decompositions.eigh(B.T @ B)
     values = to_numpy(squares)
     few = int((values <= 1000 * eps_of(B) * values[-1]).sum())
     return B @ (W[:, few:] / xp.sqrt(squares[few:]))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
 from weakprox.linalg.blocks import independent, orthonormal
 from weakprox.linalg.lowrank import LowRank
@@ -133,9 +134,9 @@ def spectral_norm_bound(
     """
     ops = products(A)
     if ops.is_dense and min(ops.shape) <= (THOROUGH if sharp else EXACT_BELOW):
-        xp = namespace(ops.reference)
         with all_threads(min(ops.shape)):
-            return float(xp.max(xp.linalg.svdvals(A))) * (1 + 10 * eps_of(A))
+            largest = float(decompositions.svdvals(A)[0])
+        return largest * (1 + decompositions.svd_error(min(ops.shape)) * eps_of(A))
     if sharp:
         return _sharp_bound(ops, A, rng)
     direct = power_bound(
@@ -198,19 +199,18 @@ def _leading(X: LowRank, count: int) -> LowRank:
 
 def norm_estimate(A: Array, start: Array) -> float:
     """Estimate from below of the largest singular value: one power step from a block."""
-    xp = namespace(A)
     if min(int(A.shape[0]), int(A.shape[1])) <= int(start.shape[1]):
-        return float(xp.max(xp.linalg.svdvals(A)))
+        return float(decompositions.svdvals(A)[0])
     B = A.T @ orthonormal(A @ start)
-    return math.sqrt(max(0.0, float(xp.max(xp.linalg.eigvalsh(B.T @ B)))))
+    return math.sqrt(max(0.0, float(decompositions.eigvalsh(B.T @ B)[-1])))
 
 
 def largest_eigenvalue_estimate(A: Array, start: Array) -> float:
     """Estimate from below of the largest eigenvalue of a symmetric matrix, from a block."""
     xp = namespace(A)
     if int(A.shape[0]) <= 2 * int(start.shape[1]):
-        return float(xp.max(xp.linalg.eigvalsh(A)))
+        return float(decompositions.eigvalsh(A)[-1])
     W = orthonormal(start)
     Q = orthonormal(xp.concat([W, independent(A @ W - W @ (W.T @ (A @ W)))], axis=1))
     H = Q.T @ (A @ Q)
-    return float(xp.max(xp.linalg.eigvalsh((H + H.T) / 2)))
+    return float(decompositions.eigvalsh((H + H.T) / 2)[-1])

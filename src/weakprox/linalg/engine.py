@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, is_array, like, namespace, to_numpy, wide
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
 from weakprox.linalg.by_rows import set_aside
@@ -99,8 +100,9 @@ class Engine:
         Z, U, V = wide(z), found.U, found.V
         Z = Z - U @ (U.T @ Z)
         Z = Z - (Z @ V) @ V.T
-        largest = float(namespace(Z).max(namespace(Z).linalg.svdvals(Z)))
-        return largest + 64 * eps_of(Z) * float(found.s[0])
+        largest = float(decompositions.svdvals(Z)[0])
+        allowed = decompositions.svd_error(min(z.shape)) * eps_of(Z)
+        return largest * (1 + allowed) + 64 * eps_of(Z) * float(found.s[0])
 
     def kept(self) -> Array:
         """The target, in an array that stays as it is when the engine goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     empty,
@@ -92,7 +93,7 @@ class LowRank:
         left, R1 = xp.linalg.qr(xp.concat([self.U, other.U], axis=1))
         right, R2 = xp.linalg.qr(xp.concat([self.Vt.T, other.Vt.T], axis=1))
         weights = xp.concat([mine * self.s, theirs * other.s])
-        U, s, Vt = xp.linalg.svd((R1 * weights) @ R2.T, full_matrices=False)
+        U, s, Vt = decompositions.svd((R1 * weights) @ R2.T)
         return LowRank(left @ U, s, Vt @ right.T)
 
     @classmethod

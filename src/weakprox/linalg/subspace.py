@@ -5,13 +5,20 @@ All factorisations are of small squares and happen on the host, in float64.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
 
 from weakprox.linalg.arrays import Array, like, namespace, to_numpy, wide
+from weakprox.linalg.decompositions import (
+    eigh,
+    small_cholesky,
+    small_eigh,
+    small_inverse,
+    svd,
+)
 from weakprox.linalg.fused import passes_for
 
 TINY = float(np.finfo(float).tiny)
@@ -21,7 +28,6 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 DEPENDENT, GRADED = 1e-5, 1e-3
 CLEAR = 3e-3  # the same for columns that are to become orthonormal to 1e-10
 LEAST = 1e-6  # share of the largest value that a second look at the squares brings back
-SMALL = 64  # columns
 ASKEW = 2e-6  # as GRADED, for columns that are only to span something
 
 
@@ -129,7 +135,10 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     root = independent(norms, CLEAR)
     if root is None:
         return None
-    values, W = _eigh(root.T @ squares @ root)
+    inside = root.T @ squares @ root
+    if not math.isfinite(float(inside.sum())):  # the squares have left the range of floats
+        return None
+    values, W = small_eigh(inside)
     if not values[0] > LEAST**2 * values[-1]:
         return None
     return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
@@ -152,42 +161,20 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
     Squares lose small values and the right angles between their vectors; the small ones are
     found anew from a factor of G, which is not squared.
     """
-    root = _cholesky(G)
+    root = small_cholesky(G)
     if root is None:
         return None
-    P, values, Rt = np.linalg.svd(root.T * s)
+    P, values, Rt = svd(root.T * s)
     return values, np.linalg.solve(root.T, P), np.ascontiguousarray(Rt.T)
 
 
 def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
     """The matrix that makes columns with squares G orthonormal, if they are independent."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), TINY))
-    root = _cholesky(G * scale * scale[:, None])
+    root = small_cholesky(G * scale * scale[:, None])
     if root is None or not np.diagonal(root).min() > least:
         return None
-    inverse = lapack.dtrtri(root, lower=1)[0] if len(G) <= SMALL else np.linalg.inv(root)
-    return np.asarray(inverse.T * scale[:, None])
-
-
-# Small squares go to LAPACK itself, which NumPy takes longer to call than they take; large
-# ones do not, since other threads would have to wait.
-
-
-def _eigh(A: Vector) -> tuple[Vector, Vector]:
-    if len(A) > SMALL:
-        return np.linalg.eigh(A)
-    values, W, failed = lapack.dsyevd(A, lower=1)
-    return (values * np.nan if failed else values), W
-
-
-def _cholesky(A: Vector) -> Vector | None:
-    if len(A) <= SMALL:
-        root, failed = lapack.dpotrf(A, lower=1)
-        return None if failed else root
-    try:
-        return np.asarray(np.linalg.cholesky(A))
-    except np.linalg.LinAlgError:
-        return None
+    return np.asarray(small_inverse(root).T * scale[:, None])
 
 
 def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:
@@ -203,9 +190,9 @@ def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ri
 def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
     """Triplets of A in the span of an orthonormal Q, from B = A Q."""
     B, Q = wide(B), wide(Q)
-    squares, W = np.linalg.eigh(gram(B))
+    squares, W = eigh(gram(B))
     if not squares[0] > GRADED**2 * squares[-1]:  # squares have lost the small values
-        U, s, Wt = namespace(B).linalg.svd(B, full_matrices=False)
+        U, s, Wt = svd(B)
         return Ritz(U, np.asarray(to_numpy(s), dtype=float), Q @ Wt.T, exact)
     s = np.sqrt(squares[::-1])
     turned = np.ascontiguousarray(W[:, ::-1])

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from weakprox.errors import DecompositionError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
 from weakprox.linalg.blocks import new_directions, starting_block
 from weakprox.linalg.operators import products
 from weakprox.linalg.thin_svd import (
+    FULL_BELOW,
     MAX_BLOCKS,
     OVERSAMPLE,
     Accept,
@@ -60,7 +62,7 @@ def thin_eigh(
         full = ops.is_dense and wants_full(ops.shape, rank, start is not None)
     if full:
         with all_threads(n):
-            w, V = xp.linalg.eigh(A)
+            w, V = decompositions.eigh(A)
         w, V = xp.flip(w), xp.flip(V, axis=1)
         top = V[:, :rank]
         residuals = xp.linalg.vector_norm(A @ top - top * w[:rank], axis=0)
@@ -75,7 +77,7 @@ def thin_eigh(
     AK = ops.times(K)
     for sweep in range(1, max_sweeps + 1):
         H = K.T @ AK
-        w, W = xp.linalg.eigh((H + H.T) / 2)
+        w, W = decompositions.eigh((H + H.T) / 2)
         w, W = xp.flip(w)[:width], xp.flip(W, axis=1)[:, :width]
         V, AV = K @ W, AK @ W
         R = AV - V * w
@@ -96,6 +98,9 @@ def thin_eigh(
             break
         K = xp.concat([K, fresh], axis=1)
         AK = xp.concat([AK, ops.times(fresh)], axis=1)
+    if strict and worst > 5 * limit and ops.is_dense and n <= FULL_BELOW:
+        # restarts of a space that could hold everything lose more than they save
+        return thin_eigh(A, rank, full=True)
     if strict and worst > 5 * limit:
         raise DecompositionError(
             f"eigen-decomposition of rank {rank} ended with residual {worst:.1e}, "

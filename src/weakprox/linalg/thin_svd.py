@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from weakprox.errors import DecompositionError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     eps_of,
@@ -66,6 +67,8 @@ class ThinSVD:
         Iterations spent.
     square_error : float
         Error of the squared values, where they come from a Gram matrix.
+    value_error : float
+        Error of the values, where they come from LAPACK.
     """
 
     triplets: LowRank
@@ -76,6 +79,7 @@ class ThinSVD:
     exact: bool
     sweeps: int = 1
     square_error: float = 0.0
+    value_error: float = 0.0
 
 
 def wants_full(shape: tuple[int, int], rank: int, warm: bool) -> bool:
@@ -198,13 +202,12 @@ def _block_krylov(
 
 
 def _lapack(ops: Products, rank: int) -> ThinSVD:
-    xp = namespace(ops.reference)
     A = ops.source
     if not ops.is_dense:
         eye = like(np.eye(ops.shape[1]), ops.reference)
         A = ops.times(eye)
     with all_threads(min(ops.shape)):
-        U, s, Vt = xp.linalg.svd(A, full_matrices=False)
+        U, s, Vt = decompositions.svd(A)
     top = LowRank(U[:, :rank], s[:rank], Vt[:rank, :])
     return ThinSVD(
         triplets=top,
@@ -213,6 +216,7 @@ def _lapack(ops: Products, rank: int) -> ThinSVD:
         basis=Vt[: rank + OVERSAMPLE, :].T,
         passes=0,
         exact=True,
+        value_error=decompositions.svd_error(s.shape[0]) * eps_of(s) * float(s[0]),
     )
 
 

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
 from weakprox.distributed.measured import Measured
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import device_of, namespace, to_numpy, wide
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.losses.measurements import Measurements
@@ -37,7 +38,7 @@ def extremes(
             return spectral_norm_bound(_operator(terms, shape), rng, powers=10) ** 2 / n, 0.0
         flat = _double(terms.flat())
         gram = _dense(flat @ flat.T) / n
-    values = np.linalg.eigvalsh(gram)
+    values = decompositions.eigvalsh(gram)
     rounding = _rounding(values, n, md)
     smallest = max(0.0, float(values[0]) - rounding) if md <= n else 0.0
     return float(values[-1]) + rounding, smallest
@@ -45,7 +46,7 @@ def extremes(
 
 def smallest_eigenvalue(gram: Any, n: int) -> float:
     """Lower bound on the smallest eigenvalue of a mean over n terms."""
-    values = np.linalg.eigvalsh(gram)
+    values = decompositions.eigvalsh(gram)
     return max(0.0, float(values[0]) - _rounding(values, n, len(values)))
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import is_numpy
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
@@ -178,7 +179,7 @@ def _projected(
 
 def _triplets(U: Values, small: Values) -> tuple[Values, Values, Values]:
     """SVD of U times a matrix with few rows, by that matrix's Gram matrix."""
-    squares, W = np.linalg.eigh(small @ small.T)
+    squares, W = decompositions.eigh(small @ small.T)
     s = np.sqrt(np.maximum(squares[::-1], 0.0))
     W = W[:, ::-1]
     return U @ W, s, (W.T @ small) / np.maximum(s, TINY + 1e-12 * s[0])[:, None]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import InputError, ShapeError, checked_number, nonnegative
+from weakprox.linalg import decompositions
 from weakprox.linalg.thin_eigh import thin_eigh
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.selection.noise import (
@@ -112,9 +113,9 @@ def leading_values(A: Values, edge: float, *, psd: bool = False, first: int = 16
             return np.asarray(np.maximum(found, 0.0), dtype=float)
         rank *= 2
     if psd:
-        found = np.maximum(np.linalg.eigvalsh(0.5 * (A + A.T))[::-1], 0.0)
+        found = np.maximum(decompositions.eigvalsh(0.5 * (A + A.T))[::-1], 0.0)
     else:
-        found = np.linalg.svd(A, compute_uv=False)
+        found = decompositions.svdvals(A)
     return np.asarray(found, dtype=float)
 
 

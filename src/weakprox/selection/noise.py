@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import is_array, to_numpy
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
@@ -98,7 +99,7 @@ def _from_spectrum(A: Values) -> float:
     for axis in (0, 1):
         if A.shape[axis] > MOST:
             A = np.take(A, rng.choice(A.shape[axis], MOST, replace=False), axis=axis)
-    s = np.linalg.svd(A, compute_uv=False)
+    s = decompositions.svdvals(A)
     level = float(np.median(s)) / math.sqrt(
         max(A.shape) * mp_median(min(A.shape) / max(A.shape))
     )

@@ -34,14 +34,14 @@ IN_SINGLE = 8  # units of float32 in a value that could not be computed in float
 def measured(
     problem: Problem, answer: LowRank, batch: Batch, arena: Arena
 ) -> tuple[float, float]:
-    """f at the X that is returned, and a bound on what rounding may add to it.
+    """Return f at the X that is returned, and a bound on what rounding may add to it.
 
-    The problem may be in float64 though the answer is in float32, where a run went on so.
+    The problem may be in float64 though the answer is in float32, if the run changed to it.
     """
     h = problem.spectral.value(answer)
     rough = _rounding_of_h(problem.spectral, answer)
-    step = problem.entrywise()
-    if step is not None and problem.loss.is_finite_sum and (problem.by_passes or _short(answer)):
+    step = problem.entrywise() if problem.loss.is_finite_sum else None
+    if step is not None and (problem.by_passes or _short(answer)):
         # X is too large to store, or these sums in float64 spare a copy of the data
         C = contiguous(problem.loss.centre(problem.loss.everything()))  # type: ignore[attr-defined]
         sums = passes_for(C).look(C, None, answer, step)
@@ -55,8 +55,11 @@ def measured(
             unit = IN_SINGLE * eps_of(answer.s)
         else:
             problem, batch = precise, precise.loss.everything()
-    X = answer.rounded() if _short(answer) else dense(answer, arena.like(answer.U, answer.shape))
-    X = X if is_single(problem) else wide(X)
+    if _short(answer):
+        X = answer.rounded()
+        X = X if is_single(problem) else wide(X)
+    else:
+        X = dense(answer, arena.like(answer.U, answer.shape))
     G, R = problem.smooth_values(X, batch)
     return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))
 
@@ -67,7 +70,7 @@ def violation(spectral: SpectralTerm, answer: LowRank) -> float:
     tau = getattr(spectral, "tau", None)
     if tau is None or not _short(answer):
         return found
-    return max(found, (answer.nuclear_norm + _lost(answer)) / tau - 1.0)
+    return max(found, (answer.nuclear_norm + _lost(answer)) / float(tau) - 1.0)
 
 
 def _short(answer: LowRank) -> bool:

@@ -16,7 +16,6 @@ from weakprox.problem import Problem
 from weakprox.protocols import Tick
 from weakprox.solvers.footprint import left_for_arrays
 
-
 SMALL = 1e-5  # share of the size of a point that its value counts as, if it is smaller
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weakprox.errors import InputError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
@@ -15,7 +16,6 @@ from weakprox.linalg.arrays import (
     gaussian,
     inner,
     is_array,
-    namespace,
     sqnorm,
 )
 from weakprox.linalg.foreign import refuse_foreign
@@ -93,8 +93,7 @@ class Exact:
         if not is_array(V) or tuple(V.shape) != tuple(A.shape) or not all_finite(V):
             given = getattr(V, "shape", type(V).__name__)
             raise InputError("prox", f"a return of {given}", f"finite, {A.shape}")
-        xp = namespace(A)
-        U, s, Vt = xp.linalg.svd(V, full_matrices=False)
+        U, s, Vt = decompositions.svd(V)
         # A strict indicator may call the prox's own point infeasible by a rounding error:
         # then h there is unknown, and nothing is claimed.
         value, square = self._value(V), 0.5 * weight * sqnorm(V - A)
@@ -120,7 +119,7 @@ class Exact:
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """X as it is: cutting its rank might leave the domain of an unknown h."""
-        U, s, Vt = namespace(X).linalg.svd(X, full_matrices=False)
+        U, s, Vt = decompositions.svd(X)
         return LowRank(U, s, Vt)
 
     def random_point(

@@ -102,7 +102,7 @@ class NuclearNorm:
 
     @property
     def growth(self) -> float:
-        """h is at least this many times the nuclear norm."""
+        """H is at least this many times the nuclear norm."""
         return self.lam
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:

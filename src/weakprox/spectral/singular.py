@@ -90,8 +90,9 @@ def decompose(
     energy = max(0.0, total - float(ritz @ ritz)) + slack
     if svd.exact:
         squared = svd.square_error  # zero but for Gram matrices
-        upper = np.sqrt(ritz**2 + squared) * (1 + 16 * eps_of(A))
-        tail = math.sqrt(svd.next_value**2 + squared) * (1 + 16 * eps_of(A))
+        error = svd.value_error  # zero but for LAPACK
+        upper = np.sqrt((ritz + error) ** 2 + squared) * (1 + 16 * eps_of(A))
+        tail = math.sqrt((svd.next_value + error) ** 2 + squared) * (1 + 16 * eps_of(A))
         tail += 16 * eps_of(A) * math.sqrt(total)
         return svd, Spectrum(ritz, upper, tail, energy, total, slack), "exact"
     if certify:

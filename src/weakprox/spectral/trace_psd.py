@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from weakprox.errors import ShapeError, positive
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     eps_of,
@@ -167,8 +168,9 @@ class TracePSD:
         n = int(U.shape[0])
         if n <= THOROUGH:
             with all_threads(n):
-                top = float(namespace(U).max(namespace(U).linalg.eigvalsh(U)))
-            return self.tau * max(0.0, top + 16 * eps_of(U) * norm(U))
+                top = float(decompositions.eigvalsh(U)[-1])
+            error = decompositions.eigh_error(n) * eps_of(U) * norm(U)
+            return self.tau * max(0.0, top + error)
         largest, rank, basis = math.inf, 8, None
         while True:  # the largest value may be repeated: deflate until it stands alone
             eig = thin_eigh(

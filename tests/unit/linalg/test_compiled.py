@@ -54,6 +54,7 @@ def test_as_the_reference(shape, k, dtype, tol):
     close(cpu.quick_transpose_times(z, P), reference.quick_transpose_times(z, P), 10 * tol)
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("shape", [(400_000, 3), (3, 200_000), (1000, 400)])
 def test_roundings_of_equal_entries_do_not_add_up(shape):
     """Proofs allow for 64 of them; a chain of additions would make thousands."""

@@ -97,3 +97,13 @@ def test_too_few_sweeps_raise_or_return_what_there_is():
     found = thin_eigh(A, 3, full=False, max_sweeps=2, strict=False)
     assert found.residuals.max() > 1e-8
     assert (found.values <= np.linspace(1, -1, 300)[:3] + 1e-12).all()
+
+
+def test_small_matrices_on_which_the_block_stalls():
+    """Graded values of both signs in 21 rows: restarts do not get there, a full one does."""
+    rng = np.random.default_rng(225)
+    k = int(rng.integers(3, 25))
+    values = 10.0 ** rng.uniform(-rng.uniform(0, 9), 0, k)
+    Q = np.linalg.qr(rng.standard_normal((k, k)))[0]
+    A = (Q * values * rng.choice([-1, 1], k)) @ Q.T
+    verify((A + A.T) / 2, thin_eigh((A + A.T) / 2, 4, full=False, tol=1e-9), 4, 1e-8)

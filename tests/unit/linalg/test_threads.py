@@ -128,13 +128,13 @@ def test_a_run_that_outlives_another_keeps_its_single_thread(before):
     def long():
         with one_thread(100):
             inside.set()
-            leave.wait(5)
+            leave.wait(60)
             seen.append(now())
 
     worker = threading.Thread(target=long)
     with one_thread(100):
         worker.start()
-        inside.wait(5)
+        assert inside.wait(60)
     assert now() == {1}  # the other goes on
     leave.set()
     worker.join()
@@ -170,11 +170,11 @@ def test_a_forked_child_does_not_wait_for_threads_that_are_not_there(monkeypatch
     def hold():
         with one_thread(1):
             inside.set()
-            done.wait(20)
+            done.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads, on purpose
         child = os.fork()

@@ -18,7 +18,7 @@ class Meets(Engine):
     both = threading.Barrier(2)
 
     def look(self, found, values, k):
-        self.both.wait(20)
+        self.both.wait(60)
         return super().look(found, values, k)
 
 

@@ -13,10 +13,10 @@ from weakprox.report.reproduction import reproduction_page, write_reproduction
 @pytest.fixture(scope="module")
 def summaries():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "D", 30)
+        patch.setattr(figures, "D", 20)
         patch.setattr(figures, "QUICK_RUNS", {0.01: 1})
         patch.setattr(figures, "QUICK_CAP", {0.01: 200})
-        patch.setattr(ablation, "D", 30)
+        patch.setattr(ablation, "D", 20)
         patch.setattr(table2, "QUICK_CAP", 60)
         patch.setattr(table2, "QUICK_ACCURACIES", (0.08, 0.04, 0.02))
         names = ["table1", "figure1", "figure2", "table2", "ablation"]

@@ -20,7 +20,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import own_threads
 
 TILE_BYTES = 1 << 18  # of the arrays a tile is made of each: four of them fit in a cache
-CHAIN = 2048  # sums that proofs rest on are of parts of a row, so that few errors add up
+CHAIN = 32  # terms added one after the other, at worst, in sums that proofs rest on
 PIECES = 8  # partial sums of products with the transpose, whatever the number of threads
 
 # Sums may be regrouped and products fused into sums; NaN and infinity stay what they are.
@@ -49,32 +49,51 @@ def _step_tile(C, old, z, X, gamma, beta, curvature, lam, change, sums):  # type
         sums[i, 3], sums[i, 4] = 0.0, rest * steep * steep
 
 
+@numba.njit(inline="always")
+def _look_part(c_row, z_row, x_row, numbers, start, length, part):  # type: ignore[no-untyped-def]
+    beta, curvature, lam, ahead, toward, steep = numbers
+    distance = absolute = along = across = rest = square = 0.0
+    for j in range(length):
+        c, target = np.float64(c_row[start + j]), np.float64(z_row[start + j])
+        x = x_row[start + j]
+        t = ahead * x + toward * c - target
+        s = min(max(t * steep, -lam), lam)
+        w = (target - x) * steep
+        q = beta * (x - c) + curvature * x + s + w
+        distance += (x - c) * (x - c)
+        absolute += abs(x)
+        along += s * x
+        across += w * x
+        rest += q * q
+        square += x * x
+    part[0], part[1], part[2] = distance, absolute, along
+    part[3], part[4], part[5] = across, rest, square
+
+
 @compiled
-def _look_tile(C, z, X, gamma, beta, curvature, lam, sums):  # type: ignore[no-untyped-def]
+def _look_tile(C, z, X, gamma, beta, curvature, lam, parts, sums):  # type: ignore[no-untyped-def]
+    # A compiler adds up CHAIN terms in vectors as wide as the machine's, or one by one; the
+    # parts are added by pairs. So the error has the same bound on every machine.
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
+    numbers = beta, curvature, lam, ahead, toward, steep
+    whole = C.shape[1] // CHAIN
     for i in range(C.shape[0]):
         c_row, z_row, x_row = C[i], z[i], X[i]
-        sums[:, i] = 0.0
-        for start in range(0, C.shape[1], CHAIN):
-            distance = absolute = along = across = rest = square = 0.0
-            for j in range(start, min(start + CHAIN, C.shape[1])):
-                c, target, x = np.float64(c_row[j]), np.float64(z_row[j]), x_row[j]
-                t = ahead * x + toward * c - target
-                s = min(max(t * steep, -lam), lam)
-                w = (target - x) * steep
-                q = beta * (x - c) + curvature * x + s + w
-                distance += (x - c) * (x - c)
-                absolute += abs(x)
-                along += s * x
-                across += w * x
-                rest += q * q
-                square += x * x
-            sums[0, i] += distance
-            sums[1, i] += absolute
-            sums[2, i] += along
-            sums[3, i] += across
-            sums[4, i] += rest
-            sums[5, i] += square
+        for k in range(whole):
+            _look_part(c_row, z_row, x_row, numbers, k * CHAIN, CHAIN, parts[k])
+        if whole < parts.shape[0]:
+            start = whole * CHAIN
+            left = C.shape[1] - start
+            _look_part(c_row, z_row, x_row, numbers, start, left, parts[whole])
+        count = parts.shape[0]
+        while count > 1:
+            half = (count + 1) // 2
+            for k in range(count - half):
+                for term in range(6):
+                    parts[k, term] += parts[k + half, term]
+            count = half
+        for term in range(6):
+            sums[term, i] = parts[0, term]
 
 
 @compiled
@@ -87,14 +106,19 @@ def _first_tile(C, z, scale, bound):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _advance(C, old, z, left, Vt, Q, B, numbers, sums, low, high, rows):  # type: ignore[no-untyped-def]
+def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
     gamma, beta, curvature, lam, change = numbers
     room = np.empty((rows, C.shape[1]), C.dtype)
+    # a loop that overwrites what it reads could not use vectors
+    fresh = np.empty((0 if apart else rows, C.shape[1]), z.dtype)
     for i in range(low, high, rows):
         end = min(i + rows, high)
         c, before, after, X = C[i:end], old[i:end], z[i:end], room[: end - i]
+        made = after if apart else fresh[: end - i]
         np.dot(left[i:end], Vt, X)
-        _step_tile(c, before, after, X, gamma, beta, curvature, lam, change, sums[i:end])
+        _step_tile(c, before, made, X, gamma, beta, curvature, lam, change, sums[i:end])
+        if not apart:
+            after[:] = made
         if Q.shape[1] > 0:
             np.dot(after, Q, B[i:end])
 
@@ -103,11 +127,12 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, sums, low, high, rows):  # type
 def _look(C, z, left, Vt, numbers, sums, low, high, rows):  # type: ignore[no-untyped-def]
     gamma, beta, curvature, lam = numbers
     room = np.empty((rows, C.shape[1]))
+    parts = np.empty(((C.shape[1] + CHAIN - 1) // CHAIN, 6))
     for i in range(low, high, rows):
         end = min(i + rows, high)
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
-        _look_tile(C[i:end], z[i:end], X, gamma, beta, curvature, lam, sums[:, i:end])
+        _look_tile(C[i:end], z[i:end], X, gamma, beta, curvature, lam, parts, sums[:, i:end])
 
 
 @compiled
@@ -165,12 +190,12 @@ def advance_from(
     """As `reference.advance_from`, in one pass."""
     left, Vt = _rows(X.U * X.s, z.dtype), _rows(X.Vt, z.dtype)
     block, B = _block(z, Q)
-    sums = np.empty((C.shape[0], 5))
+    sums, apart = np.empty((C.shape[0], 5)), old is not z
     numbers = tuple(z.dtype.type(x) for x in (*k, change))
     _spread(
         z,
         lambda low, high, rows: _advance(
-            C, old, z, left, Vt, block, B, numbers, sums, low, high, rows
+            C, old, z, left, Vt, block, B, numbers, sums, apart, low, high, rows
         ),
     )
     square = float(np.sum(np.square(X.s, dtype=float)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X, in float64 throughout; only `distance` to `square` of X without a z."""
-    found = np.zeros(len(Sums._fields))
+    found: list[Vector] = []
     left, right = wide(X.U) * wide(X.s), wide(X.Vt)
     room: list[Array] = []
     for rows in tiles(C, z):
@@ -58,10 +59,10 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
                 room = [SHARED.like(c, c.shape) for _ in range(4)]
             parts = [part[: c.shape[0]] for part in room]
             np.matmul(left[rows], right, out=parts[0])
-            found += _sums_within(c, target, parts, k)
+            found.append(_sums_within(c, target, parts, k))
         else:
-            found += _sums(c, target, left[rows] @ right, k)
-    return Sums(*(float(x) for x in found))
+            found.append(_sums(c, target, left[rows] @ right, k))
+    return Sums(*(math.fsum(terms) for terms in zip(*found, strict=True)))
 
 
 def advance_from(
@@ -130,9 +131,7 @@ def _absolute(X: Array) -> float:
     return total(namespace(X).abs(X))
 
 
-def _sums(
-    C: Array, z: Array, X: Array, k: Step
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _sums(C: Array, z: Array, X: Array, k: Step) -> Vector:
     s, _ = split(C, z, X, k, namespace(C).clip)
     u, far = (z - X) / k.gamma, X - C
     rest = k.beta * far + k.curvature * X + s + u
