@@ -56,7 +56,8 @@ def svd(A: Array) -> Triplets:
             return U, s, Vt
     except FAILURES as failure:
         _unless_memory(failure)
-    return _carefully(A, "singular values", _svd_routines(A))
+    U, s, Vt = _carefully(A, "singular values", _svd_routines(A))
+    return U, s, Vt
 
 
 def svdvals(A: Array) -> Array:
@@ -78,7 +79,8 @@ def eigh(A: Array) -> tuple[Array, Array]:
             return values, V
     except FAILURES as failure:
         _unless_memory(failure)
-    return _carefully(A, "eigenvalues", EIGH_ROUTINES)
+    values, V = _carefully(A, "eigenvalues", EIGH_ROUTINES)
+    return values, V
 
 
 def eigvalsh(A: Array) -> Array:
@@ -113,7 +115,7 @@ def small_eigh(A: Matrix) -> tuple[Matrix, Matrix]:
         return eigh(A)
     values, V, failed = lapack.dsyevd(A, lower=1)
     if failed or not _fine(values):
-        return _carefully(A, "eigenvalues", EIGH_ROUTINES)
+        values, V = _carefully(A, "eigenvalues", EIGH_ROUTINES)
     return values, V
 
 
