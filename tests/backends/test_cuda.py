@@ -186,3 +186,30 @@ def test_the_engine_forgets_the_last_data():
     assert there.value == pytest.approx(here.value, rel=3e-4)
     assert first.value != pytest.approx(there.value, rel=1e-2)
     assert first.low_rank.nuclear_norm <= tau * (1 + 1e-5)  # nor may the first answer change
+
+
+@pytest.mark.parametrize("backend", [CUDA, CUDA32], ids=lambda b: b.name)
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_decompositions_that_fail_on_the_device(monkeypatch, backend, failing):
+    """First by gesvd there, then on the host; the answer comes back to the device."""
+    from array_api_compat.torch import linalg
+
+    from weakprox.linalg import decompositions
+
+    whole, calls = linalg.svd, []
+
+    def svd(A, **options):
+        calls.append(options)
+        if len(calls) <= failing:
+            raise torch.linalg.LinAlgError("The algorithm failed to converge")
+        return whole(A, **options)
+
+    monkeypatch.setattr(linalg, "svd", svd)
+    A = np.random.default_rng(0).standard_normal((9, 6))
+    U, s, Vt = decompositions.svd(backend.array(A))
+    assert all(backend.owns(x) for x in (U, s, Vt))
+    assert [options.get("driver") for options in calls] == [None, "gesvd"][
+        : 1 + min(failing, 1)
+    ]
+    close = 1e-5 if backend is CUDA32 else 1e-13
+    np.testing.assert_allclose(((U * s) @ Vt).cpu().numpy(), A, atol=close)
