@@ -79,7 +79,9 @@ def test_the_report_holds_what_was_made_alike_and_nothing_else(toys, tmp_path):
 
 
 def test_a_quick_run_says_that_it_is_one(toys, tmp_path, monkeypatch):
-    monkeypatch.setitem(reproduced.MAIN, "first", lambda summary: (["x"], [["1"]]))
+    monkeypatch.setitem(
+        reproduced.MAIN, "first", lambda summary: (["a wide column, wide enough"], [["1"]])
+    )
     asked = ["first", "--out", tmp_path, "--processes", 1]
     quick, full = call(*asked, "--quick").stdout, call(*asked).stdout
     assert "Toy first (quick run)" in quick
