@@ -78,7 +78,7 @@ def test_the_report_holds_what_was_made_alike_and_nothing_else(toys, tmp_path):
     assert held() == {"second"}
 
 
-def test_a_quick_run_says_that_it_is_one(toys, tmp_path, monkeypatch):
+def test_quick_runs_say_so(toys, tmp_path, monkeypatch):
     monkeypatch.setitem(
         reproduced.MAIN, "first", lambda summary: (["a wide column, wide enough"], [["1"]])
     )
@@ -87,7 +87,7 @@ def test_a_quick_run_says_that_it_is_one(toys, tmp_path, monkeypatch):
     assert "Toy first (quick run)" in quick
     assert "no conclusion is drawn" in quick
     assert "Toy first" in full
-    assert "quick" not in full
+    assert "quick run" not in full
 
 
 def test_an_unknown_name_is_refused_before_any_work(toys, tmp_path):
