@@ -10,7 +10,7 @@ import pytest
 from weakprox.experiments.instances import instance, table1_signal
 
 MADE = np.random.default_rng
-DRAWS = 400
+DRAWS = 1000
 
 
 class Quiet:
@@ -79,7 +79,7 @@ def test_seeds_sizes_and_ranks_have_instances_of_their_own():
 
 def test_signals_of_table_1_are_sparse_and_uniform_on_1_to_10():
     rng = MADE(0)
-    y = np.array([table1_signal(50, 1.0, rng).y for _ in range(DRAWS)])
+    y = np.array([table1_signal(50, 1.0, rng).y for _ in range(2 * DRAWS)])
     assert_share(y > 0, 0.1)
     assert_uniform_on_1_to_10(y[y > 0])
 

@@ -51,6 +51,19 @@ def test_the_orderings_of_the_paper_hold(summary):
             assert 10 * sparse[row["c"]]["nnz_ratio"] <= row["nnz_ratio"]
 
 
+def test_nonzeros_must_be_ten_times_fewer():
+    for others, held in ((10.0, True), (9.9, False)):
+        counts = {"low_rank": 50.0, "projection": others, "low_rank_sparse": 1.0}
+        rows = [
+            {"c": c, "method": method, "error": nnz, "nnz_ratio": nnz}
+            for c in (0.5, 5.0)
+            for method, nnz in counts.items()
+        ]
+        found = orderings(rows)
+        assert found["l1_has_ten_times_fewer_nonzeros"] == {"0.5": held, "5": held}
+        assert found["hold"] == held
+
+
 def test_an_ordering_that_fails_is_said_to_fail(summary):
     rows = [dict(row) for row in summary["rows"]]
     rows[2]["error"] = rows[0]["error"] * 2  # l1 at c = 0.5
