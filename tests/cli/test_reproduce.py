@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from weakprox import __version__, experiments
 from weakprox.cli.reproduce import reproduce
 from weakprox.experiments import Experiment, Interrupted
+from weakprox.report import reproduced
 
 app = typer.Typer()
 app.command()(reproduce)
@@ -75,6 +76,18 @@ def test_the_report_holds_what_was_made_alike_and_nothing_else(toys, tmp_path):
     assert held() == {"first", "second"}
     call("second", "--json", "--out", tmp_path, "--processes", 1, "--seed", 1)
     assert held() == {"second"}
+
+
+def test_quick_runs_say_so(toys, tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        reproduced.MAIN, "first", lambda summary: (["a wide column, wide enough"], [["1"]])
+    )
+    asked = ["first", "--out", tmp_path, "--processes", 1]
+    quick, full = call(*asked, "--quick").stdout, call(*asked).stdout
+    assert "Toy first (quick run)" in quick
+    assert "no conclusion is drawn" in quick
+    assert "Toy first" in full
+    assert "quick run" not in full
 
 
 def test_an_unknown_name_is_refused_before_any_work(toys, tmp_path):

@@ -44,6 +44,23 @@ def test_summary_is_json_in_the_order_of_the_jobs():
     json.dumps(found, allow_nan=False)
 
 
+def test_a_quick_run_states_no_conclusions():
+    judged = replace(_toy.TOY, verdicts=("norms", "threads"))
+    quick, full = (run([judged], quick=quick, **QUIET)["toy"] for quick in (True, False))
+    assert quick["norms"] is quick["threads"] is None
+    assert quick["numbers"] == [0, 1, 2]
+    assert len(full["norms"]) == len(full["threads"]) == 8
+    stated = {name: ALL[name].verdicts for name in ALL}
+    assert stated == {
+        "table1": ("orderings", "closest"),
+        "figure1": ("claim",),
+        "figure2": ("claim",),
+        "table2": (),
+        "ablation": ("verdicts",),
+        "epochs": ("claim",),
+    }
+
+
 def test_processes_and_order_change_nothing(monkeypatch):
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(name, "2")
@@ -230,7 +247,7 @@ def test_bad_arguments_are_refused():
 
 
 def test_the_registry_knows_its_order_and_names():
-    assert list(ALL) == ["table1", "figure1", "figure2", "table2", "ablation"]
+    assert list(ALL) == ["table1", "figure1", "figure2", "table2", "ablation", "epochs"]
     assert ALL["table1"].name == "table1"
     assert "table9" not in ALL
     with pytest.raises(KeyError):

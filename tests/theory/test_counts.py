@@ -103,6 +103,16 @@ def test_finite_sensing_counts_two_gradients_per_inner_sample():
     assert counts.gradients == 1200 * p.epochs + 2 * inner == p.predicted_gradients
 
 
+def test_full_gradients_are_counted_where_they_are_cheaper_than_samples():
+    """k_t >= n: the snapshot serves the first step, all terms each of the others."""
+    case = sensing("few terms", (3, 2), seed=5, n=60)
+    result = wp.minimize(case.problem, wp.SVRGCG(rank=2, C0=8.0), eps=0.3, **QUIET)
+    p, counts = result.parameters, result.counts
+    assert p.k_t > 60
+    assert counts.samples == p.predicted_samples == 0
+    assert counts.gradients == 60 * p.epochs * p.inner == p.predicted_gradients
+
+
 @pytest.mark.parametrize("eps", [1.0, 0.3, 0.07])
 @pytest.mark.parametrize("constants", ["paper", "repaired"])
 @pytest.mark.parametrize("case", [EX3, SMOOTH], ids=lambda case: case.name)

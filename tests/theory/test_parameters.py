@@ -60,12 +60,20 @@ def test_example_2_corollary_4():
 
 
 def test_example_3_elastic_net():
-    """T17: a = 1 + 2 l2 (tight frame), bR = 2 l2 + l1/mu, bG = 6 per term, k_t > 0."""
+    """T17: a = 1 + 2 l2 (tight frame), bR = 2 l2 + l1/mu, k_t > 0.
+
+    The paper prints bG = sup |A|_F^2, which is 6 here; G itself is 1-smooth, which the
+    repaired set uses.
+    """
     eps, C0 = 0.3, 10.0
     mu = 7 * eps / (46 * 0.1 * 6)
-    beta = 1 + 0.4 + 0.1 / mu
+    A = EX3.problem.loss.draw(np.random.default_rng(0), 50)[0].A
+    beta_G = float((A**2).sum(axis=(1, 2)).max())
+    assert beta_G == pytest.approx(6.0)
+    beta = beta_G + 0.4 + 0.1 / mu
     p = wp.theory.parameters(EX3.problem, eps, constants="paper", C0=C0)
     assert p.alpha == pytest.approx(1.4)
+    assert p.beta_G == pytest.approx(beta_G)
     assert p.mu == pytest.approx(mu)
     assert p.beta == pytest.approx(beta)
     assert p.delta == pytest.approx(7 * eps / (32 * 1.4))
@@ -75,7 +83,9 @@ def test_example_3_elastic_net():
     assert p.k_s(2) == math.ceil(64 * EX3.sigma**2 / (1.4 * C0))
     repaired = wp.theory.parameters(EX3.problem, eps, constants="repaired", C0=C0)
     assert repaired.k_t == math.ceil(64 * 6 / 1.4)  # T6 with T7
-    assert repaired.inner == math.ceil(16 / 5 * LN8 * beta / 1.4)
+    smaller = 1 + 0.4 + 0.1 / mu
+    assert repaired.beta == pytest.approx(smaller)
+    assert repaired.inner == math.ceil(16 / 5 * LN8 * smaller / 1.4)
 
 
 def test_smooth_problem():
@@ -83,9 +93,9 @@ def test_smooth_problem():
     p = wp.theory.parameters(SMOOTH.problem, 0.1, constants="paper", C0=8.0)
     assert p.mu == 0.0
     assert p.delta == pytest.approx(7 * 0.1 / (16 * 1.5))
-    assert p.beta == pytest.approx(1.5)
-    assert p.inner == math.ceil(8 / 3 * LN8) == 6
-    assert p.eta == pytest.approx(0.5)
+    assert p.beta == pytest.approx(6.5)  # 6 of the terms as printed, 2 l2 of R
+    assert p.inner == math.ceil(8 / 3 * LN8 * 6.5 / 1.5) == 25
+    assert p.eta == pytest.approx(1.5 / 13)
     assert p.k_t == 32 * 16
     assert p.S == math.ceil(math.log2(80) + 2) == 9
     assert p.bound(9) == pytest.approx(8.0 / 2**8 + 0.05)
@@ -94,7 +104,7 @@ def test_smooth_problem():
 def test_finite_sum():
     p = wp.theory.parameters(SUM.problem, 0.1, constants="paper", C0=8.0)
     assert p.finite_sum
-    assert p.inner == 6
+    assert p.inner == 25
     assert p.k_t == 32 * 16
     assert p.k_s(1) == p.k_s(4) == 1200
     assert math.ceil(math.log(160) / math.log(12 / 5) + 1) == p.S
@@ -102,18 +112,46 @@ def test_finite_sum():
     assert repaired.inner == 6  # Algorithm 2 has no gap to repair
     assert repaired.k_t == 32 * 4  # but convex terms: 32 bG/a
     n, S, k_t = 1200, p.S, 32 * 16
-    assert p.predicted_gradients <= n * S + 2 * k_t * (8 / 3 * LN8 + 1) * S
+    assert p.predicted_gradients <= n * S + 2 * k_t * (8 / 3 * LN8 * 6.5 / 1.5 + 1) * S
 
 
 def test_changed_step_changes_the_inner_batch():
     """T2: k_t = 16 bG^2/(a b eta)."""
     p = wp.theory.parameters(SMOOTH.problem, 0.1, constants="paper", C0=8.0, eta=0.125)
-    assert p.k_t == math.ceil(16 * 36 / (1.5 * 1.5 * 0.125))
+    assert p.k_t == math.ceil(16 * 36 / (1.5 * 6.5 * 0.125))
+
+
+def test_fresh_samples_of_every_step():
+    """Without variance reduction 15/7 sigma^2/(a C0) 2^(s-1) do what 32 did.
+
+    h_{t+1} <= (1 - eta) h_t + sigma^2/(2 b k) is run for all epochs and steps: it stays
+    within the theorem's bound, and an eighth fewer samples would not.
+    """
+    for constants in ("paper", "repaired"):
+        p = wp.theory.parameters(SMOOTH.problem, 1e-3, constants=constants, C0=8.0, sigma=9.0)
+        base = 81.0 / (p.alpha * 8.0)
+        assert [p.k_fresh(s) for s in (1, 2, 9)] == [
+            math.ceil(15 / 7 * base * f) for f in (1, 2, 256)
+        ]
+
+        def last(factor, p=p, base=base):
+            h, excess = 8.0, 0.0
+            for s in range(1, p.S):
+                for _ in range(p.inner):
+                    noise = 81.0 / (factor * base * 2 ** (s - 1))
+                    h = (1 - p.eta) * h + noise / (2 * p.beta)
+                excess = max(excess, h / (8.0 * 0.5**s))
+            return excess
+
+        assert 0.9 < last(15 / 7) <= 1.0
+        assert last(15 / 8) > 1.0
+    assert wp.theory.parameters(SUM.problem, 0.1, C0=8.0).k_fresh(3) == 1200
 
 
 def test_no_noise_still_takes_one_sample():
     p = wp.theory.parameters(SMOOTH.problem, 0.1, C0=8.0, sigma=0.0)
     assert [p.k_s(1), p.k_s(7)] == [1, 1]
+    assert [p.k_fresh(1), p.k_fresh(7)] == [1, 1]
 
 
 @pytest.mark.parametrize("case", [BALL, PSD, NORM, SUM], ids=lambda case: case.name)

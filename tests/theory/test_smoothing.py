@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Smoothed, Zero
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Smoothed, Zero
 
 SHAPE = (3, 5)
 UNIT = np.eye(15).reshape(15, 3, 5)
@@ -31,6 +31,8 @@ ALIGNED = MaxAffine(np.stack([UNIT[0], 2 * UNIT[0], -UNIT[0]]))  # |A|^2 = 6, ma
         (2.0 * PIECES, 18.0, math.log(4), 0.0),
         (L1(2.0) + GroupL2(4.0), 6.0, 21.0, 0.0),  # constants add
         (L1(1.0) + ElasticNet(2.0, 0.5), 3.0, 22.5, 1.0),
+        (SignedL1(2.0, 0.5), 2.0, 15.0, 0.0),  # the larger price, on either side
+        (SignedL1(0.5, 2.0, 0.25), 2.0, 15.0, 0.5),
         (Zero(), 0.0, 0.0, 0.0),
     ],
 )
@@ -67,7 +69,10 @@ def test_smoothed_values_are_the_papers_functions(mu):
         assert Smoothed.of(penalty, mu, SHAPE).value(X) == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize("penalty", [L1(2.0), ElasticNet(2.0, 0.3), GroupL2(2.0), PIECES])
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(2.0), ElasticNet(2.0, 0.3), GroupL2(2.0), SignedL1(2.0, 0.5, 0.3), PIECES],
+)
 def test_gamma_is_attained_far_from_the_kinks(penalty):
     """R - R_mu reaches gamma mu: a smaller gamma would be wrong."""
     mu = 0.01
@@ -76,7 +81,10 @@ def test_gamma_is_attained_far_from_the_kinks(penalty):
     assert penalty.value(X) - smooth.value(X) == pytest.approx(smooth.bias, rel=1e-9)
 
 
-@pytest.mark.parametrize("penalty", [L1(2.0), ElasticNet(2.0, 0.3), GroupL2(2.0), OPPOSITE])
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(2.0), ElasticNet(2.0, 0.3), GroupL2(2.0), SignedL1(0.5, 2.0, 0.3), OPPOSITE],
+)
 def test_smoothness_is_attained_at_the_kinks(penalty):
     mu = 0.01
     smooth = Smoothed.of(penalty, mu, SHAPE)

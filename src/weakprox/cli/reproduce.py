@@ -13,10 +13,10 @@ from weakprox.cli.console import INTERRUPTED, as_json, shown_file
 What = Annotated[
     list[str],
     typer.Argument(
-        help="table1, figure1, figure2, table2, ablation, or all.", show_default=False
+        help="table1, figure1, figure2, table2, ablation, epochs, or all.", show_default=False
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs: no conclusions.")]
 Json = Annotated[
     bool,
     typer.Option(
@@ -76,7 +76,9 @@ def reproduce(
         typer.echo(as_json(summaries[names[0]] if len(names) == 1 else summaries))
         return
     for name, summary in summaries.items():
-        _show(name, ALL[name].title, summary)
+        _show(name, ALL[name].title + (" (quick run)" if quick else ""), summary)
+    if quick:
+        typer.echo("A quick run: fewer and smaller runs, from which no conclusion is drawn.")
     typer.echo(f"Everything is in {shown_file(out)}; start with report.html.")
 
 
@@ -97,7 +99,7 @@ def _together(out: Path, known: list[str], new: dict[str, Any]) -> dict[str, Any
 
 
 def _names(what: list[str], known: list[str]) -> list[str]:
-    """The experiments asked for, once each and in the paper's order."""
+    """The experiments asked for, once each, the paper's first."""
     unknown = [name for name in what if name not in (*known, "all")]
     if unknown:
         message = f"{', '.join(unknown)}; choose from {', '.join(known)} or all"

@@ -17,13 +17,13 @@ Job: TypeAlias = dict[str, Any]
 Record: TypeAlias = dict[str, Any]
 """What a job, or a whole experiment, gives back: a dict that JSON can hold."""
 
-ORDER = ("table1", "figure1", "figure2", "table2", "ablation")
-"""Names of the experiments in the paper's order; the place is the experiment's number."""
+ORDER = ("table1", "figure1", "figure2", "table2", "ablation", "epochs")
+"""Names of the experiments, the paper's first; the place is the experiment's number."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper.
+    """One table or figure, of the paper or beyond it.
 
     Parameters
     ----------
@@ -40,6 +40,9 @@ class Experiment:
     summarise : callable
         `summarise(jobs, results)` makes the JSON of the experiment; both lists are in the
         order of `jobs`.
+    verdicts : tuple of str
+        Keys of the summary that state a conclusion. A quick run draws none: the harness
+        sets them to None.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Experiment:
     jobs: Callable[[bool, int], list[Job]]
     work: Callable[[Job], Record]
     summarise: Callable[[list[Job], list[Record]], Record]
+    verdicts: tuple[str, ...] = ()
 
 
 class JobError(WeakproxError):

@@ -36,7 +36,8 @@ def run(
     names : sequence of str or Experiment
         Names out of `experiments.ALL`, or experiments of your own.
     quick : bool
-        Fewer and smaller jobs, as each experiment sees fit.
+        Fewer and smaller jobs, as each experiment sees fit. They are too few to decide
+        anything: what states a conclusion is None in the summary.
     seed : int
         Fixes every random choice.
     processes : int, optional
@@ -68,10 +69,12 @@ def run(
     jobs = {e.name: [plain(job) for job in e.jobs(quick, seed)] for e in experiments}
     results = _results(experiments, jobs, workers, Cache(cache, read=not fresh), progress)
     made = {"version": __version__, "seed": seed, "quick": quick}
-    return {
-        e.name: plain({**e.summarise(jobs[e.name], results[e.name]), "made": made})
-        for e in experiments
-    }
+    summaries = {}
+    for e in experiments:
+        summary = e.summarise(jobs[e.name], results[e.name])
+        undecided = dict.fromkeys(e.verdicts) if quick else {}
+        summaries[e.name] = plain({**summary, **undecided, "made": made})
+    return summaries
 
 
 def _results(

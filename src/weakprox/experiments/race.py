@@ -36,10 +36,12 @@ class Watch:
     unbilled: Callable[[], float] = lambda: 0.0  # what drawing them for free did take
     reached: dict[str, dict[float, Record]] = field(default_factory=lambda: {"X": {}, "V": {}})
     curve: list[tuple[float, ...]] = field(default_factory=list)
+    epochs: int = 0  # begun so far, or phases of a method that has those
 
     def __call__(self, look: Look) -> bool:
         """Note what is new; True once X is within the last accuracy."""
-        work = self._work(look.counts, look.seconds)
+        work = self._work(look.counts, look.seconds) | {"epochs": look.epoch}
+        self.epochs = look.epoch
         gap = self.value(look.X) - self.floor
         self.curve.append((*(work[name] for name in MEASURES), gap))
         self._note("X", gap, work)
@@ -90,6 +92,7 @@ def race(problem: Problem, solver: Solver, watch: Watch, *, seed: int, cap: int)
         "V": [watch.reached["V"].get(target) for target in watch.targets],
         "last_gap": watch.curve[-1][-1],
         "calls": result.counts.svds,
+        "epochs": watch.epochs,
         "spent": dict(zip(MEASURES, watch.curve[-1], strict=False)),
     }
 

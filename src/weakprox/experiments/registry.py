@@ -10,7 +10,7 @@ from weakprox.experiments.base import ORDER, Experiment
 
 
 class Registry(Mapping[str, Experiment]):
-    """Experiments by name, in the paper's order.
+    """Experiments by name, the paper's first.
 
     To add one, write a module `weakprox.experiments.NAME` that defines `EXPERIMENT`, and
     put NAME into `base.ORDER`.

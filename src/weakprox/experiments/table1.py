@@ -104,5 +104,10 @@ def _tau(rule: str, M: Matrix, y: Matrix) -> float:
 
 
 EXPERIMENT = Experiment(
-    "table1", "Table 1: low rank, with and without l1", jobs, work, summarise
+    "table1",
+    "Table 1: low rank, with and without l1",
+    jobs,
+    work,
+    summarise,
+    verdicts=("orderings", "closest"),
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+SNAPSHOT = 32.0  # k_s = SNAPSHOT sigma^2 / (alpha C0) 2^(s - 1), Theorem 1
+FRESH = 15.0 / 7.0  # the same for every step without variance reduction, see `k_fresh`
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -15,7 +18,8 @@ class Parameters:
     eps, mu, delta, delta2 : float
         Accuracy; smoothing (0 if nothing is smoothed); the oracle's delta1 and delta2.
     alpha, beta_G, beta_R, beta, beta_term, sigma, C0 : float
-        Constants of the smoothed problem; C0 bounds its initial gap.
+        Constants of the smoothed problem; C0 bounds its initial gap. With the paper's
+        constants beta_G is beta_term, the smoothness of the worst sampled term.
     inner : int
         Inner steps per epoch, T - 1.
     eta : float
@@ -69,6 +73,19 @@ class Parameters:
         if self.finite_sum:
             return self.n_terms
         return max(1, math.ceil(self.first_batch * 2.0 ** (epoch - 1)))
+
+    def k_fresh(self, epoch: int) -> int:
+        """Samples of every step of an epoch (from 1) without variance reduction.
+
+        With k fresh samples a step, Lemma 1 has sigma^2/k in place of Lemma 2's variance.
+        An epoch then gives h_{s+1} <= h_s/16 + 15/16 sigma^2/(alpha k) and terms in delta,
+        since (1 - eta)^(T-1) <= 1/16. With k = 15/7 sigma^2/(alpha C0) 2^(s-1) that is
+        half of C0 2^-(s-1), as the theorem states.
+        """
+        if self.finite_sum:
+            return self.n_terms
+        share = FRESH / SNAPSHOT
+        return max(1, math.ceil(share * self.first_batch * 2.0 ** (epoch - 1)))
 
     @property
     def contraction(self) -> float:

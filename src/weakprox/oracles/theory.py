@@ -21,7 +21,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.complexity import Complexity, complexity
 from weakprox.oracles.gradients import mean_gradient
 from weakprox.oracles.metering import Budget, Meter, MeteredLoss
-from weakprox.oracles.parameters import Parameters
+from weakprox.oracles.parameters import SNAPSHOT, Parameters
 from weakprox.penalties import Smoothed
 from weakprox.problem import Constants, Problem
 
@@ -58,8 +58,10 @@ def parameters(
         Accuracy in the value of f.
     constants : {"repaired", "paper", "practical"}
         "repaired" (default) also uses the smaller batches that convex terms allow,
-        linear in beta/alpha; "paper" is as printed; "practical" are the limits within
-        which `SVRGCG(constants="practical")` chooses: its last mu, most steps and samples.
+        linear in beta/alpha. "paper" is as printed: there beta_G is the smoothness of
+        the worst term, sup |A|_F^2 in Example 3, where the other sets use that of G.
+        "practical" are the limits within which `SVRGCG(constants="practical")` chooses:
+        its last mu, most steps and samples.
     mu, C0, sigma, delta, eta : float, optional
         Override what would be worked out: smoothing, bound on the initial gap, gradient
         noise, oracle accuracy delta1, step.
@@ -91,7 +93,8 @@ def parameters(
         mu = positive("mu", mu)
     smooth = Smoothed.of(problem.penalty, mu, problem.shape)
     finite = bool(problem.loss.is_finite_sum)
-    beta = c.beta_G + smooth.smoothness
+    beta_G = max(c.beta_G, c.beta_term) if constants == "paper" else c.beta_G
+    beta = beta_G + smooth.smoothness
     step = c.alpha / (2 * beta) if eta is None else positive("eta", eta)
     k_t = _inner_batch(problem, c, beta, step, constants, constants != "paper" and not finite)
     practical = constants == "practical"
@@ -124,7 +127,7 @@ def parameters(
         delta=delta,
         delta2=delta2,
         alpha=c.alpha,
-        beta_G=c.beta_G,
+        beta_G=beta_G,
         beta_R=smooth.smoothness,
         beta=beta,
         beta_term=c.beta_term,
@@ -132,7 +135,7 @@ def parameters(
         C0=C0,
         inner=math.ceil(inner - 1e-9),
         eta=step,
-        first_batch=0.0 if finite else 32.0 * sigma**2 / (c.alpha * C0),
+        first_batch=0.0 if finite else SNAPSHOT * sigma**2 / (c.alpha * C0),
         k_t=k_t,
         S=max(2, S),
         finite_sum=finite,

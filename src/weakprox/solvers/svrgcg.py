@@ -7,11 +7,8 @@ problem of its Section 4. `step` is one epoch and reads like the algorithm box.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal
-
-import numpy as np
 
 from weakprox.errors import InputError, checked_flag, checked_number
 from weakprox.linalg.arrays import Array, zeros
@@ -74,7 +71,8 @@ class SVRGCG:
     eta : float or callable, optional
         Step; a callable gets (epoch, step), both from 1.
     k_s, inner : number or callable, optional
-        Snapshot samples and inner steps; a callable gets (epoch).
+        Snapshot samples (those of every step without variance reduction) and inner
+        steps; a callable gets (epoch).
     k_t : number or callable, optional
         Inner samples; a callable gets (epoch, step).
     epochs : int, optional
@@ -88,8 +86,9 @@ class SVRGCG:
         it too, since its model is the minimum over all points, the paper's one of them.
         `rank` then plays no part.
     variance_reduction : bool
-        False draws fresh samples for every step, half as many as a snapshot's, which is
-        what the same bound then needs (all terms of a finite sum). For comparison.
+        False draws fresh samples for every step instead, as many as the same bound needs
+        (`Parameters.k_fresh`, or `k_s` if given; all terms of a finite sum). For
+        comparison.
     """
 
     rank: int | Literal["estimate"]
@@ -199,9 +198,10 @@ class SVRGCG:
         R = self.dual(problem, memory)
         tolerance = Tolerance(0.5 * p.delta, p.delta2)
         steps = int(scheduled(self.inner, p.inner, s))
-        k_s = None if p.finite_sum else int(scheduled(self.k_s, p.k_s(s), s))
+        needed = p.k_s(s) if self.variance_reduction else p.k_fresh(s)
+        k_s = None if p.finite_sum else int(scheduled(self.k_s, needed, s))
 
-        snapshot = self._snapshot(memory.X, rng, k_s, tools)
+        snapshot = Snapshot.take(tools.loss, memory.X, rng, k_s)
         X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
         delta, A = memory.delta, None  # one array serves all targets of the epoch
         exact = self.oracle == "exact"
@@ -213,7 +213,7 @@ class SVRGCG:
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
             weight = 2 * p.beta if exact else 2 * p.beta * eta
             if t > 1 and not self.variance_reduction:
-                snapshot = self._snapshot(X, rng, k_s, tools)
+                snapshot = Snapshot.take(tools.loss, X, rng, k_s)
             first = t == 1 or not self.variance_reduction
             A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=first, out=A)
             prox = tools.spectral.weak_prox(
@@ -231,17 +231,6 @@ class SVRGCG:
             h = (1 - move) * h + move * problem.spectral.value(V)
             tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate, scratch=A))
         return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis, delta=delta)
-
-    def _snapshot(
-        self, X: Array, rng: np.random.Generator, k_s: int | None, tools: Tools
-    ) -> Snapshot:
-        """Gradient at X; without variance reduction it serves one step only.
-
-        The snapshot's error enters an epoch's bound twice as much as a step's own does.
-        """
-        if k_s is not None and not self.variance_reduction:
-            k_s = math.ceil(k_s / 2)
-        return Snapshot.take(tools.loss, X, rng, k_s)
 
     def dual(self, problem: Problem, memory: Memory) -> Smoothed:
         """The smoothed penalty: its maximiser at X is the dual point to certify with."""

@@ -17,7 +17,8 @@ def settings():
     problem = wp.Problem(
         wp.losses.Denoising(M), wp.penalties.L1(0.5), wp.spectral.NuclearBall(3.0)
     )
-    return replace(parameters(problem, eps=0.1), sigma=2.0, C0=10.0, beta_term=3.0)
+    found = parameters(problem, eps=0.1)
+    return replace(found, sigma=2.0, C0=10.0, beta_term=3.0, alpha=0.5)
 
 
 def test_rows_are_the_papers_formulas(settings):
@@ -26,14 +27,16 @@ def test_rows_are_the_papers_formulas(settings):
     rounds = math.log(10.0 / 0.1)
     lmo = p.beta * tau**2 / 0.1
     assert rows["SFW"].stochastic_gradients == pytest.approx(4 * p.beta * 81 / 1e-3)
-    assert rows["SCGS"].stochastic_gradients == pytest.approx(4 / 0.1)
-    assert rows["Algorithm 1"].stochastic_gradients == pytest.approx(4 / 0.1)
-    assert rows["STORC"].stochastic_gradients == pytest.approx(p.beta**2 * rounds)
-    assert rows["Algorithm 2"].stochastic_gradients == pytest.approx(9 * p.beta * rounds)
+    assert rows["SCGS"].stochastic_gradients == pytest.approx(4 / (0.5 * 0.1))
+    assert rows["Algorithm 1"].stochastic_gradients == pytest.approx(4 / (0.5 * 0.1))
+    assert rows["STORC"].stochastic_gradients == pytest.approx((p.beta / 0.5) ** 2 * rounds)
+    assert rows["Algorithm 2"].stochastic_gradients == pytest.approx(
+        9 * p.beta / 0.5**3 * rounds
+    )
     for method in ("SFW", "SCGS", "STORC"):
         assert (rows[method].svd_rank, rows[method].svds) == (1, pytest.approx(lmo))
     for method in ("Algorithm 1", "Algorithm 2"):
-        assert rows[method].svds == pytest.approx(p.beta * rounds)
+        assert rows[method].svds == pytest.approx(p.beta / 0.5 * rounds)
         assert rows[method].svd_rank == 2
     assert [rows[m].exact_gradients > 0 for m in rows] == [False, False, False, True, True]
 

@@ -2,10 +2,12 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from weakprox.experiments import ablation, figures, run, table2
+from weakprox.experiments.table1_summary import orderings
 from weakprox.report.reproduced import rounded, tables
 from weakprox.report.reproduction import reproduction_page, write_reproduction
 
@@ -13,14 +15,25 @@ from weakprox.report.reproduction import reproduction_page, write_reproduction
 @pytest.fixture(scope="module")
 def summaries():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "D", 20)
-        patch.setattr(figures, "QUICK_RUNS", {0.01: 1})
-        patch.setattr(figures, "QUICK_CAP", {0.01: 200})
+        for name, setup in list(figures.SETUPS.items()):
+            runs, cap = {0.01: 1}, {0.01: 200}
+            made = replace(setup, d=20, quick_runs=runs, quick_cap=cap)
+            patch.setitem(figures.SETUPS, name, made)
         patch.setattr(ablation, "D", 20)
         patch.setattr(table2, "QUICK_CAP", 60)
         patch.setattr(table2, "QUICK_ACCURACIES", (0.08, 0.04, 0.02))
-        names = ["table1", "figure1", "figure2", "table2", "ablation"]
+        names = ["table1", "figure1", "figure2", "table2", "ablation", "epochs"]
         return run(names, quick=True, processes=1, progress=False)
+
+
+def decided(summary, claim=True):
+    """The same summary as that of a full run, with a claim that holds everywhere."""
+    rivals = dict.fromkeys(("SCG", "SCGS", "SCGS convex"), claim)
+    changed = json.loads(json.dumps(summary))
+    changed["made"]["quick"] = False
+    names = ("samples", "rank_one_svds", "seconds")
+    changed["claim"] = {name: dict(rivals) for name in names}
+    return changed
 
 
 def test_the_page_holds_every_summary_and_the_papers_numbers(summaries, tmp_path):
@@ -31,9 +44,9 @@ def test_the_page_holds_every_summary_and_the_papers_numbers(summaries, tmp_path
     for name, summary in summaries.items():
         assert data[name] == summary
     assert "1.0991" in text or "1.1" in text  # the paper's error of the 1-SVD at c = 5
-    assert len(data["figures"]) == 4  # two figures, and work against accuracy twice
+    assert len(data["figures"]) == 5  # three figures, and work against accuracy twice
     saved = sorted(p.suffix for p in (tmp_path / "figures").iterdir())
-    assert saved == [".png"] * 4 + [".svg"] * 4
+    assert saved == [".png"] * 5 + [".svg"] * 5
 
 
 def test_failures_of_the_claim_are_said_openly(summaries):
@@ -42,18 +55,52 @@ def test_failures_of_the_claim_are_said_openly(summaries):
         (False, "FAILS for rank-one SVDs against SCGS"),
         (None, "is not decided for rank-one SVDs against SCGS"),
     ):
-        changed = json.loads(json.dumps(summaries["figure1"]))
-        for measure in changed["claim"].values():
-            measure.update(dict.fromkeys(measure, True))
+        changed = decided(summaries["figure1"])
         changed["claim"]["rank_one_svds"]["SCGS"] = held
         assert word in reproduction_page({"figure1": changed}).html()
 
 
 def test_failed_orderings_are_said_openly(summaries):
     changed = json.loads(json.dumps(summaries["table1"]))
+    found = orderings(changed["rows"])
+    changed["orderings"] = {**found, "vector_noise": found}
     changed["orderings"]["hold"] = False
     changed["orderings"]["l1_has_smallest_error"]["5"] = False
     assert "smallest error at c = 5: NO" in reproduction_page({"table1": changed}).html()
+
+
+def test_a_quick_run_says_so_and_draws_no_conclusion(summaries):
+    text = reproduction_page(summaries).html()
+    assert "A quick run:" in text
+    assert text.count("(quick run)") >= len(summaries)
+    for word in ("claim at", ": holds", "FAILS", "not decided", "l1 has the smallest error"):
+        assert word not in text, word
+    assert "What the claim comes to" not in text
+    full = reproduction_page({"figure1": decided(summaries["figure1"])}).html()
+    assert "quick run" not in full.lower()
+    assert "claim at 1 %:" in full
+
+
+def test_epochs_are_told(summaries):
+    """How many SVRGCG ran, in the text, the table and the legend."""
+    changed = decided(summaries["figure1"])
+    changed["epochs"]["0.01"] = {"least": 1, "most": 1, "mean": 1.0, "k_1": 29}
+    text = reproduction_page({"figure1": changed}).html()
+    assert "it was there or was stopped: 1 at 0.01. At the paper" in text
+    assert "ends inside its first epoch" in text
+    assert "k_1 = 29 in the mean" in text
+    assert "SVRGCG, 1 epoch" in text
+    own = decided(summaries["epochs"])
+    own["epochs"]["0.01"] = {"least": 3, "most": 5, "mean": 4.0}
+    text = reproduction_page({"epochs": own}).html()
+    assert "(not in the paper)" in text
+    assert "stopped: 3 to 5 at 0.01." in text
+    assert "first epoch" not in text
+    assert "SVRGCG, 3 to 5 epochs" in text
+    assert "at 0.01, beyond the paper:" in text
+    headers, rows = tables("epochs", own)
+    column = headers.index("epochs")
+    assert [row[column] for row in rows][:2] == ["3 to 5", None]
 
 
 def test_tables_are_square_and_readable(summaries):

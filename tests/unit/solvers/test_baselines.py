@@ -455,12 +455,14 @@ def test_shcgm_and_subgradient_batches(batch):
     assert drawn(SAMPLED, own, steps=70, eps=1e-3) == [batch] * 69
 
 
-def test_without_variance_reduction_every_step_draws_half_a_snapshot():
+def test_without_variance_reduction_every_step_draws_what_the_bound_needs():
     solver = wp.SVRGCG(rank=2, C0=3.0, sigma=4.0, variance_reduction=False, inner=5, epochs=2)
     sizes = drawn(SAMPLED, solver, steps=10)
     p = wp.theory.parameters(SAMPLED, EPS, C0=3.0, sigma=4.0)
-    wanted = [math.ceil(p.k_s(s) / 2) for s in (1, 2) for _ in range(5)]
+    wanted = [math.ceil(15 / 7 * 16 / (p.alpha * 3) * 2**s) for s in (0, 1) for _ in range(5)]
     assert sizes == wanted[1:]
+    own = wp.SVRGCG(rank=2, variance_reduction=False, k_s=lambda s: 7 * s, inner=5, epochs=2)
+    assert drawn(SAMPLED, own, steps=10) == [7] * 4 + [14] * 5
     assert drawn(SENSED, wp.SVRGCG(rank=2, variance_reduction=False), steps=6) == [0] * 5
 
 

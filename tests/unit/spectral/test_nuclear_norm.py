@@ -40,7 +40,11 @@ def test_delta_and_lower_bound(rank, certify):
     mine = objective(np.concatenate([soft(S[:rank], c), np.zeros(9 - rank)]))
     found = NuclearNorm(lam).weak_prox(A, weight=weight, rank=rank, certify=certify)
     assert found.lower <= best + 1e-9
-    assert 2 / weight * (mine - best) - 1e-9 <= found.delta
+    missing = 2 / weight * (mine - best)
+    assert missing - 1e-9 <= found.delta
+    share = max(0.0, 1 - c / S[rank]) if rank < 9 else 0.0  # (s - c)/s falls with s
+    assert found.delta_estimate == pytest.approx(share**2 * (S[rank:] ** 2).sum(), abs=1e-9)
+    assert missing <= found.delta_estimate + 1e-9
     if rank == 9:
         assert found.delta <= 1e-9
         assert found.lower == pytest.approx(best)

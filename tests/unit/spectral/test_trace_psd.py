@@ -53,6 +53,11 @@ def test_delta_and_lower_bound(tau, rank, certify):
     found = TracePSD(tau).weak_prox(A, weight=2.0, rank=rank, certify=certify)
     assert true - 1e-9 <= found.delta
     assert found.lower <= minimum + 1e-9
+    theta = w[0] - p[0]  # of the kept eigenvalues; 0 if they fit
+    beyond = w[rank] if rank < 9 else 0.0
+    formula = 2 * tau * max(0.0, beyond - theta)
+    assert found.delta_estimate == pytest.approx(formula, abs=1e-9)
+    assert true <= formula + 1e-9
     if rank < 9:
         assert found.tail >= max(0.0, w[rank]) - 1e-12
 
