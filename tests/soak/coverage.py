@@ -51,12 +51,16 @@ class Setting:
 
 SETTINGS = (
     Setting("coarse", 10),
-    Setting("middle", 300),
-    Setting("fine", 1000),
-    Setting("L1, ball", 300, plain=False),
-    Setting("sensing, coarse", 20, sensing=True),
-    Setting("sensing, fine", 60, sensing=True, plain=False),
+    Setting("fine", 600),
+    Setting("L1, ball", 200, plain=False),
     Setting("SVRGCG", 10, svrgcg=True, plain=False),
+    Setting("sensing", 20, sensing=True),
+)
+SENSED = (  # laws for which measurements are made, which take ten times longer
+    "Gaussian",
+    "t3",
+    "shift of 10 in 1 %",
+    "shift of 2 in 5 %",
 )
 
 
@@ -112,9 +116,7 @@ def run(law: str, setting: Setting, seed: int) -> tuple[bool, bool, bool, int]:
     problem = wp.Problem(loss, exact.penalty, exact.spectral)
     solver = wp.SVRGCG(rank=min(SHAPE)) if setting.svrgcg else SampleAverage()
     eps = variance(law, sensing=setting.sensing) / (2 * setting.samples)
-    result = wp.minimize(
-        problem, solver, eps=eps, seed=seed, max_samples=MOST, progress=False
-    )
+    result = wp.minimize(problem, solver, eps=eps, seed=seed, max_samples=MOST, progress=False)
     excess = exact.value(result.low_rank) - best
     shown = result.certificate.proves
     false = shown and excess > result.gap + 1e-9 * (1.0 + abs(best))
@@ -149,6 +151,9 @@ def main(argv: list[str]) -> int:
     for law in LAWS:
         cells = []
         for setting in SETTINGS:
+            if setting.sensing and law not in SENSED:
+                cells.append("")
+                continue
             found = tally(law, setting, range(runs))
             total.runs += found.runs
             total.stated += found.stated

@@ -142,12 +142,13 @@ def condensed(loss: Any, pool: Pool) -> Pool:
     """The smallest batches merged where the loss can, so that few are left."""
     if not hasattr(loss, "merged"):
         return pool
-    ones = [batch for batch, size in pool if size == 1]
-    kept = [entry for entry in pool if entry[1] > 1]
-    if ones and len(pool) > GROUPS:  # at once: how far they reach stays exact
-        kept.append((loss.merged(ones), len(ones)))
-    else:
-        kept = list(pool)
+    kept = list(pool)
+    if len(pool) > GROUPS:  # single ones at once: how far they reach stays exact
+        ones = [batch for batch, size in pool if size == 1]
+        kept = [entry for entry in pool if entry[1] > 1]
+        groups = min(len(ones), max(1, GROUPS - len(kept)))
+        parts = [ones[i::groups] for i in range(groups)]
+        kept += [(loss.merged(part), len(part)) for part in parts]
     kept.sort(key=lambda entry: entry[1])
     while len(kept) > GROUPS:
         (one, j), (two, k), *kept = kept

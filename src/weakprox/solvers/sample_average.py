@@ -225,7 +225,9 @@ class SampleAverage:
         """
         assert watch.point is not None
         (X, dual), test = watch.point, self._test(memory)
-        fresh = more(tools, memory.have, test.size)
+        rest = left(tools) - test.size  # too few for another test: draw them now
+        size = left(tools) if not test.hopeful and rest < memory.least else test.size
+        fresh = more(tools, memory.have, int(size))
         check_convexity(problem.loss, X.dense(), watch.mean.loss, fresh)
         gradient, noise = noise_at(problem, problem.loss, X.dense(), fresh)
         if test.hopeful or left(tools) < 1:
