@@ -51,7 +51,7 @@ def minimize(
     progress: bool | Literal["auto"] = "auto",
     look_every: int | None = None,
     stop_when_certified: bool = True,
-    evaluation_samples: int = 256,
+    evaluation_samples: int = 400,
     max_memory: int | str | None = None,
 ) -> Result:
     """Solve min G(X) + R(X) + h(X) and prove how near the answer is to the optimum.
@@ -101,7 +101,9 @@ def minimize(
     stop_when_certified : bool
         End as soon as the duality gap proves eps (finite sums only).
     evaluation_samples : int
-        Samples for reporting values where G is only sampled.
+        Samples for reporting values where G is only sampled, drawn at the start and
+        again at the end. The latter check sampled certificates; fewer than 400 cannot
+        certify the answer of a solver that does not certify its own.
     max_memory : int or str, optional
         Bytes that this process may hold in all, such as "4GB". Data in files are read
         block by block, what does not fit is kept in a scratch file (in TMPDIR), and a

@@ -22,7 +22,8 @@ class Status(Enum):
     CONFIDENT = (
         "certified at the stated confidence",
         "The duality gap and the sampling error together are at most eps, at the confidence "
-        "that the certificate names.",
+        "that the certificate names. Values too rare to be seen in its samples are not "
+        "covered.",
     )
     EXPECTED = (
         "done as the theorem asks",
@@ -119,8 +120,13 @@ class Certificate:
     rounding : float
         What rounding may add to the value of the X that is returned, and part of the gap.
     confidence : float
-        Probability with which the statement holds, in the normal approximation of means
-        of samples; 1 where nothing is sampled.
+        Probability with which the statement holds; 1 where nothing is sampled.
+    samples : int
+        Samples that the statement rests on, where G is sampled.
+    rarest : float
+        Where G is sampled, values that at least this share of the draws has are accounted
+        for. Rarer values that no sample showed are assumed not to move the mean further
+        than the largest value seen would.
     """
 
     value: float
@@ -128,6 +134,8 @@ class Certificate:
     rests_on: str
     sampling_error: float = 0.0
     confidence: float = 1.0
+    samples: int = 0
+    rarest: float = 0.0
     rounding: float = 0.0
 
     @classmethod
@@ -154,7 +162,7 @@ class Certificate:
             return (
                 f"The answer is within {self.gap:.3g} of the optimum at "
                 f"{100 * self.confidence:.4g} % confidence; {100 * share:.0f} % of that "
-                "is sampling error."
+                f"is sampling error. The statement rests on {self.samples} samples."
             )
         how = "" if self.rests_on == "exact" else " (except with probability 1e-10)"
         return (

@@ -217,8 +217,10 @@ def _open_questions(result: Result, alpha: float | None) -> list[str]:
     if proof.rests_on == "sampled":
         left.insert(
             0,
-            f"The other {100 * (1 - proof.confidence):.3g} % of cases, and samples so few or "
-            "so heavy-tailed that their mean is not nearly normal.",
+            f"The other {100 * (1 - proof.confidence):.3g} % of cases. Values that fewer than "
+            f"one draw in {1 / proof.rarest:.0f} has and that none of {proof.samples} samples "
+            "showed: they are assumed not to move the mean further than the largest value "
+            "seen would.",
         )
     if not result.certified:
         left.insert(0, f"The accuracy asked for, {result.eps:.3g}, is not proved.")

@@ -219,12 +219,104 @@ def test_samples_that_cancel_by_the_users_word():
     assert result.counts.samples == result.parameters.samples  # none were spent on tests
 
 
-def test_a_sampler_without_noise_needs_no_more_than_the_pilot():
+@pytest.mark.parametrize(("rarest", "samples"), [(0.01, 400), (0.1, 40), (0.5, 8)])
+def test_a_sampler_without_noise_needs_no_more_than_the_least(rarest, samples):
     loss = Denoising(sampler=lambda rng, k: np.stack([numbers(*SHAPE)] * k), shape=SHAPE)
-    result = honest(wp.Problem(loss, L1(0.2), NuclearBall(3.0)), eps=1e-6)
+    problem = wp.Problem(loss, L1(0.2), NuclearBall(3.0))
+    result = honest(problem, solver=SampleAverage(rarest=rarest), eps=1e-6)
     assert result.status is wp.Status.CONFIDENT
-    assert result.counts.samples == 8
+    assert result.counts.samples == result.certificate.samples == samples
+    assert result.certificate.rarest == rarest
     assert result.certificate.sampling_error <= 1e-20
+
+
+# -------------------------------------------------------------------------- rare values
+
+
+def shifted(share, size=10.0):
+    """Samples without scatter but for a shift that few of them have, and their mean."""
+    M = numbers(*SHAPE)
+
+    def sampler(rng, k):
+        return M + size * (rng.random((k, 1, 1)) < share) * np.ones(SHAPE)
+
+    return sampler, M + size * share
+
+
+def off(result, mean):
+    """The answer's distance from the optimum where nothing but the mean matters."""
+    return 0.5 * float(np.sum((result.X - mean) ** 2))
+
+
+ROOM = NuclearBall(1e3)  # the ball is not active
+
+
+def test_shifts_that_one_draw_in_a_hundred_has_are_seen():
+    sampler, mean = shifted(0.01)
+    problem = wp.Problem(Denoising(sampler=sampler, shape=SHAPE), None, ROOM)
+    results = [solve(problem, eps=5.0, seed=seed) for seed in range(20)]
+    assert all(result.certificate.samples >= 400 for result in results)
+    assert sum(off(result, mean) > result.gap for result in results) <= 1
+
+
+def test_a_loss_that_shows_no_single_samples_is_looked_at_in_small_batches():
+    sampler, mean = shifted(0.01)
+    loss = Custom(
+        SHAPE,
+        value=lambda X, b: 0.5 * float(((X - b) ** 2).mean(0).sum()),
+        grad=lambda X, b: X - b.mean(0),
+        sampler=sampler,
+        strong_convexity=1.0,
+        smoothness=1.0,
+        term_smoothness=1.0,
+        samples_cancel=True,
+    )
+    problem = wp.Problem(loss, None, ROOM)
+    results = [solve(problem, eps=20.0, seed=seed) for seed in range(10)]
+    assert sum(off(result, mean) > result.gap for result in results) <= 1
+
+
+def test_evaluation_samples_contradict_a_proof_from_too_few():
+    """Eight samples miss the shift nearly always; the evaluation samples do not."""
+    sampler, mean = shifted(0.02)
+    problem = wp.Problem(Denoising(sampler=sampler, shape=SHAPE), None, ROOM)
+    few = SampleAverage(rarest=0.5)
+    ends = {2: [], 400: []}
+    for size, results in ends.items():
+        for seed in range(10):
+            results.append(solve(problem, few, eps=0.1, seed=seed, evaluation_samples=size))
+    wrong = {n: sum(off(r, mean) > r.gap for r in results) for n, results in ends.items()}
+    assert wrong[2] >= 5
+    assert wrong[400] == 0
+    unseen = [r for r in ends[400] if r.counts.samples == 8]
+    assert len(unseen) >= 5
+    assert all(r.status is wp.Status.FINISHED for r in unseen)
+
+
+def test_evaluation_samples_that_agree_change_nothing():
+    problem = wp.Problem(denoising_sampler(NUMPY), L1(0.3), NuclearBall(3.0))
+    for seed in range(5):
+        result = solve(problem, seed=seed, evaluation_samples=400)
+        assert result.status is wp.Status.CONFIDENT
+        assert result.gap == pytest.approx(result.checkpoint.memory.proof.gap)
+
+
+@pytest.mark.parametrize("samples", [399, 400])
+def test_too_few_evaluation_samples_prove_nothing(samples):
+    problem = wp.Problem(denoising_sampler(NUMPY), L1(0.3), NuclearBall(3.0))
+    options = {"eps": 5.0, "evaluation_samples": samples, "progress": False}
+    result = wp.minimize(problem, wp.SVRGCG(rank=5), **options)
+    assert result.certificate.proves == (samples == 400)
+    assert (result.status is wp.Status.CONFIDENT) == (samples == 400)
+
+
+def test_what_is_assumed_is_said():
+    result = solve(build("cancel"), SampleAverage(rarest=0.02))
+    text = result.explain()
+    assert "fewer than one draw in 50 has" in text
+    assert f"none of {result.certificate.samples} samples showed" in text
+    assert f"rests on {result.certificate.samples} samples" in str(result.certificate)
+    assert "too rare to be seen" in result.status.advice
 
 
 # ------------------------------------------------------------------ limits and resuming
@@ -276,7 +368,7 @@ def test_after_ctrl_c_and_after_a_callback():
 
 
 @pytest.mark.parametrize("kind", ["cancel", "vary"])
-@pytest.mark.parametrize("most", [0, 7, 30, 150])
+@pytest.mark.parametrize("most", [0, 7, 30, 150, 1300])
 def test_samples_are_limited_and_all_used(kind, most):
     problem = build(kind)
     result = solve(problem, eps=1e-3, max_samples=most)
@@ -285,7 +377,8 @@ def test_samples_are_limited_and_all_used(kind, most):
     assert result.counts.samples - before <= most
     if most >= 30:
         assert result.counts.samples - before == most
-        assert 1e-3 < result.gap < math.inf  # what they show is shown
+        assert result.gap > 1e-3
+        assert (result.gap < math.inf) == (most > 1000)  # what they show, if they are enough
         assert result.counts.svds > 0
 
 
@@ -331,6 +424,13 @@ def test_confidences_that_mean_nothing_are_refused(confidence):
     with pytest.raises(wp.InputError, match=r"from 0\.8 to below 1") as caught:
         solve(build("cancel"), SampleAverage(confidence=confidence))
     assert caught.value.argument == "confidence"
+
+
+@pytest.mark.parametrize("rarest", [0.0, 0.6, -1, math.nan, "never", None, True])
+def test_shares_that_mean_nothing_are_refused(rarest):
+    with pytest.raises(wp.InputError, match=r"from 1e-09 to 0\.5") as caught:
+        solve(build("cancel"), SampleAverage(rarest=rarest))
+    assert caught.value.argument == "rarest"
 
 
 @pytest.mark.parametrize("rank", [0, 6, 2.5, "many"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from soak.instances import matrix
 from soak.kit import Kit, Matrix, nuclear_norm
+from soak.laws import LAWS
 
 import weakprox as wp
 from weakprox.losses import Denoising, Sensing
@@ -25,25 +26,28 @@ def too_many(made: int, missed: int) -> bool:
     return missed > expected + 4 * math.sqrt(expected + 1)
 
 
-def _loss(rng: np.random.Generator, C: Matrix, size: float, kit: Kit) -> tuple[Any, Any]:
-    """A loss known through a sampler, and the Hessian's factor of 1/2 |X - C|^2."""
+def _loss(rng: np.random.Generator, C: Matrix, size: float, kit: Kit) -> tuple[Any, str]:
+    """A loss known through a sampler, of expectation 1/2 |X - C|^2 and a constant."""
     m, d = C.shape
     noise = float(size * 10.0 ** rng.uniform(-2, 0))
+    name = str(rng.choice(list(LAWS)))
+
+    def noisy(source: np.random.Generator, k: int) -> Matrix:
+        N = LAWS[name](source, k, (m, d))
+        N = (N + N.transpose(0, 2, 1)) / 2 if np.array_equal(C, C.T) else N
+        return C + noise * N
 
     def copies(source: np.random.Generator, k: int) -> Any:
-        N = source.standard_normal((k, m, d))
-        N = (N + N.transpose(0, 2, 1)) / 2 if np.array_equal(C, C.T) else N
-        return kit.give(C + noise * N)
+        return kit.give(noisy(source, k))
 
     def measured(source: np.random.Generator, k: int) -> Any:
         A = source.standard_normal((k, m, d))
-        b = (A * C).sum((1, 2)) + noise * source.standard_normal(k)
-        return kit.give(A), kit.give(b)
+        return kit.give(A), kit.give((A * noisy(source, k)).sum((1, 2)))
 
     if rng.random() < 0.5:
-        return Denoising(sampler=copies, shape=(m, d)), "copies"
+        return Denoising(sampler=copies, shape=(m, d)), f"copies, {name}"
     constants = {"smoothness": 1.0, "strong_convexity": 1.0}
-    return Sensing(sampler=measured, shape=(m, d), **constants), "measured"
+    return Sensing(sampler=measured, shape=(m, d), **constants), f"measured, {name}"
 
 
 def check(seed: int) -> tuple[list[str], int, int]:

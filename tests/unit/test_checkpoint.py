@@ -117,9 +117,10 @@ def test_an_automatic_choice_is_kept_whatever_memory_there_is(file, monkeypatch)
 
 def test_tol_of_methods_that_plan_is_not_worked_out_anew(file, monkeypatch):
     """What a rough run has found once, a resumed run takes over."""
-    options = {"tol": 0.02, "progress": False, "checkpoint": file, "resume": True}
-    whole = wp.minimize(sampled(), tol=0.02, progress=False)
-    wp.minimize(sampled(), max_samples=300, **options)
+    options = {"tol": 1e-3, "progress": False, "checkpoint": file, "resume": True}
+    whole = wp.minimize(sampled(), tol=1e-3, progress=False)
+    part = wp.minimize(sampled(), max_svds=1, **options)
+    assert part.status is wp.Status.MAX_SVDS
     monkeypatch.setattr(sys.modules["weakprox.minimize"], "_planned", None)
     same(wp.minimize(sampled(), **options), whole)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
+from scipy.special import chdtri
 
 from weakprox.experiments.instances import Matrix
 from weakprox.losses.denoising import Denoising
@@ -42,7 +44,14 @@ class NoisyCopies(Denoising):
         if self._batches > 0:  # the first one is the loop's own, for evaluation: no time
             self.seconds_drawing += time.perf_counter() - begun
         self._batches += 1
-        return Moments(mean, size, scatter)
+        return Moments(mean, size, scatter, self._median_reach(size))
+
+    def _median_reach(self, size: int) -> float:
+        """Median of the largest of `size` distances, each noise times a chi."""
+        if size == 1:
+            return 0.0
+        beyond = -math.expm1(math.log(0.5) / size)
+        return self._noise * math.sqrt(float(chdtri(self._M.size, beyond)))
 
 
 class FiniteCopies(Denoising):

@@ -20,6 +20,7 @@ from weakprox.linalg.arrays import (
     inner,
     itemsize,
     largest,
+    norm,
     wide,
     zeros,
 )
@@ -226,7 +227,8 @@ class Denoising:
         if "_whole" in self.__dict__ and self.target is None:
             whole = self._whole
             scatter = whole.scatter / unit**2
-            other.__dict__["_whole"] = Moments(whole.mean / unit, whole.size, scatter)
+            furthest = whole.reach / unit
+            other.__dict__["_whole"] = Moments(whole.mean / unit, whole.size, scatter, furthest)
         else:
             other.__dict__.pop("_whole", None)
         return other
@@ -321,6 +323,10 @@ class Denoising:
     def centre(self, batch: Moments) -> Array:
         """The batch mean C: this loss is 1/2 |X - C|^2 and a constant."""
         return batch.mean
+
+    def furthest(self, X: Array, batch: Moments, gradient: Array) -> float:
+        """Largest distance of one sample's gradient at X to `gradient`, or a bound on it."""
+        return batch.reach + norm(X - batch.mean - gradient)
 
     def spread(self, X: Array, batch: Moments) -> float:
         """Sample variance of one matrix, the same at every X."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, all_finite, namespace, sqnorm
+from weakprox.linalg.arrays import Array, all_finite, namespace, norm, sqnorm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.losses.inputs import floating
+
+MANY = 64  # samples in a chunk: its mean is off by an eighth of a standard deviation
 
 
 @dataclass(frozen=True)
@@ -16,17 +19,24 @@ class Moments:
     """A batch of matrices: never more than one matrix.
 
     The mean is computed in float64 and held in the dtype of the samples.
-    `scatter` is the sum of squared distances of the samples to their mean.
+    `scatter` is the sum of squared distances of the samples to their mean, `furthest` the
+    largest of the distances; None if it was not measured.
     """
 
     mean: Array
     size: int
     scatter: float
+    furthest: float | None = None
+
+    @property
+    def reach(self) -> float:
+        """Largest distance of a sample to the mean, or a bound on it."""
+        return math.sqrt(self.scatter) if self.furthest is None else self.furthest
 
     @classmethod
     def of(cls, chunks: Iterable[Array], zero: Array, unit: float) -> Moments:
         """Those of samples divided by the unit, by the stable pairwise update."""
-        mean, size, scatter = zero, 0, 0.0
+        mean, size, scatter, furthest = zero, 0, 0.0, 0.0
         for chunk in chunks:
             block = floating(chunk)
             xp = namespace(block)
@@ -36,12 +46,17 @@ class Moments:
                 block = block / unit
             k = int(block.shape[0])
             local = xp.astype(xp.sum(block, axis=0, dtype=xp.float64) / k, block.dtype)
-            scatter += sum(sqnorm(block[i] - local) for i in range(k))
+            squares = [sqnorm(block[i] - local) for i in range(k)]
+            scatter += sum(squares)
             shift = local - mean
             scatter += sqnorm(shift) * size * k / (size + k)
             mean = mean + shift * (k / (size + k))
+            moved = norm(local - mean)  # small for a large chunk: a bound is good enough
+            if size > 0 and k < MANY:
+                squares, moved = [sqnorm(block[i] - mean) for i in range(k)], 0.0
+            furthest = max(furthest, math.sqrt(max(squares)) + moved)
             size += k
-        return cls(mean, size, scatter)
+        return cls(mean, size, scatter, furthest)
 
     @classmethod
     def together(cls, batches: Sequence[Moments], mean: Array) -> Moments:
@@ -50,4 +65,5 @@ class Moments:
         for batch in batches:
             add_scaled(mean, batch.size / size, batch.mean)
         between = sum(batch.size * sqnorm(batch.mean - mean) for batch in batches)
-        return cls(mean, size, between + sum(batch.scatter for batch in batches))
+        furthest = max(batch.reach + norm(batch.mean - mean) for batch in batches)
+        return cls(mean, size, between + sum(batch.scatter for batch in batches), furthest)

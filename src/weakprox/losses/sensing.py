@@ -231,6 +231,15 @@ class Sensing:
         centred = second / size - sqnorm(self.grad(X, batch))
         return max(0.0, centred) * size / max(1, size - 1)
 
+    def furthest(self, X: Array, batch: tuple[Any, Array], gradient: Array) -> float:
+        """Largest distance of one measurement's gradient at X to `gradient`."""
+        most, square = 0.0, sqnorm(gradient)
+        for part, b in self._parts(batch):
+            r = part.apply(X) - b
+            apart = r * r * part.sqnorms() - 2.0 * r * part.apply(gradient)
+            most = max(most, float(namespace(apart).max(apart)) + square)
+        return math.sqrt(most)
+
     def _parts(self, batch: tuple[Any, Array]) -> Any:
         """The batch in chunks, so that memory-mapped data is never copied whole."""
         terms, b = batch

@@ -9,25 +9,42 @@ and alpha the strong convexity of G + R. Weak duality with v in place of g leave
 gap_theta being the duality gap of the model with gradient v and strong convexity
 (1 - theta) alpha. No value of G enters, and no constant but alpha.
 
-|e| is bounded at a confidence, in the normal approximation: group means of samples are
-taken to be normal, |e|^2 then is a weighted sum of chi-squares, and what the groups show
-of its first two moments is fitted by a multiple of one chi-square (Satterthwaite). A few
-groups show the second moment badly, so it is raised by what they may have missed; the
-worst case, one degree of freedom, bounds every such sum at confidences of 0.8 and more
-(Szekely & Bakirov 2003). Samples so rare and large that no group has seen one are beyond
-any such statement.
+|e| is bounded at a confidence, as the sum of two parts (docs/theory.md derives them).
+
+- The scatter that the samples show. Group means of samples are taken to be normal, |e|^2
+  then is a weighted sum of chi-squares, and what the groups show of its first two moments
+  is fitted by a multiple of one chi-square (Satterthwaite). A few groups show the second
+  moment badly, so it is raised by what they may have missed; the worst case, one degree of
+  freedom, bounds every such sum at confidences of 0.8 and more (Szekely & Bakirov 2003).
+- Rare values. Values beyond the largest one seen have probability at most ln(1/delta)/k
+  (any law, k samples, confidence 1 - delta). They are assumed to be no larger on average
+  than the largest one seen, so they move the mean by at most ln(1/delta) reach / k.
+
+No statement is made from fewer than `least_samples` samples: a value that the share
+`rarest` of all draws has must have been seen. Rarer values that no sample showed are the
+assumption that remains.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import chndtrinc, fdtri
 
-from weakprox.linalg.arrays import Array, eps_of, inner, itemsize, namespace, sqnorm, to_numpy
+from weakprox.linalg.arrays import (
+    Array,
+    eps_of,
+    inner,
+    itemsize,
+    namespace,
+    norm,
+    sqnorm,
+    to_numpy,
+)
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
@@ -36,9 +53,14 @@ from weakprox.protocols import Batch, DualPoint, Loss, Tolerance
 from weakprox.storage.limits import room
 
 GROUPS = 16  # groups whose means show the scatter; each costs one array of the size of X
+FINE = 64  # batches in which rare values are looked for if the loss shows no single samples
+RAREST = 0.01  # share of the draws that a value has which must have been seen
+SEEN = 4.0  # times 1/rarest: samples of which none has such a value in e^-4 = 2 % of cases
 LEAST_CONFIDENCE = 0.8  # below it, one degree of freedom is not the worst case
 DOUBT = 8.0  # over the groups: relative error allowed for in the second moment
 THETA = (0.02, 0.995)  # shares of the strong convexity that may pay for the error
+CHECK = 0.999  # confidence at which fresh samples contradict a proof
+WIDER = 2.0  # times the bound on |e|^2, a growth by newly seen values that contradicts it
 
 
 @dataclass(frozen=True)
@@ -54,15 +76,19 @@ class Noise:
     concentration : float
         (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
         lowered by the doubt about it.
+    reach : float
+        Largest distance of one sample's gradient to their mean; of one batch, times its
+        size, if single samples cannot be seen.
     """
 
     variance: float
     freedom: int
     concentration: float
+    reach: float = 0.0
 
     @classmethod
     def seen(cls, means: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Noise]:
-        """The mean gradient over groups of these sizes, and the noise."""
+        """The mean gradient over groups of these sizes, and the noise without its reach."""
         xp = namespace(means[0])
         stack = xp.stack(list(means))
         total, freedom = sum(sizes), len(sizes) - 1
@@ -89,14 +115,17 @@ class Noise:
         return mean, cls(variance, freedom, min(max(shared, 1.0), most))
 
     def error(self, size: int, confidence: float) -> float:
-        """What |e|^2 exceeds, for a mean of `size` samples, with probability 1 - confidence.
+        """Upper bound on |e|^2 for a mean of `size` samples, at this confidence.
 
         The groups may be these very samples: mean and scatter are independent.
         """
-        if self.variance in (0.0, math.inf):
-            return self.variance
+        if not math.isfinite(self.variance):
+            return math.inf
+        if self.variance == 0.0:
+            return self.rare(size, confidence) ** 2
         nu = self.concentration
-        return self.variance / size * float(fdtri(nu, nu * self.freedom, confidence))
+        seen = self.variance / size * float(fdtri(nu, nu * self.freedom, confidence))
+        return self._with_rare(seen, self.variance / size, size, confidence)
 
     def distance(self, square: float, size: int, confidence: float) -> float:
         """Upper bound on |g - v|^2 for a fixed v, seen as `square` by `size` fresh samples.
@@ -105,12 +134,50 @@ class Noise:
         noncentral chi-square, whose noncentrality is bounded. Where many directions share
         the noise, its part in `square` is known well and drops out.
         """
-        if self.variance in (0.0, math.inf):
-            return max(square, self.variance)
+        if not math.isfinite(self.variance):
+            return math.inf
+        if self.variance == 0.0:
+            return (math.sqrt(square) + self.rare(size, confidence)) ** 2
         nu = self.concentration
         unit = self.variance * (1.0 + 2.0 / (nu * self.freedom)) / (nu * size)
         found = float(chndtrinc(square / unit, nu, 1.0 - confidence))
-        return unit * found if math.isfinite(found) else math.inf
+        if not math.isfinite(found):
+            return math.inf
+        return self._with_rare(unit * found, unit * found, size, confidence)
+
+    def rare(self, size: int, confidence: float) -> float:
+        """How far values beyond the reach may move a mean, if they are about as large."""
+        return self.reach * math.log(1.0 / (1.0 - confidence)) / size
+
+    def _with_rare(self, seen: float, typical: float, size: int, confidence: float) -> float:
+        """Bound on |b + r|^2 for |b|^2 <= seen and |r| the part of rare values.
+
+        b is normal, of expected square `typical`, and has a quantile of its own along the
+        one direction of r: at most the share 1/sqrt(concentration) of its variance.
+        """
+        rare = self.rare(size, confidence)
+        along = float(fdtri(1.0, self.freedom, confidence)) * typical
+        along = math.sqrt(along / math.sqrt(self.concentration))
+        return seen + rare * rare + 2.0 * rare * min(along, math.sqrt(seen))
+
+    def needed(self, allowed: float, confidence: float) -> int:
+        """Smallest number of samples for which `error` is at most `allowed`."""
+        most = 1
+        while self.error(most, confidence) > allowed and most < 1 << 62:
+            most *= 2
+        least = most // 2 + 1
+        while least < most:
+            middle = (least + most) // 2
+            if self.error(middle, confidence) > allowed:
+                least = middle + 1
+            else:
+                most = middle
+        return most
+
+
+def least_samples(rarest: float) -> int:
+    """Samples without which nothing is stated: one has a value of that share of the draws."""
+    return math.ceil(SEEN / rarest)
 
 
 def groups_that_fit(reference: Array, entries: int) -> int:
@@ -125,13 +192,19 @@ def even_sizes(total: int, most: int) -> list[int]:
     return [total // count + (i < total % count) for i in range(count)]
 
 
+def batches_for(loss: Loss) -> int:
+    """Batches that show rare values: few if the loss tells how far single samples reach."""
+    return GROUPS if hasattr(loss, "furthest") else FINE
+
+
 def noise_at(
-    problem: Problem, loss: Loss, X: Array, batches: Sequence[tuple[Batch, int]]
+    problem: Problem, loss: Any, X: Array, batches: Sequence[tuple[Batch, int]]
 ) -> tuple[Array, Noise]:
     """Mean gradient at X over batches of samples, and its noise as far as it matters.
 
     Batches beyond the number that can be compared at once join the smallest group. Where
-    all points are symmetric, so is the part of an error that they can feel.
+    all points are symmetric, so is the part of an error that they can feel. Distances of
+    single samples come from `loss.furthest(X, batch, gradient)` if the loss has it.
     """
     most = groups_that_fit(loss.reference, math.prod(loss.shape))
     means: list[Array] = []
@@ -146,22 +219,49 @@ def noise_at(
         whole = sizes[i] + size
         means[i] = (sizes[i] / whole) * means[i] + (size / whole) * g
         sizes[i] = whole
+    mean, noise = Noise.seen(means, sizes)
+    reach = max(reach_at(loss, X, batch, size, mean) for batch, size in batches)
     if problem.spectral.symmetric:
-        means = [(g + g.T) / 2 for g in means]
-    return Noise.seen(means, sizes)
+        mean, noise = Noise.seen([(g + g.T) / 2 for g in means], sizes)
+    return mean, replace(noise, reach=reach)
+
+
+def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float:
+    """Largest distance of one sample's gradient to the mean; of the batch, times its size."""
+    if hasattr(loss, "furthest"):
+        return float(loss.furthest(X, batch, mean))
+    return size * norm(loss.grad(X, batch) - mean)
 
 
 @dataclass(frozen=True)
 class Proof:
     """An answer and what samples show about it: f(X) - f* <= gap at a confidence.
 
-    `sampling` is the part of the gap that only more samples make smaller.
+    Attributes
+    ----------
+    X : LowRank
+        The answer.
+    gap, sampling, confidence : float
+        The bound, the part of it that only more samples make smaller, and how often it
+        holds.
+    samples : int
+        Samples whose scatter it rests on.
+    rarest : float
+        Share of the draws; rarer values may not have been seen.
+    gradient, error, noise
+        The estimate of grad G(X), the bound on its squared error, and the noise behind it.
+        Fresh samples can contradict them.
     """
 
     X: LowRank
     gap: float
     sampling: float
     confidence: float
+    samples: int = 0
+    rarest: float = RAREST
+    gradient: Array | None = None
+    error: float = math.inf
+    noise: Noise | None = None
 
 
 def sampled_gap(
@@ -211,11 +311,50 @@ def evaluated(
     fresh: Sequence[tuple[Batch, int]],
     confidence: float,
     rng: np.random.Generator,
+    *,
+    rarest: float = RAREST,
+    looked: Batch | None = None,
 ) -> Proof:
-    """What batches of samples that nothing has seen show about X, whoever found it."""
-    gradient, noise = noise_at(problem, problem.loss, X.dense(), fresh)
-    error = noise.error(sum(size for _, size in fresh), confidence)
-    return Proof(X, *sampled_gap(problem, X, dual, gradient, error, rng=rng), confidence)
+    """Return what batches of samples that nothing has seen show about X.
+
+    Samples in `looked` had a say in choosing X; all that counts of them is how far single
+    ones reach. The gap is infinite if the fresh samples are too few for a value of the
+    share `rarest` to be among them.
+    """
+    samples = sum(size for _, size in fresh)
+    gap = sampling = error = math.inf
+    loss: Any = problem.loss
+    gradient, noise = noise_at(problem, loss, X.dense(), fresh)
+    if looked is not None and hasattr(loss, "furthest"):
+        reach = float(loss.furthest(X.dense(), looked, gradient))
+        noise = replace(noise, reach=max(noise.reach, reach))
+    if samples >= least_samples(rarest):
+        error = noise.error(samples, confidence)
+        gap, sampling = sampled_gap(problem, X, dual, gradient, error, rng=rng)
+    return Proof(X, gap, sampling, confidence, samples, rarest, gradient, error, noise)
+
+
+def contradicted(proof: Proof, other: Proof) -> bool:
+    """Whether samples that the proof has not used show that its error bound is too small.
+
+    They do if their mean gradient is too far from the proof's for the noise that it rests
+    on, or if they hold values so large that the bound would be another one.
+    """
+    assert proof.gradient is not None
+    assert proof.noise is not None
+    assert other.gradient is not None
+    assert other.noise is not None
+    apart = norm(other.gradient - proof.gradient)
+    allowed = math.sqrt(proof.error) + math.sqrt(proof.noise.error(other.samples, CHECK))
+    size = norm(proof.gradient) + norm(proof.X.dense())
+    if apart > allowed + 64 * eps_of(proof.gradient) * size:
+        return True
+    grown = other.noise.reach - proof.noise.reach
+    if grown <= 64 * eps_of(proof.gradient) * size:
+        return False
+    more = math.sqrt(proof.error)
+    more += replace(proof.noise, reach=grown).rare(proof.samples, proof.confidence)
+    return more * more > WIDER * proof.error
 
 
 @dataclass(frozen=True)

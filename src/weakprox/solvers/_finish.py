@@ -10,7 +10,15 @@ from weakprox.linalg.arrays import Array, eps_of, itemsize, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.oracles.factored import FactoredDual
-from weakprox.oracles.sampled import Proof, evaluated, even_sizes, groups_that_fit
+from weakprox.oracles.sampled import (
+    FINE,
+    RAREST,
+    Proof,
+    contradicted,
+    evaluated,
+    even_sizes,
+    groups_that_fit,
+)
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.result import Certificate, Result, Status
@@ -119,7 +127,8 @@ def _sampled_certificate(
 ) -> Certificate:
     """Value and gap from samples that had no say in choosing the answer.
 
-    A solver's own proof goes first: it may rest on more samples than these.
+    A solver's own proof goes first: it may rest on more samples than these. If they
+    contradict it, the larger of its gap and theirs is returned.
     """
     problem, loss = run.problem, run.problem.loss
     try:
@@ -129,13 +138,45 @@ def _sampled_certificate(
     else:
         kept = Problem(Empirical(loss, fresh), problem.penalty, problem.spectral)
         value = kept.value(answer)
-    if own is None and fresh and run.memory is not None:
+    proof = own
+    if fresh and run.memory is not None:
         dual = dual or run.solver.dual(problem, run.memory)
-        rng = run.tools.rng(CERTIFICATE)
-        own = evaluated(problem, answer, dual, fresh, CONFIDENCE, rng)
-    if own is None or not math.isfinite(own.gap):
+        other = _judged(run, answer, dual, fresh, own)
+        stands = own is not None and math.isfinite(own.gap)
+        if own is None or not stands or (other.gap > own.gap and contradicted(own, other)):
+            proof = other
+    if proof is None or not math.isfinite(proof.gap):
         return Certificate.nothing(value, sampled=True)
-    return Certificate(value, value - own.gap, "sampled", own.sampling, own.confidence)
+    return Certificate(
+        value,
+        value - proof.gap,
+        "sampled",
+        proof.sampling,
+        proof.confidence,
+        proof.samples,
+        proof.rarest,
+    )
+
+
+def _judged(
+    run: Run,
+    answer: LowRank,
+    dual: DualPoint,
+    fresh: list[tuple[Any, int]],
+    own: Proof | None,
+) -> Proof:
+    """What the evaluation samples show; values in those of the looks count as seen."""
+    confidence, rarest = (CONFIDENCE, RAREST) if own is None else (own.confidence, own.rarest)
+    return evaluated(
+        run.problem,
+        answer,
+        dual,
+        fresh,
+        confidence,
+        run.tools.rng(CERTIFICATE),
+        rarest=rarest,
+        looked=run.looker.batch,
+    )
 
 
 def _fresh(run: Run, status: Status) -> list[tuple[Any, int]]:
@@ -144,6 +185,8 @@ def _fresh(run: Run, status: Status) -> list[tuple[Any, int]]:
         raise SamplerError("sampler", "one that has failed", "no more calls")
     loss, rng = run.problem.loss, run.tools.rng(EVALUATION, 1)
     most = groups_that_fit(loss.reference, math.prod(loss.shape))
+    if not hasattr(loss, "furthest"):  # rare values are looked for in small batches
+        most = max(most, FINE)
     sizes = even_sizes(run.settings.evaluation_samples, most)
     drawn = [(loss.draw(rng, size), size) for size in sizes]
     run.meter.counts.evaluation_samples += run.settings.evaluation_samples

@@ -13,7 +13,14 @@ from weakprox.linalg.arrays import Array, inner
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.inputs import CHUNK_BYTES
 from weakprox.oracles.metering import StopRun
-from weakprox.oracles.sampled import GROUPS, Noise, Proof, even_sizes
+from weakprox.oracles.sampled import (
+    GROUPS,
+    Noise,
+    Proof,
+    batches_for,
+    even_sizes,
+    least_samples,
+)
 from weakprox.protocols import Batch, DualPoint, Loss
 from weakprox.result import Status
 from weakprox.solvers._curvature import Contradicted
@@ -22,6 +29,7 @@ from weakprox.storage.limits import room
 
 DRAWS = 1 << 60  # names the streams of samples
 CLEAR = 5.0  # standard errors that contradict a declared constant
+ENOUGH = 128  # samples: means of fewer squares are skewed, and their scatter misleads
 
 Pool = tuple[tuple[Batch, int], ...]
 
@@ -34,6 +42,8 @@ class Plan:
     ----------
     eps, alpha, confidence : float
         Accuracy, strong convexity, confidence of the certificate.
+    rarest : float
+        Share of the draws that a value has which must have been seen.
     samples : int
         Samples whose mean is minimised.
     variance, concentration : float
@@ -43,6 +53,7 @@ class Plan:
     eps: float
     alpha: float
     confidence: float
+    rarest: float
     samples: int = 0
     variance: float = math.nan
     concentration: float = math.nan
@@ -72,6 +83,11 @@ class Memory:
     attempts: int = 0  # certificates asked of fresh samples so far
     proof: Proof | None = None
     done: bool = False
+
+    @property
+    def least(self) -> int:
+        """Samples without which nothing is stated."""
+        return least_samples(self.parameters.rarest)
 
     @property
     def have(self) -> int:
@@ -116,7 +132,7 @@ def more(tools: Tools, have: int, wanted: int) -> Pool:
     if (have + size) * (CHUNK_BYTES // chunk) > room():
         raise StopRun(Status.MAX_MEMORY)
     sizes: list[int] = []
-    for group in even_sizes(size, GROUPS):
+    for group in even_sizes(size, batches_for(tools.problem.loss)):
         whole, rest = divmod(group, chunk)
         sizes += [chunk] * whole + [rest] * (rest > 0)
     return drawn(tools, have, sizes)
@@ -126,7 +142,14 @@ def condensed(loss: Any, pool: Pool) -> Pool:
     """The smallest batches merged where the loss can, so that few are left."""
     if not hasattr(loss, "merged"):
         return pool
-    kept = sorted(pool, key=lambda entry: entry[1])
+    kept = list(pool)
+    if len(pool) > GROUPS:  # single ones at once: how far they reach stays exact
+        ones = [batch for batch, size in pool if size == 1]
+        kept = [entry for entry in pool if entry[1] > 1]
+        groups = min(len(ones), max(1, GROUPS - len(kept)))
+        parts = [ones[i::groups] for i in range(groups)]
+        kept += [(loss.merged(part), len(part)) for part in parts]
+    kept.sort(key=lambda entry: entry[1])
     while len(kept) > GROUPS:
         (one, j), (two, k), *kept = kept
         kept = sorted([*kept, (loss.merged([one, two]), j + k)], key=lambda entry: entry[1])
@@ -139,7 +162,7 @@ def check_convexity(loss: Loss, X: Array, kept: Any, fresh: Pool) -> None:
     They chose the direction, so it is fresh ones that judge it.
     """
     declared, (_, D) = loss.strong_convexity, kept.flattest
-    if declared == 0.0 or len(fresh) < GROUPS:
+    if declared == 0.0 or len(fresh) < GROUPS or count(fresh) < ENOUGH:
         return
     bends = [inner(loss.grad(X + D, batch) - loss.grad(X, batch), D) for batch, _ in fresh]
     sizes = np.array([size for _, size in fresh], dtype=float)

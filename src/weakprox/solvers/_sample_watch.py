@@ -125,6 +125,20 @@ class Watch:
         return self.mean.loss.grad(X.dense(), self.mean.loss.everything())
 
     def proof(self) -> Proof:
-        """The last check as a proof, which it is if the error reckoned with is a bound."""
+        """The last check as a proof, which it is if the error reckoned with is a bound.
+
+        Its gap is infinite if the samples are too few.
+        """
         assert self.point is not None
-        return Proof(self.point[0], *self.found, self.memory.parameters.confidence)
+        memory, X = self.memory, self.point[0]
+        found = self.found if memory.have >= memory.least else (math.inf, math.inf)
+        return Proof(
+            X,
+            *found,
+            memory.parameters.confidence,
+            memory.have,
+            memory.parameters.rarest,
+            self.gradient(X),
+            memory.error,
+            memory.noise,
+        )

@@ -6,6 +6,7 @@ samples that make the sampling error a large share of eps are drawn, and the det
 engine solves their mean to what is left of eps. `oracles.sampled` then certifies the
 answer. Where samples cancel (their error is the same at every X), those that found X
 certify it; otherwise fresh ones do, and join the others if they show that more is needed.
+Nothing is stated from fewer samples than show every value that is not rarer than `rarest`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from weakprox.oracles.certificate import FixedDual
 from weakprox.oracles.sampled import (
     GROUPS,
     LEAST_CONFIDENCE,
+    RAREST,
     Noise,
     Proof,
     noise_at,
@@ -52,6 +54,7 @@ GROWTH = 1.0  # times the samples kept that one draw may add where the noise dep
 FRESH = (0.25, 0.5, 1.0, 2.0)  # times the samples kept, what may test their answer
 FIRST, NEXT = 0.7, 0.3  # of the chance of error: the first test's, and each next one's
 RETRIES = 3  # times an engine is asked for more than it promised
+RAREST_SHARES = (1e-9, 0.5)  # of the draws; at the upper end eight samples are enough
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,18 @@ class SampleAverage:
     rank : int, optional
         Largest rank of the decompositions; as large as needed if not given.
     confidence : float
-        Of the certificate, at least 0.8. It is that of a normal approximation.
+        Of the certificate, at least 0.8.
+    rarest : float
+        Values that at least this share of the draws has are accounted for, which takes
+        4/rarest samples (400 by default). Rarer values that no sample showed are assumed
+        not to move the mean further than the largest value seen would. If samples are
+        expensive and their noise is known to have no rare values, raise it: 0.1 needs 40
+        samples.
     """
 
     rank: int | None = None
     confidence: float = 0.95
+    rarest: float = RAREST
 
     answer: ClassVar[Literal["low_rank"]] = "low_rank"
     relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
@@ -82,6 +92,10 @@ class SampleAverage:
         given = checked_number("confidence", self.confidence, wanted)
         if not LEAST_CONFIDENCE <= given < 1.0:
             raise InputError("confidence", repr(self.confidence), wanted)
+        wanted = f"a number from {RAREST_SHARES[0]} to {RAREST_SHARES[1]}"
+        share = checked_number("rarest", self.rarest, wanted)
+        if not RAREST_SHARES[0] <= share <= RAREST_SHARES[1]:
+            raise InputError("rarest", repr(self.rarest), wanted)
         if problem.loss.is_finite_sum:
             wanted = "a sampler: a finite sum needs no samples, use DavisYin"
             raise InputError("loss", repr(problem.loss), wanted)
@@ -100,7 +114,7 @@ class SampleAverage:
             h=problem.spectral.value(tools.compressed(first)),
             epoch=0,
             rank=1,
-            parameters=Plan(tools.eps, alpha, self.confidence),
+            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest),
             pool=pool,
             noise=noise,
             warm=X is not None,
@@ -174,8 +188,8 @@ class SampleAverage:
         least = 0 if memory.proof is None else math.ceil(1.2 * memory.have)  # they were few
         while True:
             have = memory.have
-            need = math.ceil(memory.noise.error(1, self.confidence) / allowed)
-            need = max(need, least)
+            need = memory.noise.needed(allowed, self.confidence)
+            need = max(need, memory.least, least)
             if need <= have or (left(tools) < 1 and have >= least):
                 return memory
             stage = need if need <= 2 * have else max(2 * have, math.ceil(STAGE * need))
@@ -211,15 +225,23 @@ class SampleAverage:
         """
         assert watch.point is not None
         (X, dual), test = watch.point, self._test(memory)
-        fresh = more(tools, memory.have, test.size)
+        rest = left(tools) - test.size  # too few for another test: draw them now
+        size = left(tools) if not test.hopeful and rest < memory.least else test.size
+        fresh = more(tools, memory.have, int(size))
         check_convexity(problem.loss, X.dense(), watch.mean.loss, fresh)
         gradient, noise = noise_at(problem, problem.loss, X.dense(), fresh)
         if test.hopeful or left(tools) < 1:
             kept = watch.gradient(X)
-            seen = sqnorm(gradient - kept)
-            error = noise.distance(seen, count(fresh), test.confidence)
-            found = sampled_gap(problem, X, dual, kept, error, rng=tools.rng(DRAWS))
-            best = _better(memory.proof, Proof(X, *found, self.confidence))
+            seen, size = sqnorm(gradient - kept), count(fresh)
+            error = noise.distance(seen, size, test.confidence)
+            gap = sampling = math.inf
+            if size >= memory.least:
+                rng = tools.rng(DRAWS)
+                gap, sampling = sampled_gap(problem, X, dual, kept, error, rng=rng)
+            told = Proof(
+                X, gap, sampling, self.confidence, size, self.rarest, kept, error, noise
+            )
+            best = _better(memory.proof, told)
             memory = replace(memory, proof=best, attempts=memory.attempts + 1)
             if best.gap <= tools.eps:
                 return replace(memory, done=True)
@@ -233,15 +255,16 @@ class SampleAverage:
         confidence = 1.0 - (1.0 - self.confidence) * FIRST * NEXT**memory.attempts
         best = (math.inf, math.inf, GROUPS, math.inf)
         for share in FRESH:
-            size = max(GROUPS, math.ceil(share * have))
+            size = max(memory.least, math.ceil(share * have))
             seen = noise.variance * (1 / have + 1 / size)  # in the mean
             error = noise.distance(seen, size, confidence)
             need = have * max(1.0, error / allowed)  # errors fall like the number of samples
-            best = min(best, (need * (1.0 + size / have), need, size, error))
+            best = min(best, (need + max(memory.least, share * need), need, size, error))
         _, need, size, error = best
         if need <= have:
             return Test(size, confidence, error, hopeful=True)
-        grown = math.ceil(min(GROWTH * have, max(need - have, 0.25 * have)))
+        most = max(GROWTH * have, memory.least)  # fewer will not end the run
+        grown = math.ceil(min(most, max(need - have, 0.25 * have)))
         return Test(max(GROUPS, grown), confidence, noise.variance / have, hopeful=False)
 
 

@@ -8,6 +8,7 @@ from registry import DOUBLE, NOISY, SHAPE, denoising_sampler, memmap_of, numbers
 
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Denoising, inputs
+from weakprox.losses.moments import Moments
 
 X = numbers(*SHAPE, seed=70)
 by_backend = pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)
@@ -121,6 +122,23 @@ def test_scatter_is_stable_far_from_zero():
     """Sums of squares would lose all digits of the variance here."""
     loss = Denoising(samples=1e8 + NOISY)
     assert loss.sigma == pytest.approx(Denoising(samples=NOISY).sigma, rel=1e-6)
+
+
+def test_the_furthest_sample_is_known_whatever_the_chunks():
+    rng = np.random.default_rng(3)
+    stack = rng.standard_normal((300, 4, 3))
+    stack[211] *= 20.0
+    exact = float(np.sqrt(np.sum((stack - stack.mean(0)) ** 2, axis=(1, 2))).max())
+    zero = np.zeros((4, 3))
+    for size in (300, 100, 7, 1):
+        chunks = [stack[i : i + size] for i in range(0, 300, size)]
+        assert Moments.of(chunks, zero, 1.0).reach == pytest.approx(exact, rel=0.05)
+        assert Moments.of(chunks, zero, 4.0).reach == pytest.approx(exact / 4, rel=0.05)
+        parts = [Moments.of([chunk], zero, 1.0) for chunk in chunks]
+        whole = Moments.together(parts, np.zeros((4, 3)))
+        assert exact * (1 - 1e-9) <= whole.reach <= 1.3 * exact
+    bound = Moments(zero, 300, 9.0)  # not measured: no sample is further than the scatter
+    assert bound.reach == 3.0
 
 
 def test_given_sigma_counts():

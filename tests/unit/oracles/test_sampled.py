@@ -1,16 +1,20 @@
 """Bounds from samples: they hold as often as they say, and are exact where nothing varies."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from registry import MATRICES, MEASURED, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, numbers
+from scipy.stats import binom
 
 import weakprox as wp
-from weakprox.losses import Denoising, Sensing
+from weakprox.losses import Custom, Denoising, Sensing
 from weakprox.oracles.certificate import FixedDual, lower_bound
 from weakprox.oracles.sampled import (
     Noise,
+    Proof,
+    contradicted,
     even_sizes,
     groups_that_fit,
     noise_at,
@@ -83,7 +87,111 @@ def test_what_few_groups_show():
     assert noise.concentration == 1.0
     _, same = Noise.seen([one, one, one], [1, 2, 3])
     assert same.error(6, 0.95) == 0.0
-    assert same.distance(2.0, 6, 0.95) == 2.0
+    assert same.distance(2.0, 6, 0.95) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.012, 0.015, 0.02, 0.03, 0.05, 0.1, 0.5])
+def test_rare_values_are_bounded_as_often_as_stated(share):
+    """One direction, nothing but a shift: its mean is off by |count - k share| of k."""
+    k = 400
+    wrong = {True: 0.0, False: 0.0}
+    for n in range(k + 1):
+        part = n / k
+        reach = max(part, 1 - part) if 0 < n < k else 0.0
+        for known in wrong:
+            noise = Noise(part * (1 - part), 15, 1.0, reach if known else 0.0)
+            missed = (part - share) ** 2 > noise.error(k, 0.95)
+            wrong[known] += missed * float(binom.pmf(n, k, share))
+    assert wrong[True] <= 0.025
+    if share == 0.01:  # the scatter alone is no bound
+        assert wrong[False] >= 0.08
+
+
+def test_the_part_of_rare_values():
+    plain, far = Noise(4.0, 15, 1.0), Noise(4.0, 15, 1.0, reach=6.0)
+    rare = 6.0 * math.log(20) / 100
+    assert far.rare(100, 0.95) == pytest.approx(rare)
+    alone = math.sqrt(plain.error(100, 0.95))
+    assert far.error(100, 0.95) == pytest.approx((alone + rare) ** 2)  # the same direction
+    apart = math.sqrt(plain.distance(0.2, 100, 0.95))
+    assert far.distance(0.2, 100, 0.95) == pytest.approx((apart + rare) ** 2)
+    wide = Noise(4.0, 15, 1e4, reach=6.0)  # many directions: nearly orthogonal
+    seen = Noise(4.0, 15, 1e4).error(100, 0.95)
+    assert seen + rare**2 < wide.error(100, 0.95) < seen + rare**2 + 0.2 * rare
+    assert Noise(0.0, 15, 1.0, reach=6.0).error(100, 0.95) == pytest.approx(rare**2)
+
+
+@pytest.mark.parametrize("noise", [Noise(4.0, 15, 3.0, 6.0), Noise(1e-9, 15, 1.0)])
+@pytest.mark.parametrize("allowed", [1e-4, 0.3, 50.0])
+def test_the_samples_needed_are_the_fewest(noise, allowed):
+    need = noise.needed(allowed, 0.95)
+    assert noise.error(need, 0.95) <= allowed
+    assert need == 1 or noise.error(need - 1, 0.95) > allowed
+
+
+def test_the_reach_is_that_of_single_samples():
+    X = numbers(*SHAPE)
+    copies = Denoising(sampler=lambda rng, k: rng.standard_normal((k, *SHAPE)), shape=SHAPE)
+
+    def measured(rng, k):
+        A = rng.standard_normal((k, *SHAPE))
+        return A, rng.standard_normal(k)
+
+    sensed = Sensing(sampler=measured, shape=SHAPE, smoothness=1.0, strong_convexity=1.0)
+    for loss, slack in ((copies, 1.5), (sensed, 1.0 + 1e-9)):
+        problem = wp.Problem(loss, None, NuclearBall(1.0))
+        batches = [(loss.draw(np.random.default_rng(seed), 20), 20) for seed in range(20)]
+        mean, noise = noise_at(problem, loss, X, batches)
+        if loss is copies:
+            draws = [np.random.default_rng(s).standard_normal((20, *SHAPE)) for s in range(20)]
+            singles = X - np.concatenate(draws)
+        else:
+            A = np.concatenate([batch[0].A for batch, _ in batches])
+            b = np.concatenate([batch[1] for batch, _ in batches])
+            singles = (np.tensordot(A, X, 2) - b)[:, None, None] * A
+        exact = np.sqrt(np.sum((singles - mean) ** 2, axis=(1, 2))).max()
+        assert (1 - 1e-9) * exact <= noise.reach <= slack * exact
+
+
+def test_the_reach_of_a_loss_that_shows_no_single_samples():
+    loss = Custom(
+        SHAPE,
+        value=lambda X, b: 0.5 * float(((X - b) ** 2).mean(0).sum()),
+        grad=lambda X, b: X - b.mean(0),
+        sampler=lambda rng, k: rng.standard_normal((k, *SHAPE)),
+        strong_convexity=1.0,
+    )
+    problem, X = wp.Problem(loss, None, NuclearBall(1.0)), numbers(*SHAPE)
+    batches = [(loss.draw(np.random.default_rng(seed), 5), 5) for seed in range(30)]
+    mean, noise = noise_at(problem, loss, X, batches)
+    apart = [np.linalg.norm(X - batch.mean(0) - mean) for batch, _ in batches]
+    assert noise.reach == pytest.approx(5 * max(apart))
+
+
+def proofs(samples=400, *, error=0.04, reach=2.0, moved=0.0, further=2.0):
+    """A proof, and what other samples show: a moved mean, or values further away."""
+    X = near(
+        wp.Problem(Denoising(SQUARE), None, NuclearBall(4.0)),
+        SQUARE,
+        np.random.default_rng(0),
+        0.1,
+    )
+    noise, gradient = Noise(4.0, 15, 1.0, reach), np.ones((6, 6))
+    one = Proof(X, 1.0, 0.5, 0.95, samples, 0.01, gradient, error, noise)
+    other = replace(one, gradient=gradient + moved / 6, noise=replace(noise, reach=further))
+    return one, other
+
+
+def test_fresh_samples_contradict_a_proof():
+    assert not contradicted(*proofs())
+    assert not contradicted(*proofs(moved=0.4))  # of 0.2 and of noise about 0.1
+    assert contradicted(*proofs(moved=0.8))
+    assert not contradicted(*proofs(further=10.0))
+    assert contradicted(*proofs(further=30.0))
+    assert not contradicted(*proofs(reach=30.0, further=30.0))
+    nothing = {"error": 0.0, "reach": 0.0}
+    assert contradicted(*proofs(**nothing, further=1e-3))
+    assert not contradicted(*proofs(**nothing, further=1e-14))  # rounding
 
 
 def test_group_sizes():
