@@ -1,0 +1,125 @@
+"""The data of a problem as plain pieces: arrays that are read along their first axis."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.distributed.blocked import Blocked
+from weakprox.distributed.copies import Copies
+from weakprox.distributed.engine import fetch
+from weakprox.distributed.measured import Measured
+from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.tiled import Tiled, is_chunked
+from weakprox.memory import let_go
+
+BYTES = 1 << 24  # of a piece that are read together
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An array of the data: its name, shape and dtype, and how to read some of it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[int, int], np.ndarray[Any, Any]]
+
+    def parts(self) -> Iterator[np.ndarray[Any, Any]]:
+        """All of it, in order."""
+        row = self.dtype.itemsize * math.prod(self.shape[1:])
+        step = max(1, BYTES // max(1, row))
+        for first in range(0, self.shape[0], step):
+            yield self.read(first, min(self.shape[0], first + step))
+
+    def whole(self) -> np.ndarray[Any, Any]:
+        """All of it."""
+        return self.read(0, self.shape[0])
+
+
+def piece(name: str, array: Any) -> Piece:
+    """An array of any kind that the losses take, as a piece of the data."""
+    shape = tuple(int(n) for n in array.shape)
+    if isinstance(array, Blocked):
+        return Piece(name, shape, _dtype(array), _blocks(array.slices, array.held()))
+    if isinstance(array, Copies):
+        stops = [*array.starts[1:], array.count]
+        slices = [slice(*ends) for ends in zip(array.starts, stops, strict=True)]
+        shape = (array.count, *array.shape)
+        return Piece(name, shape, _dtype(array), _blocks(slices, array._chunks))
+    dtype = _dtype(array)
+
+    def read(first: int, last: int) -> np.ndarray[Any, Any]:
+        rows = array[first:last]
+        found = np.asarray(rows if isinstance(array, Tiled) else to_numpy(rows), dtype=dtype)
+        if isinstance(array, np.memmap):
+            found = np.array(found)
+            let_go(array)
+        return found
+
+    return Piece(name, shape, dtype, read)
+
+
+def measured(terms: Measured) -> list[Piece]:
+    """Measurements on workers: the arrays of each chunk one after the other."""
+    stops = np.cumsum(terms._sizes).tolist()
+    slices = [slice(a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True)]
+    first = vars(fetch([terms._parts[0]], terms._parts)[0])
+    found = []
+    for name, array in first.items():
+        pick: Callable[[Any], Any] = lambda part, name=name: getattr(part, name)  # noqa: E731
+        shape = (terms.count, *array.shape[1:])
+        read = _blocks(slices, terms._parts, pick)
+        found.append(Piece(name, shape, np.dtype(array.dtype), read))
+    return found
+
+
+def _blocks(
+    slices: list[slice], tasks: list[Any], pick: Callable[[Any], Any] = lambda part: part
+) -> Callable[[int, int], np.ndarray[Any, Any]]:
+    """Rows of blocks on workers; the block read last is kept."""
+    held: dict[int, Any] = {}
+
+    def block(i: int) -> Any:
+        if i not in held:
+            held.clear()
+            held[i] = pick(fetch([tasks[i]], tasks)[0])
+        return held[i]
+
+    def read(first: int, last: int) -> np.ndarray[Any, Any]:
+        parts = []
+        for i, rows in enumerate(slices):
+            if rows.start < last and rows.stop > first:
+                start = max(first, rows.start) - rows.start
+                parts.append(block(i)[start : min(last, rows.stop) - rows.start])
+        return np.concatenate(parts)
+
+    return read
+
+
+def _dtype(array: Any) -> np.dtype[Any]:
+    """float32 and float64 as they are, integers and booleans as float64."""
+    name = str(array.dtype).rpartition(".")[2]
+    return np.dtype(name) if name in ("float32", "float64") else np.dtype(np.float64)
+
+
+def digest(pieces: list[Piece]) -> str:
+    """SHA-256 of names, shapes and little-endian entries in C order."""
+    found = hashlib.sha256()
+    for one in pieces:
+        kind = one.dtype.newbyteorder("<")
+        shape = ",".join(map(str, one.shape))
+        found.update(f"{one.name}:{kind.str[1:]}:{shape};".encode())
+        for part in one.parts():
+            found.update(np.ascontiguousarray(part, dtype=kind).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def is_stack(terms: Any) -> bool:
+    """Whether these terms of a denoising loss can be read again."""
+    return isinstance(terms, (np.ndarray, Copies)) or is_chunked(terms) or hasattr(terms, "ndim")
