@@ -18,7 +18,7 @@ from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
-from weakprox.proofs.pieces import Piece, measured, piece
+from weakprox.proofs.pieces import Piece, indices, measured, piece
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
@@ -41,7 +41,8 @@ def described(problem: Problem) -> Description:
     """The problem, of whatever terms; functions of the user's are called as they are."""
     shape = (int(problem.shape[0]), int(problem.shape[1]))
     loss, loss_terms, pieces = _loss(problem.loss, shape)
-    parts, trusted = [], ()
+    parts: list[Penalty] = []
+    trusted: tuple[str, ...] = ()
     told: list[Terms] = []
     for i, part in enumerate(parts_of(problem.penalty)):
         one, terms, data = _penalty(part, i, problem)
@@ -86,7 +87,9 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
         if part["kind"] == "largest":
             data = [piece(name, arrays[name]) for name in largest_names(i) if name in arrays]
             if len(data) != 2:
-                raise ProofError("data", "no pieces of MaxAffine", " and ".join(largest_names(i)))
+                raise ProofError(
+                    "data", "no pieces of MaxAffine", " and ".join(largest_names(i))
+                )
             pieces += data
             parts.append(_largest(data))
         else:
@@ -188,17 +191,16 @@ class _Mean:
 
 def _entries(rows: Any, cols: Any, values: Any) -> list[Piece]:
     """Triplets, indices as int64."""
-    index = [np.asarray(x, dtype=np.int64) for x in (rows, cols)]
-    named = zip(("rows", "cols"), index, strict=True)
-    found = [Piece(name, x.shape, x.dtype, lambda a, b, x=x: x[a:b]) for name, x in named]
-    return [*found, piece("values", np.asarray(values))]
+    return [indices("rows", rows), indices("cols", cols), piece("values", np.asarray(values))]
 
 
 def _completion(pieces: list[Piece], shape: tuple[int, int], weight: float) -> Loss:
     rows, cols, values = (one.whole() for one in pieces)
     for name, index, limit in (("rows", rows, shape[0]), ("cols", cols, shape[1])):
         if len(index) != len(values) or index.min() < 0 or index.max() >= limit:
-            raise ProofError("data", f"{name} that do not fit", f"indices from 0 to {limit - 1}")
+            raise ProofError(
+                "data", f"{name} that do not fit", f"indices from 0 to {limit - 1}"
+            )
     return plain.Entries(rows, cols, values, shape, weight)
 
 
@@ -213,10 +215,11 @@ def _measurements(terms: Any) -> list[Piece]:
         return [piece("U", terms.U), piece("V", terms.V)]
     if isinstance(terms, SparseMeasurements):
         A = terms.A
-        index = [np.asarray(x, dtype=np.int64) for x in (A.indices, A.indptr)]
-        named = zip(("indices", "indptr"), index, strict=True)
-        held = [Piece(name, x.shape, x.dtype, lambda a, b, x=x: x[a:b]) for name, x in named]
-        return [piece("data", A.data), *held]
+        return [
+            piece("data", A.data),
+            indices("indices", A.indices),
+            indices("indptr", A.indptr),
+        ]
     return [piece("A", terms.A)]
 
 
@@ -331,7 +334,9 @@ def _plain_spectral(terms: Terms) -> Spectral:
     if told["kind"] == "norm":
         return plain.Norm(told["lam"])
     wanted = "wp.verify(proof, problem), which has the term's own functions"
-    raise ProofError("proof", f"one about a spectral term of the user's, {told.get('name')}", wanted)
+    raise ProofError(
+        "proof", f"one about a spectral term of the user's, {told.get('name')}", wanted
+    )
 
 
 def _spectral(problem: Problem) -> tuple[Spectral, Terms]:

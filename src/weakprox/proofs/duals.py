@@ -14,7 +14,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.penalties import Smoothed, Sum, Zero
 from weakprox.penalties.proximal import proximal_dual
-from weakprox.proofs.pieces import _blocks, piece
+from weakprox.proofs.pieces import blocks_of, piece
 from weakprox.solvers._evidence import Evidence, Target
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -26,6 +26,12 @@ class Rows:
 
     read: Callable[[int, int], Matrix]
     shape: tuple[int, int]
+
+    def scaled(self, factor: float) -> Rows:
+        """The same in another unit."""
+        if factor == 1.0:
+            return self
+        return Rows(lambda first, last: factor * self.read(first, last), self.shape)
 
 
 def dual_parts(evidence: Evidence) -> list[Any]:
@@ -61,7 +67,7 @@ def _stored(y: Any, shape: tuple[int, int]) -> Any:
 
 
 def _whole(evidence: Evidence) -> Any:
-    """y in one piece."""
+    """The dual point in one piece."""
     problem, dual = evidence.problem, evidence.dual
     if isinstance(dual, FixedDual):
         return dual.y
@@ -88,7 +94,7 @@ def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matri
     problem = evidence.problem
     loss, V = problem.loss, dual.at
     centred = hasattr(loss, "centre")
-    C = loss.centre(loss.everything()) if centred else None  # type: ignore[attr-defined]
+    C: Any = loss.centre(loss.everything()) if centred else None  # type: ignore[attr-defined]
     G = None if centred else loss.grad(V.dense(), loss.everything())
     left, smooth = V.U * V.s, loss.smoothness if centred else 0.0
 
@@ -107,7 +113,7 @@ def _of_target(dual: Target) -> Callable[[int, int], Matrix]:
     C = piece("C", dual.C).read
     if isinstance(z, RemoteTarget):
         states = z.held()
-        read_z = _blocks(z.slices, states, lambda state: state.z)
+        read_z = blocks_of(z.slices, states, lambda state: state.z)
     else:
         read_z = piece("z", z).read
 
@@ -126,5 +132,3 @@ def _dense(at: Any) -> Array:
 
 def _host(y: Any) -> Matrix:
     return np.asarray(to_numpy(y), dtype=np.float64)
-
-

@@ -63,7 +63,9 @@ def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
         raise
     except DAMAGED as problem:
         given = f"a file that cannot be read ({type(problem).__name__})"
-        raise ProofError(shown_path(path), given, "an .npz file written by Proof.save") from None
+        raise ProofError(
+            shown_path(path), given, "an .npz file written by Proof.save"
+        ) from None
     meta = _described(path, arrays.pop("meta", None))
     _check(path, meta, arrays)
     return meta, arrays
@@ -76,7 +78,9 @@ def _members(where: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         name = info.filename.removesuffix(".npy")
         known = info.filename.endswith(".npy") and NAMES.fullmatch(name)
         if not known or name in found:
-            raise ProofError(shown_path(where), f"a member {info.filename[:40]!r}", "known ones")
+            raise ProofError(
+                shown_path(where), f"a member {info.filename[:40]!r}", "known ones"
+            )
         with archive.open(info) as handle:
             header = read_header(where, handle, f" of {name}")
             allowed = ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
@@ -98,7 +102,7 @@ def _members(where: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
                 parts.append(b"" if mapped else part)
         if mapped:
             start = _start(where, info) + header.start
-            array = np.memmap(where, header.dtype, "r", start, header.shape)
+            array: Any = np.memmap(where, header.dtype, "r", start, header.shape)
         else:
             array = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
             free -= size
@@ -161,17 +165,19 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
         raise refuse("claims that are no numbers", f"finite {', '.join(names)}")
     if not isinstance(claims.get("certified"), bool) or claims["strong_convexity"] < 0.0:
         raise refuse("damaged claims", "certified: true or false, strong_convexity >= 0")
-    if not isinstance(meta.get("digest"), str) or not isinstance(terms, dict):
+    if not isinstance(meta.get("digest"), dict) or not isinstance(terms, dict):
         raise refuse("a damaged description", "terms and a digest")
-    shape, loss, parts = terms.get("shape"), terms.get("loss"), terms.get("penalty")
+    shape: Any = terms.get("shape")
+    loss: Any = terms.get("loss")
+    parts: Any = terms.get("penalty")
     whole = isinstance(shape, list) and len(shape) == 2
-    if not whole or not all(isinstance(n, int) and 1 <= n < 1 << 40 for n in shape):  # type: ignore[union-attr]
+    if not whole or not all(isinstance(n, int) and 1 <= n < 1 << 40 for n in shape):
         raise refuse(f"the shape {shape!r:.40}", "two positive integers")
     fine = isinstance(loss, dict) and isinstance(loss.get("kind"), str)
     fine = fine and isinstance(parts, list) and len(parts) <= 100
-    if not fine or (loss["kind"] == "Completion" and "reduction" not in loss):  # type: ignore[index]
+    if not fine or (loss["kind"] == "Completion" and "reduction" not in loss):
         raise refuse("damaged terms", "a loss and the parts of a penalty")
-    for term in [*parts, terms.get("spectral")]:  # type: ignore[misc]
+    for term in [*parts, terms.get("spectral")]:
         kind = term.get("kind") if isinstance(term, dict) else None
         numbers = KINDS.get(kind) if isinstance(kind, str) else None
         if numbers is None or not all(
@@ -180,7 +186,7 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
             raise refuse(f"a term {term!r:.60}", "one that Proof.save writes")
         if kind in ("ball", "psd", "norm") and not term.get("tau", term.get("lam")) > 0.0:
             raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
-    m, d = shape  # type: ignore[misc]
+    m, d = shape
     _check_factors(refuse, arrays, "X", (m, d))
     if "X0" in arrays and arrays["X0"].shape != (m, d):
         raise refuse(f"X0 of shape {arrays['X0'].shape}", f"{(m, d)}")

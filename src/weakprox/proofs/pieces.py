@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from weakprox.distributed.copies import Copies
 from weakprox.distributed.engine import fetch
 from weakprox.distributed.measured import Measured
 from weakprox.linalg.arrays import to_numpy
-from weakprox.linalg.tiled import Tiled, is_chunked
+from weakprox.linalg.tiled import Tiled
 from weakprox.memory import let_go
 
 BYTES = 1 << 24  # of a piece that are read together
@@ -37,6 +38,19 @@ class Piece:
         for first in range(0, self.shape[0], step):
             yield self.read(first, min(self.shape[0], first + step))
 
+    @property
+    def kind(self) -> str:
+        """Its dtype without the byte order, such as "f8"."""
+        return self.dtype.newbyteorder("<").str[1:]
+
+    def sha256(self) -> str:
+        """Of its shape and of its entries, little-endian and in C order."""
+        found = hashlib.sha256(str(self.shape).encode())
+        for part in self.parts():
+            plain = np.ascontiguousarray(part, dtype=f"<{self.kind}")
+            found.update(plain.reshape(-1).view(np.uint8).data)
+        return found.hexdigest()
+
     def whole(self) -> np.ndarray[Any, Any]:
         """All of it."""
         return self.read(0, self.shape[0])
@@ -46,12 +60,12 @@ def piece(name: str, array: Any) -> Piece:
     """An array of any kind that the losses take, as a piece of the data."""
     shape = tuple(int(n) for n in array.shape)
     if isinstance(array, Blocked):
-        return Piece(name, shape, _dtype(array), _blocks(array.slices, array.held()))
+        return Piece(name, shape, _dtype(array), blocks_of(array.slices, array.held()))
     if isinstance(array, Copies):
         stops = [*array.starts[1:], array.count]
         slices = [slice(*ends) for ends in zip(array.starts, stops, strict=True)]
         shape = (array.count, *array.shape)
-        return Piece(name, shape, _dtype(array), _blocks(slices, array._chunks))
+        return Piece(name, shape, _dtype(array), blocks_of(slices, array._chunks))
     dtype = _dtype(array)
 
     def read(first: int, last: int) -> np.ndarray[Any, Any]:
@@ -72,14 +86,13 @@ def measured(terms: Measured) -> list[Piece]:
     first = vars(fetch([terms._parts[0]], terms._parts)[0])
     found = []
     for name, array in first.items():
-        pick: Callable[[Any], Any] = lambda part, name=name: getattr(part, name)  # noqa: E731
         shape = (terms.count, *array.shape[1:])
-        read = _blocks(slices, terms._parts, pick)
+        read = blocks_of(slices, terms._parts, attrgetter(name))
         found.append(Piece(name, shape, np.dtype(array.dtype), read))
     return found
 
 
-def _blocks(
+def blocks_of(
     slices: list[slice], tasks: list[Any], pick: Callable[[Any], Any] = lambda part: part
 ) -> Callable[[int, int], np.ndarray[Any, Any]]:
     """Rows of blocks on workers; the block read last is kept."""
@@ -102,24 +115,18 @@ def _blocks(
     return read
 
 
+def indices(name: str, array: Any) -> Piece:
+    """Integers, as int64."""
+    found = np.asarray(array, dtype=np.int64)
+    return Piece(name, found.shape, found.dtype, lambda first, last: found[first:last])
+
+
 def _dtype(array: Any) -> np.dtype[Any]:
     """float32 and float64 as they are, integers and booleans as float64."""
     name = str(array.dtype).rpartition(".")[2]
     return np.dtype(name) if name in ("float32", "float64") else np.dtype(np.float64)
 
 
-def digest(pieces: list[Piece]) -> str:
-    """SHA-256 of names, shapes and little-endian entries in C order."""
-    found = hashlib.sha256()
-    for one in pieces:
-        kind = one.dtype.newbyteorder("<")
-        shape = ",".join(map(str, one.shape))
-        found.update(f"{one.name}:{kind.str[1:]}:{shape};".encode())
-        for part in one.parts():
-            found.update(np.ascontiguousarray(part, dtype=kind).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
-
-
-def is_stack(terms: Any) -> bool:
-    """Whether these terms of a denoising loss can be read again."""
-    return isinstance(terms, (np.ndarray, Copies)) or is_chunked(terms) or hasattr(terms, "ndim")
+def digest(pieces: list[Piece]) -> dict[str, list[str]]:
+    """By name, the type of each piece, and SHA-256 of its shape and its bytes in C order."""
+    return {one.name: [one.kind, one.sha256()] for one in pieces}

@@ -25,7 +25,7 @@ from weakprox.verifier.sums import U
 CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
 SHARE = 0.02  # of the gap that storing the dual point may cost
 FEASIBLE = 1e-9  # relative violation that counts as rounding, in float64
-SAFE = 4.0  # times the verifier's allowances, that other machines' rounding differs by
+SAFE = 16.0  # times the verifier's allowances: other machines and verifiers round otherwise
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,15 +40,15 @@ class Proof:
         `value`, `lower_bound`, `eps`, `certified` and `strong_convexity`.
     terms : dict
         The problem's terms and their parameters.
-    digest : str
-        SHA-256 of the data; empty where the problem consists of functions.
+    digest : dict
+        By name, the type and SHA-256 of the arrays of the data.
     arrays : dict
         X in factors, the dual point, and the point at which G is linearised.
     """
 
     claims: dict[str, Any]
     terms: Terms
-    digest: str
+    digest: dict[str, list[str]]
     arrays: dict[str, Any]
 
     @property
@@ -118,9 +118,17 @@ class Proof:
         eps = float(np.finfo(arrays["X_U"].dtype).eps)
         allowed = max(FEASIBLE, 64 * eps)
         claims = self.claims
-        names = ("strong_convexity", "value", "lower_bound", "eps")
-        numbers = [float(claims[name]) for name in names]
-        return plain.Claim(X, at, duals, *numbers, bool(claims["certified"]), allowed)
+        return plain.Claim(
+            X,
+            at,
+            duals,
+            strong_convexity=float(claims["strong_convexity"]),
+            value=self.value,
+            lower_bound=self.lower_bound,
+            eps=self.eps,
+            certified=self.certified,
+            allowed=allowed,
+        )
 
     def _dual(self, i: int) -> Any:
         """The stored dual point of one part of the penalty."""
@@ -157,9 +165,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
             size = math.prod(y.shape)
-            scaled = Rows(lambda a, b, read=y.read: unit * read(a, b), y.shape)
             kind = width_for(part, size, gap, most, w, extent)
-            arrays[f"y{i}"] = stored(scaled if unit != 1.0 else y, part, kind, X, lost)
+            arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
         else:
             arrays |= _named(f"y{i}", y)
     claims = {
@@ -169,7 +176,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
         "certified": False,
         "strong_convexity": float(run.loss.strong_convexity),
     }
-    found = Proof(claims, told.terms, digest(told.pieces) if told.pieces else "", arrays)
+    found = Proof(claims, told.terms, digest(told.pieces), arrays)
     return _allowed(found, told, result)
 
 

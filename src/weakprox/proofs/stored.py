@@ -68,9 +68,7 @@ def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> An
     for first, last in blocks(m, d, entries=ENTRIES):
         exact = y.read(first, last)
         slope: Any = above if above == below else np.where(exact > 0.0, above, below)
-        unit = whole / slope if np.ndim(slope) or slope > 0.0 else 0.0
-        if np.ndim(slope):
-            unit = np.where(slope > 0.0, whole / np.where(slope > 0.0, slope, 1.0), 0.0)
+        unit = whole / np.where(slope > 0.0, slope, np.inf)
         share = exact * unit
         if whole > 1.0:
             np.rint(share, out=share)

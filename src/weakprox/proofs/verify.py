@@ -60,7 +60,7 @@ def _checked(proof: Proof, told: Description) -> Verdict:
             given = f"one about another {name}: {proof.terms[name]}"
             raise ProofError("proof", given, f"{told.terms[name]}, as the problem has")
     _check_arrays(proof, told)
-    if told.pieces and digest(told.pieces) != proof.digest:
+    if digest(told.pieces) != proof.digest:
         raise ProofError("proof", "one about other data", "the data that it was made from")
     with np.errstate(over="ignore", invalid="ignore"):  # hostile numbers lead to refusals
         return check(proof.claim(), told.statement)

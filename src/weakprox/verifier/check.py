@@ -136,7 +136,7 @@ class Prepared:
 
 
 def prepared(claim: Claim, statement: Statement) -> Prepared:
-    """c = g - a X0 + K'y and w = a + curvature of R, from the claim's points."""
+    """Compute c = g - a X0 + K'y and w = a + curvature of R from the claim's points."""
     loss, spectral = statement.loss, statement.spectral
     shape, at = loss.shape, claim.X if claim.at is None else claim.at
     model = loss.model(at, claim.strong_convexity, spectral.symmetric)
@@ -151,9 +151,10 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
             found = found + pull.rows(first, last)
         return found
 
+    sources = [model.rows, *(pull.rows for pull in pulls)]
     for first, last in blocks(*shape):
-        for i, source in enumerate((model, *pulls)):
-            sizes[i] = math.hypot(sizes[i], norm(source.rows(first, last)))
+        for i, read in enumerate(sources):
+            sizes[i] = math.hypot(sizes[i], norm(read(first, last)))
     error = model.error + sum(pull.error for pull in pulls) + (len(pulls) + 4) * U * sum(sizes)
     w = model.strong + sum(part.curvature for part in statement.penalties)
     start = added([model.constant, *(pull.phi.times(-1.0) for pull in pulls)])

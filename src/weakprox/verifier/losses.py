@@ -149,7 +149,9 @@ class Entries:
 
         def rows(first: int, last: int) -> Matrix:
             r, _, cells = self._residual(X0, first, last)
-            found = np.bincount(cells, weights=self.weight * r, minlength=(last - first) * d)
+            found: Any = np.bincount(
+                cells, weights=self.weight * r, minlength=(last - first) * d
+            )
             slope: Matrix = found.reshape(last - first, d)
             return slope - a * X0.rows(first, last) if a > 0.0 else slope
 

@@ -107,8 +107,7 @@ class Groups:
             lengths = None
         else:
             sums = [
-                np.square(shares(y[first:last])).sum(axis=0)
-                for first, last in blocks(*shape)
+                np.square(shares(y[first:last])).sum(axis=0) for first, last in blocks(*shape)
             ]
             lengths = np.sqrt(np.sum(sums, axis=0)) * room
 

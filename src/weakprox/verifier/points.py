@@ -54,8 +54,8 @@ class Factors:
 
     def singular_values(self) -> tuple[Matrix, float]:
         """Those of the product, by two QR factorisations, and a bound on their errors."""
-        R1 = np.linalg.qr(self.U, mode="r")
-        R2 = np.linalg.qr(self.Vt.T, mode="r")
+        R1: Matrix = np.linalg.qr(self.U)[1]
+        R2: Matrix = np.linalg.qr(self.Vt.T)[1]
         small = (R1 * self.s) @ R2.T
         values = np.linalg.svd(small, compute_uv=False)
         size = float(np.abs(self.s) @ (norms(self.U) * norms(self.Vt.T)))

@@ -123,7 +123,7 @@ class OwnSpectral:
     """A term of the user's, whose functions are taken at their word."""
 
     symmetric = False
-    trusted = ("the functions of the spectral term",)
+    trusted: tuple[str, ...] = ("the functions of the spectral term",)
 
     def __init__(
         self,
@@ -170,5 +170,3 @@ def within(found: Values, w: float, tau: float) -> Least:
             cost = t * tau
         best = max(best, -cost * (1 + 8 * U))
     return Least(best, found.error * tau, found.sure)
-
-

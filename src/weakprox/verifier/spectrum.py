@@ -87,7 +87,7 @@ def singular_values(c: Slope, rank: int, enough: Callable[[Matrix], float]) -> V
         whole = c.whole()
         size = norm(whole)
         try:
-            values = np.linalg.svd(whole, compute_uv=False)
+            values: Matrix = np.linalg.svd(whole, compute_uv=False)
         except np.linalg.LinAlgError:
             return _by_gram(c)
         error = c.error + 10 * max(m, d) * U * size
@@ -133,13 +133,13 @@ class _Products:
         self._whole = c.whole() if c.shape[0] * c.shape[1] <= HELD else None
 
     def times(self, W: Matrix) -> Matrix:
-        """c W."""
+        """The product c W."""
         if self._whole is not None:
             return self._whole @ W
         return np.concatenate([self._c.rows(*rows) @ W for rows in blocks(*self._c.shape)])
 
     def back(self, W: Matrix) -> Matrix:
-        """c' W."""
+        """The product c' W."""
         if self._whole is not None:
             return self._whole.T @ W
         found = np.zeros((self._c.shape[1], W.shape[1]))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 U = 2.0**-53  # unit roundoff of float64
 SHORT = 256  # entries that are left to math.fsum
