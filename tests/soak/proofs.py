@@ -69,15 +69,16 @@ def changes(
     """Files, or data, with one number changed so that the claim is false."""
     X = product(arrays)
     value, scale = case.value(X)
-    claims, terms = meta["claims"], meta["terms"]
+    claims = meta["claims"]
     gap = claims["value"] - claims["lower_bound"]
-    clear = 1e-9 * (scale + case.cancelled(X)) + 10 * (claims["value"] - value)
+    sizes = scale + case.cancelled(X)
+    clear = max(1e-9, 4096 * case.eps) * sizes + 10 * abs(claims["value"] - value)
 
     def claimed(**changed: Any) -> dict[str, Any]:
         return {**meta, "claims": {**claims, **changed}}
 
-    yield "value", claimed(value=value - clear), arrays, data
-    if np.isfinite(value + clear):
+    if clear > 0.0:
+        yield "value", claimed(value=value - clear), arrays, data
         # above f(X), and f(X) is at least the optimum
         above = max(value, claims["value"]) + clear
         yield "bound", claimed(lower_bound=above, value=above + gap), arrays, data
@@ -174,7 +175,7 @@ class Bench:
         """One problem, one run, its proof, and changes of it."""
         case = instance(seed)
         rng = np.random.default_rng([seed, 86])
-        case.best = 0.0
+        case.best, case.scale = case.value(np.zeros(case.problem.shape))
         chosen = solvers(rng, case)
         solver, options = chosen[int(rng.integers(0, len(chosen)))]
         label = f"{seed} {case.name} {'default' if solver is None else solver} {options}"

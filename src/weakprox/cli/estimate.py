@@ -60,6 +60,10 @@ def estimate(
     factors: Annotated[
         Path | None, typer.Option(help="Write U, s, Vt: .npz.", show_default=False)
     ] = None,
+    proof: Annotated[
+        Path | None,
+        typer.Option(help="Write a proof for `weakprox verify`: .npz.", show_default=False),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a page to read: .html.", show_default=False)
     ] = None,
@@ -96,6 +100,7 @@ def estimate(
         figures=figures,
         output=output,
         factors=factors,
+        proof=proof,
         report=report,
         summary=summary,
     )
@@ -131,6 +136,7 @@ def estimate(
             resume=resume,
             max_memory=most,
             progress=False if quiet else "auto",
+            proof=None if proof is None else True,
         )
     found = summarise(case, result, outputs)
     outputs.write(result, case, found)

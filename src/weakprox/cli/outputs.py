@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from weakprox.cli.case import Case
     from weakprox.result import Result
 
-SUFFIXES = {"factors": (".npz",), "report": (".html", ".htm"), "summary": (".json",)}
+SUFFIXES = {
+    "factors": (".npz",),
+    "proof": (".npz",),
+    "report": (".html", ".htm"),
+    "summary": (".json",),
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,8 @@ class Outputs:
                     write_matrix(path, result.X, rows, columns)
                 elif kind == "factors":
                     write_factors(path, *result.factors, rows, columns)
+                elif kind == "proof":
+                    result.proof.save(path)
                 elif kind == "report":
                     from weakprox.report import write_report
 

@@ -26,6 +26,8 @@ class Rows:
 
     read: Callable[[int, int], Matrix]
     shape: tuple[int, int]
+    point: Callable[[], Matrix] | None = None  # rows of a point near X, as `read` made them
+    target: Target | None = None  # what it is made of, for a compiled pass
 
     def scaled(self, factor: float) -> Rows:
         """The same in another unit."""
@@ -41,7 +43,7 @@ def dual_parts(evidence: Evidence) -> list[Any]:
     if type(penalty) is Zero:
         return []
     if isinstance(dual, Target):
-        return [Rows(_of_target(dual), shape)]
+        return [_of_target(dual, shape)]
     by_rows = penalty.separable and penalty.rowwise
     if isinstance(dual, SplitDual) and dual.y is None and by_rows:
         return [Rows(_of_split(evidence, dual), shape)]
@@ -106,24 +108,36 @@ def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matri
     return read
 
 
-def _of_target(dual: Target) -> Callable[[int, int], Matrix]:
+def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
     k, z = dual.step, dual.z
     U, s, Vt = (_host(x) for x in (dual.at.U, dual.at.s, dual.at.Vt))
-    left = U * (s * (2.0 / k.gamma - k.beta - k.curvature))
+    left, ahead = U * s, 2.0 / k.gamma - k.beta - k.curvature
     C = piece("C", dual.C).read
     if isinstance(z, RemoteTarget):
-        states = z.held()
-        read_z = blocks_of(z.slices, states, lambda state: state.z)
+        read_z = blocks_of(z.slices, z.held(), lambda state: state.z)
     else:
         read_z = piece("z", z).read
+    room = np.empty((3, 0, shape[1]))
+    rows = 0
 
     def read(a: int, b: int) -> Matrix:
-        y: Matrix = left[a:b] @ Vt
-        y += np.float64(k.beta) * C(a, b)
-        y -= read_z(a, b) * np.float64(1.0 / k.gamma)
-        return np.clip(y, -k.lam, k.lam, out=y)
+        """The clipped (2/gamma - beta - curvature) X + beta C - z/gamma, in arrays kept."""
+        nonlocal room, rows
+        rows = b - a
+        if room.shape[1] < rows:
+            room = np.empty((3, rows, shape[1]))
+        X, y, more = room[:, :rows]
+        np.matmul(left[a:b], Vt, out=X)
+        np.multiply(read_z(a, b), np.float64(-1.0 / k.gamma), out=y)
+        y += C(a, b) if k.beta == 1.0 else np.float64(k.beta) * C(a, b)
+        if ahead == 1.0:
+            y += X
+        elif ahead:
+            y += np.multiply(X, ahead, out=more)
+        clipped: Matrix = np.clip(y, -k.lam, k.lam, out=y)
+        return clipped
 
-    return read
+    return Rows(read, shape, lambda: room[0, :rows], dual)
 
 
 def _dense(at: Any) -> Array:

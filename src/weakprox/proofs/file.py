@@ -6,6 +6,7 @@ import json
 import math
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,30 @@ VERSION = 1
 NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
 LONGEST = 1 << 20  # bytes of the description
 FLOATS, DUALS = ("f4", "f8"), ("i1", "i2", "i4", "f4", "f8")
+DATA = re.compile(r"M|rows|cols|values|A|U|V|b|penalty\d{1,3}_[Ab]")
+NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
 MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
 CHUNK = 1 << 24
 
 
-def write(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write the archive; it appears whole or not at all."""
-    text = json.dumps({"weakprox_proof": VERSION, **meta}, allow_nan=False).encode()
-    members = {"meta": np.frombuffer(text, np.uint8), **arrays}
-    with atomic(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, array in members.items():
-            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            with archive.open(entry, "w", force_zip64=True) as handle:
-                _write_array(handle, array)
+def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, Any]) -> None:
+    """Write the archive, the description last; it appears whole or not at all."""
+    # checksums show a damaged file, and it can be made again: no need to wait for the disk
+    with (
+        atomic(path, durable=False) as temporary,
+        zipfile.ZipFile(temporary, "w") as archive,
+    ):
+        for name, array in arrays.items():
+            _write_member(archive, name, array)
+        told = {"weakprox_proof": VERSION, **meta()}
+        text = json.dumps(told, allow_nan=False).encode()
+        _write_member(archive, "meta", np.frombuffer(text, np.uint8))
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
+    entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    with archive.open(entry, "w", force_zip64=True) as handle:
+        _write_array(handle, array)
 
 
 def _write_array(handle: Any, array: Any) -> None:
@@ -71,20 +83,43 @@ def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
     return meta, arrays
 
 
-def _members(where: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+def read_data(path: PathLike) -> dict[str, Any]:
+    """Arrays of an .npz file by name, for problems whose data are more than one matrix."""
+    where = Path(path)
+    try:
+        with zipfile.ZipFile(where) as archive:
+            return _members(where, archive, DATA, lambda name: NUMBERS)
+    except (FileError, ProofError):
+        raise
+    except DAMAGED as problem:
+        given = f"a file that cannot be read ({type(problem).__name__})"
+        raise FileError(path, given, "an .npz file with arrays of numbers") from None
+
+
+def _allowed(name: str) -> tuple[str, ...]:
+    """Types that a member of a proof may have."""
+    return ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
+
+
+def _members(
+    where: Path,
+    archive: zipfile.ZipFile,
+    names: re.Pattern[str] = NAMES,
+    kinds: Callable[[str], tuple[str, ...]] = _allowed,
+) -> dict[str, Any]:
+    """Arrays by name, each checked before it is read."""
     found: dict[str, Any] = {}
     free = room()
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
-        known = info.filename.endswith(".npy") and NAMES.fullmatch(name)
+        known = info.filename.endswith(".npy") and names.fullmatch(name)
         if not known or name in found:
             raise ProofError(
                 shown_path(where), f"a member {info.filename[:40]!r}", "known ones"
             )
         with archive.open(info) as handle:
             header = read_header(where, handle, f" of {name}")
-            allowed = ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
-            fits = header.dtype.newbyteorder("<") in [np.dtype(f"<{kind}") for kind in allowed]
+            fits = header.dtype.newbyteorder("<").str[1:] in kinds(name)
             if not fits or header.by_columns or not 1 <= len(header.shape) <= 4:
                 given = f"{name} of {header.dtype} with shape {header.shape}"
                 raise ProofError(shown_path(where), given, "numbers in C order")

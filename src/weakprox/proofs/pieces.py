@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -21,6 +22,8 @@ from weakprox.memory import let_go
 
 BYTES = 1 << 24  # of a piece that are read together
 
+Digest = dict[str, list[str]]
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -30,6 +33,7 @@ class Piece:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[int, int], np.ndarray[Any, Any]]
+    held: bool = False  # whether it is a NumPy array in memory
 
     def parts(self) -> Iterator[np.ndarray[Any, Any]]:
         """All of it, in order."""
@@ -76,7 +80,7 @@ def piece(name: str, array: Any) -> Piece:
             let_go(array)
         return found
 
-    return Piece(name, shape, dtype, read)
+    return Piece(name, shape, dtype, read, type(array) is np.ndarray)
 
 
 def measured(terms: Measured) -> list[Piece]:
@@ -118,7 +122,8 @@ def blocks_of(
 def indices(name: str, array: Any) -> Piece:
     """Integers, as int64."""
     found = np.asarray(array, dtype=np.int64)
-    return Piece(name, found.shape, found.dtype, lambda first, last: found[first:last])
+    read: Callable[[int, int], np.ndarray[Any, Any]] = lambda first, last: found[first:last]  # noqa: E731
+    return Piece(name, found.shape, found.dtype, read, held=True)
 
 
 def _dtype(array: Any) -> np.dtype[Any]:
@@ -127,6 +132,20 @@ def _dtype(array: Any) -> np.dtype[Any]:
     return np.dtype(name) if name in ("float32", "float64") else np.dtype(np.float64)
 
 
-def digest(pieces: list[Piece]) -> dict[str, list[str]]:
+def digest(pieces: list[Piece]) -> Digest:
     """By name, the type of each piece, and SHA-256 of its shape and its bytes in C order."""
     return {one.name: [one.kind, one.sha256()] for one in pieces}
+
+
+def digested(pieces: list[Piece]) -> Callable[[], Digest]:
+    """The same on a thread of its own, which other work need not wait for.
+
+    Only for arrays in memory: readers of files and workers are used by one thread at a time.
+    """
+    if not all(one.held for one in pieces):
+        found = digest(pieces)
+        return lambda: found
+    pool = ThreadPoolExecutor(1)
+    later = pool.submit(digest, pieces)
+    pool.shutdown(wait=False)
+    return later.result

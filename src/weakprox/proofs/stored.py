@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg.fused import COMPILED_FROM
 from weakprox.memory import scratch
 from weakprox.proofs.duals import Rows
 from weakprox.verifier import Box, Factors, Groups
@@ -21,7 +22,7 @@ from weakprox.verifier.sums import blocks
 
 HELD = 1 << 28  # bytes of a stored dual point that are kept in memory
 WIDTHS = (np.int8, np.int16, np.int32, np.float64)
-ENTRIES = 1 << 16  # of a block: its temporaries stay in cache
+ENTRIES = 1 << 15  # of a block: its temporaries stay in cache
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Loss:
         """Upper bound on what the lower bound loses."""
         if w > 0.0:
             bent = self.length**2 / (2 * w)
-            return max(0.0, -self.along) + 2 * math.sqrt(max(gap, 0.0) * bent) + bent
+            return max(0.0, -self.along) + 2 * math.sqrt(max(gap, 0.0)) * math.sqrt(bent) + bent
         return rho * self.length
 
 
@@ -64,23 +65,50 @@ def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> An
     q = np.empty((m, d), kind) if size <= HELD else scratch((m, d), kind)
     whole = float(np.iinfo(kind).max) if np.dtype(kind).kind == "i" else 1.0
     above, below = (part.above, part.below) if isinstance(part, Box) else (part.lam, part.lam)
-    along, square = 0.0, 0.0
-    for first, last in blocks(m, d, entries=ENTRIES):
+    compiled = _compiled(y, part, q, whole)
+    along, square = compiled or (0.0, 0.0)
+    room: Any = None
+    for first, last in [] if compiled else blocks(m, d, entries=ENTRIES):
         exact = y.read(first, last)
+        room = np.empty(exact.shape) if room is None else room  # the first is the largest
         slope: Any = above if above == below else np.where(exact > 0.0, above, below)
-        unit = whole / np.where(slope > 0.0, slope, np.inf)
-        share = exact * unit
+        share = np.multiply(
+            exact, whole / np.where(slope > 0.0, slope, np.inf), out=room[: len(exact)]
+        )
         if whole > 1.0:
             np.rint(share, out=share)
-        np.clip(share, -whole, whole, out=share)
+        else:
+            np.clip(share, -1.0, 1.0, out=share)
         q[first:last] = share
         share *= slope / whole
         share -= exact
         square += float(np.vdot(share, share))
-        along += float(np.vdot(X.rows(first, last), share))
+        near = X.rows(first, last) if y.point is None else y.point()
+        along += float(np.vdot(near, share))
     length = math.sqrt(square)
     if isinstance(part, Groups):  # the verifier may shrink groups by as much again
         along -= float(np.linalg.norm(X.s)) * 2 * length
         length *= 2
     loss.along, loss.length = loss.along + along, loss.length + length
     return q
+
+
+def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float, float] | None:
+    """<X, delta> and |delta|^2 by a compiled pass, where there is one for such arrays."""
+    dual = y.target
+    if dual is None or whole == 1.0 or not isinstance(part, Box) or not part.above > 0.0:
+        return None
+    arrays = (dual.C, dual.z)
+    plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in arrays)
+    if not plain or q.size < COMPILED_FROM:
+        return None
+    try:
+        from weakprox.proofs import compiled
+    except (ImportError, RuntimeError):  # without numba, or a folder for what it compiles
+        return None
+    U, s, Vt = (np.ascontiguousarray(x, np.float64) for x in (dual.at.U, dual.at.s, dual.at.Vt))
+    k = dual.step
+    ahead = 2.0 / k.gamma - k.beta - k.curvature
+    numbers = (ahead, k.beta, 1.0 / k.gamma, k.lam, whole)
+    square, along = compiled.stored(*arrays, U * s, Vt, q, numbers)
+    return along, square

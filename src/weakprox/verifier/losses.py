@@ -203,7 +203,7 @@ class Measurements:
         if symmetric:
             X = (X + X.T) / 2  # then X0 is this matrix
         x = X.reshape(-1)
-        a, trusted = self._strong(claimed, symmetric)
+        a, trusted = self.convexity(claimed, symmetric)
         g, values, error = np.zeros(m * d), [], 0.0
         for F, b in self._parts():
             r, far = self._residual(F, b, x, 0.0)
@@ -223,8 +223,13 @@ class Measurements:
         error += 4 * U * (norm(g) + a * size)
         return Model(lambda first, last: slope[first:last], error, constant, a, trusted)
 
-    def _strong(self, claimed: float, symmetric: bool) -> tuple[float, tuple[str, ...]]:
-        """The strong convexity claimed, or what the data show if that is less."""
+    def convexity(
+        self, claimed: float, symmetric: bool, safety: float = 1.0
+    ) -> tuple[float, tuple[str, ...]]:
+        """The strong convexity claimed, or what the data show if that is less.
+
+        `safety` multiplies the allowance for rounding.
+        """
         (m, d), n = self.shape, self._count
         size = m * (m + 1) // 2 if symmetric else m * d
         if claimed <= 0.0 or size > n:
@@ -239,7 +244,7 @@ class Measurements:
             gram += F.T @ F
             lengths += float(np.sum(F * F))
         least = float(np.linalg.eigvalsh(gram)[0])
-        allowance = (2 * n + 10 * size) * U * lengths + 2 * self._relative * lengths
+        allowance = safety * ((2 * n + 10 * size) * U + 2 * self._relative) * lengths
         return max(0.0, min(claimed, (least - allowance) / n * (1 - 4 * U))), ()
 
 
