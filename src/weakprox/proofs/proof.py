@@ -21,6 +21,7 @@ from weakprox.proofs.stored import Loss, stored, width_for
 from weakprox.solvers._evidence import Evidence
 from weakprox.storage.table import PathLike
 from weakprox.verifier.check import prepared, proved, reach, worth
+from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
 
 CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
@@ -216,6 +217,8 @@ def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
         value = found.value + SAFE * found.error + 16 * U * abs(found.value)
     if large:
         lower = proof.lower_bound - SAFE * _margin(proof, told, value, eps)
+        if min(proof.shape) > FULL:  # which verifiers bound with random vectors
+            lower -= SHARE * max(0.0, value - lower)
     else:
         bound = proved(claim, statement, value)
         lower = bound.value - SAFE * bound.error - 16 * U * abs(bound.value)
@@ -242,8 +245,8 @@ def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:
     else:
         given = prepared(claim, statement)
         start, error, size = given.start.error, given.slope.error, given.size
-    if eps > 1e-10:  # the run's own arithmetic was in float32
-        error += 16 * eps * size / math.sqrt(max(proof.shape))
+    if eps > 1e-10 and "samples" in told.terms["loss"]:  # their mean was taken in float32
+        start += 4 * eps * size * math.sqrt(2 * max(value, 0.0))
     return start + (error + 10 * max(proof.shape) * U * size) * rho + 64 * U * abs(value)
 
 

@@ -162,18 +162,23 @@ def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
     rng, products = np.random.default_rng(), _Products(c)
     m, d = c.shape
     Q = rng.standard_normal((d, width))
-    for _ in range(POWERS // 4):
+    for _ in range(POWERS):
         Q = np.linalg.qr(products.back(products.times(Q)))[0]
     P, S = np.linalg.qr(products.times(Q))
+    W, kept, Zt = np.linalg.svd(S)
+    # values below the level cost nothing, and their vectors have converged least
+    level = enough(kept)
+    count = max(1, int((kept > level).sum()))
+    P, kept, Q = P @ W[:, :count], kept[:count], Q @ Zt[:count].T
     R = products.back(P).T
     R -= (R @ Q) @ Q.T
-    kept, size = np.linalg.svd(S, compute_uv=False), products.size()
+    size = products.size()
     rounding = 100 * (m + d) * U * size
     r = norm(R) + rounding
     energy = max(0.0, size**2 - float(kept @ kept)) + rounding * size
     W = rng.standard_normal((d, PROBES))
     tail, logs = math.sqrt(energy), 0.0
-    goal = 0.99 * enough(kept)
+    goal = 0.99 * level
     for k in range(1, POWERS + 1):
         W = W - Q @ (Q.T @ W)
         Z = products.times(W)
