@@ -27,7 +27,9 @@ def build(kind, make, seed, shape=(9, 7)):
     X0 = signal(shape, psd, rng)
     loss, *penalties = make(X0, rng)
     size = 0.3 if kind == "norm" else 0.8 * np.linalg.norm(X0, "nuc")
-    return Case(f"{make.__name__} {kind}", kind, shape, float(size), loss, tuple(penalties), 0.0)
+    return Case(
+        f"{make.__name__} {kind}", kind, shape, float(size), loss, tuple(penalties), 0.0
+    )
 
 
 def entries(X0, rng):

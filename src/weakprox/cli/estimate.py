@@ -138,6 +138,7 @@ def estimate(
             progress=False if quiet else "auto",
             proof=None if proof is None else True,
         )
+    outputs = _provable(result, outputs)
     found = summarise(case, result, outputs)
     outputs.write(result, case, found)
     if json:
@@ -145,6 +146,20 @@ def estimate(
     elif not quiet:
         _show(case, result, found, chosen=method == "auto")
     raise typer.Exit(exit_code(result))
+
+
+def _provable(result: Result, outputs: Outputs) -> Outputs:
+    """The outputs that can be written: without a proof where there is none."""
+    from weakprox.errors import ProofError
+
+    if "proof" not in outputs.paths:
+        return outputs
+    try:
+        _ = result.proof
+    except ProofError as problem:
+        typer.echo(f"weakprox: no proof written. {problem}", err=True)
+        return outputs.without("proof")
+    return outputs
 
 
 def exit_code(result: Result) -> int:

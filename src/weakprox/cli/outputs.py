@@ -66,6 +66,10 @@ class Outputs:
         if checked_target(checkpoint) in taken:
             raise FileError(checkpoint, "the name of an input or output", "one of its own")
 
+    def without(self, kind: str) -> Outputs:
+        """The others."""
+        return Outputs({k: p for k, p in self.paths.items() if k != kind}, self.figures)
+
     def names(self) -> dict[str, str]:
         """For the summary."""
         found = {kind: str(path) for kind, path in self.paths.items()}

@@ -147,6 +147,7 @@ def _loss(loss: Any, shape: tuple[int, int]) -> tuple[Loss, Terms, list[Piece]]:
         shape,
         float(loss.strong_convexity),
         eps,
+        getattr(loss, "infimum", None),
     )
     return own, {"kind": "own", "name": type(loss).__name__}, []
 
@@ -283,6 +284,7 @@ def _penalty(part: Any, i: int, problem: Problem) -> tuple[Penalty, Terms, list[
         pull,
         float(part.curvature),
         eps_of(reference),
+        getattr(part, "infimum", None),
     )
     return own, {"kind": "own", "name": type(part).__name__}, []
 

@@ -41,7 +41,11 @@ def measured(
     h = problem.spectral.value(answer)
     rough = _rounding_of_h(problem.spectral, answer)
     step = problem.entrywise()
-    if step is not None and problem.loss.is_finite_sum and (problem.by_passes or _short(answer)):
+    if (
+        step is not None
+        and problem.loss.is_finite_sum
+        and (problem.by_passes or _short(answer))
+    ):
         # X is too large to store, or these sums in float64 spare a copy of the data
         C = contiguous(problem.loss.centre(problem.loss.everything()))  # type: ignore[attr-defined]
         sums = passes_for(C).look(C, None, answer, step)
@@ -55,7 +59,11 @@ def measured(
             unit = IN_SINGLE * eps_of(answer.s)
         else:
             problem, batch = precise, precise.loss.everything()
-    X = answer.rounded() if _short(answer) else dense(answer, arena.like(answer.U, answer.shape))
+    X = (
+        answer.rounded()
+        if _short(answer)
+        else dense(answer, arena.like(answer.U, answer.shape))
+    )
     X = X if is_single(problem) else wide(X)
     G, R = problem.smooth_values(X, batch)
     return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))

@@ -261,7 +261,10 @@ def _stride(state: Memory, move: Array) -> float:
     apart = size = 0.0
     for rows in row_blocks(move):
         turn = move[rows] - last[rows]
-        apart, size = apart + rough_inner(turn, turn), size + rough_inner(move[rows], move[rows])
+        apart, size = (
+            apart + rough_inner(turn, turn),
+            size + rough_inner(move[rows], move[rows]),
+        )
     return 2.0 * state.stride if apart <= STEADY**2 * size else 1.0
 
 

@@ -167,10 +167,12 @@ def reach(statement: Statement, value: float) -> float:
     tau = getattr(statement.spectral, "tau", None)
     if tau is not None:
         return float(tau)
-    parts = statement.penalties
-    positive = statement.loss.nonnegative and all(part.nonnegative for part in parts)
     lam = getattr(statement.spectral, "lam", 0.0)
-    return max(0.0, value) / lam * (1 + 4 * U) if positive and lam > 0.0 else math.inf
+    known = [statement.loss.infimum, *(part.infimum for part in statement.penalties)]
+    least = [number for number in known if number is not None]
+    if not lam > 0.0 or len(least) < len(known):
+        return math.inf
+    return max(0.0, value - math.fsum(least)) / lam * (1 + 8 * U)
 
 
 def proved(claim: Claim, statement: Statement, value: float) -> Proved:

@@ -34,7 +34,7 @@ class Loss(Protocol):
     """What the check asks of a loss."""
 
     shape: tuple[int, int]
-    nonnegative: bool
+    infimum: float | None  # a number that G is never below
 
     def value(self, X: Point) -> Near:
         """G(X)."""
@@ -49,7 +49,7 @@ class Squares:
     Its model does not depend on X0: the slope is -M and the constant 1/2 |M|^2.
     """
 
-    nonnegative = True
+    infimum: float | None = 0.0
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Squares:
 class Entries:
     """G = weight/2 sum (x_ij - v)^2 over observed entries, some perhaps repeatedly."""
 
-    nonnegative = True
+    infimum: float | None = 0.0
 
     def __init__(
         self, rows: Any, cols: Any, values: Any, shape: tuple[int, int], weight: float
@@ -164,7 +164,7 @@ class Measurements:
     `relative` is the accuracy of their entries.
     """
 
-    nonnegative = True
+    infimum: float | None = 0.0
 
     def __init__(
         self,
@@ -258,10 +258,10 @@ class OwnLoss:
         shape: tuple[int, int],
         strong: float,
         eps: float,
-        nonnegative: bool = False,
+        infimum: float | None = None,
     ) -> None:
         self._value, self._grad, self.shape = value, grad, shape
-        self._strong, self._eps, self.nonnegative = strong, eps, nonnegative
+        self._strong, self._eps, self.infimum = strong, eps, infimum
 
     def value(self, X: Point) -> Near:
         """By the user's function."""
@@ -284,7 +284,9 @@ class OwnLoss:
         )
         slope = g - a * X
         error = 16 * self._eps * norm(g) + 4 * U * (norm(g) + a * norm(X))
-        trusted = ("the functions of the loss", *(("its strong convexity",) if a else ()))
+        trusted: tuple[str, ...] = ("the functions of the loss",)
+        trusted += ("its strong convexity",) if a else ()
+        trusted += ("its infimum",) if self.infimum is not None else ()
         return Model(lambda first, last: slope[first:last], error, constant, a, trusted)
 
 

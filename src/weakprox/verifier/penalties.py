@@ -38,7 +38,7 @@ class Penalty(Protocol):
     """What the check asks of one part of a penalty."""
 
     curvature: float
-    nonnegative: bool
+    infimum: float | None  # a number that R is never below
 
     def value(self, X: Point) -> Near:
         """R(X) with its quadratic part."""
@@ -50,7 +50,7 @@ class Penalty(Protocol):
 class Box:
     """Slopes in [-below, above] for every entry, and curvature/2 |X|^2."""
 
-    nonnegative = True
+    infimum: float | None = 0.0
 
     def __init__(self, above: float, below: float, curvature: float = 0.0) -> None:
         self.above, self.below, self.curvature = above, below, curvature
@@ -83,7 +83,7 @@ class Groups:
     """lam times the sum of the norms of rows (axis 1) or columns (axis 0)."""
 
     curvature = 0.0
-    nonnegative = True
+    infimum: float | None = 0.0
 
     def __init__(self, lam: float, axis: int) -> None:
         self.lam, self.axis = lam, axis
@@ -126,7 +126,7 @@ class Largest:
     """The largest of <A_i, X> - b_i; A is read as an array of shape (n, m, d)."""
 
     curvature = 0.0
-    nonnegative = False
+    infimum: float | None = None
 
     def __init__(self, A: Any, b: Any) -> None:
         self._A, self._b = A, np.asarray(b, dtype=np.float64)
@@ -163,16 +163,16 @@ class Largest:
 class OwnPenalty:
     """A penalty of the user's, whose functions are taken at their word."""
 
-    nonnegative = False
-
     def __init__(
         self,
         value: Callable[[Matrix], float],
         pull: Callable[[Any], tuple[Any, float]],
         curvature: float,
         eps: float,
+        infimum: float | None = None,
     ) -> None:
         self._value, self._pull, self.curvature, self._eps = value, pull, curvature, eps
+        self.infimum = infimum
 
     def value(self, X: Point) -> Near:
         """By the user's function."""
