@@ -213,7 +213,7 @@ def test_a_point_outside_the_set_is_refused():
 
 
 @pytest.mark.parametrize(
-    "change, word",
+    ("change", "word"),
     [
         ({"value": -1e-6}, "above the claimed"),
         ({"lower_bound": 1.0}, "below the claimed"),

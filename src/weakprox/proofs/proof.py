@@ -227,13 +227,11 @@ def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
     if not math.isfinite(lower - lost):
         given = "a bound that the dual point does not prove by itself"
         raise ProofError("result", given, "another method, such as DavisYin")
-    claims = dict(proof.claims)
-    for times in SAFE:
-        claims["value"], claims["lower_bound"] = value + times * far, lower - times * lost
-        claims["certified"] = claims["value"] - claims["lower_bound"] <= proof.eps
-        if claims["certified"]:
-            break
-    return Proof(claims, proof.terms, proof.digests, proof.arrays)
+    tries = [(value + times * far, lower - times * lost) for times in SAFE]
+    shown = [both for both in tries if both[0] - both[1] <= proof.eps]
+    value, lower = (shown or tries)[0]
+    found_out = {"value": value, "lower_bound": lower, "certified": bool(shown)}
+    return Proof({**proof.claims, **found_out}, proof.terms, proof.digests, proof.arrays)
 
 
 def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:

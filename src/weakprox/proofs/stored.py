@@ -75,10 +75,9 @@ def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> An
         share = np.multiply(
             exact, whole / np.where(slope > 0.0, slope, np.inf), out=room[: len(exact)]
         )
+        np.clip(share, -whole, whole, out=share)  # lam may have been rounded up to float32
         if whole > 1.0:
             np.rint(share, out=share)
-        else:
-            np.clip(share, -1.0, 1.0, out=share)
         q[first:last] = share
         share *= slope / whole
         share -= exact

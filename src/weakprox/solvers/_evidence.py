@@ -59,6 +59,11 @@ class Evidence:
         return proof
 
     @property
+    def cheap(self) -> bool:
+        """Whether a copy costs little beside the decomposition that the bound took."""
+        return not isinstance(self.dual, FactoredDual)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the large arrays in it."""
         dual, at = self.dual, self.at

@@ -203,10 +203,10 @@ class Looker:
     def settle(self, *, ending: bool) -> None:
         """Detach the evidence from arrays that the solver is about to overwrite.
 
-        Without `proof=True`, evidence that would have to be copied is dropped.
+        Without `proof=True`, evidence is dropped if its copy would cost an extra pass.
         """
         if self.evidence is not None and self.evidence.moving:
-            keep = ending or self.proof is True
+            keep = ending or self.proof is True or self.evidence.cheap
             self.evidence = self.evidence.detached(copy=not ending) if keep else None
 
     def offer(

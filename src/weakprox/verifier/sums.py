@@ -60,11 +60,11 @@ def total(x: Matrix) -> float:
 
 
 def dot(x: Matrix, y: Matrix) -> Near:
-    """<x, y>: each product is off by u of its size at most."""
+    """<x, y>: each product is off by u of its size at most, and their sum rounds once."""
     products = x * y
     value = total(products)
     size = value if x is y else float(np.abs(products).sum())
-    return Near(value, 1.001 * U * size)
+    return Near(value, 1.001 * U * (size + abs(value)))
 
 
 def added(parts: list[Near]) -> Near:
