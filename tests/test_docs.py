@@ -17,6 +17,7 @@ PAGES = (
     "docs/cli.md",
     "docs/memory.md",
     "docs/report.md",
+    "docs/verify.md",
 )
 
 

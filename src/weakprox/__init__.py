@@ -16,6 +16,7 @@ from weakprox.errors import (
     CheckpointWarning,
     ConvexityError,
     InputError,
+    ProofError,
     SamplerError,
     ShapeError,
     WeakproxError,
@@ -25,8 +26,10 @@ from weakprox.minimize import minimize
 from weakprox.oracles import theory
 from weakprox.plan import Plan, plan
 from weakprox.problem import Problem
+from weakprox.proofs import Proof, verify
 from weakprox.result import Certificate, Result, Status
 from weakprox.solvers import SVRGCG
+from weakprox.verifier import Verdict
 
 __version__ = "0.1.0"
 
@@ -39,10 +42,13 @@ __all__ = [
     "LowRank",
     "Plan",
     "Problem",
+    "Proof",
+    "ProofError",
     "Result",
     "SamplerError",
     "ShapeError",
     "Status",
+    "Verdict",
     "WeakproxError",
     "estimators",
     "losses",
@@ -55,6 +61,7 @@ __all__ = [
     "spectral",
     "streams",
     "theory",
+    "verify",
 ]
 
 

@@ -55,6 +55,10 @@ class SamplerError(InputError):
     result: Any = None
 
 
+class ProofError(InputError):
+    """A proof cannot be made, or a proof file is damaged or does not fit the problem."""
+
+
 class CheckpointWarning(UserWarning):
     """A checkpoint was not written, or an older one than the last had to be taken."""
 

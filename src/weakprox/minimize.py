@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, SamplerError
+from weakprox.errors import InputError, SamplerError, checked_flag
 from weakprox.linalg.arrays import Array, eps_of, itemsize, zeros
 from weakprox.losses.empirical import Empirical
 from weakprox.memory import honours_budget
 from weakprox.oracles.metering import Budget
 from weakprox.plan import check_room
 from weakprox.problem import Problem
+from weakprox.proofs import witnessed
 from weakprox.protocols import Solver
 from weakprox.result import Result
 from weakprox.solvers._begin import first_point, last_state, warmth
@@ -53,6 +54,7 @@ def minimize(
     stop_when_certified: bool = True,
     evaluation_samples: int = 400,
     max_memory: int | str | None = None,
+    proof: bool | None = None,
 ) -> Result:
     """Solve min G(X) + R(X) + h(X) and prove how near the answer is to the optimum.
 
@@ -108,6 +110,10 @@ def minimize(
         Bytes that this process may hold in all, such as "4GB". Data in files are read
         block by block, what does not fit is kept in a scratch file (in TMPDIR), and a
         solver is chosen that can do so; `weakprox.plan` shows it before.
+    proof : bool, optional
+        Whether the result keeps what `result.proof` needs: the dual point of its lower
+        bound, an array the size of X, and the problem. By default it does if that takes at
+        most 256 MiB, no `max_memory` is set and it costs no extra work.
 
     Returns
     -------
@@ -116,6 +122,9 @@ def minimize(
     """
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+    if proof is not None:
+        checked_flag("proof", proof)
+    given = problem
     unit = unit_of(problem, solver)  # 1, but for data of extreme size
     problem, start = problem_in(problem, unit), start_in(start, unit)
     reason = "it was asked for"
@@ -177,6 +186,7 @@ def minimize(
         reason=reason,
         scale_samples=scale_samples,
         call=call if last is None else last.call,
+        proof=proof,
     )
     warm = None if last is not None else warmth(problem, solver, start)
     first = None if warm is not None or last is not None else first_point(problem, start)
@@ -186,7 +196,7 @@ def minimize(
         if failure.result is not None:
             failure.result = result_from(failure.result, unit)
         raise
-    return result_from(result, unit)
+    return witnessed(result_from(result, unit), given)
 
 
 def _accuracy(solver: Any, eps: Any, tol: Any, *, automatic: bool) -> tuple[float, float]:
@@ -222,7 +232,9 @@ def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[f
     seed = _whole("seed", seed, least=0)
     if loss.is_finite_sum:
         first = abs(problem.smooth_value(zeros(problem.shape, loss.reference)))
-        rough = minimize(problem, solver, eps=ROUGH * first, seed=seed, progress=False)
+        rough = minimize(
+            problem, solver, eps=ROUGH * first, seed=seed, progress=False, proof=False
+        )
     else:
         samples = SCALE_SAMPLES
         batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
@@ -232,7 +244,7 @@ def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[f
             known = loss.strong_convexity
             pool = Empirical(loss, [(batch, samples)], strong_convexity=known)
         mean = Problem(pool, problem.penalty, problem.spectral)
-        rough = minimize(mean, tol=ROUGH, seed=seed, progress=False)
+        rough = minimize(mean, tol=ROUGH, seed=seed, progress=False, proof=False)
     bound = rough.certificate.lower_bound
     size = bound if bound > 0.0 else abs(rough.value)
     if not size > 0.0:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from weakprox.errors import ProofError
 from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
 from weakprox.outcome import COLUMNS, Certificate, Counts, Status, Trace
@@ -52,6 +53,8 @@ class Result:
     unit : float
         1; for data of extreme size a power of two that the run divided X by. `parameters`,
         `checkpoint` and `dual` are those of that run.
+    evidence : object
+        What the lower bound rests on, for `proof`; None if it was not kept.
     """
 
     low_rank: LowRank
@@ -72,6 +75,7 @@ class Result:
     reason: str = ""
     dual: Any = None
     unit: float = 1.0
+    evidence: Any = None
 
     @cached_property
     def X(self) -> Array:
@@ -111,6 +115,23 @@ class Result:
     def certified(self) -> bool:
         """Whether the gap shows the accuracy asked for, at the certificate's confidence."""
         return bool(self.gap <= self.eps)
+
+    @cached_property
+    def proof(self) -> Any:
+        """A `weakprox.Proof` of the certificate, to save and to verify.
+
+        Raises ProofError where there is none: G is sampled, nothing is proved, or what the
+        bound rests on was too large to keep (pass `proof=True` to `minimize`).
+        """
+        if self.sampled:
+            wanted = "a finite sum: a bound from samples holds at a confidence only"
+            raise ProofError("result", "a loss that is known through samples", wanted)
+        if not self.certificate.proves:
+            raise ProofError("result", "no lower bound", "a result that proves one")
+        if self.evidence is None:
+            given = "a bound without the dual point that it rests on"
+            raise ProofError("result", given, "minimize(..., proof=True), which keeps it")
+        return self.evidence.proof(self)
 
     def explain(self) -> str:
         """What was chosen and why, what it cost, and what the certificate leaves open."""

@@ -73,6 +73,17 @@ def _checkpoint(name: str) -> Callable[[Path, bytes], None]:
     return read
 
 
+def _proof(name: str) -> Callable[[Path, bytes], None]:
+    """Bytes as a proof file, or as the description in one."""
+
+    def read(folder: Path, data: bytes) -> None:
+        from fuzz import proofs
+
+        getattr(proofs, name)(folder, data)
+
+    return read
+
+
 READERS: dict[str, Callable[[Path, bytes], None]] = {
     "npy": _file(".npy"),
     "npz": _file(".npz"),
@@ -84,6 +95,8 @@ READERS: dict[str, Callable[[Path, bytes], None]] = {
     "zarr": _zarr,
     "checkpoint": _checkpoint("read"),
     "entries": _checkpoint("read_entries"),
+    "proof": _proof("read"),
+    "claims": _proof("read_claims"),
 }
 
 

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from fuzz import checkpoints
+from fuzz import checkpoints, proofs
 from scipy import sparse
 
 SMALL = np.array([[1.5, -2.0], [0.0, 3e5], [4.0, 0.25]])
@@ -126,6 +126,8 @@ def made() -> dict[str, dict[str, bytes]]:
         "zarr": _zarr(),
         "checkpoint": checkpoints.files(),
         "entries": checkpoints.entries(),
+        "proof": proofs.files(),
+        "claims": proofs.claims(),
     }
 
 

@@ -1,4 +1,4 @@
-"""The whole soak: certificates under attack, kills, worker deaths and hostile files.
+"""The whole soak: certificates under attack, kills, worker deaths, proofs, hostile files.
 
 From the root of the repository, `python tests/soak/run.py` runs all parts, one line each at
 the end, and writes the counts to docs/_static/soak.inc. Names of parts run those only, and
@@ -20,18 +20,22 @@ PARTS = {
     "certificates": ("tests/soak/certificates.py", "0", "10000"),
     "kills": ("tests/soak/kills.py", "--kills", "100"),
     "workers": ("tests/soak/workers.py",),
+    "proofs": ("tests/soak/proofs.py", "500"),
     "fuzz": ("tests/fuzz/run.py", "--seconds", "600"),
 }
 QUICK = {
     "certificates": ("tests/soak/certificates.py", "0", "300"),
     "kills": ("tests/soak/kills.py", "--kills", "10"),
     "workers": ("tests/soak/workers.py", "2"),
+    "proofs": ("tests/soak/proofs.py", "40"),
     "fuzz": ("tests/fuzz/run.py", "--seconds", "50"),
 }
 LINES = {
     "certificates": "instances checked / violations: {instances} / {violations}",
     "kills": "kills survived / tried: {survived} / {tried}",
     "workers": "worker deaths survived / tried: {survived} / {tried}",
+    "proofs": "proofs accepted / changed ones refused by the stand-alone verifier: "
+    "{accepted_standalone} / {refused_standalone}",
     "fuzz": "fuzz executions / crashes: {executions} / {crashes}",
 }
 

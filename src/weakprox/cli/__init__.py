@@ -1,4 +1,4 @@
-"""The command `weakprox`: estimate, certify, info and reproduce.
+"""The command `weakprox`: estimate, certify, verify, info and reproduce.
 
 What a command needs is imported when it runs, so that help and version come at once.
 """
@@ -15,6 +15,7 @@ from weakprox.cli.console import EXIT_CODES, Shell
 from weakprox.cli.estimate import estimate
 from weakprox.cli.info import info
 from weakprox.cli.reproduce import reproduce
+from weakprox.cli.verify import verify
 
 app = typer.Typer(
     cls=Shell,
@@ -44,7 +45,7 @@ def weakprox(
         typer.echo(context.get_help())
 
 
-for command in (estimate, certify, info, reproduce):
+for command in (estimate, certify, verify, info, reproduce):
     app.command(epilog=EXIT_CODES)(command)
 
 

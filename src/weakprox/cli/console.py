@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from weakprox.errors import InputError, WeakproxError
 
 DONE, FAILED, BAD, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 130
+REFUSED = 1  # a proof that does not hold
 EXIT_CODES = (
     "Exit codes: 0 done, accuracy reached; 1 unexpected error; 2 bad usage or bad input, "
     "nothing written; 3 finished, but the accuracy asked for is not confirmed (outputs are "

@@ -60,6 +60,10 @@ def estimate(
     factors: Annotated[
         Path | None, typer.Option(help="Write U, s, Vt: .npz.", show_default=False)
     ] = None,
+    proof: Annotated[
+        Path | None,
+        typer.Option(help="Write a proof for `weakprox verify`: .npz.", show_default=False),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a page to read: .html.", show_default=False)
     ] = None,
@@ -96,6 +100,7 @@ def estimate(
         figures=figures,
         output=output,
         factors=factors,
+        proof=proof,
         report=report,
         summary=summary,
     )
@@ -131,7 +136,9 @@ def estimate(
             resume=resume,
             max_memory=most,
             progress=False if quiet else "auto",
+            proof=None if proof is None else True,
         )
+    outputs = _provable(result, outputs)
     found = summarise(case, result, outputs)
     outputs.write(result, case, found)
     if json:
@@ -139,6 +146,20 @@ def estimate(
     elif not quiet:
         _show(case, result, found, chosen=method == "auto")
     raise typer.Exit(exit_code(result))
+
+
+def _provable(result: Result, outputs: Outputs) -> Outputs:
+    """The outputs that can be written: without a proof where there is none."""
+    from weakprox.errors import ProofError
+
+    if "proof" not in outputs.paths:
+        return outputs
+    try:
+        _ = result.proof
+    except ProofError as problem:
+        typer.echo(f"weakprox: no proof written. {problem}", err=True)
+        return outputs.without("proof")
+    return outputs
 
 
 def exit_code(result: Result) -> int:

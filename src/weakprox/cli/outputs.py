@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from weakprox.cli.case import Case
     from weakprox.result import Result
 
-SUFFIXES = {"factors": (".npz",), "report": (".html", ".htm"), "summary": (".json",)}
+SUFFIXES = {
+    "factors": (".npz",),
+    "proof": (".npz",),
+    "report": (".html", ".htm"),
+    "summary": (".json",),
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,10 @@ class Outputs:
         if checked_target(checkpoint) in taken:
             raise FileError(checkpoint, "the name of an input or output", "one of its own")
 
+    def without(self, kind: str) -> Outputs:
+        """The others."""
+        return Outputs({k: p for k, p in self.paths.items() if k != kind}, self.figures)
+
     def names(self) -> dict[str, str]:
         """For the summary."""
         found = {kind: str(path) for kind, path in self.paths.items()}
@@ -75,6 +84,8 @@ class Outputs:
                     write_matrix(path, result.X, rows, columns)
                 elif kind == "factors":
                     write_factors(path, *result.factors, rows, columns)
+                elif kind == "proof":
+                    result.proof.save(path)
                 elif kind == "report":
                     from weakprox.report import write_report
 

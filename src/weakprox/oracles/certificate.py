@@ -80,6 +80,7 @@ def split_bound(
     rng: np.random.Generator,
     accuracy: float,
     arena: Arena,
+    used: list[WeakProx] | None = None,
 ) -> tuple[float, str]:
     """A number below min f from the dual points of a splitting, and what it rests on.
 
@@ -89,7 +90,8 @@ def split_bound(
 
     c the curvature of R, q = g + c X + K'y + u, which vanishes at a solution.
     No decomposition is needed where the proximal step's own was complete. Where it was
-    thin, it is done once more from its own basis, with a proof of what it leaves out.
+    thin, it is done once more from its own basis, with a proof of what it leaves out; the
+    proximal step that the bound rests on is appended to `used`.
     """
     loss, prox, R = problem.loss, split.prox, problem.penalty
     A, weight, V = split.A, split.weight, prox.V
@@ -109,6 +111,8 @@ def split_bound(
         )
     if young < -64 * eps_of(A) * sizes * math.sqrt(V.rank):
         return -math.inf, prox.rests_on  # no conjugate is that small: a term breaks its word
+    if used is not None:
+        used.append(prox)
     X, batch = dense(prox.V, arena.like(A)), loss.everything()
     g, value = gradient(loss, X, batch, arena.like(A)), loss.value(X, batch)
     whole = not (R.rowwise and R.separable)

@@ -133,7 +133,9 @@ class Chain:
             settings = _settings(self.tol, self.seed, choice.reason)
             result = kind(problem, choice.solver, settings, None, past).execute(None)
         else:
-            result = minimize(problem, tol=self.tol, seed=self.seed, progress=False)
+            result = minimize(
+                problem, tol=self.tol, seed=self.seed, progress=False, proof=False
+            )
         answer, warmth = result.low_rank, None
         # without its ball a problem is as good as solved: neighbours need no help
         if isinstance(result.dual, SplitDual) and not inside(answer, ball, self.tau):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weakprox.errors import SamplerError
@@ -54,7 +55,11 @@ def finish(run: Run, status: Status) -> Result:
         affordable = getattr(run.solver, "affordable", lambda problem: True)
         short = value + rounding - looker.seen.lower > _asked(run, value, answer)
         if short and affordable(problem):
-            run.prove(Candidate(_dense(run, answer), None, 0.0, 0, 0, dual=dual))
+            X = _dense(run, answer)
+            run.prove(Candidate(X, None, 0.0, 0, 0, dual=dual))
+            looker.settle(ending=True)
+            if looker.evidence is not None and looker.evidence.at is X:
+                looker.evidence = replace(looker.evidence, at=answer)
         lower = min(looker.seen.lower, value)  # which rounding may have taken below it
         certificate = Certificate(value, lower, looker.seen.rests_on, rounding=rounding)
     value = certificate.value
@@ -94,6 +99,7 @@ def finish(run: Run, status: Status) -> Result:
         iterate_value=iterate_value,
         reason=run.settings.reason,
         dual=None if _doubled(run) else dual,  # other runs are in the data's dtype
+        evidence=looker.evidence,
     )
 
 

@@ -17,6 +17,7 @@ from weakprox.oracles.metering import Meter, StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.result import Counts, Status, Trace
+from weakprox.solvers._evidence import Evidence
 from weakprox.solvers._progress import Progress
 from weakprox.solvers.tools import accuracy, size_of
 
@@ -93,6 +94,8 @@ class Looker:
     judges_iterate: bool = False  # whether the iterate itself will be the answer
     seen: Seen = field(default_factory=Seen)
     latest: Candidate | None = None
+    proof: bool | None = None  # whether to keep what the bound rests on; None: if small
+    evidence: Evidence | None = None  # what the bound rests on, if it was kept
     _last_value: float = math.inf
 
     @property
@@ -190,9 +193,21 @@ class Looker:
                     X = X.dense()
                 view = Look(*where, *values, seconds, counts.copy(), X, candidate.V)
                 if self.callback(view):
+                    self.settle(ending=True)
                     raise StopRun(Status.CALLBACK)
             if self.prove is not None and self.seen.gap <= self.accuracy:
+                self.settle(ending=True)
                 raise StopRun(Status.CERTIFIED)
+            self.settle(ending=False)
+
+    def settle(self, *, ending: bool) -> None:
+        """Detach the evidence from arrays that the solver is about to overwrite.
+
+        Without `proof=True`, evidence is dropped if its copy would cost an extra pass.
+        """
+        if self.evidence is not None and self.evidence.moving:
+            keep = ending or self.proof is True or self.evidence.cheap
+            self.evidence = self.evidence.detached(copy=not ending) if keep else None
 
     def offer(
         self, V: LowRank, scratch: Array | None = None, value: float | None = None
@@ -205,8 +220,8 @@ class Looker:
             self.seen = replace(self.seen, best=V, best_value=value)
         return value
 
-    def bounded(self, lower: float, rests_on: str) -> None:
-        """A proved lower bound, kept if it is the best so far.
+    def bounded(self, lower: float, rests_on: str, evidence: Evidence | None = None) -> None:
+        """A proved lower bound, kept if it is the best so far, with what it rests on.
 
         One that is infinite or above a value already reached contradicts itself (a
         user's own term may not keep its word): it proves nothing and is left out.
@@ -216,5 +231,8 @@ class Looker:
         rounding = 256 * eps_of(self.problem.loss.reference) * sizes
         if not math.isfinite(lower) or lower > reached + rounding:
             return
+        # a resumed run knows the last bound but not what it rests on
+        if evidence is not None and (self.evidence is None or lower > self.evidence.lower):
+            self.evidence = evidence if evidence.wanted(self.proof) else None
         if lower > self.seen.lower:
             self.seen = replace(self.seen, lower=lower, rests_on=rests_on)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.oracles.certificate import SplitDual, lower_bound, split_bound
 from weakprox.oracles.factored import FactoredDual
-from weakprox.protocols import Candidate
+from weakprox.protocols import Candidate, WeakProx
+from weakprox.solvers._evidence import Evidence
 from weakprox.solvers._finish import CERTIFICATE
 
 if TYPE_CHECKING:
@@ -23,13 +25,19 @@ def prove(run: Run, candidate: Candidate) -> None:
     dual = candidate.dual or run.solver.dual(run.problem, run.memory)
     rng = run.tools.rng(CERTIFICATE)
     if isinstance(dual, FactoredDual):
-        run.looker.bounded(*dual.bound(rng))
+        found = dual.bound(rng)
+        run.looker.bounded(*found, Evidence(run.problem, dual, None, found[0]))
         return
     curved = run.problem.strong_convexity(needed=False) > 0.0
     if isinstance(dual, SplitDual) and curved:
         allowed = 0.05 * run.looker.accuracy
-        found = split_bound(run.problem, dual, rng=rng, accuracy=allowed, arena=run.tools.arena)
-        run.looker.bounded(*found)
+        used: list[WeakProx] = []
+        arena = run.tools.arena
+        found = split_bound(
+            run.problem, dual, rng=rng, accuracy=allowed, arena=arena, used=used
+        )
+        shown = replace(dual, prox=used[-1]) if used else dual
+        run.looker.bounded(*found, Evidence(run.problem, shown, shown.at, found[0]))
         if run.looker.seen.gap <= run.looker.accuracy:
             return
     at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
@@ -48,4 +56,4 @@ def prove(run: Run, candidate: Candidate) -> None:
         reached=run.looker.seen.best_value,
         scratch=candidate.scratch,
     )
-    run.looker.bounded(bound, rests_on)
+    run.looker.bounded(bound, rests_on, Evidence(run.problem, dual, X, bound))

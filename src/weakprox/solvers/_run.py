@@ -44,6 +44,7 @@ class Settings:
     reason: str = ""  # for the choice of the solver
     scale_samples: int = 0  # drawn to find what tol is relative to
     call: Call | None = None  # what was asked for, where that is not just this
+    proof: bool | None = None  # whether to keep what a proof needs; None: if it is small
 
 
 class Run:
@@ -92,6 +93,7 @@ class Run:
             tol=settings.tol,
             judges_iterate=solver.answer == "iterate",
             seen=Seen() if last is None else last.seen,
+            proof=settings.proof,
         )
         self.restated: float | None = None
         self.equip(problem)
@@ -137,6 +139,7 @@ class Run:
             raise InputError("strong_convexity", given, wanted) from None
         self.equip(self.problem, found)
         self.looker.seen = replace(self.looker.seen, lower=-math.inf, prove_below=math.inf)
+        self.looker.evidence = None
         last = self.looker.latest or self.solver.candidate(self.memory)
         self.memory = self.solver.start(self.problem, last.X * 1.0, self.tools)
         self.looker.latest = None

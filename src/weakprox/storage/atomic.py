@@ -13,18 +13,19 @@ from weakprox.storage.table import FileError, PathLike
 
 
 @contextmanager
-def atomic(path: PathLike) -> Iterator[Path]:
+def atomic(path: PathLike, *, durable: bool = True) -> Iterator[Path]:
     """A temporary path to write to, which becomes `path` if the block ends well.
 
     It lies in the same directory and has the same suffix. Whatever goes wrong, `path` is
-    as it was before and nothing is left behind.
+    as it was before and nothing is left behind. Without `durable` it is not waited for the
+    disk, so that a power failure soon after may leave a damaged file.
     """
-    with atomic_all([path]) as (temporary,):
+    with atomic_all([path], durable=durable) as (temporary,):
         yield temporary
 
 
 @contextmanager
-def atomic_all(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
+def atomic_all(paths: Sequence[PathLike], *, durable: bool = True) -> Iterator[list[Path]]:
     """The same for several files: all of them appear, or none."""
     targets = [checked_target(path) for path in paths]
     temporaries = [_beside(target) for target in targets]
@@ -35,7 +36,8 @@ def atomic_all(paths: Sequence[PathLike]) -> Iterator[list[Path]]:
         for temporary, target in zip(temporaries, targets, strict=True):
             if target.exists():
                 temporary.chmod(target.stat().st_mode & 0o7777)
-            sync(temporary)
+            if durable:
+                sync(temporary)
         _move(temporaries, targets)
     finally:
         for temporary in temporaries:

@@ -1,0 +1,57 @@
+"""The dual point of a step, made and stored in one compiled pass over C and z."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+TILE = 1 << 15  # entries of X that are made together and stay in cache
+
+compiled = numba.njit(
+    nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy"
+)
+
+
+@compiled
+def _tile(C, z, X, q, numbers):  # type: ignore[no-untyped-def]
+    """Store y, the clipped ahead X + beta C - steep z, as shares of lam."""
+    ahead, beta, steep, lam, whole = numbers
+    up, down = whole / lam, lam / whole
+    square = along = 0.0
+    for i in range(C.shape[0]):
+        c_row, z_row, x_row, q_row = C[i], z[i], X[i], q[i]
+        for j in range(C.shape[1]):
+            x = x_row[j]
+            t = ahead * x + beta * np.float64(c_row[j]) - steep * np.float64(z_row[j])
+            y = min(max(t, -lam), lam)
+            share = np.rint(y * up)
+            q_row[j] = share
+            delta = share * down - y
+            square += delta * delta
+            along += delta * x
+    return square, along
+
+
+@compiled
+def _whole(C, z, left, Vt, q, numbers, rows):  # type: ignore[no-untyped-def]
+    room = np.empty((rows, C.shape[1]))
+    square = along = 0.0
+    for i in range(0, C.shape[0], rows):
+        end = min(i + rows, C.shape[0])
+        X = room[: end - i]
+        np.dot(left[i:end], Vt, X)
+        found = _tile(C[i:end], z[i:end], X, q[i:end], numbers)
+        square += found[0]
+        along += found[1]
+    return square, along
+
+
+def stored(
+    C: Any, z: Any, left: Any, Vt: Any, q: Any, numbers: tuple[float, ...]
+) -> tuple[float, float]:
+    """Overwrite q; return |delta|^2 and <X, delta> of the rounding errors delta."""
+    rows = max(1, TILE // int(C.shape[1]))
+    square, along = _whole(C, z, left, Vt, q, numbers, rows)
+    return float(square), float(along)

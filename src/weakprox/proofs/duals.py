@@ -1,0 +1,148 @@
+"""Dual points from what a run has kept, by rows where the penalty allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.distributed.blocked import Target as RemoteTarget
+from weakprox.linalg.arrays import Array, to_numpy
+from weakprox.linalg.lowrank import LowRank
+from weakprox.oracles.certificate import FixedDual, SplitDual
+from weakprox.penalties import Smoothed, Sum, Zero
+from weakprox.penalties.proximal import proximal_dual
+from weakprox.proofs.pieces import blocks_of, piece
+from weakprox.solvers._evidence import Evidence, Target
+
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A dual point of one part: `read(first, last)` gives rows of y in float64."""
+
+    read: Callable[[int, int], Matrix]
+    shape: tuple[int, int]
+    point: Callable[[], Matrix] | None = None  # rows of a point near X, as `read` made them
+    target: Target | None = None  # what it is made of, for a compiled pass
+
+    def scaled(self, factor: float) -> Rows:
+        """The same in another unit."""
+        if factor == 1.0:
+            return self
+        return Rows(lambda first, last: factor * self.read(first, last), self.shape)
+
+
+def dual_parts(evidence: Evidence) -> list[Any]:
+    """One dual point for each part of the penalty: rows, or arrays as they are."""
+    penalty, dual = evidence.problem.penalty, evidence.dual
+    shape = evidence.problem.shape
+    if type(penalty) is Zero:
+        return []
+    if isinstance(dual, Target):
+        return [_of_target(dual, shape)]
+    by_rows = penalty.separable and penalty.rowwise
+    if isinstance(dual, SplitDual) and dual.y is None and by_rows:
+        return [Rows(_of_split(evidence, dual), shape)]
+    if isinstance(dual, Smoothed) and by_rows:
+        X = _dense(evidence.at)
+        read = lambda a, b: _host(penalty.pull(dual.dual(X[a:b])))  # noqa: E731
+        return [Rows(read, shape)]
+    y = _whole(evidence)
+    duals = list(y) if type(penalty) is Sum else [y]
+    parts = penalty.parts if type(penalty) is Sum else (penalty,)
+    kept = [one for one, part in zip(duals, parts, strict=True) if type(part) is not Zero]
+    return [_stored(one, shape) for one in kept]
+
+
+def _stored(y: Any, shape: tuple[int, int]) -> Any:
+    """A whole dual point: rows if it is a matrix like X, else arrays."""
+    if isinstance(y, (tuple, list)):
+        return [_stored(one, (-1, -1)) for one in y]
+    host = _host(y)
+    if host.shape == shape:
+        return Rows(lambda a, b: host[a:b], shape)
+    return host
+
+
+def _whole(evidence: Evidence) -> Any:
+    """The dual point in one piece."""
+    problem, dual = evidence.problem, evidence.dual
+    if isinstance(dual, FixedDual):
+        return dual.y
+    if isinstance(dual, SplitDual):
+        if dual.y is not None:
+            return dual.y
+        X, loss = dual.at.dense(), problem.loss
+        G = loss.grad(X, loss.everything())
+        return _proximal(problem.penalty, dual, X, G, dual.A)
+    assert isinstance(dual, Smoothed)
+    return dual.dual(_dense(evidence.at))
+
+
+def _proximal(penalty: Any, dual: SplitDual, X: Array, G: Array, A: Array) -> Any:
+    """The dual point of the proximal step that follows, as `split_bound` computes it."""
+    step = 1.0 / dual.weight
+    target = G * -step
+    target += (2.0 - step * penalty.curvature) * X
+    target -= A
+    return proximal_dual(penalty, target, step)
+
+
+def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matrix]:
+    problem = evidence.problem
+    loss, V = problem.loss, dual.at
+    centred = hasattr(loss, "centre")
+    C: Any = loss.centre(loss.everything()) if centred else None  # type: ignore[attr-defined]
+    G = None if centred else loss.grad(V.dense(), loss.everything())
+    left, smooth = V.U * V.s, loss.smoothness if centred else 0.0
+
+    def read(a: int, b: int) -> Matrix:
+        X = left[a:b] @ V.Vt
+        g = smooth * (X - C[a:b]) if G is None else G[a:b]
+        return _host(problem.penalty.pull(_proximal(problem.penalty, dual, X, g, dual.A[a:b])))
+
+    return read
+
+
+def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
+    k, z = dual.step, dual.z
+    U, s, Vt = (_host(x) for x in (dual.at.U, dual.at.s, dual.at.Vt))
+    left, ahead = U * s, 2.0 / k.gamma - k.beta - k.curvature
+    C = piece("C", dual.C).read
+    if isinstance(z, RemoteTarget):
+        read_z = blocks_of(z.slices, z.held(), lambda state: state.z)
+    else:
+        read_z = piece("z", z).read
+    room = np.empty((3, 0, shape[1]))
+    rows = 0
+
+    def read(a: int, b: int) -> Matrix:
+        """The clipped (2/gamma - beta - curvature) X + beta C - z/gamma, in arrays kept."""
+        nonlocal room, rows
+        rows = b - a
+        if room.shape[1] < rows:
+            room = np.empty((3, rows, shape[1]))
+        X, y, more = room[:, :rows]
+        np.matmul(left[a:b], Vt, out=X)
+        np.multiply(read_z(a, b), np.float64(-1.0 / k.gamma), out=y)
+        y += C(a, b) if k.beta == 1.0 else np.float64(k.beta) * C(a, b)
+        if ahead == 1.0:
+            y += X
+        elif ahead:
+            y += np.multiply(X, ahead, out=more)
+        clipped: Matrix = np.clip(y, -k.lam, k.lam, out=y)
+        return clipped
+
+    return Rows(read, shape, lambda: room[0, :rows], dual)
+
+
+def _dense(at: Any) -> Array:
+    return at.dense() if isinstance(at, LowRank) else at
+
+
+def _host(y: Any) -> Matrix:
+    return np.asarray(to_numpy(y), dtype=np.float64)

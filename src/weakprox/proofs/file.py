@@ -1,0 +1,243 @@
+"""Proof files: plain .npz archives, written whole and read without trust."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from weakprox.errors import ProofError
+from weakprox.storage.atomic import atomic
+from weakprox.storage.limits import room, shown_bytes
+from weakprox.storage.npy_header import DAMAGED, read_header
+from weakprox.storage.table import FileError, PathLike, shown_path
+
+VERSION = 1
+NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
+LONGEST = 1 << 20  # bytes of the description
+FLOATS, DUALS = ("f4", "f8"), ("i1", "i2", "i4", "f4", "f8")
+DATA = re.compile(r"M|rows|cols|values|A|U|V|b|penalty\d{1,3}_[Ab]")
+NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
+MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
+CHUNK = 1 << 24
+
+
+def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, Any]) -> None:
+    """Write the archive, the description last; it appears whole or not at all."""
+    # checksums show a damaged file, and it can be made again: no need to wait for the disk
+    with (
+        atomic(path, durable=False) as temporary,
+        zipfile.ZipFile(temporary, "w") as archive,
+    ):
+        for name, array in arrays.items():
+            _write_member(archive, name, array)
+        told = {"weakprox_proof": VERSION, **meta()}
+        text = json.dumps(told, allow_nan=False).encode()
+        _write_member(archive, "meta", np.frombuffer(text, np.uint8))
+
+
+def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
+    entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+    with archive.open(entry, "w", force_zip64=True) as handle:
+        _write_array(handle, array)
+
+
+def _write_array(handle: Any, array: Any) -> None:
+    """One member, in C order, little-endian, block by block."""
+    dtype = array.dtype.newbyteorder("<")
+    header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
+    npy.write_array_header_1_0(handle, header)
+    row = max(1, array.nbytes // max(1, len(array)))
+    step = max(1, CHUNK // row)
+    for first in range(0, len(array), step):
+        part = np.ascontiguousarray(array[first : first + step], dtype=dtype)
+        handle.write(part.reshape(-1).view(np.uint8).data)
+
+
+def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The description and the arrays; raises ProofError unless all of it makes sense."""
+    where = Path(path)
+    try:
+        with zipfile.ZipFile(where) as archive:
+            arrays = _members(where, archive)
+    except FileNotFoundError:
+        raise ProofError(shown_path(path), "no such file", "a proof file") from None
+    except FileError as problem:
+        raise ProofError(problem.argument, problem.given, problem.wanted) from None
+    except ProofError:
+        raise
+    except DAMAGED as problem:
+        given = f"a file that cannot be read ({type(problem).__name__})"
+        raise ProofError(
+            shown_path(path), given, "an .npz file written by Proof.save"
+        ) from None
+    meta = _described(path, arrays.pop("meta", None))
+    _check(path, meta, arrays)
+    return meta, arrays
+
+
+def read_data(path: PathLike) -> dict[str, Any]:
+    """Arrays of an .npz file by name, for problems whose data are more than one matrix."""
+    where = Path(path)
+    try:
+        with zipfile.ZipFile(where) as archive:
+            return _members(where, archive, DATA, lambda name: NUMBERS)
+    except (FileError, ProofError):
+        raise
+    except DAMAGED as problem:
+        given = f"a file that cannot be read ({type(problem).__name__})"
+        raise FileError(path, given, "an .npz file with arrays of numbers") from None
+
+
+def _allowed(name: str) -> tuple[str, ...]:
+    """Types that a member of a proof may have."""
+    return ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
+
+
+def _members(
+    where: Path,
+    archive: zipfile.ZipFile,
+    names: re.Pattern[str] = NAMES,
+    kinds: Callable[[str], tuple[str, ...]] = _allowed,
+) -> dict[str, Any]:
+    """Arrays by name, each checked before it is read."""
+    found: dict[str, Any] = {}
+    free = room()
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        known = info.filename.endswith(".npy") and names.fullmatch(name)
+        if not known or name in found:
+            raise ProofError(
+                shown_path(where), f"a member {info.filename[:40]!r}", "known ones"
+            )
+        with archive.open(info) as handle:
+            header = read_header(where, handle, f" of {name}")
+            fits = header.dtype.newbyteorder("<").str[1:] in kinds(name)
+            if not fits or header.by_columns or not 1 <= len(header.shape) <= 4:
+                given = f"{name} of {header.dtype} with shape {header.shape}"
+                raise ProofError(shown_path(where), given, "numbers in C order")
+            size = header.end - header.start
+            if header.end != info.file_size or (name == "meta" and size > LONGEST):
+                given = f"{name} of {shown_bytes(info.file_size)}"
+                raise ProofError(shown_path(where), given, f"{shown_bytes(header.end)}")
+            mapped = size >= MAPPED and info.compress_type == zipfile.ZIP_STORED
+            if size > free and not mapped:
+                given = f"{name} of {shown_bytes(size)}"
+                raise ProofError(shown_path(where), given, f"at most {shown_bytes(free)}")
+            # the end of a member is where its checksum is tested
+            parts = []
+            while part := handle.read(CHUNK):
+                parts.append(b"" if mapped else part)
+        if mapped:
+            start = _start(where, info) + header.start
+            array: Any = np.memmap(where, header.dtype, "r", start, header.shape)
+        else:
+            array = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
+            free -= size
+        found[name] = array
+    return found
+
+
+def _start(where: Path, info: zipfile.ZipInfo) -> int:
+    """Where the bytes of a member that is not compressed begin."""
+    with where.open("rb") as handle:
+        handle.seek(info.header_offset + 26)
+        lengths = handle.read(4)
+    name, extra = (int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
+    return info.header_offset + 30 + name + extra
+
+
+def _described(path: PathLike, meta: Any) -> dict[str, Any]:
+    wanted = "a description written by Proof.save"
+    if meta is None:
+        raise ProofError(shown_path(path), "no description", wanted)
+    try:
+        told = json.loads(bytes(meta).decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise ProofError(shown_path(path), "a damaged description", wanted) from None
+    if not isinstance(told, dict) or told.get("weakprox_proof") != VERSION:
+        given = told.get("weakprox_proof") if isinstance(told, dict) else told
+        raise ProofError(shown_path(path), f"version {given!r:.40}", f"version {VERSION}")
+    return told
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)  # NaN and infinity are no JSON
+
+
+def _number(x: Any, *, least: float = -math.inf) -> bool:
+    plain = isinstance(x, (int, float)) and not isinstance(x, bool)
+    return plain and math.isfinite(x) and x >= least
+
+
+KINDS = {
+    "box": {"above": 0.0, "below": 0.0, "curvature": 0.0},
+    "groups": {"lam": 0.0, "axis": 0.0},
+    "largest": {"count": 1.0},
+    "ball": {"tau": 0.0},
+    "psd": {"tau": 0.0},
+    "norm": {"lam": 0.0},
+    "own": {},
+}
+
+
+def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Raise unless claims, terms and arrays are of the kind that `Proof.save` writes."""
+
+    def refuse(given: str, wanted: str) -> ProofError:
+        return ProofError(shown_path(path), given, wanted)
+
+    claims, terms = meta.get("claims"), meta.get("terms")
+    names = ("value", "lower_bound", "eps", "strong_convexity")
+    if not isinstance(claims, dict) or not all(_number(claims.get(name)) for name in names):
+        raise refuse("claims that are no numbers", f"finite {', '.join(names)}")
+    if not isinstance(claims.get("certified"), bool) or claims["strong_convexity"] < 0.0:
+        raise refuse("damaged claims", "certified: true or false, strong_convexity >= 0")
+    if not isinstance(meta.get("digest"), dict) or not isinstance(terms, dict):
+        raise refuse("a damaged description", "terms and a digest")
+    shape: Any = terms.get("shape")
+    loss: Any = terms.get("loss")
+    parts: Any = terms.get("penalty")
+    whole = isinstance(shape, list) and len(shape) == 2
+    if not whole or not all(isinstance(n, int) and 1 <= n < 1 << 40 for n in shape):
+        raise refuse(f"the shape {shape!r:.40}", "two positive integers")
+    fine = isinstance(loss, dict) and isinstance(loss.get("kind"), str)
+    fine = fine and isinstance(parts, list) and len(parts) <= 100
+    if not fine or (loss["kind"] == "Completion" and "reduction" not in loss):
+        raise refuse("damaged terms", "a loss and the parts of a penalty")
+    for term in [*parts, terms.get("spectral")]:
+        kind = term.get("kind") if isinstance(term, dict) else None
+        numbers = KINDS.get(kind) if isinstance(kind, str) else None
+        if numbers is None or not all(
+            _number(term.get(name), least=least) for name, least in numbers.items()
+        ):
+            raise refuse(f"a term {term!r:.60}", "one that Proof.save writes")
+        if kind in ("ball", "psd", "norm") and not term.get("tau", term.get("lam")) > 0.0:
+            raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
+    m, d = shape
+    _check_factors(refuse, arrays, "X", (m, d))
+    if "X0" in arrays and arrays["X0"].shape != (m, d):
+        raise refuse(f"X0 of shape {arrays['X0'].shape}", f"{(m, d)}")
+    if "X0_U" in arrays:
+        _check_factors(refuse, arrays, "X0", (m, d))
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise refuse(f"NaN or infinite entries of {name}", "finite numbers")
+
+
+def _check_factors(refuse: Any, arrays: Any, name: str, shape: tuple[int, int]) -> None:
+    """Raise unless the three factors fit together."""
+    parts = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
+    if any(part is None for part in parts):
+        raise refuse(f"no factors of {name}", "three")
+    U, s, Vt = parts
+    fits = s.ndim == 1 and U.shape == (shape[0], len(s)) and Vt.shape == (len(s), shape[1])
+    if not fits or len({part.dtype for part in parts}) != 1:
+        raise refuse(f"factors of {name} of shapes {[p.shape for p in parts]}", f"{shape}")

@@ -1,0 +1,151 @@
+"""The data of a problem as plain pieces: arrays that are read along their first axis."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from weakprox.distributed.blocked import Blocked
+from weakprox.distributed.copies import Copies
+from weakprox.distributed.engine import fetch
+from weakprox.distributed.measured import Measured
+from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.tiled import Tiled
+from weakprox.memory import let_go
+
+BYTES = 1 << 24  # of a piece that are read together
+
+Digest = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An array of the data: its name, shape and dtype, and how to read some of it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[int, int], np.ndarray[Any, Any]]
+    held: bool = False  # whether it is a NumPy array in memory
+
+    def parts(self) -> Iterator[np.ndarray[Any, Any]]:
+        """All of it, in order."""
+        row = self.dtype.itemsize * math.prod(self.shape[1:])
+        step = max(1, BYTES // max(1, row))
+        for first in range(0, self.shape[0], step):
+            yield self.read(first, min(self.shape[0], first + step))
+
+    @property
+    def kind(self) -> str:
+        """Its dtype without the byte order, such as "f8"."""
+        return self.dtype.newbyteorder("<").str[1:]
+
+    def sha256(self) -> str:
+        """Of its shape and of its entries, little-endian and in C order."""
+        found = hashlib.sha256(str(self.shape).encode())
+        for part in self.parts():
+            plain = np.ascontiguousarray(part, dtype=f"<{self.kind}")
+            found.update(plain.reshape(-1).view(np.uint8).data)
+        return found.hexdigest()
+
+    def whole(self) -> np.ndarray[Any, Any]:
+        """All of it."""
+        return self.read(0, self.shape[0])
+
+
+def piece(name: str, array: Any) -> Piece:
+    """An array of any kind that the losses take, as a piece of the data."""
+    shape = tuple(int(n) for n in array.shape)
+    if isinstance(array, Blocked):
+        return Piece(name, shape, _dtype(array), blocks_of(array.slices, array.held()))
+    if isinstance(array, Copies):
+        stops = [*array.starts[1:], array.count]
+        slices = [slice(*ends) for ends in zip(array.starts, stops, strict=True)]
+        shape = (array.count, *array.shape)
+        return Piece(name, shape, _dtype(array), blocks_of(slices, array._chunks))
+    dtype = _dtype(array)
+
+    def read(first: int, last: int) -> np.ndarray[Any, Any]:
+        rows = array[first:last]
+        found = np.asarray(rows if isinstance(array, Tiled) else to_numpy(rows), dtype=dtype)
+        if isinstance(array, np.memmap):
+            found = np.array(found)
+            let_go(array)
+        return found
+
+    return Piece(name, shape, dtype, read, type(array) is np.ndarray)
+
+
+def measured(terms: Measured) -> list[Piece]:
+    """Measurements on workers: the arrays of each chunk one after the other."""
+    stops = np.cumsum(terms._sizes).tolist()
+    slices = [slice(a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True)]
+    first = vars(fetch([terms._parts[0]], terms._parts)[0])
+    found = []
+    for name, array in first.items():
+        shape = (terms.count, *array.shape[1:])
+        read = blocks_of(slices, terms._parts, attrgetter(name))
+        found.append(Piece(name, shape, np.dtype(array.dtype), read))
+    return found
+
+
+def blocks_of(
+    slices: list[slice], tasks: list[Any], pick: Callable[[Any], Any] = lambda part: part
+) -> Callable[[int, int], np.ndarray[Any, Any]]:
+    """Rows of blocks on workers; the block read last is kept."""
+    held: dict[int, Any] = {}
+
+    def block(i: int) -> Any:
+        if i not in held:
+            held.clear()
+            held[i] = pick(fetch([tasks[i]], tasks)[0])
+        return held[i]
+
+    def read(first: int, last: int) -> np.ndarray[Any, Any]:
+        parts = []
+        for i, rows in enumerate(slices):
+            if rows.start < last and rows.stop > first:
+                start = max(first, rows.start) - rows.start
+                parts.append(block(i)[start : min(last, rows.stop) - rows.start])
+        return np.concatenate(parts)
+
+    return read
+
+
+def indices(name: str, array: Any) -> Piece:
+    """Integers, as int64."""
+    found = np.asarray(array, dtype=np.int64)
+    read: Callable[[int, int], np.ndarray[Any, Any]] = lambda first, last: found[first:last]  # noqa: E731
+    return Piece(name, found.shape, found.dtype, read, held=True)
+
+
+def _dtype(array: Any) -> np.dtype[Any]:
+    """float32 and float64 as they are, integers and booleans as float64."""
+    name = str(array.dtype).rpartition(".")[2]
+    return np.dtype(name) if name in ("float32", "float64") else np.dtype(np.float64)
+
+
+def digest(pieces: list[Piece]) -> Digest:
+    """By name, the type of each piece, and SHA-256 of its shape and its bytes in C order."""
+    return {one.name: [one.kind, one.sha256()] for one in pieces}
+
+
+def digested(pieces: list[Piece]) -> Callable[[], Digest]:
+    """The same on a thread of its own, which other work need not wait for.
+
+    Only for arrays in memory: readers of files and workers are used by one thread at a time.
+    """
+    if not all(one.held for one in pieces):
+        found = digest(pieces)
+        return lambda: found
+    pool = ThreadPoolExecutor(1)
+    later = pool.submit(digest, pieces)
+    pool.shutdown(wait=False)
+    return later.result

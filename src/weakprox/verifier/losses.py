@@ -1,0 +1,312 @@
+"""Smooth losses: values, and lower models <slope, V> + a/2 |V|^2 + constant of them.
+
+By strong convexity a, G(V) >= G(X0) + <g, V - X0> + a/2 |V - X0|^2 for every V, where g is
+the gradient at X0. So the slope is g - a X0 and the constant G(X0) - <g, X0> + a/2 |X0|^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from weakprox.verifier.points import Point
+from weakprox.verifier.sums import Matrix, Near, U, added, blocks, dot, norm, total
+
+GRAM_BELOW = 2000  # entries of X up to which a smallest eigenvalue is computed
+
+
+@dataclass(frozen=True)
+class Model:
+    """The lower model of a loss: slope by rows, within `error` (Frobenius)."""
+
+    rows: Callable[[int, int], Matrix]
+    error: float
+    constant: Near
+    strong: float  # the strong convexity it uses
+    trusted: tuple[str, ...] = ()
+
+
+class Loss(Protocol):
+    """What the check asks of a loss."""
+
+    shape: tuple[int, int]
+    infimum: float | None  # a number that G is never below
+
+    def value(self, X: Point) -> Near:
+        """G(X)."""
+
+    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+        """The lower model at X0, with at most the strong convexity claimed."""
+
+
+class Squares:
+    """G = 1/2 |X - M|^2; `read(first, last)` gives rows of M, `relative` their accuracy.
+
+    Its model does not depend on X0: the slope is -M and the constant 1/2 |M|^2.
+    """
+
+    infimum: float | None = 0.0
+
+    def __init__(
+        self,
+        read: Callable[[int, int], Any],
+        shape: tuple[int, int],
+        relative: float = 0.0,
+    ) -> None:
+        self._read, self.shape, self._relative = read, shape, relative
+
+    def _rows(self, first: int, last: int) -> Matrix:
+        return np.asarray(self._read(first, last), dtype=np.float64)
+
+    def value(self, X: Point) -> Near:
+        """By blocks of rows."""
+        sums, size, apart = [], 0.0, 0.0
+        for first, last in blocks(*self.shape):
+            M = self._rows(first, last)
+            D = X.rows(first, last) - M
+            sums.append(0.5 * total(D * D))
+            size, apart = math.hypot(size, norm(M)), math.hypot(apart, norm(D))
+        value = math.fsum(sums)
+        far = U * apart + X.error + self._relative * size  # of the entries of D
+        return Near(value, far * apart + far**2 + 4 * U * value)
+
+    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+        """Strong convexity 1, whatever is claimed."""
+        sums, size = [], 0.0
+        for first, last in blocks(*self.shape):
+            M = self._rows(first, last)
+            sums.append(0.5 * total(M * M))
+            size = math.hypot(size, norm(M))
+        value = math.fsum(sums)
+        constant = Near(value, 4 * U * value + self._relative * size * size)
+        rows = lambda first, last: -self._rows(first, last)  # noqa: E731
+        return Model(rows, self._relative * size, constant, 1.0)
+
+
+class Entries:
+    """G = weight/2 sum (x_ij - v)^2 over observed entries, some perhaps repeatedly."""
+
+    infimum: float | None = 0.0
+
+    def __init__(
+        self, rows: Any, cols: Any, values: Any, shape: tuple[int, int], weight: float
+    ) -> None:
+        order = np.argsort(rows, kind="stable")
+        self._rows = np.asarray(rows, dtype=np.int64)[order]
+        self._cols = np.asarray(cols, dtype=np.int64)[order]
+        self._values = np.asarray(values, dtype=np.float64)[order]
+        self.shape, self.weight = shape, weight
+        m, d = shape
+        least, most = math.inf, 0
+        for first, last in blocks(m, d):
+            counts = np.bincount(self._cells(first, last)[1], minlength=(last - first) * d)
+            least, most = min(least, int(counts.min())), max(most, int(counts.max()))
+        self._least, self._most = least, most
+
+    def _cells(self, first: int, last: int) -> tuple[slice, Any]:
+        """The observations in these rows, and their places in them."""
+        i, j = np.searchsorted(self._rows, [first, last])
+        part = slice(int(i), int(j))
+        return part, (self._rows[part] - first) * self.shape[1] + self._cols[part]
+
+    def _residual(self, X: Point, first: int, last: int) -> tuple[Matrix, Matrix, Any]:
+        part, cells = self._cells(first, last)
+        seen = X.rows(first, last).reshape(-1)[cells]
+        return seen - self._values[part], seen, cells
+
+    def value(self, X: Point) -> Near:
+        """By blocks of rows."""
+        sums, size = [], 0.0
+        for first, last in blocks(*self.shape):
+            r = self._residual(X, first, last)[0]
+            sums.append(0.5 * total(r * r))
+            size = math.hypot(size, norm(r))
+        value, far = math.fsum(sums), U * size + math.sqrt(self._most) * X.error
+        return Near(value, far * size + far**2 + 4 * U * value).times(self.weight)
+
+    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+        """Strong convexity by the entry that was observed least often."""
+        assert X0 is not None
+        m, d = self.shape
+        a = self.weight * self._least * (1 - 4 * U)
+        constants, size, seen_size = [], 0.0, 0.0
+        for first, last in blocks(m, d):
+            r, seen, _ = self._residual(X0, first, last)
+            constants.append(dot(r, 0.5 * r - seen).times(self.weight))
+            size, seen_size = math.hypot(size, norm(r)), math.hypot(seen_size, norm(seen))
+            if a > 0.0:
+                block = X0.rows(first, last)
+                constants.append(dot(block, block).times(0.5 * a))
+        far = U * size + math.sqrt(self._most) * X0.error
+        lost = self.weight * far * (2 * size + seen_size + far)
+        constant = added([*constants, Near(0.0, lost)])
+        error = (self._most + 4) * U * self.weight * math.sqrt(self._most) * size
+        error += self.weight * math.sqrt(self._most) * far
+
+        def rows(first: int, last: int) -> Matrix:
+            r, _, cells = self._residual(X0, first, last)
+            found: Any = np.bincount(
+                cells, weights=self.weight * r, minlength=(last - first) * d
+            )
+            slope: Matrix = found.reshape(last - first, d)
+            return slope - a * X0.rows(first, last) if a > 0.0 else slope
+
+        return Model(rows, error + 4 * U * a * _size(X0), constant, a)
+
+
+class Measurements:
+    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks.
+
+    `relative` is the accuracy of their entries.
+    """
+
+    infimum: float | None = 0.0
+
+    def __init__(
+        self,
+        read: Callable[[], Iterator[tuple[Any, Any]]],
+        count: int,
+        shape: tuple[int, int],
+        relative: float = 0.0,
+    ) -> None:
+        self._read, self._count, self.shape, self._relative = read, count, shape, relative
+
+    def _parts(self) -> Iterator[tuple[Matrix, Matrix]]:
+        for F, b in self._read():
+            yield np.asarray(F, dtype=np.float64), np.asarray(b, dtype=np.float64)
+
+    def _residual(self, F: Matrix, b: Matrix, x: Matrix, error: float) -> tuple[Matrix, Matrix]:
+        """Residuals at x and bounds on their errors."""
+        r = F @ x - b
+        far = ((x.size + 2) * U + self._relative) * (np.abs(F) @ np.abs(x))
+        return r, far + norms(F) * error + 2 * U * np.abs(r)
+
+    def value(self, X: Point) -> Near:
+        """One product with each block."""
+        x, n = X.rows(0, self.shape[0]).reshape(-1), self._count
+        parts = []
+        for F, b in self._parts():
+            r, far = self._residual(F, b, x, X.error)
+            value = 0.5 * total(r * r)
+            parts.append(Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value))
+        return added(parts).times(1.0 / n)
+
+    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+        """Strong convexity by the smallest eigenvalue of the mean Gram matrix."""
+        assert X0 is not None
+        (m, d), n = self.shape, self._count
+        X = X0.rows(0, m)
+        if symmetric:
+            X = (X + X.T) / 2  # then X0 is this matrix
+        x = X.reshape(-1)
+        a, trusted = self.convexity(claimed, symmetric)
+        g, values, error = np.zeros(m * d), [], 0.0
+        for F, b in self._parts():
+            r, far = self._residual(F, b, x, 0.0)
+            g += F.T @ (r / n)
+            value = 0.5 * total(r * r)
+            values.append(Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value))
+            lengths = norms(F)
+            error += float((far + (len(b) + 4) * U * np.abs(r)) @ lengths) / n
+            error += self._relative * float(np.abs(r) @ lengths) / n
+            error += U * norm(g)
+        along, size = dot(g, x), norm(x)
+        lost = Near(0.0, error * size)
+        constant = added(
+            [added(values).times(1.0 / n), along.times(-1.0), dot(x, x).times(0.5 * a), lost]
+        )
+        slope = (g - a * x).reshape(m, d)
+        error += 4 * U * (norm(g) + a * size)
+        return Model(lambda first, last: slope[first:last], error, constant, a, trusted)
+
+    def convexity(
+        self, claimed: float, symmetric: bool, safety: float = 1.0
+    ) -> tuple[float, tuple[str, ...]]:
+        """The strong convexity claimed, or what the data show if that is less.
+
+        `safety` multiplies the allowance for rounding.
+        """
+        (m, d), n = self.shape, self._count
+        size = m * (m + 1) // 2 if symmetric else m * d
+        if claimed <= 0.0 or size > n:
+            return 0.0, ()
+        if size > GRAM_BELOW:
+            return claimed, ("the strong convexity of the loss",)
+        gram = np.zeros((size, size))
+        lengths = 0.0
+        for F, _ in self._parts():
+            if symmetric:
+                F = vectors(F.reshape(-1, m, m))
+            gram += F.T @ F
+            lengths += float(np.sum(F * F))
+        least = float(np.linalg.eigvalsh(gram)[0])
+        allowance = safety * ((2 * n + 10 * size) * U + 2 * self._relative) * lengths
+        return max(0.0, min(claimed, (least - allowance) / n * (1 - 4 * U))), ()
+
+
+class OwnLoss:
+    """A loss known through functions of the user's, which are taken at their word."""
+
+    def __init__(
+        self,
+        value: Callable[[Matrix], float],
+        grad: Callable[[Matrix], Any],
+        shape: tuple[int, int],
+        strong: float,
+        eps: float,
+        infimum: float | None = None,
+    ) -> None:
+        self._value, self._grad, self.shape = value, grad, shape
+        self._strong, self._eps, self.infimum = strong, eps, infimum
+
+    def value(self, X: Point) -> Near:
+        """By the user's function."""
+        value = float(self._value(X.rows(0, self.shape[0])))
+        return Near(value, 64 * self._eps * abs(value))
+
+    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
+        """By the user's functions and constant."""
+        assert X0 is not None
+        X = X0.rows(0, self.shape[0])
+        a = min(claimed, self._strong)
+        value, g = float(self._value(X)), np.asarray(self._grad(X), dtype=np.float64)
+        constant = added(
+            [
+                Near(value, 64 * self._eps * abs(value)),
+                dot(g, X).times(-1.0),
+                dot(X, X).times(0.5 * a),
+                Near(0.0, 16 * self._eps * norm(g) * norm(X)),
+            ]
+        )
+        slope = g - a * X
+        error = 16 * self._eps * norm(g) + 4 * U * (norm(g) + a * norm(X))
+        trusted: tuple[str, ...] = ("the functions of the loss",)
+        trusted += ("its strong convexity",) if a else ()
+        trusted += ("its infimum",) if self.infimum is not None else ()
+        return Model(lambda first, last: slope[first:last], error, constant, a, trusted)
+
+
+def vectors(F: Matrix) -> Matrix:
+    """Symmetric parts as vectors with the same inner products with symmetric matrices."""
+    m = F.shape[1]
+    i, j = np.triu_indices(m)
+    S = (F + F.transpose(0, 2, 1)) / 2
+    found: Matrix = S[:, i, j] * np.where(i == j, 1.0, math.sqrt(2.0))
+    return found
+
+
+def norms(F: Matrix) -> Matrix:
+    """Of the rows, never below the exact ones."""
+    found: Matrix = np.sqrt(np.einsum("ij,ij->i", F, F)) * (1 + F.shape[1] * U)
+    return found
+
+
+def _size(X: Point) -> float:
+    size = 0.0
+    for first, last in blocks(*X.shape):
+        size = math.hypot(size, norm(X.rows(first, last)))
+    return size

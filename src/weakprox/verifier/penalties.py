@@ -1,0 +1,191 @@
+"""Penalties: values, and dual points that are feasible by construction.
+
+R(X) = curvature/2 |X|^2 + sum of max over y of <y, K X> - phi(y). Stored duals of entrywise
+and group penalties are numbers q, a share of the largest slope: integers count in units of
+1/Q, Q the largest integer of their type, which makes the ends of the range exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from weakprox.verifier.points import Point
+from weakprox.verifier.sums import Matrix, Near, U, added, blocks, dot, norm, total
+
+
+def shares(q: Any) -> Matrix:
+    """Stored numbers as shares in [-1, 1]."""
+    scale = float(np.iinfo(q.dtype).max) if q.dtype.kind == "i" else 1.0
+    found: Matrix = np.clip(np.asarray(q, dtype=np.float64) / scale, -1.0, 1.0)
+    return found
+
+
+@dataclass(frozen=True)
+class Pull:
+    """K'y by rows, within `error` (Frobenius), and phi(y)."""
+
+    rows: Callable[[int, int], Matrix]
+    error: float = 0.0
+    phi: Near = field(default_factory=lambda: Near(0.0))
+
+
+class Penalty(Protocol):
+    """What the check asks of one part of a penalty."""
+
+    curvature: float
+    infimum: float | None  # a number that R is never below
+
+    def value(self, X: Point) -> Near:
+        """R(X) with its quadratic part."""
+
+    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
+        """K'y of a stored dual point, made feasible."""
+
+
+class Box:
+    """Slopes in [-below, above] for every entry, and curvature/2 |X|^2."""
+
+    infimum: float | None = 0.0
+
+    def __init__(self, above: float, below: float, curvature: float = 0.0) -> None:
+        self.above, self.below, self.curvature = above, below, curvature
+
+    def value(self, X: Point) -> Near:
+        """By blocks of rows."""
+        parts = []
+        for first, last in blocks(*X.shape):
+            x = X.rows(first, last)
+            parts.append(Near(total(np.maximum(x, 0.0))).times(self.above))
+            parts.append(Near(total(np.maximum(-x, 0.0))).times(self.below))
+            if self.curvature:
+                parts.append(dot(x, x).times(0.5 * self.curvature))
+                far = X.error * (norm(x) + X.error)
+                parts.append(Near(0.0, self.curvature * far))
+        return added([*parts, Near(0.0, max(self.above, self.below) * X.spread)])
+
+    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
+        """Shares of the ends of the range, which they reach exactly."""
+
+        def rows(first: int, last: int) -> Matrix:
+            q = shares(y[first:last])
+            found: Matrix = np.where(q > 0.0, self.above, self.below) * q
+            return found
+
+        return Pull(rows)
+
+
+class Groups:
+    """lam times the sum of the norms of rows (axis 1) or columns (axis 0)."""
+
+    curvature = 0.0
+    infimum: float | None = 0.0
+
+    def __init__(self, lam: float, axis: int) -> None:
+        self.lam, self.axis = lam, axis
+
+    def value(self, X: Point) -> Near:
+        """In one piece for columns."""
+        squares: list[Matrix] = []
+        for first, last in blocks(*X.shape):
+            x = X.rows(first, last)
+            part = np.einsum("ij,ij->i", x, x) if self.axis else np.einsum("ij,ij->j", x, x)
+            squares.append(part)
+        lengths = np.sqrt(np.concatenate(squares) if self.axis else np.sum(squares, axis=0))
+        value = self.lam * total(lengths)
+        long = X.shape[self.axis] + len(squares) + 4
+        return Near(value, long * U * value + self.lam * X.spread)
+
+    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
+        """Groups longer than lam are scaled into the ball, with room for rounding."""
+        room = 1 + (shape[self.axis] + 16) * U
+        if self.axis:
+            lengths = None
+        else:
+            sums = [
+                np.square(shares(y[first:last])).sum(axis=0) for first, last in blocks(*shape)
+            ]
+            lengths = np.sqrt(np.sum(sums, axis=0)) * room
+
+        def rows(first: int, last: int) -> Matrix:
+            q = shares(y[first:last])
+            sizes = lengths
+            if sizes is None:
+                sizes = np.linalg.norm(q, axis=1, keepdims=True) * room
+            found: Matrix = self.lam * (q / np.maximum(1.0, sizes))
+            return found
+
+        return Pull(rows)
+
+
+class Largest:
+    """The largest of <A_i, X> - b_i; A is read as an array of shape (n, m, d)."""
+
+    curvature = 0.0
+    infimum: float | None = None
+
+    def __init__(self, A: Any, b: Any) -> None:
+        self._A, self._b = A, np.asarray(b, dtype=np.float64)
+
+    def _pieces(self) -> Any:
+        for i in range(len(self._b)):
+            yield np.asarray(self._A[i], dtype=np.float64)
+
+    def value(self, X: Point) -> Near:
+        """The largest piece; the error is that of the worst."""
+        whole = X.rows(0, X.shape[0])
+        found = [
+            added([dot(A, whole), Near(-float(b)), Near(0.0, norm(A) * X.error)])
+            for A, b in zip(self._pieces(), self._b, strict=True)
+        ]
+        return Near(max(x.value for x in found), max(x.error for x in found))
+
+    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
+        """Weights clipped at zero and divided by their sum."""
+        p = np.maximum(np.asarray(y, dtype=np.float64), 0.0)
+        p = p / total(p)
+        n, sizes = len(p), [norm(A) for A in self._pieces()]
+        whole = np.zeros(shape)
+        for weight, A in zip(p, self._pieces(), strict=True):
+            whole += weight * A
+        error = (2 * n + 8) * U * max(sizes)
+        phi = dot(p, self._b)
+        lost = (2 * n + 8) * U * float(np.abs(self._b).max())
+        return Pull(
+            lambda first, last: whole[first:last], error, Near(phi.value, phi.error + lost)
+        )
+
+
+class OwnPenalty:
+    """A penalty of the user's, whose functions are taken at their word."""
+
+    def __init__(
+        self,
+        value: Callable[[Matrix], float],
+        pull: Callable[[Any], tuple[Any, float]],
+        curvature: float,
+        eps: float,
+        infimum: float | None = None,
+    ) -> None:
+        self._value, self._pull, self.curvature, self._eps = value, pull, curvature, eps
+        self.infimum = infimum
+
+    def value(self, X: Point) -> Near:
+        """By the user's function."""
+        value = float(self._value(X.rows(0, X.shape[0])))
+        return Near(value, 64 * self._eps * abs(value))
+
+    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
+        """K'y and phi of the nearest feasible point, by the user's functions."""
+        pulled, phi = self._pull(y)
+        whole = np.asarray(pulled, dtype=np.float64)
+        if whole.shape != shape or not math.isfinite(phi):
+            return Pull(lambda first, last: whole[first:last], math.inf)
+        error = 16 * self._eps * norm(whole)
+        return Pull(
+            lambda first, last: whole[first:last], error, Near(phi, 64 * self._eps * abs(phi))
+        )

@@ -1,0 +1,172 @@
+"""Spectral terms: feasibility and value of X, and the minimum over all matrices.
+
+For singular values s of c (positive eigenvalues of -(c + c')/2 for Psd) and any t >= 0,
+
+    min over |V|_* <= tau of <c, V> + w/2 |V|^2 >= -t tau - sum (s_i - t)_+^2 / (2 w),
+
+with equality at the best t; t = max s_i serves w = 0. With lam |V|_* instead of the
+constraint the minimum is the same sum at t = lam, or, for w = 0 and any rho that bounds the
+nuclear norm of an optimum, at least -rho (max s_i - lam)_+.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from weakprox.verifier.points import Factors, norms
+from weakprox.verifier.spectrum import Slope, Values, eigenvalues, singular_values
+from weakprox.verifier.sums import Matrix, Near, U, norm, total
+
+
+@dataclass(frozen=True)
+class Least:
+    """Lower bound on the minimum, and how much of it is allowance for rounding."""
+
+    value: float
+    error: float = 0.0
+    sure: bool = True
+
+
+class Spectral(Protocol):
+    """What the check asks of a spectral term."""
+
+    symmetric: bool
+    trusted: tuple[str, ...]
+
+    def value(self, X: Factors) -> tuple[Near, float]:
+        """h(X), and the relative distance from its domain."""
+
+    def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
+        """Lower bound on min <c, V> + w/2 |V|^2 + h(V)."""
+
+
+class Ball:
+    """Nuclear norm at most tau."""
+
+    symmetric = False
+    trusted: tuple[str, ...] = ()
+
+    def __init__(self, tau: float) -> None:
+        self.tau = tau
+
+    def value(self, X: Factors) -> tuple[Near, float]:
+        """Zero, and the excess of the nuclear norm over tau."""
+        return Near(0.0), max(0.0, X.nuclear_norm().lower / self.tau - 1.0)
+
+    def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
+        """By all singular values."""
+        found = singular_values(c, rank, lambda s: threshold(s, w * self.tau))
+        return within(found, w, self.tau)
+
+
+class Psd:
+    """Symmetric positive semidefinite with trace at most tau."""
+
+    symmetric = True
+    trusted: tuple[str, ...] = ()
+
+    def __init__(self, tau: float) -> None:
+        self.tau = tau
+
+    def value(self, X: Factors) -> tuple[Near, float]:
+        """Zero, and the largest of skewness, negative eigenvalues and excess of the trace."""
+        Q = np.linalg.qr(np.concatenate([X.U, X.Vt.T], axis=1))[0]
+        S = (Q.T @ X.U * X.s) @ (X.Vt @ Q)
+        skew = norm(S - S.T) / 2
+        values = np.linalg.eigvalsh((S + S.T) / 2)
+        size = float(np.abs(X.s) @ (norms(X.U) * norms(X.Vt.T)))
+        error = 20 * max(X.shape) * U * size
+        off = max(skew - error, -float(values[0]) - error, 0.0)
+        trace = total(np.maximum(values, 0.0)) - len(values) * error
+        return Near(0.0), max(off / self.tau, trace / self.tau - 1.0, 0.0)
+
+    def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
+        """By all eigenvalues."""
+        return within(eigenvalues(c), w, self.tau)
+
+
+class Norm:
+    """lam times the nuclear norm."""
+
+    symmetric = False
+    trusted: tuple[str, ...] = ()
+
+    def __init__(self, lam: float) -> None:
+        self.lam = lam
+
+    def value(self, X: Factors) -> tuple[Near, float]:
+        """Every matrix is allowed."""
+        return X.nuclear_norm().times(self.lam), 0.0
+
+    def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
+        """Soft thresholding."""
+        found = singular_values(c, rank, lambda _: self.lam)
+        above = max(0.0, found.largest - self.lam)
+        flat = -rho * above if above > 0.0 else 0.0
+        error = found.error * (rho if math.isfinite(rho) else 0.0)
+        if w > 0.0:
+            beyond = found.beyond(self.lam)
+            count = int((found.leading > self.lam).sum())
+            bent = -beyond / (2 * w) * (1 + 8 * U)
+            if bent >= flat:
+                error = found.error * math.sqrt(max(1, count) * beyond) / w
+                return Least(bent, error, found.sure)
+        return Least(flat * (1 + 8 * U), error, found.sure)
+
+
+class OwnSpectral:
+    """A term of the user's, whose functions are taken at their word."""
+
+    symmetric = False
+    trusted: tuple[str, ...] = ("the functions of the spectral term",)
+
+    def __init__(
+        self,
+        value: Callable[[Matrix], float],
+        least: Callable[[Matrix, float], float],
+        eps: float,
+    ) -> None:
+        self._value, self._least, self._eps = value, least, eps
+
+    def value(self, X: Factors) -> tuple[Near, float]:
+        """By the user's function."""
+        found = float(self._value(X.rows(0, X.shape[0])))
+        off = 0.0 if math.isfinite(found) else math.inf
+        return Near(found, 64 * self._eps * abs(found)), off
+
+    def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
+        """By the user's proximal map or conjugate."""
+        found, size = self._least(c.whole(), w), norm(c.whole())
+        scale = abs(found) + (size**2 / w if w > 0.0 else 0.0)
+        error = 64 * self._eps * scale
+        return Least(found - error, error)
+
+
+def threshold(values: Matrix, budget: float) -> float:
+    """The t >= 0 at which what values exceed t by sums to the budget, or 0."""
+    ordered = np.sort(np.maximum(values, 0.0))[::-1]
+    sums = np.cumsum(ordered) - budget
+    levels = sums / np.arange(1, len(ordered) + 1)
+    return max(0.0, float(levels.max(initial=0.0)))
+
+
+def within(found: Values, w: float, tau: float) -> Least:
+    """The bound for nuclear norm (or trace) at most tau, at the best t tried."""
+    tries = {found.largest, found.tail}
+    if w > 0.0:
+        tries |= {0.0, threshold(found.leading, w * tau)}
+    best = -math.inf
+    for t in tries:
+        if w > 0.0:
+            cost = t * tau + found.beyond(t) / (2 * w)
+        elif t < found.largest:
+            continue
+        else:
+            cost = t * tau
+        best = max(best, -cost * (1 + 8 * U))
+    return Least(best, found.error * tau, found.sure)

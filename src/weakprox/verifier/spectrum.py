@@ -1,0 +1,201 @@
+"""Upper bounds on singular values and eigenvalues, with explicit allowances.
+
+LAPACK's values are those of a matrix within 10 max(m, d) u |c|_F of c, which moves each by
+that at most. Matrices up to FULL on their shorter side are decomposed in full; those too
+large to hold, by the eigenvalues of a Gram matrix that is summed over blocks.
+
+Larger ones are bounded with random vectors. Let Q be orthonormal, c Q = P S by a QR
+factorisation, R = P'c(I - QQ') and T = (I - PP') c (I - QQ'). In the bases (P, its
+complement) and (Q, its complement), c is the block matrix [[S, R], [0, T]], so
+
+    c c' = diag(SS', TT') + [[RR', RT'], [TR', 0]],
+
+and the eigenvalues of c c' exceed those of the first matrix by r (r + t) at most, r = |R|_F,
+t = |T|_2. For Gaussian vectors w_1, ..., w_p and v the leading right singular vector of T,
+|(T'T)^k w_j| >= t^(2k) |<v, w_j>|, and all |<v, w_j>| are below x with probability at most
+(x sqrt(2/pi))^p. With p = 12 and x = 0.1 sqrt(pi/2) that is 1e-12, whatever k is:
+
+    t <= (max_j |(T'T)^k w_j| / x)^(1/2k) for all k at once, except with probability 1e-12.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from weakprox.verifier.sums import Matrix, U, blocks, norm
+
+FULL = 3000  # of the shorter side, up to which decompositions are complete
+HELD = 1 << 27  # entries of a matrix that is held whole
+PROBES, SMALLEST = 12, 0.1 * math.sqrt(math.pi / 2)
+POWERS = 64
+EXTRA = 8  # columns beyond the rank
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The matrix c, read by rows, within `error` (Frobenius) of the exact one."""
+
+    rows: Callable[[int, int], Matrix]
+    shape: tuple[int, int]
+    error: float
+
+    def whole(self) -> Matrix:
+        """All of it."""
+        found = np.empty(self.shape)
+        for first, last in blocks(*self.shape):
+            found[first:last] = self.rows(first, last)
+        return found
+
+
+@dataclass(frozen=True)
+class Values:
+    """Upper bounds: of the leading values one by one, of all others `tail` and `energy`.
+
+    The others are at most `tail` each, and their squares sum to at most `energy`.
+    """
+
+    leading: Matrix
+    tail: float = 0.0
+    energy: float = 0.0
+    error: float = 0.0  # how far bounds of a complete decomposition lie above the values
+    sure: bool = True  # False: except with probability 1e-12
+
+    @property
+    def largest(self) -> float:
+        """Bound on all of them."""
+        return max(float(self.leading.max(initial=0.0)), self.tail)
+
+    def beyond(self, t: float) -> float:
+        """Upper bound on the sum of squares of what values exceed t by."""
+        excess = np.maximum(self.leading - t, 0.0)
+        found = math.fsum((excess * excess).tolist())
+        if self.tail > t:
+            found += (1.0 - t / self.tail) ** 2 * self.energy
+        return found * (1 + 16 * U)
+
+
+def singular_values(c: Slope, rank: int, enough: Callable[[Matrix], float]) -> Values:
+    """Bounds on the singular values of c; `enough(leading)` is a tail that needs no better."""
+    m, d = c.shape
+    if min(m, d) > FULL:
+        return _probed(c, min(rank + EXTRA, min(m, d)), enough)
+    if m * d <= HELD:
+        whole = c.whole()
+        size = norm(whole)
+        try:
+            values: Matrix = np.linalg.svd(whole, compute_uv=False)
+        except np.linalg.LinAlgError:
+            return _by_gram(c)
+        error = c.error + 10 * max(m, d) * U * size
+        return Values(values + error, error=error)
+    return _by_gram(c)
+
+
+def eigenvalues(c: Slope) -> Values:
+    """Bounds on the positive eigenvalues of -(c + c')/2."""
+    whole = c.whole()
+    whole = -(whole + whole.T) / 2
+    error = c.error + (10 * len(whole) + 2) * U * norm(whole)
+    return Values(np.maximum(np.linalg.eigvalsh(whole) + error, 0.0), error=error)
+
+
+def _by_gram(c: Slope) -> Values:
+    """By the eigenvalues of c'c or c c', whichever is smaller."""
+    m, d = c.shape
+    least, size = min(m, d), 0.0
+    gram = np.zeros((least, least))
+    if d <= m:
+        for first, last in blocks(m, d):
+            part = c.rows(first, last)
+            gram += part.T @ part
+            size = math.hypot(size, norm(part))
+    else:
+        width = max(1, HELD // m)
+        for left in range(0, d, width):
+            parts = [c.rows(*rows)[:, left : left + width] for rows in blocks(m, d)]
+            panel = np.concatenate(parts)
+            gram += panel @ panel.T
+            size = math.hypot(size, norm(panel))
+    allowed = (max(m, d) + 10 * least + 4) * U * size**2
+    found = np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0) + allowed)
+    return Values(found[::-1] + c.error, error=c.error + math.sqrt(allowed))
+
+
+class _Products:
+    """Products with c, held whole where that is possible."""
+
+    def __init__(self, c: Slope) -> None:
+        self._c = c
+        self._whole = c.whole() if c.shape[0] * c.shape[1] <= HELD else None
+
+    def times(self, W: Matrix) -> Matrix:
+        """The product c W."""
+        if self._whole is not None:
+            return self._whole @ W
+        return np.concatenate([self._c.rows(*rows) @ W for rows in blocks(*self._c.shape)])
+
+    def back(self, W: Matrix) -> Matrix:
+        """The product c' W."""
+        if self._whole is not None:
+            return self._whole.T @ W
+        found = np.zeros((self._c.shape[1], W.shape[1]))
+        for first, last in blocks(*self._c.shape):
+            found += self._c.rows(first, last).T @ W[first:last]
+        return found
+
+    def size(self) -> float:
+        """Frobenius norm."""
+        if self._whole is not None:
+            return norm(self._whole)
+        found = 0.0
+        for rows in blocks(*self._c.shape):
+            found = math.hypot(found, norm(self._c.rows(*rows)))
+        return found
+
+
+def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
+    """The randomised bound; its vectors are drawn anew in every call."""
+    rng, products = np.random.default_rng(), _Products(c)
+    m, d = c.shape
+    Q = rng.standard_normal((d, width))
+    for _ in range(POWERS):
+        Q = np.linalg.qr(products.back(products.times(Q)))[0]
+    P, S = np.linalg.qr(products.times(Q))
+    W, kept, Zt = np.linalg.svd(S)
+    # values below the level cost nothing, and their vectors have converged least
+    level = enough(kept)
+    count = max(1, int((kept > level).sum()))
+    P, kept, Q = P @ W[:, :count], kept[:count], Q @ Zt[:count].T
+    R = products.back(P).T
+    R -= (R @ Q) @ Q.T
+    size = products.size()
+    rounding = 100 * (m + d) * U * size
+    r = norm(R) + rounding
+    energy = max(0.0, size**2 - float(kept @ kept)) + rounding * size
+    W = rng.standard_normal((d, PROBES))
+    tail, logs = math.sqrt(energy), 0.0
+    goal = 0.99 * level
+    for k in range(1, POWERS + 1):
+        W = W - Q @ (Q.T @ W)
+        Z = products.times(W)
+        Z = Z - P @ (P.T @ Z)
+        W = products.back(Z)
+        W = W - Q @ (Q.T @ W)
+        longest = float(np.linalg.norm(W, axis=0).max())
+        if longest == 0.0:
+            tail = 0.0
+            break
+        logs += math.log(longest)
+        W = W / longest
+        found = math.exp((logs - math.log(SMALLEST)) / (2 * k)) * (1 + 1e-6)
+        tail = min(tail, found)
+        if tail <= goal:
+            break
+    tail += rounding
+    square = r * (r + tail)
+    leading = np.sqrt(np.maximum(kept + rounding, tail) ** 2 + square) + c.error
+    return Values(leading, math.sqrt(tail**2 + square) + c.error, energy, c.error, False)
