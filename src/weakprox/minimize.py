@@ -112,8 +112,9 @@ def minimize(
         solver is chosen that can do so; `weakprox.plan` shows it before.
     proof : bool, optional
         Whether the result keeps what `result.proof` needs: the dual point of its lower
-        bound, an array the size of X, and the problem. By default it does if that takes at
-        most 256 MiB, no `max_memory` is set and it costs no extra work.
+        bound, an array the size of X, and the problem. By default it keeps the dual point
+        if that takes at most 256 MiB, no `max_memory` is set and it costs no extra work,
+        and the problem is let go when you let it go.
 
     Returns
     -------
@@ -196,7 +197,7 @@ def minimize(
         if failure.result is not None:
             failure.result = result_from(failure.result, unit)
         raise
-    return witnessed(result_from(result, unit), given)
+    return witnessed(result_from(result, unit), given, keep=proof is True)
 
 
 def _accuracy(solver: Any, eps: Any, tol: Any, *, automatic: bool) -> tuple[float, float]:

@@ -82,7 +82,8 @@ def test_data_that_are_several_arrays(folder, weakprox, refused, matrix):
         ),
     }
     for name, (loss, penalty, tau, data) in cases.items():
-        wp.minimize(wp.Problem(loss, penalty, NuclearBall(tau))).proof.save(f"{name}.npz")
+        problem = wp.Problem(loss, penalty, NuclearBall(tau))
+        wp.minimize(problem).proof.save(f"{name}.npz")
         np.savez(f"{name}-data.npz", **data)
         done = weakprox("verify", f"{name}.npz", "--data", f"{name}-data.npz")
         assert done.exit_code == 0, done.output

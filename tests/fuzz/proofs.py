@@ -44,7 +44,8 @@ def files() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         for name, terms in losses.items():
             path = Path(folder) / "proof.npz"
-            wp.minimize(wp.Problem(*terms)).proof.save(path)
+            problem = wp.Problem(*terms)
+            wp.minimize(problem).proof.save(path)
             found[name] = path.read_bytes()
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ def matrix(seed: int = 0) -> np.ndarray:
     return 2.0 * signal + 0.5 * rng.standard_normal(SHAPE)
 
 
-def simple(**options: Any) -> wp.Problem:
-    """Denoising with the l1 norm and the nuclear ball."""
-    return wp.Problem(Denoising(matrix(), **options), L1(0.3), NuclearBall(30.0))
+@cache
+def simple() -> wp.Problem:
+    """Denoising with the l1 norm and the nuclear ball; one and the same object."""
+    return wp.Problem(Denoising(matrix()), L1(0.3), NuclearBall(30.0))
 
 
 def measurements() -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """Proofs of results of every kind, as the library makes and verifies them."""
 
 import copy
+import gc
 import math
 import pickle
 
@@ -137,6 +138,17 @@ def test_a_pickled_result_leaves_the_data_behind():
     with pytest.raises(ProofError, match="dual point"):
         _ = other.proof
     assert wp.verify(copy.copy(result).proof, simple())
+
+
+def test_the_problem_is_kept_on_demand_only():
+    def made():
+        return wp.Problem(Denoising(matrix()), L1(0.3), NuclearBall(30.0))
+
+    result = wp.minimize(made())
+    gc.collect()
+    with pytest.raises(ProofError, match="no longer exists"):
+        _ = result.proof
+    assert wp.verify(wp.minimize(made(), proof=True).proof, made())
 
 
 @pytest.mark.parametrize("bad", [1, "yes", 0.5])

@@ -2,42 +2,76 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from weakprox.errors import ProofError
 from weakprox.problem import Problem
 from weakprox.proofs.describe import described
 from weakprox.proofs.proof import Proof, made
 from weakprox.result import Result
-from weakprox.solvers._evidence import Evidence
+from weakprox.solvers._evidence import Evidence, Target, centre_of
+from weakprox.solvers._precision import in_float64, is_single
+from weakprox.units import problem_in
 
 
 class Witness:
-    """What a result keeps for `Result.proof`: the evidence and the user's problem.
+    """What a result keeps for `Result.proof`: the evidence, and where the problem is.
 
-    It is left out of copies in other processes and of pickles, which would carry the data.
+    The data are let go with the problem, unless the result was asked to keep them. It is
+    left out of pickles, which would carry them, too.
     """
 
-    def __init__(self, problem: Problem, evidence: Evidence) -> None:
-        self.problem, self.evidence = problem, evidence
+    def __init__(self, problem: Problem, evidence: Evidence, *, keep: bool) -> None:
+        self._problem: Callable[[], Problem | None] = weakref.ref(problem)
+        if keep:
+            self._problem = lambda: problem
+        run = evidence.problem
+        self._single = is_single(run)
+        self._strong = float(run.loss.strong_convexity)
+        dual = evidence.dual
+        if isinstance(dual, Target):
+            dual = replace(dual, C=None)
+        self._evidence = replace(evidence, problem=None, dual=dual)  # type: ignore[arg-type]
 
     def proof(self, result: Result) -> Proof:
         """The proof of this result's certificate."""
-        return made(result, self.evidence, described(self.problem))
+        problem = self._problem()
+        if problem is None:
+            given = "one whose problem no longer exists"
+            wanted = "to keep the problem, or minimize(..., proof=True), which does"
+            raise ProofError("result", given, wanted)
+        return made(result, self.evidence(problem, result.unit), described(problem))
+
+    def evidence(self, problem: Problem, unit: float) -> Evidence:
+        """What the bound rests on, with the problem as the run saw it."""
+        run = problem_in(problem, unit)
+        dual = self._evidence.dual
+        if not isinstance(dual, Target):
+            run = run.gathered()
+        if is_single(run) and not self._single:
+            run = in_float64(run) or run
+        if run.loss.strong_convexity != self._strong:
+            run = run.restated(self._strong)
+        if isinstance(dual, Target):
+            dual = replace(dual, C=centre_of(run))
+        return replace(self._evidence, problem=run, dual=dual)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return _nothing, ()
 
     def __repr__(self) -> str:
-        return f"Witness({self.evidence.lower!r})"
+        return f"Witness({self._evidence.lower!r})"
 
 
 def _nothing() -> None:
     """What is left of a witness in a pickle."""
 
 
-def witnessed(result: Result, problem: Problem) -> Result:
+def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:
     """The result with its evidence and the problem as the user stated it."""
     if not isinstance(result.evidence, Evidence):
         return result
-    return replace(result, evidence=Witness(problem, result.evidence))
+    return replace(result, evidence=Witness(problem, result.evidence, keep=keep))

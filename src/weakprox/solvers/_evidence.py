@@ -89,14 +89,14 @@ class Evidence:
             if copy and z is engine.z:
                 z = _copied(z)
             at = LowRank(exact.U, dual.values, exact.V.T)
-            C = problem_centre(self.problem)
+            C = centre_of(self.problem)
             return replace(self, dual=Target(C, z, dual.k, at), at=at, moving=False)
         if copy and at is not None and not isinstance(at, LowRank):
             at = _copied(at)
         return replace(self, at=at, moving=False)
 
 
-def problem_centre(problem: Problem) -> Array:
+def centre_of(problem: Problem) -> Array:
     """The centre of the loss, which an engine may hold in an array of its own."""
     return problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
 
