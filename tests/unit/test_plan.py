@@ -112,7 +112,8 @@ def test_the_certified_solver_takes_what_is_planned(kind, tol, monkeypatch):
     plan = wp.plan(case, solver)
     need = plan["LeanSplitting"]
     options = {"tol": tol, "max_svds": 40, "progress": False, "stop_when_certified": tol > 1e-8}
-    found, peak = traced(lambda: wp.minimize(case, solver, **options))
+    # a proof that is kept holds one array more
+    found, peak = traced(lambda: wp.minimize(case, solver, proof=False, **options))
     said = (need.early if found.counts.svds <= 16 else need.peak) - need.data * plan.array
     assert (found.counts.svds > 16) is (tol < 1e-8)
     assert said / NEAR <= peak <= said * NEAR
