@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from weakprox.errors import ProofError
+from weakprox.linalg.threads import one_thread
 from weakprox.problem import Problem
 from weakprox.proofs.describe import described
 from weakprox.proofs.proof import Proof, made
@@ -43,7 +44,8 @@ class Witness:
             given = "one whose problem no longer exists"
             wanted = "to keep the problem, or minimize(..., proof=True), which does"
             raise ProofError("result", given, wanted)
-        return made(result, self.evidence(problem, result.unit), described(problem))
+        with one_thread(0):  # products here are of narrow tiles, and hashing has a thread
+            return made(result, self.evidence(problem, result.unit), described(problem))
 
     def evidence(self, problem: Problem, unit: float) -> Evidence:
         """What the bound rests on, with the problem as the run saw it."""
