@@ -25,6 +25,7 @@ from weakprox.protocols import Batch, SpectralTerm
 from weakprox.solvers._needs import held_bytes
 from weakprox.solvers._precision import in_float64, is_single
 from weakprox.solvers.footprint import ON_DEVICE
+from weakprox.spectral.checks import excess
 from weakprox.storage.limits import room
 
 SUMS = 16  # units of rounding in a value that was summed in float64
@@ -70,7 +71,7 @@ def violation(spectral: SpectralTerm, answer: LowRank) -> float:
     tau = getattr(spectral, "tau", None)
     if tau is None or not _short(answer):
         return found
-    return max(found, (answer.nuclear_norm + _lost(answer)) / float(tau) - 1.0)
+    return max(found, excess(answer.nuclear_norm + _lost(answer), float(tau)))
 
 
 def _short(answer: LowRank) -> bool:

@@ -11,6 +11,15 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector
 
 
+UNSEEN = 2.0**-46  # relative: norms of long vectors in float64 are no more accurate
+
+
+def excess(norm: float, tau: float) -> float:
+    """Relative excess of a computed norm over tau, 0 where it may be rounding."""
+    over = norm / tau - 1.0
+    return over if over > UNSEEN else 0.0
+
+
 def rounded_inside(p: Vector, tau: float, ref: Array) -> Array:
     """The values in the dtype of ref, scaled down if rounding took their sum above tau."""
     return like(rounded_on_host(p, tau, ref), ref)

@@ -14,7 +14,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.protocols import Extreme, Tolerance, WeakProx
-from weakprox.spectral.checks import random_lowrank, rounded_inside
+from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 
@@ -53,7 +53,7 @@ class NuclearBall:
 
     def violation(self, X: LowRank) -> float:
         """Relative excess of the nuclear norm over tau."""
-        return max(0.0, X.nuclear_norm / self.tau - 1.0)
+        return excess(X.nuclear_norm, self.tau)
 
     def weak_prox(
         self,

@@ -35,7 +35,7 @@ from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.threads import all_threads
 from weakprox.protocols import Extreme, Tolerance, WeakProx
-from weakprox.spectral.checks import random_lowrank, rounded_inside
+from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
 from weakprox.spectral.singular import RestsOn, norm_with_error
@@ -75,7 +75,7 @@ class TracePSD:
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""
         skew = norm((X.U - X.Vt.T) * X.s) / max(self.tau, X.nuclear_norm)
-        return max(0.0, X.nuclear_norm / self.tau - 1.0, skew)
+        return max(excess(X.nuclear_norm, self.tau), skew)
 
     def weak_prox(
         self,

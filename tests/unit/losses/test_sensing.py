@@ -84,10 +84,10 @@ def test_large_grams_are_bounded_from_above(form, backend, monkeypatch):
 @by_form
 def test_given_constants_count(form, backend):
     loss, _ = build(
-        form, backend, smoothness=9.0, term_smoothness=99.0, strong_convexity=0.25, sigma=4.0
+        form, backend, smoothness=9.0, term_smoothness=99.0, strong_convexity=0.01, sigma=4.0
     )
     assert (loss.smoothness, loss.term_smoothness) == (9.0, 99.0)
-    assert (loss.strong_convexity, loss.sigma) == (0.25, 4.0)
+    assert (loss.strong_convexity, loss.sigma) == (0.01, 4.0)
 
 
 @by_form
