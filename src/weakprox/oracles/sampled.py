@@ -174,11 +174,11 @@ def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
     """Inner products of the groups' deviations, by blocks: no second copy of the groups."""
     xp, gram = namespace(mean), np.zeros((len(sizes), len(sizes)))
     for rows in row_blocks(mean):
-        apart = [
-            (part[rows] - mean[rows]) * math.sqrt(size)
-            for part, size in zip(means, sizes, strict=True)
-        ]
-        flat = xp.reshape(xp.stack(apart), (len(sizes), -1))
+        apart = xp.stack([part[rows] for part in means])
+        for i, size in enumerate(sizes):
+            apart[i] -= mean[rows]
+            apart[i] *= math.sqrt(size)
+        flat = xp.reshape(apart, (len(sizes), -1))
         gram += np.asarray(to_numpy(flat @ flat.T), dtype=float)
     return gram
 
