@@ -42,6 +42,7 @@ from weakprox.linalg.arrays import (
     itemsize,
     namespace,
     norm,
+    row_blocks,
     sqnorm,
     to_numpy,
 )
@@ -89,23 +90,17 @@ class Noise:
     @classmethod
     def seen(cls, means: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Noise]:
         """The mean gradient over groups of these sizes, and the noise without its reach."""
-        xp = namespace(means[0])
-        stack = xp.stack(list(means))
         total, freedom = sum(sizes), len(sizes) - 1
-        mean = stack[0] * (sizes[0] / total)
-        for part, size in zip(stack[1:], sizes[1:], strict=True):
+        mean = means[0] * (sizes[0] / total)
+        for part, size in zip(means[1:], sizes[1:], strict=True):
             add_scaled(mean, size / total, part)
-        for i, size in enumerate(sizes):
-            stack[i] -= mean
-            stack[i] *= math.sqrt(size)
-        flat = xp.reshape(stack, (len(sizes), -1))
-        gram = np.asarray(to_numpy(flat @ flat.T), dtype=float)
+        gram = _gram(means, sizes, mean)
         trace = float(np.trace(gram))
         if freedom < 1 or trace == 0.0:
             return mean, cls(0.0 if freedom else math.inf, freedom, 1.0)
         variance = trace / freedom
         gram /= trace  # so that squares of squares stay in range
-        most = float(flat.shape[1])
+        most = float(math.prod(mean.shape))
         if freedom == 1:
             return mean, cls(variance, freedom, 1.0)
         # unbiased for tr(C^2) if the groups' means are normal
@@ -173,6 +168,19 @@ class Noise:
             else:
                 most = middle
         return most
+
+
+def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
+    """Inner products of the groups' deviations, by blocks: no second copy of the groups."""
+    xp, gram = namespace(mean), np.zeros((len(sizes), len(sizes)))
+    for rows in row_blocks(mean):
+        apart = xp.stack([part[rows] for part in means])
+        for i, size in enumerate(sizes):
+            apart[i] -= mean[rows]
+            apart[i] *= math.sqrt(size)
+        flat = xp.reshape(apart, (len(sizes), -1))
+        gram += np.asarray(to_numpy(flat @ flat.T), dtype=float)
+    return gram
 
 
 def least_samples(rarest: float) -> int:

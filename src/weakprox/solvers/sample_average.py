@@ -193,8 +193,9 @@ class SampleAverage:
             if need <= have or (left(tools) < 1 and have >= least):
                 return memory
             stage = need if need <= 2 * have else max(2 * have, math.ceil(STAGE * need))
-            pool = memory.pool + more(tools, have, stage - have)
-            memory = replace(memory, pool=condensed(problem.loss, pool))
+            fresh = more(tools, have, stage - have)
+            memory = replace(memory, pool=condensed(problem.loss, memory.pool + fresh))
+            del fresh  # merged: room for the gradients
             _, noise = noise_at(problem, problem.loss, memory.X, memory.pool)
             memory = self._measured(memory, noise, True)
             least = 0
