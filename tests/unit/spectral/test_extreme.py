@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from registry import DOUBLE, SINGLE, numbers
 
-from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.oracles.metering import Budget, Meter, MeteredSpectral
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.spectral.nuclear_ball import LINEAR
@@ -44,7 +44,8 @@ def check(kind, G, backend, *, slack=LINEAR, **options):
     assert tuple(found.V.shape) == G.shape
     assert found.V.s.shape[0] == 1
     assert float(found.V.s[0]) <= TAU  # no rounding above the radius
-    assert term.violation(found.V) == 0.0
+    rounding = 8 * eps_of(found.V.s)  # of the lengths of float32 vectors
+    assert term.violation(found.V) <= (rounding if rounding > 1e-9 else 0.0)
     size = np.linalg.norm(V)  # of rank one
     assert size <= TAU * (1 + 64 * float(np.finfo(kept.dtype).eps))
     best = least(kind, kept)

@@ -39,7 +39,7 @@ def test_weak_prox_projects_the_leading_values(backend, tau, rank):
         (U[:, :rank] * p) @ Vt[:rank], abs=tol * 10
     )
     assert found.V.rank <= rank
-    assert NuclearBall(tau).violation(found.V) == 0.0
+    assert NuclearBall(tau).violation(found.V) <= (1e-6 if backend in SINGLE else 0.0)
     assert NuclearBall(tau).value(found.V) == 0.0
 
 
@@ -141,5 +141,6 @@ def test_single_precision_answers_are_feasible(backend):
         B = backend.array(numbers(20, 15, seed=seed))
         term = NuclearBall(1.7 + 0.1 * seed)
         found = term.weak_prox(B, weight=1.0, rank=6)
-        assert term.violation(found.V) <= 1e-9
+        assert to_numpy(found.V.s).sum(dtype=float) <= term.tau
+        assert term.violation(found.V) <= 1e-6
         assert term.value(found.V) == 0.0
