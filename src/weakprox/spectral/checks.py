@@ -10,7 +10,6 @@ from weakprox.linalg.arrays import Array, eps_of, itemsize, like
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector
 
-
 UNSEEN = 2.0**-46  # relative: norms of long vectors in float64 are no more accurate
 
 
