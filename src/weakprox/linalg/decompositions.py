@@ -9,7 +9,8 @@ largest value. Matrices that hold NaN or infinity, and those on which all of the
 `DecompositionError`.
 
 Success costs no look at the matrix, only one at the values. Arrays of other namespaces stay
-where they are as long as their own routines succeed, and pass through the host otherwise.
+where they are as long as their own routines succeed; otherwise they pass through the host,
+and in float64.
 """
 
 from __future__ import annotations
@@ -239,7 +240,9 @@ def _turn(rows: Matrix, basis: Matrix, one: Matrix, two: Matrix, tol: float) -> 
 
 
 def _syevr(A: Matrix) -> Any:
-    return scipy.linalg.eigh(A, driver="evr", check_finite=False)
+    values, V = scipy.linalg.eigh(A, driver="evr", check_finite=False)
+    # its vectors may be dozens of roundings away from orthonormal: a Newton step
+    return values, 1.5 * V - V @ (0.5 * (V.T @ V))
 
 
 def _syev(A: Matrix) -> Any:
@@ -272,7 +275,7 @@ def _carefully(A: Array, what: str, routines: list[Callable[[Any], Any]]) -> Any
     for routine in routines:
         stays = getattr(routine, "stays", False)
         if not stays and host is None:
-            host = to_numpy(A)
+            host = np.asarray(to_numpy(A), dtype=float)
         try:
             found = routine(A if stays else host)
         except FAILURES as failure:
