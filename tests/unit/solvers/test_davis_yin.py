@@ -13,8 +13,10 @@ import weakprox as wp
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.oracles.certificate import FixedDual, lower_bound
-from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
+from weakprox.penalties.proximal import proximal_dual
 from weakprox.solvers import DavisYin, davis_yin
+from weakprox.solvers._splitting import split
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD, singular
 
 PENALTIES = {
@@ -208,6 +210,27 @@ def test_estimates_never_exceed_the_optimum_nor_proofs_fall_below(
             proved, on = lower_bound(problem, dual.at.dense(), dual, rank=8, rng=rng)
             assert on == "exact"
             assert bound - 1e-11 * scale <= proved <= top + 1e-12 * scale
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(0.3), ElasticNet(0.3, 0.2), MaxAffine(numbers(4, 6, 5, seed=1), numbers(4, seed=2))],
+    ids=["l1", "elastic net", "max affine"],
+)
+def test_a_split_step_and_its_halves_of_the_gap(penalty):
+    """Y - X, R(X), R(X) - c/2 |X|^2 - <s, X> + phi(y) and |Y - X|^2, from the formulas."""
+    X, z, g, gamma = (*(numbers(6, 5, seed=seed) for seed in (3, 4, 5)), 0.7)
+    found = split(penalty, X, z, g.copy(), gamma, None)
+    v = 2 * X - z - gamma * (g + penalty.curvature * X)
+    y = proximal_dual(penalty, v, gamma)
+    s = penalty.pull(y)
+    near = penalty.value(X) - 0.5 * penalty.curvature * (X**2).sum() - (s * X).sum()
+    near += penalty.dual_value(y)
+    assert found.move == pytest.approx(v - gamma * s - X, abs=1e-9)
+    assert found.value == pytest.approx(penalty.value(X))
+    assert found.near == pytest.approx(near, abs=1e-9)
+    assert found.near >= -1e-12
+    assert found.length == pytest.approx((found.move**2).sum())
 
 
 def test_a_fixed_dual_is_the_maximiser_of_a_smoothed_penalty():
