@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.oracles.certificate import FixedDual, lower_bound
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
-from weakprox.solvers import DavisYin, davis_yin
+from weakprox.solvers import DavisYin, _prox, davis_yin
 from weakprox.solvers._splitting import split
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD, singular
 
@@ -349,6 +350,32 @@ def test_changes_of_the_step(near, far, relative, change):
 
 
 # ---------------------------------------------------------------------------- rank
+
+
+@pytest.mark.parametrize(("share", "rank"), [(1.01, 8), (0.99, 15), (0.0, 15)])
+def test_the_rank_grows_until_what_is_left_out_is_allowed(share, rank, monkeypatch):
+    """From 2 to 8 to 32; at 8 the oracle's delta, weight/2 times, is just allowed or not."""
+    monkeypatch.setattr(_prox, "gram_is_cheaper", lambda *_: False)
+    s, weight = np.arange(40.0, 0.0, -1.0), 0.6
+    U, V = (np.linalg.qr(numbers(n, 40, seed=n))[0] for n in (60, 50))
+    tau = float((s[:15] - 25.5).sum())  # keeps 15 values
+    theta = (float(s[:8].sum()) - tau) / 8
+    missing = tau * weight * (s[8] - theta)  # 2 tau (s_9 - theta), times weight/2
+    ball = NuclearBall(tau)
+    tools = SimpleNamespace(problem=SimpleNamespace(shape=(60, 50)), spectral=ball)
+    found = _prox.adaptive_prox(
+        tools,
+        (U * s) @ V.T,
+        weight=weight,
+        allowed=share * missing,
+        rank=2,
+        cap=None,
+        start=None,
+        rng=np.random.default_rng(0),
+    )
+    assert found.prox.V.rank == rank
+    assert found.rank == rank + _prox.SPARE
+    assert not found.cut
 
 
 def test_the_rank_grows_to_what_the_optimum_needs():
