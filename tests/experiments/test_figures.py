@@ -4,10 +4,15 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from weakprox.experiments import ALL, ablation, figures, run, table2
+from weakprox.losses import Denoising
 from weakprox.oracles import theory
+from weakprox.penalties import L1
+from weakprox.problem import Problem
+from weakprox.spectral import NuclearBall
 
 
 @pytest.fixture
@@ -173,6 +178,41 @@ def test_exponents_come_with_theory_and_points(small):
         assert len(row["accuracies"]) == len(row["mean_svds"])
         if len(row["accuracies"]) < 3:
             assert row["svds"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "unit"),
+    [
+        ("SVRGCG", "Algorithm 1", "stochastic_gradients"),
+        ("SVRGCG, full rank", "Algorithm 1", "stochastic_gradients"),
+        ("SCG", "SFW", "stochastic_gradients"),
+        ("SCGS", "SCGS", "stochastic_gradients"),
+        ("SVRGCG finite", "Algorithm 2", "exact_gradients"),
+        ("SVRGCG finite, full rank", "Algorithm 2", "exact_gradients"),
+        ("STORC", "STORC", "exact_gradients"),
+    ],
+)
+def test_theorys_exponents_are_those_of_the_papers_table(name, row, unit):
+    """Slopes of `theory.complexity` over many decades, where logarithms are flat."""
+    problem = Problem(Denoising(np.ones((3, 2))), L1(0.1), NuclearBall(1.0))
+    p = replace(theory.parameters(problem, 1.0), sigma=2.0, C0=10.0)
+
+    def work(eps, beta):
+        at = replace(p, eps=eps, beta=beta)
+        found = {one.method: one for one in theory.complexity(at, tau=3.0, rank=2)}[row]
+        return np.log10([getattr(found, unit), found.svds])
+
+    for mu, growth in (("fixed", 1.0), ("tied", 1e30)):
+        slopes = (work(1e-60, 5.0 * growth) - work(1e-30, 5.0)) / 30
+        assert tuple(np.round(slopes)) == table2.THEORY[name][mu]
+
+
+def test_theorys_exponents_of_methods_beyond_the_papers_table():
+    """O(1/eps^2) samples of convex SCGS; SVRF as STORC; homotopy methods O(1/sqrt k)."""
+    assert table2.THEORY["SCGS convex"] == {"fixed": (2, 1), "tied": (2, 2)}
+    assert table2.THEORY["SVRF"] == table2.THEORY["STORC"]
+    assert table2.THEORY["HCGM"] == {"fixed": None, "tied": (2, 2)}
+    assert table2.THEORY["SHCGM"] == {"fixed": None, "tied": (3, 3)}
 
 
 def test_slopes_are_slopes():

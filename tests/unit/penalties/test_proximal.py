@@ -120,6 +120,28 @@ def test_every_penalty_gives_feasible_duals_and_a_minimum(name, backend, step):
         assert objective(penalty, other, v, step) >= dual - 1e-12 * (1 + abs(dual))
 
 
+class WithoutClosedForm:
+    """A penalty that is not separable and offers no proximal map of its own."""
+
+    separable = False
+
+    def __init__(self, penalty):
+        self._penalty = penalty
+
+    def __getattr__(self, name):
+        if name == "proximal":
+            raise AttributeError(name)
+        return getattr(self._penalty, name)
+
+
+@steps
+@pytest.mark.parametrize("name", ["l1", "elastic net"])
+def test_dual_ascent_finds_the_closed_forms(name, step):
+    penalty, true = CLOSED[name]
+    found = prox(WithoutClosedForm(penalty), V, step)
+    assert found == pytest.approx(true(V, step), abs=1e-7)
+
+
 SMALL = (4, 3)
 A, B = numbers(5, *SMALL, seed=41), numbers(5, seed=42)
 AFFINE = {

@@ -264,6 +264,25 @@ def test_what_is_seen():
     assert caught.value.strong_convexity == pytest.approx(0.25, rel=1e-12)
 
 
+def test_a_move_between_axes_bounds_both_curvatures_from_inside():
+    """<Hd, d>/|d|^2 and |Hd|^2/<Hd, d>: the second is nearer to the largest."""
+    H, axes = line([1.0, 9.0])
+    X = np.zeros((2, 1))
+    seen = Curvature(X, H @ X).then(axes[0] + axes[1], H @ (axes[0] + axes[1]))
+    assert seen.least == pytest.approx(5.0)
+    assert seen.most == pytest.approx(8.2)
+
+
+def test_rounding_of_large_gradients_is_allowed_for():
+    """A gradient of size g is known to 32 roundings, which may hide some curvature."""
+    H, axes = line([1.0, 1.0])
+    X, large = axes[0], 1e6 * axes[1]
+    seen = Curvature(0 * X, large).then(1e-4 * X, H @ (1e-4 * X) + large)
+    hidden = 32 * np.finfo(float).eps * 1e6 / 1e-4
+    assert seen.least == pytest.approx(1.0 + hidden, rel=1e-9)
+    seen.check(1.0 + 0.5 * hidden)
+
+
 def test_steps_of_rounding_say_nothing():
     H, axes = line([1.0, 1.0])
     X = 1e3 * (axes[0] + axes[1])

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ import weakprox as wp
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.oracles.certificate import FixedDual, lower_bound
-from weakprox.penalties import L1, ElasticNet, GroupL2
-from weakprox.solvers import DavisYin, davis_yin
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
+from weakprox.penalties.proximal import proximal_dual
+from weakprox.solvers import DavisYin, _prox, davis_yin
+from weakprox.solvers._splitting import split
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD, singular
 
 PENALTIES = {
@@ -210,6 +213,27 @@ def test_estimates_never_exceed_the_optimum_nor_proofs_fall_below(
             assert bound - 1e-11 * scale <= proved <= top + 1e-12 * scale
 
 
+@pytest.mark.parametrize(
+    "penalty",
+    [L1(0.3), ElasticNet(0.3, 0.2), MaxAffine(numbers(4, 6, 5, seed=1), numbers(4, seed=2))],
+    ids=["l1", "elastic net", "max affine"],
+)
+def test_a_split_step_and_its_halves_of_the_gap(penalty):
+    """Y - X, R(X), R(X) - c/2 |X|^2 - <s, X> + phi(y) and |Y - X|^2, from the formulas."""
+    X, z, g, gamma = (*(numbers(6, 5, seed=seed) for seed in (3, 4, 5)), 0.7)
+    found = split(penalty, X, z, g.copy(), gamma, None)
+    v = 2 * X - z - gamma * (g + penalty.curvature * X)
+    y = proximal_dual(penalty, v, gamma)
+    s = penalty.pull(y)
+    near = penalty.value(X) - 0.5 * penalty.curvature * (X**2).sum() - (s * X).sum()
+    near += penalty.dual_value(y)
+    assert found.move == pytest.approx(v - gamma * s - X, abs=1e-9)
+    assert found.value == pytest.approx(penalty.value(X))
+    assert found.near == pytest.approx(near, abs=1e-9)
+    assert found.near >= -1e-12
+    assert found.length == pytest.approx((found.move**2).sum())
+
+
 def test_a_fixed_dual_is_the_maximiser_of_a_smoothed_penalty():
     """Both dual points lead to the same target and the same bound where y is the same."""
     problem = wp.Problem(Denoising(noisy(8, 7)), ElasticNet(0.2, 0.1), NuclearBall(6.0))
@@ -326,6 +350,32 @@ def test_changes_of_the_step(near, far, relative, change):
 
 
 # ---------------------------------------------------------------------------- rank
+
+
+@pytest.mark.parametrize(("share", "rank"), [(1.01, 8), (0.99, 15), (0.0, 15)])
+def test_the_rank_grows_until_what_is_left_out_is_allowed(share, rank, monkeypatch):
+    """From 2 to 8 to 32; at 8 the oracle's delta, weight/2 times, is just allowed or not."""
+    monkeypatch.setattr(_prox, "gram_is_cheaper", lambda *_: False)
+    s, weight = np.arange(40.0, 0.0, -1.0), 0.6
+    U, V = (np.linalg.qr(numbers(n, 40, seed=n))[0] for n in (60, 50))
+    tau = float((s[:15] - 25.5).sum())  # keeps 15 values
+    theta = (float(s[:8].sum()) - tau) / 8
+    missing = tau * weight * (s[8] - theta)  # 2 tau (s_9 - theta), times weight/2
+    ball = NuclearBall(tau)
+    tools = SimpleNamespace(problem=SimpleNamespace(shape=(60, 50)), spectral=ball)
+    found = _prox.adaptive_prox(
+        tools,
+        (U * s) @ V.T,
+        weight=weight,
+        allowed=share * missing,
+        rank=2,
+        cap=None,
+        start=None,
+        rng=np.random.default_rng(0),
+    )
+    assert found.prox.V.rank == rank
+    assert found.rank == rank + _prox.SPARE
+    assert not found.cut
 
 
 def test_the_rank_grows_to_what_the_optimum_needs():
