@@ -167,7 +167,7 @@ def test_resumed_to_the_bit_on_the_device(tmp_path):
 
     def run(most, **options):
         return wp.minimize(
-            task, LeanSplitting(), tol=1e-12, max_svds=most, progress=False, **options
+            task, LeanSplitting(), eps=1e-30, max_svds=most, progress=False, **options
         )
 
     whole, part = run(70), run(40, checkpoint=where)

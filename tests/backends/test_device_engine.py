@@ -169,7 +169,7 @@ def test_an_iteration_makes_one_trip_to_the_host(done, monkeypatch):
 
 
 def test_runs_are_resumed_to_the_bit(done, monkeypatch, tmp_path):
-    problem, options = instance(), {"tol": 1e-12, "on_device": True}
+    problem, options = instance(), {"eps": 1e-30, "on_device": True}
     where = tmp_path / "run.safetensors"
     whole = run(problem, monkeypatch, max_svds=40, **options)
     part = run(problem, monkeypatch, max_svds=25, checkpoint=where, **options)
