@@ -251,3 +251,34 @@ def test_ordinary_values_are_what_tol_is_relative_to():
         wp.Problem(Denoising(numbers(30, 20)), L1(0.1), NuclearBall(20.0)), progress=False
     )
     assert result.eps == pytest.approx(1e-4 * result.value)
+
+
+# --------------------------------------------------------------------- extremes
+
+
+@pytest.mark.parametrize("term", [NuclearBall(2.0), TracePSD(2.0), NuclearNorm(0.5)], ids=str)
+def test_a_loss_without_any_curvature(term):
+    """Measurements of nothing: G is constant, and only R and h decide."""
+    loss = Sensing(np.zeros((2, 3, 3)), np.array([1.0, 2.0]))
+    result = wp.minimize(wp.Problem(loss, L1(0.1), term), progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.value == pytest.approx(1.25)
+    assert not np.any(result.X)
+
+
+def test_moves_of_rounding_are_not_lengthened():
+    """Where moves are constant rounding errors, doubling them would overflow."""
+    limit = 3.0
+    box = Exact(
+        prox=lambda X, weight: X.clip(-limit, limit),
+        value_of=lambda X: 0.0 if float(abs(X).max()) <= limit * (1 + 1e-5) else np.inf,
+        conjugate_of=lambda U: limit * float(abs(U).sum()),
+    )
+    M = (10.0 * numbers(9, 8)).astype(np.float32)
+    rows, cols = np.nonzero(np.abs(M) > 5)
+    loss = Completion(rows, cols, M[rows, cols], M.shape, reduction="mean")
+    result = wp.minimize(
+        wp.Problem(loss, GroupL2(1.0), box), tol=1e-6, max_svds=150, progress=False
+    )
+    assert np.isfinite(result.value)
+    assert result.certificate.lower_bound <= result.value

@@ -92,6 +92,8 @@ def _tol(rng: np.random.Generator, case: Instance, low: float, high: float) -> f
 
 def _applies(solver: Any, problem: wp.Problem) -> bool:
     """Whether the method itself says that it is made for such problems."""
+    if problem.loss.smoothness == 0.0:
+        return False  # nothing was measured: conditional gradients are not made for that
     try:
         solver.check(problem)
     except InputError:

@@ -23,7 +23,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.protocols import Batch, SpectralTerm
 from weakprox.solvers._needs import held_bytes
-from weakprox.solvers._precision import in_float64, is_single
+from weakprox.solvers._precision import is_single, smooth_in_float64
 from weakprox.solvers.footprint import ON_DEVICE
 from weakprox.spectral.checks import excess
 from weakprox.storage.limits import room
@@ -51,7 +51,7 @@ def measured(
         return smooth + h, rough + SUMS * eps_of(wide(answer.s)) * (abs(smooth) + abs(h))
     unit = SUMS * eps_of(wide(answer.s))
     if is_single(problem):
-        precise = in_float64(problem) if _fits(problem) else None
+        precise = smooth_in_float64(problem) if _fits(problem) else None
         if precise is None:
             unit = IN_SINGLE * eps_of(answer.s)
         else:

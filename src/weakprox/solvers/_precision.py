@@ -103,15 +103,22 @@ def is_wide(X: Array | LowRank) -> bool:
 
 def in_float64(problem: Problem) -> Problem | None:
     """The same problem with data in float64; None if a term does not offer that."""
-    offered = getattr(problem.loss, "in_float64", None)
-    penalty, spectral = _wide(problem.penalty), _wide(problem.spectral)
-    if offered is None or penalty is None or spectral is None:
+    found, spectral = smooth_in_float64(problem), _wide(problem.spectral)
+    if found is None or spectral is None:
         return None
-    loss = offered()
+    found.spectral = spectral
+    return found
+
+
+def smooth_in_float64(problem: Problem) -> Problem | None:
+    """The same with G and R for arrays in float64, and h as it is."""
+    offered = getattr(problem.loss, "in_float64", None)
+    penalty = _wide(problem.penalty)
+    loss = None if offered is None or penalty is None else offered()
     if loss is None:
         return None
     found = copy.copy(problem)  # whose constants may have been restated
-    found.loss, found.penalty, found.spectral = loss, penalty, spectral
+    found.loss, found.penalty = loss, penalty
     return found
 
 

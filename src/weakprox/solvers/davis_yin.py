@@ -22,6 +22,7 @@ import numpy as np
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
     Array,
+    eps_of,
     gaussian,
     inner,
     namespace,
@@ -47,6 +48,8 @@ from weakprox.solvers.warm import Warmth
 APART = 4.0  # how many times one half of the gap may be the other
 FASTEST = 4.0  # largest change of gamma in one iteration
 STEADY = 0.01  # relative change of a move that counts as none
+LONGEST = 2.0**16  # stride, in moves
+ROUNDING = 1e3  # units of rounding below which a move is none
 FLAT_VECTORS = 4  # random ones, beside those of X, that show the norm of a dual point
 
 
@@ -109,7 +112,7 @@ class DavisYin(GapDriven):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants, and z where the first point is its own proximal point."""
-        beta = problem.loss.smoothness + problem.penalty.curvature
+        beta = problem.loss.smoothness + problem.penalty.curvature or 1.0  # any, if linear
         plan = Plan(tools.eps, problem.strong_convexity(needed=False), beta)
         first = start_at(problem, X)
         given, h = self.first(problem, X, first, tools)
@@ -141,7 +144,7 @@ class DavisYin(GapDriven):
         vanishes, the first one it is: a quadratic G is then solved at once.
         """
         cold = self.first(problem, None, problem.loss.reference, tools)
-        beta = problem.loss.smoothness + problem.penalty.curvature
+        beta = problem.loss.smoothness + problem.penalty.curvature or 1.0  # any, if linear
         gamma = math.sqrt(1.0 / (beta * max(beta, past.weight))) if past.size else 1.0 / beta
         X = past.point
         z = tools.loss.grad(X, tools.loss.everything(), out=tools.arena.like(X))
@@ -258,12 +261,15 @@ def _stride(state: Memory, move: Array) -> float:
     if state.parameters.alpha > 0.0 or not state.history.moves:
         return 1.0
     last = state.history.moves[-1]
-    apart = size = 0.0
+    apart = size = length = 0.0
     for rows in row_blocks(move):
-        turn = move[rows] - last[rows]
+        turn, z = move[rows] - last[rows], state.z[rows]
         apart += rough_inner(turn, turn)
         size += rough_inner(move[rows], move[rows])
-    return 2.0 * state.stride if apart <= STEADY**2 * size else 1.0
+        length += rough_inner(z, z)
+    visible = size > (ROUNDING * eps_of(move)) ** 2 * length
+    steady = visible and apart <= STEADY**2 * size
+    return min(2.0 * state.stride, LONGEST) if steady else 1.0
 
 
 def _first_target(tools: Tools, gamma: float, z: Array) -> None:
@@ -291,7 +297,7 @@ def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memo
         return replace(state, curvature=Curvature(X, gradient))
     seen = state.curvature.then(X, gradient)
     seen.check(problem.loss.strong_convexity)
-    beta = seen.smoothness(problem.loss.smoothness) + problem.penalty.curvature
+    beta = seen.smoothness(problem.loss.smoothness) + problem.penalty.curvature or 1.0
     return replace(state, curvature=seen, parameters=replace(state.parameters, beta=beta))
 
 
