@@ -26,7 +26,7 @@ DEVICE_BYTES = 1 << 28  # on an accelerator only the memory for temporaries coun
 DOUBLE = float(np.finfo(np.float64).eps)
 FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
 CHAIN = 1024  # products in float32 that may be added up without a look at rounding
-PIECE = 1 << 16  # products in float64 that BLAS adds up in whatever order it likes
+PIECE = 1 << 16  # products in float64, at most, that BLAS adds up in any order
 
 
 # of one kind of array each; the general way is slow enough to matter on small matrices
@@ -180,10 +180,11 @@ def rough_sqnorm(X: Array) -> tuple[float, float]:
     """Squared Frobenius norm by one fast pass, and a bound on its rounding error."""
     if is_numpy(X) and X.flags.c_contiguous and X.dtype == np.float64:
         x = X.reshape(-1)
-        pieces = [x[i : i + PIECE] for i in range(0, x.size, PIECE)]
+        length = max(1, min(PIECE, x.size, max(CHAIN, -(-x.size // 8))))
+        pieces = [x[i : i + length] for i in range(0, x.size, length)]
         square = math.fsum(float(np.dot(piece, piece)) for piece in pieces)
         # half an eps for each product and sum, were they added up one after the other
-        return square, DOUBLE * (2 + min(x.size, PIECE) / 2) * square
+        return square, DOUBLE * (2 + length / 2) * square
     square = sqnorm(X)
     return square, 64 * eps_of(X) * square
 

@@ -8,15 +8,15 @@ is, the answer is None and LAPACK's SVD has to do.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
+from weakprox.errors import DecompositionError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import DOUBLE, Array, eps_of, like, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_svd import OVERSAMPLE, ThinSVD, Vector
+from weakprox.linalg.thin_svd import OVERSAMPLE, ThinSVD, Vector, both_residuals
 from weakprox.linalg.threads import all_threads
 
 DIGITS_LEFT = 1e5  # kept squares are at least this many roundings of the largest
@@ -35,25 +35,28 @@ def gram_svd(A: Array, active: Callable[[Vector], int], most: int) -> ThinSVD | 
     B = wide(A.T if flat else A)
     n = int(B.shape[1])
     with all_threads(n):
-        G, rounding = squared(B)
-        if not math.isfinite(rounding):  # squares have left the range of floats
+        try:
+            squares, W = decompositions.eigh(squared(B))
+        except DecompositionError:  # squares have left the range of floats
             return None
-        squares, W = decompositions.eigh(G)
-    s = np.sqrt(np.maximum(np.asarray(to_numpy(squares), dtype=float)[::-1], 0.0))
-    error = rounding + decompositions.eigh_error(n) * DOUBLE * float(s[0]) ** 2
+    square = np.maximum(np.asarray(to_numpy(squares), dtype=float)[::-1], 0.0)
+    s, error = np.sqrt(square), gram_error(int(B.shape[0]), square)
     kept = max(1, min(active(s), most))
     if not s[kept - 1] ** 2 > max(DIGITS_LEFT * DOUBLE * s[0] ** 2, 8 * error):
         return None
     W = xp.flip(W[:, -(kept + OVERSAMPLE) :], axis=1)
     V = W[:, :kept]
-    U = B @ (V / like(s[:kept], B))
+    top, BV = like(s[:kept], B), B @ V
+    U = BV / top
     # one Newton step towards the nearest orthonormal block squares what squaring lost
     U = 1.5 * U - U @ (0.5 * (U.T @ U))
+    residuals = both_residuals(LowRank(U, top, V.T), BV, B.T @ U)
     U, V, basis = (xp.astype(x, A.dtype, copy=False) for x in (U, V, U if flat else W))
-    top = like(s[:kept], A)
+    top = xp.astype(top, A.dtype, copy=False)
     return ThinSVD(
         triplets=LowRank(V, top, U.T) if flat else LowRank(U, top, V.T),
-        residuals=like((error + 8 * eps_of(A) * s[0] ** 2) / s[:kept], A),
+        # the rest is rounding, to the dtype of A as well
+        residuals=xp.astype(residuals + 8 * eps_of(A) * float(s[0]), A.dtype, copy=False),
         next_value=float(s[kept]) if kept < s.size else 0.0,
         basis=basis,
         passes=0,
@@ -62,19 +65,20 @@ def gram_svd(A: Array, active: Callable[[Vector], int], most: int) -> ThinSVD | 
     )
 
 
-def squared(B: Array) -> tuple[Array, float]:
-    """B'B in float64, and a bound on the norm of its error in whatever order BLAS adds.
+def squared(B: Array) -> Array:
+    """B'B, from blocks of rows, so that sums are of few terms."""
+    if B.shape[0] <= ROWS:
+        return B.T @ B
+    return sum(B[i : i + ROWS].T @ B[i : i + ROWS] for i in range(0, int(B.shape[0]), ROWS))
+
+
+def gram_error(m: int, squares: Vector) -> float:
+    """Bound on the error of eigenvalues of `squared` B of m rows, in whatever order BLAS adds.
 
     A sum of k products is off by at most k units of rounding of the sum of their absolute
-    values, and the norm of |B|'|B| is at most the squared Frobenius norm of B, the trace.
-    Blocks of rows keep k small.
+    values, and the norm of |B|'|B| is at most the squared Frobenius norm of B, which is the
+    sum of all eigenvalues. To this the error of the eigenvalues themselves is added.
     """
-    xp = namespace(B)
-    m = int(B.shape[0])
-    blocks = [B[i : i + ROWS] for i in range(0, m, ROWS)]
-    G = blocks[0].T @ blocks[0]
-    for block in blocks[1:]:
-        G += block.T @ block
-    chain = min(m, ROWS) + len(blocks)
-    square = float(xp.linalg.trace(G))
-    return G, 0.5 * chain * DOUBLE * square * (1.0 + chain * DOUBLE)
+    chain = min(m, ROWS) + -(-m // ROWS)
+    own = decompositions.eigh_error(len(squares)) * float(squares[0])
+    return DOUBLE * (0.5 * chain * float(squares.sum()) * (1 + 1e-9) + own)

@@ -211,7 +211,7 @@ def _lapack(ops: Products, rank: int) -> ThinSVD:
     top = LowRank(U[:, :rank], s[:rank], Vt[:rank, :])
     return ThinSVD(
         triplets=top,
-        residuals=_both_residuals(top, A @ top.Vt.T, A.T @ top.U),
+        residuals=both_residuals(top, A @ top.Vt.T, A.T @ top.U),
         next_value=float(s[rank]) if s.shape[0] > rank else 0.0,
         basis=Vt[: rank + OVERSAMPLE, :].T,
         passes=0,
@@ -239,11 +239,12 @@ def _scipy(
     order = np.argsort(-s)
     U, s, Vt = U[:, order], s[order], Vt[order, :]
     top = LowRank(U[:, :rank], s[:rank], Vt[:rank, :])
-    residuals = _both_residuals(top, ops.times(top.Vt.T), ops.transpose_times(top.U))
+    residuals = both_residuals(top, ops.times(top.Vt.T), ops.transpose_times(top.U))
     return ThinSVD(top, residuals, float(s[rank]), Vt.T, ops.passes, exact=False)
 
 
-def _both_residuals(top: LowRank, AV: Array, AtU: Array) -> Array:
+def both_residuals(top: LowRank, AV: Array, AtU: Array) -> Array:
+    """Per triplet, the larger of |A v - s u| and |A'u - s v|."""
     xp = namespace(AV)
     right = xp.linalg.vector_norm(AV - top.U * top.s, axis=0)
     left = xp.linalg.vector_norm(AtU - top.Vt.T * top.s, axis=0)
