@@ -2,8 +2,7 @@
 
 `check(seed)` solves the problem of that seed several times and lists everything that is
 not true. From the root of the repository, `python tests/soak/certificates.py 0 10000` checks
-these seeds in two processes, or as many as a third number says; any other range goes on
-from there. Every `SAMPLED`-th problem
+these seeds in two processes or more; any other range goes on from there. Every `SAMPLED`-th problem
 is known through samples only (`soak.sampled`): what is proved about those holds at a
 confidence, so that misses are counted and compared with it at the end.
 """
@@ -197,7 +196,7 @@ def check_range(seeds: range) -> tuple[int, list[str], int, int]:
 def main(argv: list[str]) -> int:
     """Check the seeds from one number to another, in two processes or more."""
     first, last = (int(text) for text in argv[:2]) if argv else (0, 10_000)
-    processes = int(argv[2]) if len(argv) > 2 else 2
+    processes = max(2, os.cpu_count() or 2)
     parts = [range(at, min(at + CHUNK, last)) for at in range(first, last, CHUNK)]
     begun, done, wrong, made, missed = time.perf_counter(), 0, 0, 0, 0
     with ProcessPoolExecutor(processes) as pool:

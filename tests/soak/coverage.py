@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -174,13 +175,18 @@ def main(argv: list[str]) -> int:
     print(f"| law | {' | '.join(setting.name for setting in SETTINGS)} |")
     print("| --- " * (len(SETTINGS) + 1) + "|")
     total, worst, failures = Tally(), 0.0, 0
+    pairs = [(law, setting) for law in LAWS for setting in SETTINGS]
+    pairs = [(law, setting) for law, setting in pairs if not setting.sensing or law in SENSED]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        jobs = {pair: pool.submit(tally, *pair, range(runs)) for pair in pairs}
+        tallies = {pair: job.result() for pair, job in jobs.items()}
     for law in LAWS:
         cells = []
         for setting in SETTINGS:
-            if setting.sensing and law not in SENSED:
+            if (law, setting) not in tallies:
                 cells.append("")
                 continue
-            found = tally(law, setting, range(runs))
+            found = tallies[law, setting]
             total.runs += found.runs
             total.stated += found.stated
             total.false += found.false

@@ -20,6 +20,7 @@ PARTS = {
     "certificates": ("tests/soak/certificates.py", "0", "10000"),
     "kills": ("tests/soak/kills.py", "--kills", "100"),
     "workers": ("tests/soak/workers.py",),
+    "coverage": ("tests/soak/coverage.py",),
     "proofs": ("tests/soak/proofs.py", "500"),
     "fuzz": ("tests/fuzz/run.py", "--seconds", "600"),
 }
@@ -27,6 +28,7 @@ QUICK = {
     "certificates": ("tests/soak/certificates.py", "0", "300"),
     "kills": ("tests/soak/kills.py", "--kills", "10"),
     "workers": ("tests/soak/workers.py", "2"),
+    "coverage": ("tests/soak/coverage.py", "10"),
     "proofs": ("tests/soak/proofs.py", "40"),
     "fuzz": ("tests/fuzz/run.py", "--seconds", "50"),
 }
@@ -34,6 +36,8 @@ LINES = {
     "certificates": "instances checked / violations: {instances} / {violations}",
     "kills": "kills survived / tried: {survived} / {tried}",
     "workers": "worker deaths survived / tried: {survived} / {tried}",
+    "coverage": "statements at 95 % confidence / false: {statements} / {false}, "
+    "at most {worst_percent} % for any law and setting",
     "proofs": "proofs accepted / changed ones refused by the stand-alone verifier: "
     "{accepted_standalone} / {refused_standalone}",
     "fuzz": "fuzz executions / crashes: {executions} / {crashes}",
