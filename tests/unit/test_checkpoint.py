@@ -89,7 +89,7 @@ def test_the_end_is_written_however_long_one_waits_between_writes(file):
 
 
 def test_a_result_goes_on_into_a_file(file):
-    options = {"tol": 1e-15, "progress": False}
+    options = {"tol": 1e-14, "progress": False}
     whole = wp.minimize(denoising(), DavisYin(), max_svds=100, **options)
     part = wp.minimize(denoising(), DavisYin(), max_svds=40, **options)
     more = wp.minimize(
@@ -103,8 +103,8 @@ def test_a_result_goes_on_into_a_file(file):
 
 
 def test_an_automatic_choice_is_kept_whatever_memory_there_is(file, monkeypatch):
-    options = {"tol": 1e-15, "progress": False, "checkpoint": file, "resume": True}
-    whole = wp.minimize(denoising(), tol=1e-15, max_svds=90, progress=False)
+    options = {"tol": 1e-14, "progress": False, "checkpoint": file, "resume": True}
+    whole = wp.minimize(denoising(), tol=1e-14, max_svds=90, progress=False)
     wp.minimize(denoising(), max_svds=40, **options)
     other = wp.solvers.auto.Choice(LeanSplitting(), "there is less memory now")
     monkeypatch.setattr(sys.modules["weakprox.minimize"], "choose", lambda *given: other)

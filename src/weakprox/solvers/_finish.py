@@ -25,7 +25,7 @@ from weakprox.protocols import Candidate, DualPoint
 from weakprox.result import Certificate, Result, Status
 from weakprox.solvers._measure import measured, violation
 from weakprox.solvers._precision import rounded
-from weakprox.solvers.tools import accuracy, size_of
+from weakprox.solvers.tools import accuracy_at
 
 if TYPE_CHECKING:
     from weakprox.solvers._run import Run
@@ -116,8 +116,7 @@ def _dense(run: Run, answer: LowRank) -> Array:
 
 def _asked(run: Run, value: float, answer: LowRank) -> float:
     """The accuracy asked for, given the answer and its value."""
-    size = size_of(run.problem, answer)
-    return accuracy(run.settings.eps, run.settings.tol, value, size)
+    return accuracy_at(run.problem, run.settings.eps, run.settings.tol, value, answer)
 
 
 def _own_proof(run: Run) -> Proof | None:

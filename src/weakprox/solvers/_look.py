@@ -19,7 +19,7 @@ from weakprox.protocols import Candidate
 from weakprox.result import Counts, Status, Trace
 from weakprox.solvers._evidence import Evidence
 from weakprox.solvers._progress import Progress
-from weakprox.solvers.tools import accuracy, size_of
+from weakprox.solvers.tools import accuracy_at
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
@@ -101,8 +101,8 @@ class Looker:
     @property
     def accuracy(self) -> float:
         """What is asked for, given the best value so far."""
-        size = size_of(self.problem, self.seen.best)
-        return accuracy(self.eps, self.tol, self.seen.best_value, size)
+        seen = self.seen
+        return accuracy_at(self.problem, self.eps, self.tol, seen.best_value, seen.best)
 
     @contextmanager
     def off_the_clock(self) -> Iterator[None]:
@@ -133,8 +133,8 @@ class Looker:
     def _promising(self, candidate: Candidate) -> bool:
         """Whether the method itself says that a proof would now succeed."""
         best = self.seen.best_value if candidate.value is None else candidate.value
-        size = size_of(self.problem, candidate.V)
-        wanted = accuracy(self.eps, self.tol, min(best, self.seen.best_value), size)
+        best = min(best, self.seen.best_value)
+        wanted = accuracy_at(self.problem, self.eps, self.tol, best, candidate.V)
         return self.prove is not None and candidate.gap <= min(wanted, self.seen.prove_below)
 
     def outer(self, candidate: Candidate) -> None:

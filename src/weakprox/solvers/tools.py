@@ -22,15 +22,23 @@ SMALL = 1e-5  # share of the size of a point that its value counts as, if it is 
 def accuracy(eps: float, tol: float, value: float, size: float = 0.0) -> float:
     """The accuracy asked for, in units of f: eps, or relative to a value once there is one.
 
-    Relative to max(|value|, SMALL * size), with `size_of` the point that has the value: the
-    optimum may be zero, and no gap but zero is small relative to that.
+    Relative to max(|value|, SMALL * size), size = smoothness/2 |X|^2 at the point X with that
+    value: the optimum may be zero, and no gap but zero is small relative to that.
     """
     return tol * max(abs(value), SMALL * size) if tol and math.isfinite(value) else eps
 
 
-def size_of(problem: Problem, X: LowRank | None) -> float:
-    """smoothness/2 |X|^2: by how much G may change on the way from zero to X."""
-    return 0.0 if X is None else 0.5 * problem.loss.smoothness * X.sqnorm
+def accuracy_at(
+    problem: Problem, eps: float, tol: float, value: float, X: LowRank | None
+) -> float:
+    """`accuracy` at the point X; its size is computed only where it can matter."""
+    if not tol or X is None or not math.isfinite(value):
+        return accuracy(eps, tol, value)
+    half = 0.5 * problem.loss.smoothness
+    longest = getattr(problem.spectral, "tau", problem.radius(value))
+    if SMALL * half * longest**2 <= abs(value):
+        return accuracy(eps, tol, value)
+    return accuracy(eps, tol, value, half * X.sqnorm)
 
 
 def arena_for_a_run() -> Arena:
