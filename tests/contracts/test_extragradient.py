@@ -268,3 +268,43 @@ def test_the_balance_follows_the_halves_of_the_gap(near, far, factor):
     after = extragradient._balanced(state, problem)
     assert after.balance == pytest.approx(factor * state.balance)
     assert after.changes == state.changes + (factor != 1)
+
+
+class Targets(NuclearBall):
+    """A ball that keeps the targets it is asked for and the points it gives."""
+
+    log = None
+
+    def weak_prox(self, A, **options):
+        found = super().weak_prox(A, **options)
+        if self.log is not None and not options.get("certify"):
+            self.log.append((A.copy(), found.V.dense()))
+        return found
+
+
+def test_the_first_steps_are_those_of_the_extragradient_method():
+    """Trial (Z, w) with the slopes at (X, y), then a step from (X, y) with those at (Z, w)."""
+    M, R = numbers(9, 7, seed=3), ElasticNet(0.3, 0.1)
+    ball = Targets(2.0)
+    object.__setattr__(ball, "log", [])
+    wp.minimize(
+        wp.Problem(Denoising(M), R, ball),
+        Extragradient(),
+        eps=1e-9,
+        max_svds=12,
+        progress=False,
+    )
+    beta = 1.0 + R.curvature
+    balance, X = beta, np.zeros((9, 7))
+    length = 1.0 / (beta + balance)
+    y = R.ascend(None, X, balance, geometry="euclidean")
+
+    def slope(X, y):
+        return X - M + R.curvature * X + R.pull(y)
+
+    for (trial, Z), (proper, after) in zip(ball.log[:8:2], ball.log[1:8:2], strict=True):
+        assert trial == pytest.approx(X - length * slope(X, y), abs=1e-12)
+        w = R.ascend(y, X, balance, geometry="euclidean")
+        assert proper == pytest.approx(X - length * slope(Z, w), abs=1e-12)
+        X, y = after, R.ascend(y, Z, balance, geometry="euclidean")
+    assert np.abs(y).max() == pytest.approx(0.3)
