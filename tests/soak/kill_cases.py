@@ -73,6 +73,7 @@ def too_convex() -> wp.Problem:
         grad=lambda X: w * (X - M),
         strong_convexity=2.0,
         smoothness=float(w.max()),
+        infimum=0.0,
     )
     return wp.Problem(loss, L1(0.1), NuclearNorm(0.3))
 

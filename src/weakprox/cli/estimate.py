@@ -136,7 +136,7 @@ def estimate(
             resume=resume,
             max_memory=most,
             progress=False if quiet else "auto",
-            proof=None if proof is None else True,
+            proof=proof is not None,
         )
     outputs = _provable(result, outputs)
     found = summarise(case, result, outputs)
