@@ -4,9 +4,10 @@ Where samples cancel, the minimiser of the mean over k samples is within s^2/(2 
 the optimum on average, s^2 the variance of one sample's gradient; elsewhere that holds once
 the samples also show the curvature (docs/theory). So the variance is measured on a small
 pilot, the samples that make the sampling error a large share of eps are drawn, and the
-deterministic engine solves their mean to what is left of eps. `oracles.sampled` then certifies the
-answer. Where samples cancel (their error is the same at every X), those that found X
-certify it; otherwise fresh ones do, and join the others if they show that more is needed.
+deterministic engine solves their mean to what is left of eps. `oracles.sampled` then
+certifies the answer. Where samples cancel (their error is the same at every X), those that
+found X certify it; otherwise fresh ones do, and join the others if they show that more is
+needed.
 Nothing is stated from fewer samples than show every value that is not rarer than `rarest`.
 """
 
