@@ -15,7 +15,7 @@ export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-portable test-kernels soak lint docs bench bench-benchopt bench-data bench-gpu reproduce clean
+.PHONY: help setup demo test test-all test-portable test-kernels soak lint docs bench bench-benchopt bench-data bench-gpu reproduce clean
 
 help: ## Show this list
 	@echo "weakprox: make <target>, where <target> is one of"
@@ -50,6 +50,9 @@ test: export OMP_NUM_THREADS := 1
 test: export MPLBACKEND := Agg
 test: $(STAMP) ## Run the tests (ARGS="..." goes to pytest)
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+test-all: export WEAKPROX_TEST_ALL := 1
+test-all: test ## Run the tests with every variant of the largest grids
 
 test-portable: $(STAMP) ## Run the numerical core as other machines would
 	JOBS=$(JOBS) $(BIN)/python tests/portable.py

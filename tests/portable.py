@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 ALSO = {"Prescott": "Katmai"}  # another name that OpenBLAS has for the same kernel
-SHARES = 10
-PROBLEMS = 5  # of the soak, in each setting
+SHARES = 30
+PROBLEMS = 3  # of the soak, in each setting
 CORE = (
     "tests/unit/linalg",
     "tests/unit/oracles",
@@ -80,6 +80,7 @@ class Setting:
             "OPENBLAS_NUM_THREADS": str(self.threads),
             "OMP_NUM_THREADS": str(self.threads),
             "WEAKPROX_TEST_SEED": str(self.seed),
+            "WEAKPROX_TEST_ALL": "1",
             "WEAKPROX_TEST_SHARE": f"{self.seed % SHARES}/{SHARES}",
             **self.variables,
         }
