@@ -287,3 +287,21 @@ def test_moves_of_rounding_are_not_lengthened():
     )
     assert np.isfinite(result.value)
     assert result.certificate.lower_bound <= result.value
+
+
+@pytest.mark.parametrize(
+    "term", [NuclearBall(1e200), NuclearNorm(1e-160), TracePSD(1e200)], ids=str
+)
+def test_radii_whose_squares_overflow(term):
+    C = numbers(6, 6)
+    result = wp.minimize(wp.Problem(Denoising(C + C.T), L1(0.1), term), progress=False)
+    assert result.status is wp.Status.CERTIFIED
+
+
+def test_float32_is_not_called_positive_semidefinite_beyond_rounding():
+    A = numbers(8, 8).astype(np.float32)
+    problem = wp.Problem(Denoising(A @ A.T), L1(0.1), TracePSD(1000.0))
+    result = wp.minimize(problem, progress=False)
+    least = float(np.linalg.eigvalsh(result.X.astype(float))[0])
+    assert result.violation >= -least / 1000.0
+    assert result.violation > 0.0

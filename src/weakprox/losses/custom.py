@@ -54,8 +54,8 @@ class Custom:
     samples_cancel : bool
         Whether grad g(X) - grad g(Y) is the same for every sample.
     infimum : float, optional
-        A number that G is never below, 0 for a sum of squares. With `NuclearNorm` and no
-        strong convexity, a certificate needs it.
+        A number that no term of G is ever below, 0 for a sum of squares. With `NuclearNorm`
+        and no strong convexity, a certificate needs it.
     like : array, optional
         An array whose namespace, dtype and device X shall have; NumPy float64 if None.
     """

@@ -52,6 +52,7 @@ def finish(run: Run, status: Status) -> Result:
         certificate = _sampled_certificate(run, status, answer, dual, own)
     else:
         value, rounding = measured(problem, answer, run.looker.batch, run.tools.arena)
+        looker.seen = replace(looker.seen, best_value=value)  # no estimate any more
         affordable = getattr(run.solver, "affordable", lambda problem: True)
         short = value + rounding - looker.seen.lower > _asked(run, value, answer)
         if short and affordable(problem):

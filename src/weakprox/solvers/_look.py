@@ -215,6 +215,8 @@ class Looker:
         """Value of a low-rank point (computed if not known), kept if the best so far."""
         if value is None:
             value = self.problem.value(V, self.batch, scratch=scratch)
+        elif self.problem.infimum is not None:  # rounding of an estimate may go below it
+            value = max(value, self.problem.infimum)
         better = value < self.seen.best_value or self.seen.best is None
         if better and not self.judges_iterate:
             self.seen = replace(self.seen, best=V, best_value=value)

@@ -62,6 +62,10 @@ def measured(
     else:
         X = dense(answer, arena.like(answer.U, answer.shape))
     G, R = problem.smooth_values(X, batch)
+    if is_single(problem):  # small residuals are differences of larger numbers
+        beta, eps, length = problem.loss.smoothness, eps_of(answer.s), math.sqrt(answer.sqnorm)
+        slope = math.sqrt(2.0 * beta * abs(G))
+        rough += IN_SINGLE * eps * length * (slope + eps * beta * length)
     return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))
 
 
@@ -71,6 +75,8 @@ def violation(spectral: SpectralTerm, answer: LowRank) -> float:
     tau = getattr(spectral, "tau", None)
     if tau is None or not _short(answer):
         return found
+    if spectral.symmetric:  # rounding also makes eigenvalues negative
+        found = max(found, _lost(answer) / max(float(tau), answer.nuclear_norm))
     return max(found, excess(answer.nuclear_norm + _lost(answer), float(tau)))
 
 

@@ -36,7 +36,7 @@ def accuracy_at(
         return accuracy(eps, tol, value)
     half = 0.5 * problem.loss.smoothness
     longest = getattr(problem.spectral, "tau", problem.radius(value))
-    if SMALL * half * longest**2 <= abs(value):
+    if SMALL * half * longest * longest <= abs(value):  # infinite if it overflows
         return accuracy(eps, tol, value)
     return accuracy(eps, tol, value, half * X.sqnorm)
 
@@ -60,7 +60,7 @@ class Tools:
     tol: float = 0.0
 
     def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
-        """What is asked for when the best value is this, at a point of this `size_of`.
+        """What is asked for when the best value is this, at a point of this size.
 
         The guess stands for the value while there is none.
         """

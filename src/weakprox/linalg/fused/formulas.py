@@ -44,7 +44,7 @@ class Sums(NamedTuple):
             return 0.0
         slope = k.beta * math.sqrt(self.distance * self.square)
         terms = slope + k.lam * self.absolute + k.curvature * self.square
-        return 0.5 * eps * (1.0 + eps) * terms
+        return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
 
     def halves(self, k: Step) -> tuple[float, float]:
         """The two halves of the step's gap, as `DavisYin` has them."""
