@@ -272,12 +272,11 @@ def test_without_an_error_it_is_the_gap_of_the_certificate():
 def test_at_the_optimum_only_the_error_is_left():
     problem = wp.Problem(Denoising(SQUARE), L1(0.3), NuclearBall(4.0))
     best = wp.minimize(problem, eps=1e-10, progress=False)
-    memory = best.checkpoint.memory
     X, rng = best.low_rank, np.random.default_rng(0)
     gradient = problem.loss.grad(X.dense(), problem.loss.everything())
-    gap, part = sampled_gap(problem, X, memory.dual, gradient, 2.0, rng=rng)
+    gap, part = sampled_gap(problem, X, best.dual, gradient, 2.0, rng=rng)
     assert 1.0 <= part <= gap <= 1.01
-    rough, _ = sampled_gap(problem, X, memory.dual, gradient, 2.0, rng=rng, enough=5.0)
+    rough, _ = sampled_gap(problem, X, best.dual, gradient, 2.0, rng=rng, enough=5.0)
     assert gap < rough <= 5.0  # the first share that will do
 
 
