@@ -10,7 +10,9 @@ from proofs._cases import simple
 
 import weakprox as wp
 from weakprox.errors import ProofError
+from weakprox.linalg.fused import COMPILED_FROM
 from weakprox.proofs import file as proof_file
+from weakprox.proofs.pieces import ENTRIES, piece
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,7 @@ def test_missing_and_unknown_members(good, tmp_path):
         {"terms": []},
         {"terms": {}},
         {"digest": 3},
-        {"weakprox_proof": 2},
+        {"weakprox_proof": 1},
         {"terms": {"shape": [24, 18.5]}},
         {"terms": {"shape": [24, -18]}},
         {"terms": {"penalty": [{"kind": "box", "above": -1.0}]}},
@@ -227,3 +229,22 @@ def test_a_failed_write_leaves_the_last_file(good, tmp_path, monkeypatch):
         wp.Proof.load(good).save(path)
     assert path.read_bytes() == good.read_bytes()
     assert [entry.name for entry in tmp_path.iterdir()] == ["proof.npz"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 5, ENTRIES + 3, 2 * COMPILED_FROM])
+def test_checksum_is_the_documented_sum(dtype, size):
+    values = np.random.default_rng(size).standard_normal(size).astype(dtype)
+    words = values.view(f"u{values.itemsize}").astype(np.uint64)
+    expected = int((words * np.arange(1, 2 * size, 2, dtype=np.uint64)).sum())
+    assert piece("b", values).checksum() == expected
+    values[size // 2] = np.nextafter(values[size // 2], dtype(np.inf))
+    assert piece("b", values).checksum() != expected
+
+
+def test_checksum_does_not_depend_on_the_parts(monkeypatch):
+    M = np.random.default_rng(0).standard_normal((300, 70))
+    whole = piece("M", M).checksum()
+    monkeypatch.setattr("weakprox.proofs.pieces.BYTES", 70 * 8 * 7)
+    assert piece("M", M).checksum() == whole
+    assert piece("M", np.asfortranarray(M)).checksum() == whole

@@ -1,4 +1,4 @@
-"""The dual point of a step, made and stored in one compiled pass over C and z."""
+"""Compiled passes of a proof: the dual point of a step, and the checksum of the data."""
 
 from __future__ import annotations
 
@@ -47,6 +47,16 @@ def _whole(C, z, left, Vt, q, numbers, rows):  # type: ignore[no-untyped-def]
         square += found[0]
         along += found[1]
     return square, along
+
+
+@compiled
+def weighted(words, first):  # type: ignore[no-untyped-def]
+    """Sum of words[i] (2 (first + i) + 1) modulo 2**64."""
+    total, factor = np.uint64(0), np.uint64(2 * first + 1)
+    for i in range(words.size):
+        total += np.uint64(words[i]) * factor
+        factor += np.uint64(2)
+    return total
 
 
 def stored(

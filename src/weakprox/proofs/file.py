@@ -19,7 +19,7 @@ from weakprox.storage.limits import room, shown_bytes
 from weakprox.storage.npy_header import DAMAGED, read_header
 from weakprox.storage.table import FileError, PathLike, shown_path
 
-VERSION = 1
+VERSION = 2
 NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
 LONGEST = 1 << 20  # bytes of the description
 FLOATS, DUALS = ("f4", "f8"), ("i1", "i2", "i4", "f4", "f8")

@@ -57,7 +57,7 @@ class Proof:
 
     @property
     def digest(self) -> Digest:
-        """By name, the type and SHA-256 of the arrays of the data."""
+        """By name, the type, the shape and the checksum of the arrays of the data."""
         return self.digests()
 
     @property
@@ -158,7 +158,6 @@ class Proof:
 def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     """The proof of a result's certificate, in the units of the user's problem."""
     statement, unit = told.statement, float(result.unit)
-    digests = digested(told.pieces)  # meanwhile
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
     if told.terms["loss"]["kind"] != "Denoising" and evidence.at is not None:
@@ -184,6 +183,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
         else:
             arrays |= _named(f"y{i}", y)
+    digests = digested(told.pieces)  # while the file is written
     claims = {
         "value": value,
         "lower_bound": lower - lost.cost(gap, w, rho),
