@@ -14,8 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from weakprox.linalg import device_engine
-from weakprox.linalg.fused import cuda
+from weakprox.passes import cuda, device_engine
 
 
 class Traffic(TorchDispatchMode):

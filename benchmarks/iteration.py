@@ -25,10 +25,10 @@ import numpy as np
 from step import instance
 from threadpoolctl import threadpool_limits
 
-from weakprox.linalg.fused import Step, passes_for
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped
-from weakprox.linalg.subspace import refined, stepped
+from weakprox.passes import Step, passes_for
+from weakprox.passes.ritz import refined, stepped
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "_static" / "iteration"
 RANK, WIDTH = 10, 16

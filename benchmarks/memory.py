@@ -43,7 +43,7 @@ def problem_for(name: str, d: int = SIZE):
 def measured(name: str, accuracy: float, seconds: float) -> dict[str, object]:
     """Peak above the start of the run, in this process, and what the plan says."""
     import weakprox as wp
-    from weakprox.memory import peak, resident
+    from weakprox.resources.memory import peak, resident
     from weakprox.solvers import LeanSplitting
 
     LeanSplitting.affordable = staticmethod(lambda problem: False)  # it is to stay itself

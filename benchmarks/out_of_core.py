@@ -59,7 +59,7 @@ def make_matrix(path: Path, gigabytes: float) -> None:
 def solve(kind: str, path: str, budget: str) -> dict[str, object]:
     """Solve within the budget, in this process, and say what it took."""
     import weakprox as wp
-    from weakprox.memory import peak
+    from weakprox.resources.memory import peak
 
     data = np.load(path, mmap_mode="r")
     loss = wp.losses.Denoising(samples=data) if kind == "stack" else wp.losses.Denoising(data)
@@ -109,7 +109,7 @@ def main() -> int:
     print(f"  arrays of the size of X in scratch files: {found['on_disk']:g}")
     planned, peak = found["planned"] / 1e6, found["peak"] / 1e6
     print(f"  peak planned {planned:.0f} MB, measured {peak:.0f} MB")
-    from weakprox.memory import as_bytes
+    from weakprox.resources.memory import as_bytes
 
     return int(found["peak"] > as_bytes("budget", budget))
 

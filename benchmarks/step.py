@@ -19,7 +19,8 @@ import numpy as np
 
 import weakprox as wp
 from weakprox.linalg.thin_svd import OVERSAMPLE
-from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.run.choose import chosen
 from weakprox.solvers.tools import Tools
 
 
@@ -47,6 +48,7 @@ def prepared(d: int, r: int, inner: int) -> tuple[wp.Problem, wp.SVRGCG, Tools, 
         0.01 * size,
         0,
         lambda candidate: None,
+        chosen,
     )
     solver = wp.SVRGCG(rank=r, mu=0.01 * size / d**2, inner=inner)
     return problem, solver, tools, meter

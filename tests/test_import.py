@@ -38,7 +38,7 @@ def loaded() -> set[str]:
 
 
 def test_the_library_is_there(loaded):
-    assert {"weakprox.minimize", "numpy", "scipy.sparse.linalg"} <= loaded
+    assert {"weakprox._minimize", "numpy", "scipy.sparse.linalg"} <= loaded
 
 
 @pytest.mark.parametrize("name", HEAVY)

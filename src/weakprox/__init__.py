@@ -11,7 +11,9 @@ from weakprox import (
     solvers,
     spectral,
     streams,
+    theory,
 )
+from weakprox._minimize import minimize
 from weakprox.errors import (
     CheckpointWarning,
     ConvexityError,
@@ -22,12 +24,10 @@ from weakprox.errors import (
     WeakproxError,
 )
 from weakprox.linalg import LowRank
-from weakprox.minimize import minimize
-from weakprox.oracles import theory
-from weakprox.plan import Plan, plan
 from weakprox.problem import Problem
 from weakprox.proofs import Proof, verify
 from weakprox.result import Certificate, Result, Status
+from weakprox.run.plan import Plan, plan
 from weakprox.solvers import SVRGCG
 from weakprox.verifier import Verdict
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
-from weakprox.linalg.fused import Step, Sums, passes_for
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.restated import Restated
-from weakprox.memory import budget
+from weakprox.passes import Step, Sums, passes_for
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
+from weakprox.resources.memory import budget
 from weakprox.spectral import NuclearBall
 
 _LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]

@@ -10,9 +10,9 @@ import torch
 
 import weakprox as wp
 from weakprox.linalg.arrays import eps_of, inner, rough_inner, sqnorm, to_numpy, total
-from weakprox.linalg.fused import Step, reference
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
+from weakprox.passes import Step, reference
 from weakprox.penalties import L1, ElasticNet
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall

@@ -15,9 +15,8 @@ from backends._traffic import READS_PER_ITERATION, WRITES_PER_ITERATION
 from registry import NUMPY, Backend
 
 import weakprox as wp
-from weakprox.linalg import device_engine
-from weakprox.linalg.fused import passes_for, reference
 from weakprox.losses import Denoising
+from weakprox.passes import device_engine, passes_for, reference
 from weakprox.penalties import L1
 from weakprox.solvers import LeanSplitting
 from weakprox.spectral import NuclearBall

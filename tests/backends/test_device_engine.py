@@ -14,14 +14,14 @@ import pytest
 import torch
 
 import weakprox as wp
-from weakprox.linalg import device_engine, device_queue, engine, subspace
 from weakprox.linalg.arena import SHARED
 from weakprox.linalg.arrays import wide
-from weakprox.linalg.device_engine import DeviceEngine
-from weakprox.linalg.device_queue import WIDTH, Queue
-from weakprox.linalg.engine import Engine
-from weakprox.linalg.fused import Step, Sums, reference
 from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import Step, Sums, device_engine, device_queue, engine, reference
+from weakprox.passes import ritz as subspace
+from weakprox.passes.device_engine import DeviceEngine
+from weakprox.passes.device_queue import WIDTH, Queue
+from weakprox.passes.engine import Engine
 from weakprox.solvers import LeanSplitting, lean
 
 PLAIN = Step(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
@@ -55,7 +55,7 @@ def enqueue_whitening(G):
 def stand_in():
     """What `fused.cuda` offers, without it."""
     if os.environ.get("TRITON_INTERPRET") == "1":
-        from weakprox.linalg.fused import cuda
+        from weakprox.passes import cuda
 
         return cuda
     passes = SimpleNamespace(**vars(reference))

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from weakprox.linalg.fused import Step, reference
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.subspace import independent
+from weakprox.passes import Step, reference
+from weakprox.passes.ritz import independent
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs a CUDA device, or `make test-kernels`", allow_module_level=True)
 
-cuda = importlib.import_module("weakprox.linalg.fused.cuda")
+cuda = importlib.import_module("weakprox.passes.cuda")
 
 STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2)]
 SHAPES = [(1, 1), (3, 700), (37, 23), (129, 65)]

@@ -174,7 +174,7 @@ def test_unconfirmed_accuracy_is_code_3_and_is_written(folder, weakprox):
 
 
 def test_interrupted_is_code_130_and_the_best_point_is_written(folder, weakprox, monkeypatch):
-    import weakprox.solvers.svrgcg as module
+    import weakprox.solvers.paper.svrgcg as module
 
     real, calls = module.blend_into, []
 

@@ -128,7 +128,7 @@ def test_a_real_signal_in_a_process_of_its_own(folder):
         "import os, signal, sys\n"
         # tests that run in the background may have inherited that it is ignored
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import weakprox.solvers.svrgcg as module\n"
+        "import weakprox.solvers.paper.svrgcg as module\n"
         "from weakprox.cli import main\n"
         "real, calls = module.blend_into, []\n"
         "def step(*args, **options):\n"

@@ -60,7 +60,7 @@ def test_a_point_whose_squares_overflow(scale, dtype, folder, matrix, refused, c
 
 def test_a_bound_that_is_no_number_is_not_called_proved(folder, weakprox, monkeypatch):
     monkeypatch.setattr(
-        "weakprox.oracles.certificate.lower_bound", lambda *args, **options: (np.nan, "exact")
+        "weakprox.certificates.split.lower_bound", lambda *args, **options: (np.nan, "exact")
     )
     command = ("certify", "m.npy", "--data", "m.npy", *PROBLEM, "--max-svds", 0)
     done = weakprox(*command)
@@ -105,8 +105,8 @@ def test_a_run_that_fits_is_done_and_info_tells_what_it_needs(folder, weakprox, 
 
 def test_two_gigabytes_fit_into_24_gibibytes(monkeypatch, tmp_path):
     from weakprox.cli.case import _check_room
+    from weakprox.resources.limits import SHARE
     from weakprox.storage import Table
-    from weakprox.storage.limits import SHARE
 
     monkeypatch.setattr("weakprox.storage.table.room", lambda: int(SHARE * (24 << 30)))
     path = tmp_path / "m.npy"

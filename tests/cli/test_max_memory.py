@@ -11,7 +11,7 @@ import zarr
 PROBLEM = ("--lam", 1, "--tau", 500)
 CHILD = """
 import runpy, sys
-from weakprox.memory import peak
+from weakprox.resources.memory import peak
 sys.argv = ["weakprox", *sys.argv[1:]]
 try:
     runpy.run_module("weakprox", run_name="__main__")

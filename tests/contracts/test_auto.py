@@ -6,7 +6,7 @@ from registry import LOSSES, NUMPY, PENALTIES, SAMPLED, numbers
 import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.penalties import ElasticNet, GroupL2, MaxAffine
-from weakprox.solvers import auto
+from weakprox.run import choose as auto
 from weakprox.spectral import NuclearBall
 
 

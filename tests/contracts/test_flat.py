@@ -5,9 +5,9 @@ import pytest
 from registry import numbers
 
 import weakprox as wp
+from weakprox.certificates import split as certificate
 from weakprox.linalg import bounds
 from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.oracles import certificate
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Zero
 from weakprox.solvers import SVRGCG, DavisYin, Extragradient
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD, trace_psd

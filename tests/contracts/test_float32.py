@@ -9,7 +9,8 @@ import weakprox as wp
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.losses import sensing as sensing_module
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
-from weakprox.solvers import DavisYin, _precision
+from weakprox.run import precision as _precision
+from weakprox.solvers import DavisYin
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 from weakprox.spectral.checks import rounded_on_host
 

@@ -5,12 +5,13 @@ import pytest
 import torch
 
 import weakprox as wp
-from weakprox.linalg.engine import Engine
-from weakprox.linalg.subspace import ritz, whitened
+from weakprox.certificates.factored import FactoredDual
 from weakprox.losses import Denoising, Sensing
-from weakprox.oracles.factored import FactoredDual
+from weakprox.passes.engine import Engine
+from weakprox.passes.ritz import ritz, whitened
 from weakprox.penalties import L1, ElasticNet, GroupL2
-from weakprox.solvers import DavisYin, LeanSplitting, auto
+from weakprox.run import choose as auto
+from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 CASES = [

@@ -29,11 +29,11 @@ from registry import (
 import weakprox as wp
 from weakprox.experiments.instances import instance
 from weakprox.losses import Custom, Denoising, Sensing
-from weakprox.oracles.gradients import Measured, Pool
 from weakprox.penalties import L1, ElasticNet, MaxAffine, Smoothed, Sum
 from weakprox.result import COLUMNS
-from weakprox.solvers._practical import Line, Rank
+from weakprox.solvers.paper._practical import Line, Rank
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
+from weakprox.theory.gradients import Measured, Pool
 
 EVERY_LOSS = {**LOSSES, **{name: entry for name, (entry, _) in SAMPLED.items()}}
 SYM = numbers(6, 6) + numbers(6, 6).T

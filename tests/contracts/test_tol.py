@@ -8,8 +8,8 @@ import torch
 from registry import NUMPY, SAMPLED, SHAPE, numbers
 
 import weakprox as wp
+from weakprox._minimize import TOL
 from weakprox.losses import Denoising, Sensing
-from weakprox.minimize import TOL
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.solvers import (
     FISTA,

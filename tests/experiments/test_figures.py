@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from weakprox import theory
 from weakprox.experiments import ALL, ablation, figures, run, table2
 from weakprox.losses import Denoising
-from weakprox.oracles import theory
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.spectral import NuclearBall

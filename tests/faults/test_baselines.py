@@ -9,7 +9,7 @@ import pytest
 from registry import NUMPY, denoising_sampler, numbers
 
 import weakprox as wp
-from weakprox.oracles.certificate import lower_bound
+from weakprox.certificates.split import lower_bound
 from weakprox.penalties import Smoothed
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
 

@@ -10,11 +10,13 @@ from refusals import refused
 from registry import numbers
 
 import weakprox as wp
+from weakprox.certificates.split import FixedDual, lower_bound
 from weakprox.losses import Completion, Denoising
-from weakprox.oracles.certificate import FixedDual, lower_bound
 from weakprox.penalties import L1, ElasticNet
 from weakprox.protocols import Candidate
-from weakprox.solvers import DavisYin, _prove, _run, davis_yin
+from weakprox.run import loop as _run
+from weakprox.run import prove as _prove
+from weakprox.solvers import DavisYin, davis_yin
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm
 
 M = numbers(20, 3) @ numbers(3, 15) + 0.3 * numbers(20, 15)

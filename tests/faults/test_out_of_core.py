@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import weakprox as wp
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import LowRankPlusSparse
-from weakprox.memory import on_disk
+from weakprox.resources.memory import on_disk
 
 MIB = 1 << 20
 SHAPE = (1200, 1000)
@@ -34,7 +34,7 @@ def problem(M, spectral=None, penalty=None):
 def steady(monkeypatch):
     """Memory in use as the budget sees it: a worker that has run many tests gives some back."""
     held = 100 << 20
-    for place in ("weakprox.storage.limits", "weakprox.plan"):
+    for place in ("weakprox.resources.limits", "weakprox.run.plan"):
         monkeypatch.setattr(sys.modules[place], "resident", lambda: held)
     return held
 
@@ -81,7 +81,7 @@ def test_a_run_on_disk_goes_on_where_it_stopped(case, steady):
 CHILD = """
 import json, sys
 import numpy as np, weakprox as wp
-from weakprox.memory import peak
+from weakprox.resources.memory import peak
 kind, path, budget = sys.argv[1:]
 data = np.load(path, mmap_mode="r")
 loss = wp.losses.Denoising(data) if kind == "M" else wp.losses.Denoising(samples=data)

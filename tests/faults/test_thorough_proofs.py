@@ -7,13 +7,13 @@ import pytest
 
 import weakprox as wp
 from weakprox.experiments.instances import instance
-from weakprox.solvers import _prove
+from weakprox.run import prove as _prove
 
 
 @pytest.fixture
 def hard(monkeypatch):
     """A problem whose optimum has a high rank, as if it were too large for exact proofs."""
-    for module in ("weakprox.spectral.singular", "weakprox.oracles.certificate"):
+    for module in ("weakprox.spectral.singular", "weakprox.certificates.split"):
         monkeypatch.setattr(f"{module}.EXACT_BELOW", 0)
     monkeypatch.setattr("weakprox.spectral.singular.gram_is_cheaper", lambda *_: False)
     monkeypatch.setattr(_prove, "split_bound", lambda *_, **__: (-math.inf, "exact"))

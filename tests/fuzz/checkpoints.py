@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import weakprox as wp
+from weakprox.run.checkpoint import NAMES, call_in, codec_for, state_in
 from weakprox.solvers import DavisYin
-from weakprox.solvers._checkpoint import NAMES, call_in, codec_for, state_in
 from weakprox.storage.checkpoint import Stored, load
 
 M = np.array([[1.5, -2.0], [0.5, 3.0], [4.0, 0.25]])

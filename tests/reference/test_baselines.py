@@ -19,7 +19,7 @@ from reference._cases import (
 )
 
 import weakprox as wp
-from weakprox.oracles.certificate import lower_bound
+from weakprox.certificates.split import lower_bound
 from weakprox.penalties import Smoothed
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
 

@@ -8,8 +8,8 @@ from bad_files import BAD, GOOD, archive, header_only, npy, npz
 from scipy import sparse
 
 from weakprox.errors import InputError
+from weakprox.resources.limits import room, shown_bytes
 from weakprox.storage import FileError, read_matrix
-from weakprox.storage.limits import room, shown_bytes
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from weakprox.errors import InputError
 from weakprox.linalg.lowrank import LowRank
-from weakprox.memory import on_disk, scratch
+from weakprox.resources.memory import on_disk, scratch
 from weakprox.storage import FileError, checkpoint
 from weakprox.storage.checkpoint import DamagedError, load, previous, save
 from weakprox.storage.tree import Codec

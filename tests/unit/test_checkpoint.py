@@ -107,7 +107,7 @@ def test_an_automatic_choice_is_kept_whatever_memory_there_is(file, monkeypatch)
     whole = wp.minimize(denoising(), tol=1e-14, max_svds=90, progress=False)
     wp.minimize(denoising(), max_svds=40, **options)
     other = wp.solvers.auto.Choice(LeanSplitting(), "there is less memory now")
-    monkeypatch.setattr(sys.modules["weakprox.minimize"], "choose", lambda *given: other)
+    monkeypatch.setattr(sys.modules["weakprox._minimize"], "choose", lambda *given: other)
     rest = wp.minimize(denoising(), max_svds=90, **options)
     same(rest, whole)
     assert rest.reason == whole.reason
@@ -121,7 +121,7 @@ def test_tol_of_methods_that_plan_is_not_worked_out_anew(file, monkeypatch):
     whole = wp.minimize(sampled(), tol=1e-3, progress=False)
     part = wp.minimize(sampled(), max_svds=1, **options)
     assert part.status is wp.Status.MAX_SVDS
-    monkeypatch.setattr(sys.modules["weakprox.minimize"], "_planned", None)
+    monkeypatch.setattr(sys.modules["weakprox._minimize"], "_planned", None)
     same(wp.minimize(sampled(), **options), whole)
 
 

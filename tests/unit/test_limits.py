@@ -7,7 +7,7 @@ from registry import MATRICES, MEASURED, NUMPY, SHAPE, denoising_sampler, number
 import weakprox as wp
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
-from weakprox.solvers import svrgcg
+from weakprox.solvers.paper import svrgcg
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 M = numbers(*SHAPE)

@@ -11,7 +11,8 @@ import pytest
 from weakprox.errors import InputError
 from weakprox.linalg.arena import DiskArena
 from weakprox.linalg.arrays import row_blocks
-from weakprox.memory import (
+from weakprox.resources.limits import room
+from weakprox.resources.memory import (
     as_bytes,
     budget,
     honours_budget,
@@ -23,7 +24,6 @@ from weakprox.memory import (
     resident,
     scratch,
 )
-from weakprox.storage.limits import room
 
 MIB = 1 << 20
 

@@ -8,9 +8,9 @@ import weakprox as wp
 from weakprox.errors import InputError
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Zero
+from weakprox.run.units import unit_of
 from weakprox.solvers import LeanSplitting
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
-from weakprox.units import unit_of
 
 RNG = np.random.default_rng(3)
 M = RNG.standard_normal((7, 6))

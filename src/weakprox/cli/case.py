@@ -16,13 +16,13 @@ from weakprox.errors import InputError, positive
 from weakprox.linalg.arrays import largest
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses import Denoising
-from weakprox.memory import budget, on_disk
 from weakprox.penalties import L1
 from weakprox.problem import Problem
+from weakprox.resources.limits import room
+from weakprox.resources.memory import budget, on_disk
 from weakprox.solvers.footprint import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix
-from weakprox.storage.limits import room
 from weakprox.storage.table import claim
 
 DEFAULT_TOL = 1e-3

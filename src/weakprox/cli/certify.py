@@ -161,7 +161,7 @@ def _bound_at(
     """The best bound from dual points at X: gradients of the penalty, smoothed variously."""
     import numpy as np
 
-    from weakprox.oracles.certificate import lower_bound
+    from weakprox.certificates.split import lower_bound
     from weakprox.penalties import Smoothed
 
     gamma = problem.constants(strongly_convex=False).gamma

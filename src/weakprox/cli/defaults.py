@@ -15,7 +15,7 @@ from weakprox.linalg.arrays import Array, norm, row_blocks
 from weakprox.linalg.thin_eigh import thin_eigh
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.linalg.tiled import RowsOnDemand, Tiled
-from weakprox.memory import on_disk
+from weakprox.resources.memory import on_disk
 
 Values: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 

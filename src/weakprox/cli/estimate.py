@@ -92,7 +92,7 @@ def estimate(
     from weakprox.cli.outputs import Outputs
     from weakprox.cli.solvers import check_name, solver_of
     from weakprox.distributed.remote import connected
-    from weakprox.memory import as_bytes, limited
+    from weakprox.resources.memory import as_bytes, limited
 
     check_name(solver, rank)
     outputs = Outputs.planned(

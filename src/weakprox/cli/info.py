@@ -30,7 +30,7 @@ def info(
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
     from weakprox import plan, theory
     from weakprox.cli.case import load
-    from weakprox.memory import as_bytes, limited
+    from weakprox.resources.memory import as_bytes, limited
 
     given = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
@@ -86,7 +86,7 @@ def describe(case: Case) -> dict[str, Any]:
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
     """The same for a reader."""
-    from weakprox.storage.limits import shown_bytes
+    from weakprox.resources.limits import shown_bytes
 
     m, d = case.table.shape
     norms, predicted = found["norms"], found["predicted"]

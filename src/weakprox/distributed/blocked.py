@@ -29,7 +29,7 @@ class Rows:
 
     ndim = 2
     device = "cpu"
-    passes: ModuleType = own_passes  # how to compute with it, for `weakprox.linalg.fused`
+    passes: ModuleType = own_passes  # how to compute with it, for `weakprox.passes`
 
     def __init__(self, shape: tuple[int, int], dtype: Any, slices: list[slice]) -> None:
         self.shape = shape

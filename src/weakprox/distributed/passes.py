@@ -1,4 +1,4 @@
-"""The passes of `weakprox.linalg.fused` where C and z live on workers.
+"""The passes of `weakprox.passes` where C and z live on workers.
 
 Narrow blocks go to the workers and come back; nothing of the size of z ever does.
 """
@@ -12,8 +12,8 @@ import numpy as np
 from weakprox.distributed import work
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
 from weakprox.linalg import decompositions
-from weakprox.linalg.fused.formulas import Step, Sums
 from weakprox.linalg.lowrank import LowRank, Projection
+from weakprox.passes.formulas import Step, Sums
 
 SPANNED = 1e-12  # distance at which vectors count as spanned by others
 

@@ -11,11 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from weakprox._minimize import minimize
 from weakprox.estimators._callbacks import CallbackSupportMixin, called_back, forwarded
-from weakprox.minimize import minimize
-from weakprox.outcome import Certificate
 from weakprox.problem import Problem
-from weakprox.result import Result
+from weakprox.result import Certificate, Result
 
 
 class Certified(CallbackSupportMixin, BaseEstimator):

@@ -9,11 +9,10 @@ import numpy as np
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom, Denoising
-from weakprox.outcome import Status
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.protocols import Loss
-from weakprox.result import Result
+from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
 from weakprox.spectral import TracePSD
 

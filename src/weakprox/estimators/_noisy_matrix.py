@@ -11,12 +11,12 @@ from scipy.sparse import issparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from weakprox._minimize import minimize
 from weakprox.errors import InputError, ShapeError, nonnegative
 from weakprox.estimators._base import Certified
 from weakprox.estimators._seen import Seen
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
-from weakprox.minimize import minimize
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.selection import Copies, Grid, default_grid, held_out, noise_level, thinned

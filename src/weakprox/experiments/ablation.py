@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from weakprox import theory
+from weakprox._minimize import minimize
 from weakprox.experiments.base import ORDER, Experiment, Job, Record
 from weakprox.experiments.figures import LAM, NOISE
 from weakprox.experiments.instances import Matrix, instance
@@ -21,8 +23,6 @@ from weakprox.experiments.noisy import NoisyCopies, seconds_per_sample
 from weakprox.experiments.optimum import optimum
 from weakprox.experiments.race import Watch, race
 from weakprox.losses import Denoising, Sensing
-from weakprox.minimize import minimize
-from weakprox.oracles import theory
 from weakprox.penalties import L1, ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Status

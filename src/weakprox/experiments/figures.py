@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from weakprox import theory
 from weakprox.experiments.base import ORDER, Experiment, Job, Record
 from weakprox.experiments.instances import instance
 from weakprox.experiments.noisy import FiniteCopies, NoisyCopies, seconds_per_sample
 from weakprox.experiments.optimum import optimum
 from weakprox.experiments.race import MEASURES, Watch, banded, race, thinned
 from weakprox.losses import Denoising
-from weakprox.oracles import theory
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.protocols import Solver

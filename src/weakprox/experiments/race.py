@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from weakprox._minimize import minimize
 from weakprox.experiments.base import Record
 from weakprox.experiments.instances import Matrix
-from weakprox.minimize import minimize
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.result import Counts, Status

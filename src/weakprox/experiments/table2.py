@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox import theory
 from weakprox.experiments.base import ORDER, Experiment, Job, Record
 from weakprox.experiments.figures import COPIES
 from weakprox.experiments.instances import Matrix, instance
@@ -23,7 +24,6 @@ from weakprox.experiments.noisy import FiniteCopies, NoisyCopies
 from weakprox.experiments.optimum import optimum, smoothed_optimum
 from weakprox.experiments.race import Watch, race
 from weakprox.losses import Denoising
-from weakprox.oracles import theory
 from weakprox.penalties import L1, Smoothed
 from weakprox.problem import Problem
 from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRF, SVRGCG

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, empty, is_array, is_numpy
-from weakprox.memory import scratch
+from weakprox.resources.memory import scratch
 
 KEPT_BYTES = 1 << 28  # between runs: a quarter of a gigabyte
 SHARE = 0.75  # of the room there is, what one array may take: tiles and factors come too

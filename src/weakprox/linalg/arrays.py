@@ -14,7 +14,7 @@ import array_api_compat as compat
 import array_api_compat.numpy as compat_numpy
 import numpy as np
 
-from weakprox.memory import let_go
+from weakprox.resources.memory import let_go
 
 Array: TypeAlias = Any  # an array of any namespace that follows the array API
 """An array of any namespace that follows the array API standard."""

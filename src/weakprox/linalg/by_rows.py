@@ -10,7 +10,7 @@ import numpy as np
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, row_blocks
 from weakprox.linalg.tiled import Tile, Tiled
-from weakprox.memory import let_go, on_disk, scratch
+from weakprox.resources.memory import let_go, on_disk, scratch
 
 ASIDE_FROM = 1 << 26  # bytes from which memory is worth a file
 

@@ -23,7 +23,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.by_rows import times, transpose_times
 from weakprox.linalg.tiled import Tiled
-from weakprox.memory import on_disk
+from weakprox.resources.memory import on_disk
 
 LARGE = 1 << 26  # bytes of a map from which its pages are worth letting go
 

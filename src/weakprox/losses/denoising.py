@@ -40,7 +40,7 @@ from weakprox.losses.inputs import (
 )
 from weakprox.losses.moments import Moments
 from weakprox.losses.passed import as_operator, as_stack, batches_of, chunks_of, stand_in
-from weakprox.storage.limits import room, shown_bytes
+from weakprox.resources.limits import room, shown_bytes
 from weakprox.streams.stream import Stream, as_stream, is_stream
 
 HINT = " (for missing entries use losses.Completion)"

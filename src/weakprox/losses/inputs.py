@@ -20,7 +20,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.tiled import is_chunked
-from weakprox.memory import budget
+from weakprox.resources.memory import budget
 
 MOST = math.sqrt(np.finfo(float).max)  # what has a square
 CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many

@@ -23,7 +23,7 @@ from weakprox.linalg.arrays import (
 from weakprox.losses.inputs import as_array, as_real, as_shape, chunk_of, floating
 from weakprox.losses.on_disk import DiskMeasurements
 from weakprox.losses.passed import as_stack, chunks_of
-from weakprox.memory import on_disk
+from weakprox.resources.memory import on_disk
 
 
 class Measurements(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array
 from weakprox.losses.inputs import chunk_of, floating
-from weakprox.memory import let_go
+from weakprox.resources.memory import let_go
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,7 +11,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, largest
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses.inputs import check_size
-from weakprox.memory import let_go
+from weakprox.resources.memory import let_go
 from weakprox.streams.stream import Stream
 
 

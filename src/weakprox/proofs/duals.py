@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.certificates.evidence import Evidence, Target
+from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import Array, to_numpy
 from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.penalties import Smoothed, Sum, Zero
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.proofs.pieces import blocks_of, piece
-from weakprox.solvers._evidence import Evidence, Target
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from weakprox.certificates.evidence import Evidence, Target, centre_of
 from weakprox.errors import ProofError
 from weakprox.linalg.threads import one_thread
 from weakprox.problem import Problem
 from weakprox.proofs.describe import described
 from weakprox.proofs.proof import Proof, made
 from weakprox.result import Result
-from weakprox.solvers._evidence import Evidence, Target, centre_of
-from weakprox.solvers._precision import in_float64, is_single
-from weakprox.units import problem_in
+from weakprox.run.precision import in_float64, is_single
+from weakprox.run.units import problem_in
 
 
 class Witness:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from weakprox.errors import ProofError
+from weakprox.resources.limits import room, shown_bytes
 from weakprox.storage.atomic import atomic
-from weakprox.storage.limits import room, shown_bytes
 from weakprox.storage.npy_header import DAMAGED, read_header
 from weakprox.storage.table import FileError, PathLike, shown_path
 

@@ -16,9 +16,9 @@ from weakprox.distributed.copies import Copies
 from weakprox.distributed.engine import fetch
 from weakprox.distributed.measured import Measured
 from weakprox.linalg.arrays import to_numpy
-from weakprox.linalg.fused import COMPILED_FROM
 from weakprox.linalg.tiled import Tiled
-from weakprox.memory import let_go
+from weakprox.passes import COMPILED_FROM
+from weakprox.resources.memory import let_go
 
 BYTES = 1 << 24  # of a piece that are read together
 ENTRIES = 1 << 15  # of a block: its temporaries stay in cache

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weakprox import verifier as plain
+from weakprox.certificates.evidence import Evidence
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -18,7 +19,6 @@ from weakprox.proofs.describe import Description, Terms
 from weakprox.proofs.duals import Rows, dual_parts
 from weakprox.proofs.pieces import Digest, digested
 from weakprox.proofs.stored import Loss, stored, width_for
-from weakprox.solvers._evidence import Evidence
 from weakprox.storage.table import PathLike
 from weakprox.verifier.check import prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.fused import COMPILED_FROM
-from weakprox.memory import scratch
+from weakprox.passes import COMPILED_FROM
 from weakprox.proofs.duals import Rows
+from weakprox.resources.memory import scratch
 from weakprox.verifier import Box, Factors, Groups
 from weakprox.verifier.sums import blocks
 

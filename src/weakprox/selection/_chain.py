@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from weakprox._minimize import minimize
+from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import itemsize
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
-from weakprox.minimize import minimize
-from weakprox.oracles.certificate import SplitDual
-from weakprox.oracles.metering import Budget
+from weakprox.metering import Budget
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Loss, Penalty, SpectralTerm
+from weakprox.resources.limits import room
+from weakprox.run.choose import choose
+from weakprox.run.loop import Run, Settings
 from weakprox.selection._lean import (
     Solved,
     form_of,
@@ -23,11 +26,8 @@ from weakprox.selection._lean import (
     lean_point,
     unconstrained,
 )
-from weakprox.solvers._run import Run, Settings
-from weakprox.solvers.auto import choose
 from weakprox.solvers.warm import Warmth
 from weakprox.spectral import NuclearBall, TracePSD
-from weakprox.storage.limits import room
 
 SHARE = 0.25  # of the memory that is left, what the points of a row may hold
 INSIDE = 1e-6  # relative distance from the sphere that is not rounding

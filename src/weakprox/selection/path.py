@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weakprox._minimize import minimize
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.lowrank import LowRank
-from weakprox.minimize import minimize
 from weakprox.problem import Problem
 from weakprox.protocols import Loss, Penalty, SpectralTerm
 from weakprox.result import Result

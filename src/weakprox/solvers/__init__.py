@@ -1,18 +1,18 @@
-"""Solvers: each a file of mathematics; the loop they share is in `_run`."""
+"""Solvers: each a file of mathematics; the loop they share is in `weakprox.run`."""
 
-from weakprox.solvers._look import Look
+from weakprox.result import Look
 from weakprox.solvers.davis_yin import DavisYin
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
-from weakprox.solvers.fista import FISTA
-from weakprox.solvers.hcgm import HCGM, SHCGM
 from weakprox.solvers.lean import LeanSplitting
+from weakprox.solvers.paper.fista import FISTA
+from weakprox.solvers.paper.hcgm import HCGM, SHCGM
+from weakprox.solvers.paper.scg import SCG
+from weakprox.solvers.paper.scgs import SCGS
+from weakprox.solvers.paper.storc import STORC, SVRF
+from weakprox.solvers.paper.subgradient import ProjectedSubgradient
+from weakprox.solvers.paper.svrgcg import SVRGCG
 from weakprox.solvers.sample_average import SampleAverage
-from weakprox.solvers.scg import SCG
-from weakprox.solvers.scgs import SCGS
-from weakprox.solvers.storc import STORC, SVRF
-from weakprox.solvers.subgradient import ProjectedSubgradient
-from weakprox.solvers.svrgcg import SVRGCG
 
 __all__ = [
     "FISTA",

@@ -15,12 +15,12 @@ import numpy as np
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import add_scaled
-from weakprox.oracles.gradients import mean_gradient
-from weakprox.oracles.theory import check_overrides, estimate_sigma
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers.tools import Tools
+from weakprox.theory._theorems import check_overrides, estimate_sigma
+from weakprox.theory.gradients import mean_gradient
 
 STRETCH = 64  # iterations of one outer step, for methods that have no epochs
 VERTEX = 0.01  # inexactness of vertices, as a share of what the step itself may cost

@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from weakprox.certificates.factored import FactoredDual
 from weakprox.linalg.arrays import eps_of
-from weakprox.linalg.engine import Engine
-from weakprox.linalg.fused import Step, Sums
-from weakprox.oracles.factored import FactoredDual
+from weakprox.passes import Step, Sums
+from weakprox.passes.engine import Engine
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.spectral.checks import rounded_on_host

@@ -9,11 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, inner
-from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.inputs import CHUNK_BYTES
-from weakprox.oracles.metering import StopRun
-from weakprox.oracles.sampled import (
+from weakprox.certificates.sampled import (
     GROUPS,
     Noise,
     Proof,
@@ -21,11 +17,15 @@ from weakprox.oracles.sampled import (
     even_sizes,
     least_samples,
 )
+from weakprox.linalg.arrays import Array, inner
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.inputs import CHUNK_BYTES
+from weakprox.metering import StopRun
 from weakprox.protocols import Batch, DualPoint, Loss
+from weakprox.resources.limits import room
 from weakprox.result import Status
 from weakprox.solvers._curvature import Contradicted
 from weakprox.solvers.tools import Tools
-from weakprox.storage.limits import room
 
 DRAWS = 1 << 60  # names the streams of samples
 CLEAR = 5.0  # standard errors that contradict a declared constant

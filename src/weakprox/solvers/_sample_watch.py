@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from weakprox.certificates.sampled import Proof, sampled_gap
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.metering import MeteredLoss
-from weakprox.oracles.sampled import Proof, sampled_gap
+from weakprox.metering import MeteredLoss
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Solver
 from weakprox.solvers._sample_pool import DRAWS, Memory
@@ -67,6 +67,7 @@ class Watch:
             seed=outer.seed,
             tick=self.tick,
             arena=outer.arena,
+            choose=outer.choose,
         )
 
     def tick(self, candidate: Candidate) -> None:

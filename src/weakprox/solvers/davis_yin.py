@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
     Array,
@@ -32,7 +33,6 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint

@@ -13,11 +13,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, rough_inner, row_blocks, wide
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.certificate import FixedDual, SplitDual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._conditional import need_finite_sum

@@ -22,10 +22,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from weakprox.certificates.split import FixedDual, lower_bound
 from weakprox.linalg.arrays import Array, inner, sqnorm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.certificate import FixedDual, lower_bound
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, WeakProx
 from weakprox.solvers._conditional import first_point, need_finite_sum

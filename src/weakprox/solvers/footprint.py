@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from weakprox.linalg.arrays import BLOCK_BYTES, is_numpy, itemsize
-from weakprox.linalg.fused import COMPILED_FROM
-from weakprox.storage.limits import room
+from weakprox.passes import COMPILED_FROM
+from weakprox.resources.limits import room
 
 TILES = 7  # blocks of rows that passes hold at once
 COMPILER = 120 << 20  # bytes of numba and what it has compiled

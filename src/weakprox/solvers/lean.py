@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weakprox.certificates.split import FixedDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
@@ -26,14 +27,14 @@ from weakprox.linalg.arrays import (
     to_numpy,
 )
 from weakprox.linalg.by_rows import copied
-from weakprox.linalg.engine import Engine, engine_for
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped
-from weakprox.linalg.subspace import Ritz, refined
 from weakprox.linalg.tiled import Tiled
-from weakprox.oracles.certificate import FixedDual
+from weakprox.passes.engine import Engine, engine_for
+from weakprox.passes.ritz import Ritz, refined
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
+from weakprox.resources.limits import room
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers._lean_point import SHARPLY, candidate, judged, provable
 from weakprox.solvers._prox import capped
@@ -42,7 +43,6 @@ from weakprox.solvers.footprint import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearBall
 from weakprox.spectral.checks import rounded_on_host
-from weakprox.storage.limits import room
 
 FIRST_WIDTH = 16  # of the block, in which the rank must fit with SPARE to spare
 SPARE = 2

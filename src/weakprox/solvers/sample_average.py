@@ -17,11 +17,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from weakprox.errors import InputError, checked_number
-from weakprox.linalg.arrays import Array, sqnorm
-from weakprox.losses.empirical import Empirical
-from weakprox.oracles.certificate import FixedDual
-from weakprox.oracles.sampled import (
+from weakprox.certificates.sampled import (
     GROUPS,
     LEAST_CONFIDENCE,
     RAREST,
@@ -30,6 +26,10 @@ from weakprox.oracles.sampled import (
     noise_at,
     sampled_gap,
 )
+from weakprox.certificates.split import FixedDual
+from weakprox.errors import InputError, checked_number
+from weakprox.linalg.arrays import Array, sqnorm
+from weakprox.losses.empirical import Empirical
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._conditional import checked_count, first_point
@@ -152,14 +152,12 @@ class SampleAverage:
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Draw what is missing, then one outer step of the engine on the samples' mean."""
-        from weakprox.solvers.auto import chosen  # not above: it may choose this solver
-
         begins = memory.inner is None
         if begins and problem.loss.samples_cancel and not memory.retries:
             memory = self._enough(problem, memory, tools)
         loss = Empirical(problem.loss, memory.pool, strong_convexity=memory.convexity)
         mean = Problem(loss, problem.penalty, problem.spectral)
-        engine = chosen(mean, self.rank)
+        engine = tools.choose(mean, self.rank)
         watch = Watch(problem, mean, engine, memory, tools)
         within = watch.tools()
         if begins:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,10 +11,10 @@ import numpy as np
 from weakprox.linalg.arena import SHARED, Arena, DiskArena
 from weakprox.linalg.arrays import Array, sqnorm
 from weakprox.linalg.lowrank import LowRank
-from weakprox.memory import budget
-from weakprox.oracles.metering import MeteredLoss, MeteredSpectral
+from weakprox.metering import MeteredLoss, MeteredSpectral
 from weakprox.problem import Problem
-from weakprox.protocols import Tick
+from weakprox.protocols import Solver, Tick
+from weakprox.resources.memory import budget
 from weakprox.solvers.footprint import left_for_arrays
 
 SMALL = 1e-5  # share of the size of a point that its value counts as, if it is smaller
@@ -48,7 +49,10 @@ def arena_for_a_run() -> Arena:
 
 @dataclass(frozen=True)
 class Tools:
-    """Oracles that count, streams that are named, and the loop's ear."""
+    """Oracles that count, named random streams, and callbacks of the loop.
+
+    `tick` reports an inner step; `choose` returns the default solver of a problem.
+    """
 
     problem: Problem
     loss: MeteredLoss
@@ -56,6 +60,7 @@ class Tools:
     eps: float
     seed: int
     tick: Tick
+    choose: Callable[[Problem, int | None], Solver]
     arena: Arena = field(default_factory=arena_for_a_run)
     tol: float = 0.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from weakprox.certificates.split import SplitDual
 from weakprox.linalg.arrays import Array, sqnorm
 from weakprox.linalg.lowrank import LowRank
-from weakprox.oracles.certificate import SplitDual
-from weakprox.oracles.metering import gradient
+from weakprox.metering import gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Penalty

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.memory import let_go
+from weakprox.resources.limits import room
+from weakprox.resources.memory import let_go
 from weakprox.storage.atomic import sync, sync_directory
 from weakprox.storage.layout import KINDS, Numbers
-from weakprox.storage.limits import room
 from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, Decoder, Encoder, Malformed
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.memory import let_go
+from weakprox.resources.memory import let_go
 from weakprox.storage.table import FileError, Matrix, claim
 
 BLOCK_BYTES = 8 << 20

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weakprox.errors import InputError
-from weakprox.memory import on_disk, scratch
+from weakprox.resources.memory import on_disk, scratch
 
 # types of entries, and what safetensors calls them
 KINDS = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64"}

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from weakprox.storage.limits import shown_bytes
+from weakprox.resources.limits import shown_bytes
 from weakprox.storage.table import FileError
 
 # What zipfile and NumPy raise on damaged input.

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.storage.limits import room, shown_bytes
+from weakprox.resources.limits import room, shown_bytes
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Labels: TypeAlias = tuple[str, ...]

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from weakprox.linalg import fused
-from weakprox.linalg.fused import Step, cpu, passes_for, reference
+from weakprox import passes as fused
 from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import Step, passes_for, reference
+from weakprox.passes import compiled as cpu
 
 STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2), Step(1.7, 0.9, 0.0, 0.0)]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
@@ -111,7 +112,7 @@ def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
 
     monkeypatch.setattr(fused, "COMPILED_FROM", 100)
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder is writable
-    monkeypatch.delitem(__import__("sys").modules, "weakprox.linalg.fused.cpu")
+    monkeypatch.delitem(__import__("sys").modules, "weakprox.passes.compiled")
     monkeypatch.delattr(fused, "cpu")
     fused._compiled.cache_clear()
     try:
@@ -122,7 +123,7 @@ def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
 
 def test_reference_takes_over_without_numba(monkeypatch):
     monkeypatch.setattr(fused, "COMPILED_FROM", 100)
-    monkeypatch.setitem(__import__("sys").modules, "weakprox.linalg.fused.cpu", None)
+    monkeypatch.setitem(__import__("sys").modules, "weakprox.passes.compiled", None)
     fused._compiled.cache_clear()
     try:
         with monkeypatch.context() as hidden:

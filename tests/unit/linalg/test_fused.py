@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from weakprox.linalg.fused import Step, passes_for, reference
-from weakprox.linalg.fused.formulas import Sums
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.subspace import refined, stepped
+from weakprox.passes import Step, passes_for, reference
+from weakprox.passes.formulas import Sums
+from weakprox.passes.ritz import refined, stepped
 
 RNG = np.random.default_rng(5)
 SHAPE, RANK = (37, 23), 3

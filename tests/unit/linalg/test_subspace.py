@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from weakprox.linalg import subspace
-from weakprox.linalg.subspace import Ritz, refined, spanned, stepped, straightened, turned
+from weakprox.passes import ritz as subspace
+from weakprox.passes.ritz import Ritz, refined, spanned, stepped, straightened, turned
 
 SHAPE, WIDTH = (60, 40), 8
 

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import LowRank, LowRankPlusSparse, by_rows, thin_svd
-from weakprox.linalg.fused import Step, passes_for, reference
 from weakprox.linalg.tiled import RowsOnDemand, Tiled, as_tiled
-from weakprox.memory import scratch
+from weakprox.passes import Step, passes_for, reference
+from weakprox.resources.memory import scratch
 
 SHAPE = (37, 23)
 

@@ -8,7 +8,7 @@ from weakprox import InputError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Denoising, Sensing
 from weakprox.losses.empirical import Empirical
-from weakprox.oracles.metering import Budget, Meter, MeteredLoss
+from weakprox.metering import Budget, Meter, MeteredLoss
 
 SIZES = (1, 1, 3, 5)
 

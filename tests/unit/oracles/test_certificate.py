@@ -5,9 +5,9 @@ import pytest
 from registry import DOUBLE, MATRICES, MEASURED, OFFSETS, PIECES, SHAPE, numbers
 
 import weakprox as wp
+from weakprox.certificates.split import lower_bound
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.oracles.certificate import lower_bound
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Smoothed
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from weakprox.linalg.engine import Engine
-from weakprox.linalg.fused import Step
-from weakprox.linalg.subspace import Ritz, refined
-from weakprox.oracles.factored import FactoredDual
+from weakprox.certificates.factored import FactoredDual
+from weakprox.passes import Step
+from weakprox.passes.engine import Engine
+from weakprox.passes.ritz import Ritz, refined
 
 
 class Meets(Engine):

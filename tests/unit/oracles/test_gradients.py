@@ -15,8 +15,8 @@ from registry import (
 
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Sensing, inputs
-from weakprox.oracles.gradients import Snapshot, mean_gradient
-from weakprox.oracles.metering import Budget, Meter, MeteredLoss
+from weakprox.metering import Budget, Meter, MeteredLoss
+from weakprox.theory.gradients import Snapshot, mean_gradient
 
 X, Y = numbers(*SHAPE, seed=190), numbers(*SHAPE, seed=191)
 

@@ -7,7 +7,7 @@ import pytest
 from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 
 from weakprox.losses import Denoising, Sensing
-from weakprox.oracles.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
+from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.result import Status
 from weakprox.spectral import NuclearBall, singular
 

@@ -9,9 +9,7 @@ from registry import MATRICES, MEASURED, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECT
 from scipy.stats import binom
 
 import weakprox as wp
-from weakprox.losses import Custom, Denoising, Sensing
-from weakprox.oracles.certificate import FixedDual, lower_bound
-from weakprox.oracles.sampled import (
+from weakprox.certificates.sampled import (
     Noise,
     Proof,
     contradicted,
@@ -20,6 +18,8 @@ from weakprox.oracles.sampled import (
     noise_at,
     sampled_gap,
 )
+from weakprox.certificates.split import FixedDual, lower_bound
+from weakprox.losses import Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, Smoothed
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 

@@ -12,11 +12,11 @@ import torch
 from registry import EXACT, LOSSES, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, numbers
 
 import weakprox as wp
+from weakprox.certificates.split import SplitDual, split_bound
 from weakprox.experiments.instances import instance
 from weakprox.linalg.arena import Arena
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.oracles.certificate import SplitDual, split_bound
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.solvers import DavisYin

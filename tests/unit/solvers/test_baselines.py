@@ -11,17 +11,8 @@ from registry import MATRICES, MEASURED, NUMPY, SHAPE, denoising_sampler, number
 import weakprox as wp
 from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
-from weakprox.solvers import (
-    FISTA,
-    HCGM,
-    SCG,
-    SCGS,
-    SHCGM,
-    STORC,
-    SVRF,
-    ProjectedSubgradient,
-    _sliding,
-)
+from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
+from weakprox.solvers.paper import _sliding
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 TAU, LAM, EPS = 2.0, 0.2, 1.0

@@ -13,8 +13,8 @@ from weakprox.losses import sensing as sensing_module
 from weakprox.losses.restated import Restated
 from weakprox.penalties import L1, ElasticNet
 from weakprox.result import COLUMNS
+from weakprox.run import loop
 from weakprox.solvers import DavisYin
-from weakprox.solvers import _run as loop
 from weakprox.solvers._curvature import CLEAR, FEW, LOOSE, MARGIN, Contradicted, Curvature
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 

@@ -11,9 +11,9 @@ import pytest
 from registry import NUMPY, TORCH, numbers
 
 import weakprox as wp
+from weakprox.certificates.split import FixedDual, lower_bound
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.oracles.certificate import FixedDual, lower_bound
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.solvers import DavisYin, _prox, davis_yin

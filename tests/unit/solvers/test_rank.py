@@ -7,7 +7,7 @@ from registry import DOUBLE, numbers
 import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
-from weakprox.solvers.rank import checked_rank
+from weakprox.solvers.paper.rank import checked_rank
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from weakprox.oracles.metering import Budget, Meter, MeteredSpectral
-from weakprox.solvers._sliding import prox_by_vertices
+from weakprox.metering import Budget, Meter, MeteredSpectral
+from weakprox.solvers.paper._sliding import prox_by_vertices
 from weakprox.spectral import NuclearBall
 
 

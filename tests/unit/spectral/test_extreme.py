@@ -7,7 +7,7 @@ import pytest
 from registry import DOUBLE, SINGLE, numbers
 
 from weakprox.linalg.arrays import eps_of, to_numpy
-from weakprox.oracles.metering import Budget, Meter, MeteredSpectral
+from weakprox.metering import Budget, Meter, MeteredSpectral
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.spectral.nuclear_ball import LINEAR
 

@@ -1,0 +1,120 @@
+"""What a lower bound rests on, kept so that a proof can be written later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weakprox.certificates.factored import FactoredDual
+from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.tiled import Tiled
+from weakprox.passes import Step
+from weakprox.problem import Problem
+from weakprox.protocols import DualPoint
+from weakprox.resources.memory import budget
+
+KEPT_BYTES = 1 << 28  # of arrays that a result keeps without being asked
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target z of a step in factors: data C, constants, and the point X0 next to z."""
+
+    C: Array
+    z: Array
+    step: Step
+    at: LowRank
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A dual point, and the point at which G is linearised with it.
+
+    Attributes
+    ----------
+    problem : Problem
+        As the run sees it: in its unit and precision.
+    dual : object
+        The dual point, or what it is computed from.
+    at : LowRank or array, optional
+        Where G is linearised; None where the dual point says so itself.
+    lower : float
+        The lower bound found with it.
+    moving : bool
+        Whether the solver may overwrite an array of it in its next step.
+    """
+
+    problem: Problem
+    dual: DualPoint | Target
+    at: LowRank | Array | None
+    lower: float
+    moving: bool = True
+
+    def wanted(self, proof: bool | None) -> bool:
+        """Whether to keep it: always, never, or if it is small and memory is not limited."""
+        if proof is None:
+            return budget() is None and self.nbytes <= KEPT_BYTES
+        return proof
+
+    @property
+    def cheap(self) -> bool:
+        """Whether a copy costs little beside the decomposition that the bound took."""
+        return not isinstance(self.dual, FactoredDual)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the large arrays in it."""
+        dual, at = self.dual, self.at
+        held: list[Any] = [None if isinstance(at, LowRank) else at]
+        if isinstance(dual, FactoredDual):
+            held.append(dual.engine.z)
+        elif isinstance(dual, SplitDual):
+            held += [dual.A, dual.y]
+        elif isinstance(dual, FixedDual):
+            held.append(dual.y)
+        return sum(_bytes(array) for array in held)
+
+    def detached(self, *, copy: bool) -> Evidence:
+        """The same in arrays that stay as they are.
+
+        They are copied if the solver goes on; otherwise only those of an engine that
+        other runs will use.
+        """
+        dual, at = self.dual, self.at
+        if isinstance(dual, FactoredDual):
+            engine, exact = dual.engine, dual.engine.own(dual.exact)
+            z = engine.z if isinstance(engine.C, Tiled) else engine.kept()
+            if copy and z is engine.z:
+                z = _copied(z)
+            at = LowRank(exact.U, dual.values, exact.V.T)
+            C = centre_of(self.problem)
+            return replace(self, dual=Target(C, z, dual.k, at), at=at, moving=False)
+        if copy and at is not None and not isinstance(at, LowRank):
+            at = _copied(at)
+        return replace(self, at=at, moving=False)
+
+
+def centre_of(problem: Problem) -> Array:
+    """The centre of the loss, which an engine may hold in an array of its own."""
+    return problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
+
+
+def _bytes(array: Any) -> int:
+    if isinstance(array, (tuple, list)):
+        return sum(_bytes(part) for part in array)
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    if shape is None or dtype is None:
+        return 0
+    size = int(dtype.itemsize)
+    for length in shape:
+        size *= int(length)
+    return size
+
+
+def _copied(array: Any) -> Any:
+    """A copy, in an array of the same kind."""
+    if hasattr(array, "moves"):  # blocks on workers, made again from their moves
+        return type(array)(array.source, list(array.moves))
+    return array.clone() if hasattr(array, "clone") else array.copy()

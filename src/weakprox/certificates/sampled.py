@@ -1,0 +1,424 @@
+"""How far an answer is from the optimum where G is known only through samples.
+
+Let X be feasible, g the gradient of G there, v an estimate of it with error e = g - v,
+and alpha the strong convexity of G + R. Weak duality with v in place of g leaves
+<e, X - V> for each V; giving up the share theta of the quadratic pays for it:
+
+    f(X) - f* <= gap_theta + |e|^2 / (2 alpha theta),
+
+gap_theta being the duality gap of the model with gradient v and strong convexity
+(1 - theta) alpha. No value of G enters, and no constant but alpha.
+
+|e| is bounded at a confidence, as the sum of two parts (docs/theory.md derives them).
+
+- The scatter that the samples show. Group means of samples are taken to be normal, |e|^2
+  then is a weighted sum of chi-squares, and what the groups show of its first two moments
+  is fitted by a multiple of one chi-square (Satterthwaite). A few groups show the second
+  moment badly, so it is raised by what they may have missed; the worst case, one degree of
+  freedom, bounds every such sum at confidences of 0.8 and more (Szekely & Bakirov 2003).
+- Rare values. Values beyond the largest one seen have probability at most ln(1/delta)/k
+  (any law, k samples, confidence 1 - delta). They are assumed to be no larger on average
+  than the largest one seen, so they move the mean by at most ln(1/delta) reach / k.
+
+No statement is made from fewer than `least_samples` samples: a value that the share
+`rarest` of all draws has must have been seen. Rarer values that no sample showed are the
+assumption that remains.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import chndtrinc, fdtri
+
+from weakprox.linalg.arrays import (
+    Array,
+    eps_of,
+    inner,
+    itemsize,
+    namespace,
+    norm,
+    row_blocks,
+    sqnorm,
+    to_numpy,
+)
+from weakprox.linalg.bounds import EXACT_BELOW
+from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.lowrank import LowRank
+from weakprox.problem import Problem
+from weakprox.protocols import Batch, DualPoint, Loss, Tolerance
+from weakprox.resources.limits import room
+
+GROUPS = 16  # groups whose means show the scatter; each costs one array of the size of X
+FINE = 64  # batches in which rare values are looked for if the loss shows no single samples
+RAREST = 0.01  # share of the draws that a value has which must have been seen
+SEEN = 4.0  # times 1/rarest: samples of which none has such a value in e^-4 = 2 % of cases
+LEAST_CONFIDENCE = 0.8  # below it, one degree of freedom is not the worst case
+DOUBT = 8.0  # over the groups: relative error allowed for in the second moment
+THETA = (0.02, 0.995)  # shares of the strong convexity that may pay for the error
+CHECK = 0.999  # confidence at which fresh samples contradict a proof
+WIDER = 2.0  # times the bound on |e|^2, a growth by newly seen values that contradicts it
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How the gradient of one sample scatters at a point, as groups of samples show it.
+
+    Attributes
+    ----------
+    variance : float
+        Trace of its covariance C.
+    freedom : int
+        Groups less one.
+    concentration : float
+        (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
+        lowered by the doubt about it.
+    reach : float
+        Largest distance of one sample's gradient to their mean; of one batch, times its
+        size, if single samples cannot be seen.
+    """
+
+    variance: float
+    freedom: int
+    concentration: float
+    reach: float = 0.0
+
+    @classmethod
+    def seen(cls, means: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Noise]:
+        """The mean gradient over groups of these sizes, and the noise without its reach."""
+        total, freedom = sum(sizes), len(sizes) - 1
+        mean = means[0] * (sizes[0] / total)
+        for part, size in zip(means[1:], sizes[1:], strict=True):
+            add_scaled(mean, size / total, part)
+        gram = _gram(means, sizes, mean)
+        trace = float(np.trace(gram))
+        if freedom < 1 or trace == 0.0:
+            return mean, cls(0.0 if freedom else math.inf, freedom, 1.0)
+        variance = trace / freedom
+        gram /= trace  # so that squares of squares stay in range
+        most = float(math.prod(mean.shape))
+        if freedom == 1:
+            return mean, cls(variance, freedom, 1.0)
+        # unbiased for tr(C^2) if the groups' means are normal
+        second = float(np.sum(gram * gram)) - 1.0 / freedom
+        second *= (1.0 + DOUBT / freedom) / ((freedom - 1) * (freedom + 2))
+        shared = freedom**-2 / second if second > 0.0 else most
+        return mean, cls(variance, freedom, min(max(shared, 1.0), most))
+
+    def error(self, size: int, confidence: float) -> float:
+        """Upper bound on |e|^2 for a mean of `size` samples, at this confidence.
+
+        The groups may be these very samples: mean and scatter are independent.
+        """
+        if not math.isfinite(self.variance):
+            return math.inf
+        if self.variance == 0.0:
+            return self.rare(size, confidence) ** 2
+        nu = self.concentration
+        seen = self.variance / size * float(fdtri(nu, nu * self.freedom, confidence))
+        return self._with_rare(seen, self.variance / size, size, confidence)
+
+    def distance(self, square: float, size: int, confidence: float) -> float:
+        """Upper bound on |g - v|^2 for a fixed v, seen as `square` by `size` fresh samples.
+
+        The mean of the samples is at that squared distance from v, g plus noise: a
+        noncentral chi-square, whose noncentrality is bounded. Where many directions share
+        the noise, its part in `square` is known well and drops out.
+        """
+        if not math.isfinite(self.variance):
+            return math.inf
+        if self.variance == 0.0:
+            return (math.sqrt(square) + self.rare(size, confidence)) ** 2
+        nu = self.concentration
+        unit = self.variance * (1.0 + 2.0 / (nu * self.freedom)) / (nu * size)
+        found = float(chndtrinc(square / unit, nu, 1.0 - confidence))
+        if not math.isfinite(found):
+            return math.inf
+        return self._with_rare(unit * found, unit * found, size, confidence)
+
+    def rare(self, size: int, confidence: float) -> float:
+        """How far values beyond the reach may move a mean, if they are about as large."""
+        return self.reach * math.log(1.0 / (1.0 - confidence)) / size
+
+    def _with_rare(self, seen: float, typical: float, size: int, confidence: float) -> float:
+        """Bound on |b + r|^2 for |b|^2 <= seen and |r| the part of rare values.
+
+        b is normal, of expected square `typical`, and has a quantile of its own along the
+        one direction of r: at most the share 1/sqrt(concentration) of its variance.
+        """
+        rare = self.rare(size, confidence)
+        along = float(fdtri(1.0, self.freedom, confidence)) * typical
+        along = math.sqrt(along / math.sqrt(self.concentration))
+        return seen + rare * rare + 2.0 * rare * min(along, math.sqrt(seen))
+
+    def needed(self, allowed: float, confidence: float) -> int:
+        """Smallest number of samples for which `error` is at most `allowed`."""
+        most = 1
+        while self.error(most, confidence) > allowed and most < 1 << 62:
+            most *= 2
+        least = most // 2 + 1
+        while least < most:
+            middle = (least + most) // 2
+            if self.error(middle, confidence) > allowed:
+                least = middle + 1
+            else:
+                most = middle
+        return most
+
+
+def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
+    """Inner products of the groups' deviations, by blocks: no second copy of the groups."""
+    xp, gram = namespace(mean), np.zeros((len(sizes), len(sizes)))
+    for rows in row_blocks(mean):
+        apart = xp.stack([part[rows] for part in means])
+        for i, size in enumerate(sizes):
+            apart[i] -= mean[rows]
+            apart[i] *= math.sqrt(size)
+        flat = xp.reshape(apart, (len(sizes), -1))
+        gram += np.asarray(to_numpy(flat @ flat.T), dtype=float)
+    return gram
+
+
+def least_samples(rarest: float) -> int:
+    """Samples without which nothing is stated: one has a value of that share of the draws."""
+    return math.ceil(SEEN / rarest)
+
+
+def groups_that_fit(reference: Array, entries: int) -> int:
+    """How many arrays of the size of X may be held to compare them."""
+    fit = int(room() // (4 * entries * itemsize(reference)))
+    return max(2, min(GROUPS, fit))
+
+
+def even_sizes(total: int, most: int) -> list[int]:
+    """`total` samples in at most so many groups of about the same size."""
+    count = max(1, min(most, total))
+    return [total // count + (i < total % count) for i in range(count)]
+
+
+def batches_for(loss: Loss) -> int:
+    """Batches that show rare values: few if the loss tells how far single samples reach."""
+    return GROUPS if hasattr(loss, "furthest") else FINE
+
+
+def noise_at(
+    problem: Problem, loss: Any, X: Array, batches: Sequence[tuple[Batch, int]]
+) -> tuple[Array, Noise]:
+    """Mean gradient at X over batches of samples, and its noise as far as it matters.
+
+    Batches beyond the number that can be compared at once join the smallest group. Where
+    all points are symmetric, so is the part of an error that they can feel. Distances of
+    single samples come from `loss.furthest(X, batch, gradient)` if the loss has it.
+    """
+    most = groups_that_fit(loss.reference, math.prod(loss.shape))
+    means: list[Array] = []
+    sizes: list[int] = []
+    for batch, size in batches:
+        g = loss.grad(X, batch)
+        if len(means) < most:
+            means.append(g)
+            sizes.append(size)
+            continue
+        i = sizes.index(min(sizes))
+        whole = sizes[i] + size
+        means[i] = (sizes[i] / whole) * means[i] + (size / whole) * g
+        sizes[i] = whole
+    mean, noise = Noise.seen(means, sizes)
+    reach = max(reach_at(loss, X, batch, size, mean) for batch, size in batches)
+    if problem.spectral.symmetric:
+        mean, noise = Noise.seen([(g + g.T) / 2 for g in means], sizes)
+    return mean, replace(noise, reach=reach)
+
+
+def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float:
+    """Largest distance of one sample's gradient to the mean; of the batch, times its size."""
+    if hasattr(loss, "furthest"):
+        return float(loss.furthest(X, batch, mean))
+    return size * norm(loss.grad(X, batch) - mean)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An answer and what samples show about it: f(X) - f* <= gap at a confidence.
+
+    Attributes
+    ----------
+    X : LowRank
+        The answer.
+    gap, sampling, confidence : float
+        The bound, the part of it that only more samples make smaller, and how often it
+        holds.
+    samples : int
+        Samples whose scatter it rests on.
+    rarest : float
+        Share of the draws; rarer values may not have been seen.
+    gradient, error, noise
+        The estimate of grad G(X), the bound on its squared error, and the noise behind it.
+        Fresh samples can contradict them.
+    """
+
+    X: LowRank
+    gap: float
+    sampling: float
+    confidence: float
+    samples: int = 0
+    rarest: float = RAREST
+    gradient: Array | None = None
+    error: float = math.inf
+    noise: Noise | None = None
+
+
+def sampled_gap(
+    problem: Problem,
+    X: LowRank,
+    dual: DualPoint,
+    gradient: Array,
+    error: float,
+    *,
+    rng: np.random.Generator,
+    enough: float = 0.0,
+) -> tuple[float, float]:
+    """Bound on f(X) - f*, and the part of it due to |g - gradient|^2 <= error.
+
+    `dual` is a dual point of the penalty, `gradient` the estimate of grad G(X) (left as
+    it is). The share theta is looked for until the bound is `enough`, three times at
+    most: each costs one certified proximal step.
+    """
+    alpha = problem.loss.strong_convexity + problem.penalty.curvature
+    if not math.isfinite(error):
+        return math.inf, math.inf
+    model = _Model.at(problem, X, dual, gradient, alpha or 1.0)
+    if alpha == 0.0:  # nothing quadratic to pay with: only bounded sets limit |X - V|
+        across = math.sqrt(error) * getattr(problem.spectral, "diameter", math.inf)
+        return model.flat_gap(rng) + across, across
+    paid = error / (2.0 * alpha)
+    if paid == 0.0:
+        return model.gap(alpha, rng), 0.0
+    best, theta, tried = (math.inf, math.inf), 0.5, [0.0]
+    while len(tried) < 4 and best[0] > enough:
+        gap = model.gap((1.0 - theta) * alpha, rng)
+        tried.append(theta)
+        best = min(best, (gap + paid / theta, paid / theta))
+        # the part that grows like 1/(1 - theta), at most all of it, against paid/theta
+        far = math.sqrt(gap * (1.0 - theta))
+        theta = math.sqrt(paid) / (math.sqrt(paid) + far)
+        theta = min(max(theta, THETA[0]), THETA[1])
+        if any(abs(theta - old) < 0.02 * (1.0 - old) for old in tried):
+            break
+    return best
+
+
+def evaluated(
+    problem: Problem,
+    X: LowRank,
+    dual: DualPoint,
+    fresh: Sequence[tuple[Batch, int]],
+    confidence: float,
+    rng: np.random.Generator,
+    *,
+    rarest: float = RAREST,
+    looked: Batch | None = None,
+) -> Proof:
+    """Return what batches of samples that nothing has seen show about X.
+
+    Samples in `looked` had a say in choosing X; all that counts of them is how far single
+    ones reach. The gap is infinite if the fresh samples are too few for a value of the
+    share `rarest` to be among them.
+    """
+    samples = sum(size for _, size in fresh)
+    gap = sampling = error = math.inf
+    loss: Any = problem.loss
+    gradient, noise = noise_at(problem, loss, X.dense(), fresh)
+    if looked is not None and hasattr(loss, "furthest"):
+        reach = float(loss.furthest(X.dense(), looked, gradient))
+        noise = replace(noise, reach=max(noise.reach, reach))
+    if samples >= least_samples(rarest):
+        error = noise.error(samples, confidence)
+        gap, sampling = sampled_gap(problem, X, dual, gradient, error, rng=rng)
+    return Proof(X, gap, sampling, confidence, samples, rarest, gradient, error, noise)
+
+
+def contradicted(proof: Proof, other: Proof) -> bool:
+    """Whether samples that the proof has not used show that its error bound is too small.
+
+    They do if their mean gradient is too far from the proof's for the noise that it rests
+    on, or if they hold values so large that the bound would be another one.
+    """
+    assert proof.gradient is not None
+    assert proof.noise is not None
+    assert other.gradient is not None
+    assert other.noise is not None
+    apart = norm(other.gradient - proof.gradient)
+    allowed = math.sqrt(proof.error) + math.sqrt(proof.noise.error(other.samples, CHECK))
+    size = norm(proof.gradient) + norm(proof.X.dense())
+    if apart > allowed + 64 * eps_of(proof.gradient) * size:
+        return True
+    grown = other.noise.reach - proof.noise.reach
+    if grown <= 64 * eps_of(proof.gradient) * size:
+        return False
+    more = math.sqrt(proof.error)
+    more += replace(proof.noise, reach=grown).rare(proof.samples, proof.confidence)
+    return more * more > WIDER * proof.error
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The model of f around X: near + h(X) + <pull, X - V> - h(V) less a quadratic."""
+
+    problem: Problem
+    X: Array
+    rank: int
+    near: float  # R(X) - curvature/2 |X|^2 - <K'y, X> + phi(y)
+    h: float
+    pull: Array  # gradient + curvature X + K'y
+    scale: float  # sizes of the terms that were added up: their rounding
+
+    @classmethod
+    def at(
+        cls, problem: Problem, X: LowRank, dual: DualPoint, gradient: Array, weight: float
+    ) -> _Model:
+        """The model with this gradient and dual point."""
+        R, dense, pull = problem.penalty, X.dense(), gradient * 1.0
+        phi = dual.target(dense, pull, weight)  # X - (gradient + curvature X + K'y)/weight
+        pull -= dense
+        pull *= -weight
+        value, quadratic = R.value(dense), R.curvature * sqnorm(dense)
+        along, pulled = inner(gradient, dense), inner(pull, dense)
+        near = value + 0.5 * quadratic + along - pulled + phi
+        scale = abs(value) + quadratic + abs(along) + abs(pulled) + abs(phi)
+        least = min(problem.shape)
+        rank = least if least <= EXACT_BELOW else min(2 * X.rank + 8, least)
+        return cls(problem, dense, rank, near, problem.spectral.value(X), pull, scale)
+
+    def gap(self, weight: float, rng: np.random.Generator) -> float:
+        """Largest value of the model less weight/2 |X - V|^2, bounded from above."""
+        A = self.X - self.pull / weight
+        tolerance = Tolerance(0.01 * max(self.near, 0.0) / weight)
+        prox = self.problem.spectral.weak_prox(
+            A, weight=weight, rank=self.rank, tolerance=tolerance, certify=True, rng=rng
+        )
+        square = sqnorm(self.pull) / (2.0 * weight)
+        rounding = self.scale + 4.0 * square + weight * sqnorm(A)
+        return _sound(self.near + self.h + square - prox.lower, rounding, eps_of(A))
+
+    def flat_gap(self, rng: np.random.Generator) -> float:
+        """Largest value of the model itself."""
+        along = inner(self.pull, self.X)
+        flat = self.problem.spectral.conjugate(self.pull * -1.0, rng)
+        rounding = self.scale + abs(along) + abs(flat)
+        return _sound(self.near + self.h + along + flat, rounding, eps_of(self.X))
+
+
+def _sound(gap: float, rounding: float, eps: float) -> float:
+    """The gap and its rounding errors; infinite where it contradicts itself.
+
+    A user's own term may not keep its word: no gap is negative, or no number.
+    """
+    gap += 64 * eps * rounding
+    if not math.isfinite(gap) or gap < -1e-6 * rounding:
+        return math.inf
+    return max(0.0, gap)

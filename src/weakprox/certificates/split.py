@@ -1,0 +1,227 @@
+"""A lower bound on the optimum from a dual point, and the gap to the value reached.
+
+For any X, any y in the penalty's dual set and g = grad G(X), strong convexity of G, the
+max form of R and w = aG + curvature give
+
+    f* >= G(X) - <g, X> + aG/2 |X|^2 - phi(y) + min over V of <c, V> + w/2 |V|^2 + h(V),
+
+c = g - aG X + K'y. The last minimum is one proximal step at A = -c/w, whose value the
+weak proximal oracle bounds from below even where its SVD is truncated. Without strong
+convexity, w = 0, it is -h*(-c), which only bounded sets keep finite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.linalg.arena import Arena
+from weakprox.linalg.arrays import Array, eps_of, inner, norm, row_blocks, sqnorm
+from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH
+from weakprox.linalg.kernels import add_scaled, dense, reflect
+from weakprox.linalg.lowrank import LowRank
+from weakprox.metering import gradient
+from weakprox.penalties.proximal import proximal_dual
+from weakprox.problem import Problem
+from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance, WeakProx
+
+
+@dataclass(frozen=True)
+class FixedDual:
+    """A dual point of the penalty, and the point at which G is linearised with it."""
+
+    penalty: Penalty
+    y: Dual
+    at: LowRank | None = None
+
+    def target(self, X: Array, G: Array, weight: float) -> float:
+        """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
+        add_scaled(G, 1.0, self.penalty.pull(self.y))
+        reflect(G, 1.0 / weight, X, 1.0 - self.penalty.curvature / weight)
+        return self.penalty.dual_value(self.y)
+
+
+@dataclass(frozen=True)
+class SplitDual:
+    """The dual points of a splitting: w (A - V) for h, V proximal at A, and y for R.
+
+    Without a y, it is that of prox_{R/w} at 2V - A - (g + curvature V)/w.
+    """
+
+    penalty: Penalty
+    A: Array
+    weight: float
+    prox: WeakProx
+    y: Dual | None = None
+
+    @property
+    def at(self) -> LowRank:
+        """The point at which G is linearised with it."""
+        return self.prox.V
+
+    def target(self, X: Array, G: Array, weight: float) -> float:
+        """As `FixedDual`; G must be the gradient at X."""
+        y = self.y
+        if y is None:
+            reflected = -1.0 / self.weight * G
+            add_scaled(reflected, 2.0 - self.penalty.curvature / self.weight, X)
+            reflected -= self.A
+            y = proximal_dual(self.penalty, reflected, 1.0 / self.weight)
+        return FixedDual(self.penalty, y).target(X, G, weight)
+
+
+def split_bound(
+    problem: Problem,
+    split: SplitDual,
+    *,
+    rng: np.random.Generator,
+    accuracy: float,
+    arena: Arena,
+    used: list[WeakProx] | None = None,
+) -> tuple[float, str]:
+    """A number below min f from the dual points of a splitting, and what it rests on.
+
+    With u a dual point of h, bound the three terms of f below one by one and minimise:
+
+        f* >= G(X) + c/2 |X|^2 + <K'y + u, X> - phi(y) - h*(u) - |q|^2/(2w),
+
+    c the curvature of R, q = g + c X + K'y + u, which vanishes at a solution.
+    No decomposition is needed where the proximal step's own was complete. Where it was
+    thin, it is done once more from its own basis, with a proof of what it leaves out; the
+    proximal step that the bound rests on is appended to `used`.
+    """
+    loss, prox, R = problem.loss, split.prox, problem.penalty
+    A, weight, V = split.A, split.weight, prox.V
+    h, slope = problem.spectral.value(V), prox.shrink * weight
+    along, square = V.inner(A), V.sqnorm
+    young = h + prox.conjugate - slope * (along - square)
+    sizes = abs(h) + abs(prox.conjugate) + slope * (abs(along) + square)
+    if not young <= accuracy:
+        prox = problem.spectral.weak_prox(
+            A,
+            weight=weight,
+            rank=min(V.rank + 2, *problem.shape),
+            tolerance=Tolerance(2 * accuracy / weight),
+            start=prox.basis,
+            certify=True,
+            rng=rng,
+        )
+    if young < -64 * eps_of(A) * sizes * math.sqrt(V.rank):
+        return -math.inf, prox.rests_on  # no conjugate is that small: a term breaks its word
+    if used is not None:
+        used.append(prox)
+    X, batch = dense(prox.V, arena.like(A)), loss.everything()
+    g, value = gradient(loss, X, batch, arena.like(A)), loss.value(X, batch)
+    whole = not (R.rowwise and R.separable)
+    sums = np.zeros(len(_TERMS))
+    for rows in [slice(None)] if whole else row_blocks(X):
+        slope = prox.shrink * weight
+        sums += _terms(R, X[rows], g[rows], A[rows], weight, slope, split.y)
+    terms = dict(zip(_TERMS, sums, strict=True))
+    slope = prox.shrink * weight
+    w = loss.strong_convexity + R.curvature
+    size, target = math.sqrt(terms["X"]), math.sqrt(terms["A"])
+    entries = math.sqrt(terms["g"]) + math.sqrt(terms["s"]) + (R.curvature + slope) * size
+    far = math.sqrt(terms["q"]) + 4 * eps_of(A) * (entries + slope * target)
+    bound = value + 0.5 * R.curvature * terms["X"] + terms["along"] + terms["across"]
+    bound -= terms["phi"] + prox.conjugate + far**2 / (2 * w)
+    scale = abs(value) + R.curvature * terms["X"] + abs(terms["along"]) + abs(terms["phi"])
+    rounding = 64 * eps_of(A) * (scale + abs(prox.conjugate))
+    return bound - rounding - 4 * eps_of(A) * slope * target * size, prox.rests_on
+
+
+_TERMS = ("g", "s", "X", "A", "q", "along", "across", "phi")
+
+
+def _terms(
+    R: Penalty, X: Array, g: Array, A: Array, weight: float, slope: float, y: Dual | None
+) -> Any:
+    """What `split_bound` sums over rows, in the order of `_TERMS`; g becomes q."""
+    gradient, step = sqnorm(g), 1.0 / weight
+    if y is None:
+        target = g * -step
+        target += (2.0 - step * R.curvature) * X
+        target -= A
+        y = proximal_dual(R, target, step)
+    s, phi = R.pull(y), R.dual_value(y)
+    u = slope * A
+    u -= slope * X
+    along, across = inner(s, X), inner(u, X)
+    g += s
+    g += u
+    if R.curvature:
+        g += R.curvature * X
+    return np.array([gradient, sqnorm(s), sqnorm(X), sqnorm(A), sqnorm(g), along, across, phi])
+
+
+def lower_bound(
+    problem: Problem,
+    X: Array,
+    dual: DualPoint,
+    *,
+    rank: int,
+    rng: np.random.Generator,
+    accuracy: float = 0.0,
+    reached: float = math.inf,
+    scratch: Array | None = None,
+) -> tuple[float, str]:
+    """A number below min f, and what it rests on; needs G as a finite sum.
+
+    `accuracy` is what the decomposition's inexactness may cost the bound, in units of f.
+    `reached` is a value of f, which limits how large a minimiser can be where nothing else
+    does. `scratch`, an array like X, may be overwritten.
+    """
+    loss = problem.loss
+    batch = loss.everything()
+    a = loss.strong_convexity
+    w = a + problem.penalty.curvature
+    A = gradient(loss, X, batch, scratch)
+    value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
+    if w == 0.0:
+        sizes = abs(value) + abs(linear)
+        return _without_curvature(problem, X, A, dual, value - linear, sizes, reached, rng)
+    phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
+    if min(X.shape) <= EXACT_BELOW:
+        rank = min(X.shape)  # all values are computed anyway: none is left to a bound
+    prox = problem.spectral.weak_prox(
+        A, weight=w, rank=rank, tolerance=Tolerance(2 * accuracy / w), certify=True, rng=rng
+    )
+    size = sqnorm(A)
+    bound = value - linear + 0.5 * a * square - phi + prox.lower - 0.5 * w * size
+    # Rounding of each sum, generously: the bound must never be optimistic.
+    scale = abs(value) + abs(linear) + a * square + abs(phi) + w * size
+    return bound - 64 * eps_of(A) * scale, prox.rests_on
+
+
+def _without_curvature(
+    problem: Problem,
+    X: Array,
+    A: Array,
+    dual: DualPoint,
+    start: float,
+    sizes: float,
+    reached: float,
+    rng: np.random.Generator,
+) -> tuple[float, str]:
+    """The same where w = 0; A holds the gradient of G and `start` is G(X) - <g, X>.
+
+    `sizes` are those of the numbers that `start` is the difference of.
+    """
+    # Rounding of X and of the gradient stays in A, however small their sum is; every
+    # minimiser is at most `longest` long, so that is what it can cost.
+    radius = problem.radius(reached)
+    longest = getattr(problem.spectral, "diameter", radius if math.isfinite(radius) else 0.0)
+    carried = longest * (norm(A) + norm(X))
+    phi = dual.target(X, A, 1.0)
+    A -= X  # now -c
+    within = getattr(problem.spectral, "conjugate_within", None)
+    if within is not None and math.isfinite(radius):
+        conjugate = within(A, radius, rng)
+    else:
+        conjugate = problem.spectral.conjugate(A, rng)
+    scale = sizes + abs(phi) + abs(conjugate) + carried
+    rests_on = "exact" if min(X.shape) <= THOROUGH else "high-probability"
+    return start - phi - conjugate - 64 * eps_of(A) * scale, rests_on

@@ -1,1 +1,0 @@
-"""Oracles: gradients, the theorems' parameters, certificates, and the metering of all."""

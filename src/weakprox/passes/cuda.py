@@ -1,0 +1,195 @@
+"""The passes by Triton kernels, for float32 on CUDA.
+
+Stretches of columns are short enough that all of the device is busy to the end. Functions
+whose names begin with `enqueue` do not wait for the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank, squared_norm
+from weakprox.passes import reference
+from weakprox.passes.cuda_kernels import (
+    advance_kernel,
+    look_kernel,
+    times_kernel,
+    transpose_times_kernel,
+    whitening_kernel,
+)
+from weakprox.passes.formulas import Step, Sums
+
+TERMS = len(Sums._fields)
+NARROWEST = 16  # tensor cores take no narrower blocks
+PROGRAMS = 8192  # that keep the device busy to the end
+STRETCH = 512  # columns that make a program worth its start
+WIDEST = 128  # block that fits beside its tiles
+# rows, columns, warps and stages: the fastest of eleven and more on an H200, d = 20,000
+ADVANCE, LOOK, VALUE, TIMES, TRANSPOSE = (
+    (32, 32, 2, 4),
+    (16, 16, 1, 3),
+    (64, 32, 4, 3),
+    (64, 32, 4, 3),
+    (128, 32, 4, 3),
+)
+
+
+def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
+    """As `reference.first`."""
+    if Q is not None and Q.shape[1] > WIDEST:
+        first(C, z, k)
+        return times(z, Q)
+    return enqueue_first(C, z, _numbers(k, C), Q)
+
+
+def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
+    """As `reference.look`, but for `across`."""
+    if int(X.s.shape[0]) > WIDEST:
+        return reference.look(C, z, X, k)
+    found = Sums(*enqueue_look(C, z, X, _numbers(k, C)).tolist())  # one trip to the host
+    return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
+
+
+def advance(
+    C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
+) -> tuple[Sums, Array | None]:
+    """As `reference.advance`."""
+    if int(X.s.shape[0]) > WIDEST:
+        return reference.advance(C, z, X, k, change, Q)
+    wide = Q is not None and Q.shape[1] > WIDEST
+    out, B = enqueue_advance(C, z, X, _numbers((*k, change), C), None if wide else Q)
+    return Sums(*out.tolist()), times(z, Q) if wide else B
+
+
+def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:
+    """`first` without waiting, its constants in an array on the device."""
+    nothing = LowRank(C[:, :1], C[0, :1], C[:1])  # not read
+    return _pass(C, z, nothing, numbers, Q, begin=True, precise=False)[1]
+
+
+def enqueue_look(C: Array, z: Array | None, X: LowRank, numbers: Array) -> Array:
+    """The sums of `look` on the device, without waiting."""
+    m, n = C.shape
+    rows, columns, warps, stages = VALUE if z is None else LOOK
+    U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
+    per, grid = _grid(m, n, rows, columns)
+    out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
+    look_kernel[grid](
+        C, C if z is None else z, U, X.s, Vt, numbers, out, m, n, C.stride(0), rank,
+        U.stride(0), n, per, z is not None, _power(rank), rows, columns,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out.sum(0)
+
+
+def enqueue_advance(
+    C: Array, z: Array, X: LowRank, numbers: Array, Q: Array | None, *, precise: bool = True
+) -> tuple[Array, Array | None]:
+    """`advance` without waiting; the sums are an array on the device.
+
+    A product that is not `precise` is rounded as TF32 is: good for a power step, unless
+    columns of it are smaller than others by orders.
+    """
+    return _pass(C, z, X, numbers, Q, begin=False, precise=precise)
+
+
+def enqueue_whitening(G: Array) -> tuple[Array, Array]:
+    """What makes columns with squares G orthonormal, and the least pivot.
+
+    As `subspace.independent`, without waiting; the pivot is 0 where there is no such matrix.
+    """
+    turn, least = torch.empty_like(G), torch.empty_like(G[0, 0])
+    whitening_kernel[(1,)](G, turn, least, int(G.shape[0]), num_warps=1)
+    return turn, least
+
+
+def _pass(
+    C: Array,
+    z: Array,
+    X: LowRank,
+    numbers: Array,
+    Q: Array | None,
+    *,
+    begin: bool,
+    precise: bool,
+) -> tuple[Any, Array | None]:
+    m, n = C.shape
+    rows, columns, warps, stages = ADVANCE
+    U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
+    width = 0 if Q is None else int(Q.shape[1])
+    block = Vt if Q is None else _rows(Q)
+    wide = _power(width)
+    per, grid = _grid(m, n, rows, columns)
+    B = torch.empty((grid[1], m, wide), device=C.device)
+    out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
+    advance_kernel[grid](
+        C, z, U, X.s, Vt, block, B, numbers, out, m, n, C.stride(0), rank, width,
+        U.stride(0), n, block.stride(0), per, begin, precise, _power(rank), wide, rows, columns,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out.sum(0), None if Q is None else _joined(B, width)
+
+
+def _numbers(numbers: Any, C: Array) -> Array:
+    """Constants in float64 on the device: as arguments they would be rounded."""
+    return torch.tensor((*numbers, 1.0), dtype=torch.float64, device=C.device)
+
+
+def times(z: Array, V: Array) -> Array:
+    """As `reference.times`."""
+    return _product(times_kernel, TIMES, z, V, *z.shape)
+
+
+def transpose_times(z: Array, U: Array) -> Array:
+    """As `reference.transpose_times`."""
+    return _product(transpose_times_kernel, TRANSPOSE, z, U, *z.shape[::-1])
+
+
+# These kernels are faster than the library's products in float32, and in float64.
+quick_times, quick_transpose_times = times, transpose_times
+
+
+def quick_is_exact(z: Array) -> bool:
+    """Always here."""
+    return True
+
+
+def _product(kernel: Any, shape: tuple[int, ...], z: Array, V: Array, m: int, n: int) -> Array:
+    rows, columns, warps, stages = shape
+    V, width = _rows(V), int(V.shape[1])
+    if width > WIDEST:
+        parts = [V[:, i : i + WIDEST] for i in range(0, width, WIDEST)]
+        return torch.cat([_product(kernel, shape, z, part, m, n) for part in parts], dim=1)
+    per, grid = _grid(m, n, rows, columns)
+    B = torch.empty((grid[1], m, _power(width)), device=z.device, dtype=torch.float64)
+    kernel[grid](
+        z, V, B, m, n, z.stride(0), width, V.stride(0), per, _power(width), rows, columns,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return _joined(B, width)
+
+
+def _joined(B: Any, width: int) -> Array:
+    """The sum over stretches, in their order; without the columns that filled it up."""
+    return (B[0] if B.shape[0] == 1 else B.sum(0))[:, :width]
+
+
+def _grid(m: int, n: int, rows: int, columns: int) -> tuple[int, tuple[int, int]]:
+    """Columns in a stretch, and how many programs there are in each direction."""
+    down = -(-m // rows)  # in Python: Triton's own takes ten times as long
+    along = max(1, min(PROGRAMS // down, n // STRETCH))
+    per = columns * -(-n // (columns * along))
+    return per, (down, -(-n // per))
+
+
+def _power(width: int) -> int:
+    """The next power of two, as tiles have it."""
+    return max(NARROWEST, 1 << (max(1, width) - 1).bit_length())
+
+
+def _rows(x: Array) -> Array:
+    """X itself if the entries of a row follow each other in memory."""
+    return x if x.stride(1) == 1 else x.contiguous()

@@ -1,0 +1,219 @@
+"""The engine for float32 on CUDA: the host sends a few numbers and waits for a few.
+
+An iteration is queued as a whole and there is one trip to the host, for the small
+eigenproblem. Where arrays are so small that kernels end before the host has launched the
+next ones, launches are recorded once as graphs and replayed. Graphs are bound to their
+arrays, so these stay, between runs too, and the data is copied into them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from weakprox.linalg.arrays import Array, eps_of, gaussian, like
+from weakprox.linalg.bounds import longest_bound
+from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
+from weakprox.passes import Step, Sums, passes_for
+from weakprox.passes.device_queue import PIVOT, SQUARE, SQUARES, WIDTH, Queue
+from weakprox.passes.engine import POWERS, Engine
+from weakprox.passes.ritz import (
+    DEPENDENT,
+    GRADED,
+    Ritz,
+    Vector,
+    refined,
+    spanned,
+    straightened,
+    turned,
+    upright,
+)
+
+RECORDED = 1 << 25  # entries beyond which launches no longer count
+
+_lock = threading.Lock()
+_idle: list[DeviceEngine] = []  # the last recorded engine that was used
+
+
+def applies(C: Array, width: int) -> bool:
+    """Whether there are kernels for such data that do not wait for the host."""
+    fits = width == WIDTH and min(C.shape) >= 4 * WIDTH
+    return bool(fits and hasattr(passes_for(C), "enqueue_advance"))
+
+
+@contextmanager
+def lent(C: Array, arena: Any) -> Iterator[DeviceEngine]:
+    """An engine for one run at a time; small ones are used again."""
+    if C.numel() > RECORDED:
+        engine = DeviceEngine(C, arena.like(C))
+        try:
+            yield engine
+        finally:
+            engine.queue.release()
+        return
+    with _lock:
+        idle = _idle.pop() if _idle else None
+    if idle is None or idle.z.shape != C.shape or idle.z.device != C.device:
+        idle = DeviceEngine(torch.empty_like(C), torch.empty_like(C), recorded=True)
+    idle.queue.follow()
+    idle.C.copy_(C)
+    try:
+        yield idle
+    finally:
+        idle.queue.wait()  # whatever ended the run, nothing is on its way
+        with _lock:
+            _idle[:] = [idle]
+
+
+class DeviceEngine(Engine):
+    """An engine that sends a few numbers to a queue on the device and waits for a few."""
+
+    def __init__(self, C: Array, z: Array, *, recorded: bool = False) -> None:
+        super().__init__(C, z)
+        self.queue, self._own = Queue(C, z), None  # type: tuple[Queue, Ritz | None]
+        if recorded:
+            self.queue.record()
+
+    def begin(self, k: Step, block: Array, powers: int) -> Ritz:
+        """As `Engine.begin`."""
+        self.queue.V.copy_(block)
+        self.queue.sent[3 * WIDTH :] = (*k, 1.0)
+        self.queue.do("begin", wait=False)
+        for _ in range(powers - 1):
+            self.queue.do("again", wait=False)
+        self.queue.do("span")
+        found = self._found() if self.queue.told[PIVOT] > DEPENDENT else None
+        return super().begin(k, block, powers) if found is None else found
+
+    def advance(
+        self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
+    ) -> tuple[LowRank, Sums, Ritz]:
+        """As `Engine.advance`."""
+        if near is not self._own or powers != 1:
+            self._own = None
+            X, sums, elsewhere = super().advance(X, values, k, change, near, powers)
+            return X, sums, self.adopt(elsewhere)
+        self.queue.follow()
+        self._send(values, (*k, change))
+        quick = near.s[-1] > GRADED * near.s[0]
+        self.queue.do("quick_advance" if quick else "advance", wait=False)
+        X = X or self.rounded(near, values)  # meanwhile
+        self.queue.wait()
+        sums, kept = self._sums(), len(values)
+        found = self._found(kept)
+        if found is None:
+            Y, V = self.queue.Y, self.queue.V
+            found = spanned(self.z, Y, kept) or refined(self.z, V.clone())
+        return X, sums, self.adopt(found)
+
+    def rounded(self, found: Ritz, values: Vector) -> LowRank:
+        """As `Engine.rounded`."""
+        if not self._owns(found):
+            return super().rounded(found, values)
+        r = len(values)
+        U, Vt = self.queue.split(self.queue.factors.clone())
+        U = U[:, :r].contiguous()
+        return Projection(U, like(values, self.z), Vt[:r], found.s[:r])
+
+    def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
+        """As `Engine.look`."""
+        if not self._owns(found):
+            return super().look(found, values, k)
+        self.queue.follow()
+        self._send(values, (*k, 1.0))
+        self.queue.do("look")
+        sums, U = self._sums(), self.queue.U
+        if not k.curvature:
+            return sums
+        return sums._replace(square=squared_norm(U, like(values, U), self.queue.V))
+
+    def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
+        """As `Engine.squares`."""
+        if not self._owns(found):
+            return super().squares(found, rng)
+        r = len(found.s)
+        self.queue.sent[WIDTH : 3 * WIDTH] = 0.0
+        self.queue.sent[WIDTH : WIDTH + r] = 1.0
+        self.queue.sent[2 * WIDTH : 2 * WIDTH + r] = found.s
+        self.queue.W.copy_(gaussian(rng, self.queue.W.shape, self.z))
+        self.queue.do("squares", wait=False)
+        self.queue.do("tail")
+        return np.stack([self._squares(i)[:r, :r] for i in range(4)])
+
+    def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
+        """As `Engine.tail`, after `squares`, which says what is kept and begins."""
+        if not self._owns(found):
+            return super().tail(found, rng, enough)
+        logs, best = 0.0, float("inf")
+        for q in range(POWERS + 1):
+            if q:
+                self.queue.do("more_tail")
+            length, size = self.queue.told[SQUARES : SQUARES + 2].tolist()
+            if 0.0 in (length, size):
+                return 0.0
+            logs += float(np.log(size))
+            best = min(best, longest_bound(length, logs, q, WIDTH, eps_of(self.z)))
+            if best <= enough:
+                return best
+        return min(best, self._exact_tail(found))
+
+    def kept(self) -> Array:
+        """As `Engine.kept`."""
+        return self.z.clone() if self.queue.graphs else self.z
+
+    def own(self, found: Ritz) -> Ritz:
+        """As `Engine.own`."""
+        return Ritz(found.U.clone(), found.s, found.V.clone(), found.exact)
+
+    def adopt(self, found: Ritz) -> Ritz:
+        """As `Engine.adopt`."""
+        if found is self._own or len(found.s) != WIDTH:
+            return found
+        self.queue.B.copy_(found.U)
+        self.queue.Y.copy_(found.V)
+        return self._turned(found.s, np.eye(WIDTH), np.eye(WIDTH))
+
+    def _sums(self) -> Sums:
+        return Sums(*self.queue.told[SQUARES : SQUARES + len(Sums._fields)].tolist())
+
+    def _send(self, values: Any, constants: tuple[float, ...]) -> None:
+        self.queue.sent[:WIDTH] = 0.0
+        self.queue.sent[: len(values)] = values
+        self.queue.sent[3 * WIDTH :] = constants
+
+    def _owns(self, found: Ritz) -> bool:
+        return self._own is not None and found.U.data_ptr() == self.queue.U.data_ptr()
+
+    def _squares(self, which: int) -> Vector:
+        told: Vector = self.queue.told[which * SQUARE : (which + 1) * SQUARE]
+        return told.reshape(WIDTH, WIDTH)
+
+    def _found(self, needed: int | None = None) -> Ritz | None:
+        """Triplets from the squares that came back; their vectors are queued."""
+        norms = self._squares(1)
+        solved = turned(self._squares(0), norms)
+        self._own = None
+        if solved is None:
+            return None
+        s, W = solved
+        if upright(s, W, norms, needed):
+            return self._turned(s, W / s, W)
+        self._send_turns(s, W / s, W)
+        self.queue.do("check")
+        again = straightened(self._squares(0), s)
+        return None if again is None else self._turned(*again)
+
+    def _turned(self, s: Vector, left: Vector, right: Vector) -> Ritz:
+        """Queue U = B left and V = Y right."""
+        self._send_turns(s, left, right)
+        self.queue.do("turn", wait=False)
+        self._own = Ritz(self.queue.U, s, self.queue.V, exact=True)
+        return self._own
+
+    def _send_turns(self, s: Vector, left: Vector, right: Vector) -> None:
+        self.queue.turns[:] = np.concatenate([left.ravel(), right.ravel(), 1.0 / s**2])

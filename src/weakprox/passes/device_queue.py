@@ -1,0 +1,206 @@
+"""What the engine on a CUDA device queues there, recorded as graphs where that pays.
+
+Narrow arrays stay in place; the host writes a few numbers into a mailbox, has some work
+done and reads a few from it. None of the work waits for the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import passes_for
+
+WIDTH = 16  # of the block
+SQUARE = WIDTH * WIDTH
+SQUARES = 4 * SQUARE  # what is told of them, before numbers
+PIVOT = SQUARES + 6  # where the least pivot is told
+WORK = (
+    *("begin", "again", "span", "turn", "check"),
+    *("advance", "quick_advance", "look", "squares", "tail", "more_tail"),
+)
+
+_mailboxes: list[list[Any]] = []  # not in use; memory the device can reach is slow to make
+
+
+class Queue:
+    """Narrow arrays for the data C and the target z, and the work on them."""
+
+    def __init__(self, C: Array, z: Array) -> None:
+        self.C, self.z, self.passes = C, z, passes_for(z, C)
+        m, n = C.shape
+        self.graphs: dict[str, Any] = {}
+        self.stream = torch.cuda.current_stream(C.device)  # of the run
+        # What the host sends before a step: two turns and 1/s^2; values, which of them are
+        # kept, what they come from, and constants. And what it gets.
+        sizes = (2 * SQUARE + WIDTH, 3 * WIDTH + 5, SQUARES + 8)
+        tall, flat = m * WIDTH, n * WIDTH
+        narrow = torch.zeros(
+            3 * (tall + flat) + sum(sizes), dtype=torch.float64, device=C.device
+        )
+        *blocks, self._turns, self._numbers, self._answers = torch.split(
+            narrow, [tall] * 3 + [flat] * 3 + list(sizes)
+        )
+        self._pivot = self._answers[PIVOT]
+        self.U, self.B, self._T, self.V, self.Y, self.W = (x.view(-1, WIDTH) for x in blocks)
+        self.factors = torch.zeros(tall + flat, dtype=C.dtype, device=C.device)
+        self._U, self._Vt = self.split(self.factors)
+        there = (self._turns, self._numbers, self._answers)
+        try:
+            self.mailbox = _mailboxes.pop()
+        except IndexError:
+            self.mailbox = [torch.zeros_like(x, device="cpu").pin_memory() for x in there]
+        self.turns, self.sent, self.told = (x.numpy() for x in self.mailbox)
+
+    def split(self, factors: Any) -> tuple[Any, Any]:
+        """U and V' that lie one after the other."""
+        m = self.U.shape[0]
+        return factors[: m * WIDTH].view(m, WIDTH), factors[m * WIDTH :].view(WIDTH, -1)
+
+    def record(self) -> None:
+        """Record all launches; each is made once before, to have it compiled."""
+        with torch.cuda.device(self.z.device):
+            for name in WORK:
+                work = getattr(self, f"_enqueue_{name}")
+                side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    work()
+                torch.cuda.current_stream().wait_stream(side)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                    work()
+                self.graphs[name] = graph
+
+    def release(self) -> None:
+        """Give the mailbox back, once nothing on its way can change it."""
+        self.wait()
+        _mailboxes.append(self.mailbox)
+
+    def do(self, name: str, *, wait: bool = True) -> None:
+        """Queue some work, and wait for it if asked to."""
+        graph = self.graphs.get(name)
+        if graph is None:
+            getattr(self, f"_enqueue_{name}")()
+        else:
+            graph.replay()
+        if wait:
+            self.wait()
+
+    def follow(self) -> None:
+        """Go on in the stream that is the current one by now: callbacks may change it."""
+        now = torch.cuda.current_stream(self.z.device)
+        if now != self.stream:
+            self.wait()
+            self.stream = now
+
+    def wait(self) -> None:
+        """Until everything queued is done."""
+        self.stream.synchronize()
+
+    def _enqueue_begin(self) -> None:
+        self._receive(numbers=True)
+        product = self.passes.enqueue_first(self.C, self.z, self._constants, self.V)
+        self._power(product.double())
+        self._pivot.fill_(1.0)
+
+    def _enqueue_again(self) -> None:
+        self._power(self.passes.times(self.z, self._whitened()))
+
+    def _enqueue_span(self) -> None:
+        self.Y.copy_(self._whitened())
+        self.B.copy_(self.passes.times(self.z, self.Y))
+        self._tell(self.B.T @ self.B, self.Y.T @ self.Y)
+
+    def _whitened(self) -> Any:
+        """Y with orthonormal columns, if they are independent: the least pivot tells."""
+        turn, least = self.passes.enqueue_whitening(self.Y.T @ self.Y)
+        torch.minimum(self._pivot, least, out=self._pivot)
+        return self.Y @ turn
+
+    def _enqueue_turn(self) -> None:
+        self._receive(turns=True)
+        torch.mm(self.B, self._turn(0), out=self.U)
+        torch.mm(self.Y, self._turn(1), out=self.V)
+        self._U.copy_(self.U)
+        self._Vt.copy_(self.V.T)
+
+    def _enqueue_check(self) -> None:
+        self._enqueue_turn()
+        self.B.copy_(self.U)
+        self.Y.copy_(self.V)
+        self._tell(self.U.T @ self.U)
+
+    def _enqueue_advance(self, precise: bool = True) -> None:
+        self._receive(numbers=True)
+        X = LowRank(self._U, self._numbers[:WIDTH].float(), self._Vt)
+        sums, product = self.passes.enqueue_advance(
+            self.C, self.z, X, self._constants, self.V, precise=precise
+        )
+        damped = product.double() * self._turns[2 * SQUARE :]
+        self.Y.copy_(self.passes.transpose_times(self.z, damped))
+        self.B.copy_(self.passes.times(self.z, self.Y))
+        self._tell(self.B.T @ self.B, self.Y.T @ self.Y, numbers=sums)
+
+    def _enqueue_quick_advance(self) -> None:
+        self._enqueue_advance(precise=False)
+
+    def _enqueue_look(self) -> None:
+        self._receive(numbers=True)
+        X = LowRank(self.U, self._numbers[:WIDTH], self.V.T)
+        self._tell(numbers=self.passes.enqueue_look(self.C, self.z, X, self._constants))
+
+    def _enqueue_squares(self) -> None:
+        self._receive(numbers=True)
+        kept = self._numbers[WIDTH : 2 * WIDTH]
+        U, V = self.U * kept, self.V * kept
+        R = self.passes.transpose_times(self.z, U)
+        R -= V * self._numbers[2 * WIDTH : 3 * WIDTH]
+        self._tell(R.T @ R, U.T @ U, V.T @ V, V.T @ R)
+
+    def _enqueue_tail(self) -> None:
+        self._stretch(torch.ones_like(self._answers[0]))
+
+    def _enqueue_more_tail(self) -> None:
+        W = self.passes.transpose_times(self.z, self._T)
+        size = W.abs().max()
+        self.W.copy_(W / torch.where(size > 0, size, torch.ones_like(size)))
+        self._stretch(size)
+
+    def _stretch(self, size: Any) -> None:
+        """T becomes the deflated z times W; tells the longest column of it."""
+        kept = self._numbers[WIDTH : 2 * WIDTH]
+        U, V = self.U * kept, self.V * kept
+        Y = self.passes.times(self.z, self.W - V @ (V.T @ self.W))
+        torch.sub(Y, U @ (U.T @ Y), out=self._T)
+        longest = torch.linalg.vector_norm(self._T, dim=0).max()
+        self._tell(numbers=torch.stack([longest, size]))
+
+    def _power(self, B: Any) -> None:
+        """Y becomes z'B but for a factor."""
+        size = B.abs().max()
+        scaled = B / torch.where(size > 0, size, torch.ones_like(size))
+        self.Y.copy_(self.passes.transpose_times(self.z, scaled))
+
+    @property
+    def _constants(self) -> Any:
+        return self._numbers[3 * WIDTH :]
+
+    def _turn(self, which: int) -> Any:
+        return self._turns[which * SQUARE : (which + 1) * SQUARE].view(WIDTH, WIDTH)
+
+    def _receive(self, *, turns: bool = False, numbers: bool = False) -> None:
+        if turns:
+            self._turns.copy_(self.mailbox[0], non_blocking=True)
+        if numbers:
+            self._numbers.copy_(self.mailbox[1], non_blocking=True)
+
+    def _tell(self, *squares: Any, numbers: Any = None) -> None:
+        for i, square in enumerate(squares):
+            self._answers[i * SQUARE : (i + 1) * SQUARE] = square.reshape(-1)
+        if numbers is not None:
+            self._answers[SQUARES : SQUARES + len(numbers)] = numbers
+        self.mailbox[2].copy_(self._answers, non_blocking=True)

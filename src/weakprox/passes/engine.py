@@ -1,0 +1,135 @@
+"""One iteration of a splitting on large arrays: a step of z, and the triplets of the new z."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weakprox.linalg import decompositions
+from weakprox.linalg.arrays import Array, eps_of, is_array, like, namespace, to_numpy, wide
+from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
+from weakprox.linalg.by_rows import set_aside
+from weakprox.linalg.lowrank import LowRank, Projection
+from weakprox.linalg.operators import Products
+from weakprox.linalg.tiled import Tiled
+from weakprox.passes import Step, Sums, passes_for
+from weakprox.passes.ritz import Ritz, Vector, refined, stepped
+
+POWERS = 10  # of a randomised bound at most; it ends as soon as it is small enough
+
+
+class Engine:
+    """Holds the data C and the target z, moves z along and says what proofs need of it.
+
+    Parameters
+    ----------
+    C, z : arrays of shape (m, d)
+        z is overwritten.
+    """
+
+    def __init__(self, C: Array, z: Array) -> None:
+        self.C, self.z = C, z
+        self._passes = passes_for(z, C)
+
+    def begin(self, k: Step, block: Array, powers: int) -> Ritz:
+        """The first target, and its triplets from a random block."""
+        product = self._passes.first(self.C, self.z, k, block)
+        return refined(self.z, block, product, powers)
+
+    def advance(
+        self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
+    ) -> tuple[LowRank, Sums, Ritz]:
+        """X and estimates there, and the next target's triplets, from those of z.
+
+        X is the projection of z, made of its triplets where it is None; `values` are X's own.
+        """
+        X = X or self.rounded(near, values)
+        sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
+        if powers == 1:
+            return X, sums, stepped(self.z, near, product, len(values))
+        return X, sums, refined(self.z, near.V, product, powers)
+
+    def rounded(self, found: Ritz, values: Vector) -> LowRank:
+        """The point with these values and the vectors found, in the dtype of z."""
+        U, V = (_as(x[:, : len(values)], self.z) for x in (found.U, found.V))
+        return Projection(U, like(values, self.z), V.T, found.s[: len(values)])
+
+    def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
+        """The sums in float64 at the point with these values and the vectors found."""
+        X = LowRank(found.U, like(values, found.U), found.V.T)
+        sums: Sums = self._passes.look(self.C, self.z, X, k)
+        return sums
+
+    def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
+        """R'R for the residual R = z'U - V s, U'U, V'V, and V'R.
+
+        `tail` may be asked for next, with this rng: its first product can go along.
+        """
+        R = self._passes.transpose_times(self.z, found.U) - found.V * like(found.s, found.V)
+        parts = [x.T @ x for x in (R, found.U, found.V)]
+        stacked = namespace(R).stack([*parts, found.V.T @ R])  # one trip to the host
+        return np.asarray(to_numpy(stacked), dtype=float)
+
+    def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
+        """Upper bound on |(I - UU') z (I - VV')|_2, no better than it needs to be."""
+        z = self.z
+        kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
+        products = Products(
+            (int(z.shape[0]), int(z.shape[1])),
+            lambda Q: _as(self._passes.quick_times(z, Q), z),
+            lambda Q: _as(self._passes.quick_transpose_times(z, Q), z),
+            z,
+            z,
+        )
+        bound = deflated_norm(products, kept, rng, powers=POWERS, enough=enough)
+        return min(bound, self._exact_tail(found)) if bound > enough else bound
+
+    def _exact_tail(self, found: Ritz) -> float:
+        """The same by a full decomposition, for small matrices; infinity for others.
+
+        Where values follow each other closely, randomised bounds do not tell them apart.
+        """
+        z = self.z
+        elsewhere = getattr(z, "passes", None) is not None
+        if elsewhere or not is_array(z) or min(z.shape) > EXACT_BELOW:
+            return math.inf
+        Z, U, V = wide(z), found.U, found.V
+        Z = Z - U @ (U.T @ Z)
+        Z = Z - (Z @ V) @ V.T
+        largest = float(decompositions.svdvals(Z)[0])
+        allowed = decompositions.svd_error(min(z.shape)) * eps_of(Z)
+        return largest * (1 + allowed) + 64 * eps_of(Z) * float(found.s[0])
+
+    def kept(self) -> Array:
+        """The target, in an array that stays as it is when the engine goes on."""
+        return set_aside(self.z) if isinstance(self.C, Tiled) else self.z
+
+    def adopt(self, found: Ritz) -> Ritz:
+        """Triplets of z from elsewhere, in whatever arrays the engine works on."""
+        return found
+
+    def own(self, found: Ritz) -> Ritz:
+        """The triplets in arrays that stay as they are when the engine goes on."""
+        return found
+
+
+@contextmanager
+def engine_for(C: Array, arena: Any, width: int) -> Iterator[Engine]:
+    """The fastest engine for such data, for one run at a time."""
+    if getattr(C, "is_cuda", False):
+        from weakprox.passes import device_engine
+
+        if device_engine.applies(C, width):
+            with device_engine.lent(C, arena) as engine:
+                yield engine
+            return
+    yield Engine(C, arena.like(C))
+
+
+def _as(x: Array, reference: Array) -> Array:
+    """X in the dtype of the reference."""
+    return namespace(x).astype(x, reference.dtype)

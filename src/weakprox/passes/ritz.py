@@ -1,0 +1,227 @@
+"""Leading triplets by a few power steps from a good start: products, and little else.
+
+All factorisations are of small squares and happen on the host, in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array, like, namespace, to_numpy, wide
+from weakprox.linalg.decompositions import (
+    eigh,
+    small_cholesky,
+    small_eigh,
+    small_inverse,
+    svd,
+)
+from weakprox.passes import passes_for
+
+TINY = float(np.finfo(float).tiny)
+Vector = np.ndarray[Any, np.dtype[np.float64]]
+
+# Squaring a block loses what is smaller than this share of its largest column or value.
+DEPENDENT, GRADED = 1e-5, 1e-3
+CLEAR = 3e-3  # the same for columns that are to become orthonormal to 1e-10
+LEAST = 1e-6  # share of the largest value that a second look at the squares brings back
+ASKEW = 2e-6  # as GRADED, for columns that are only to span something
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """A V = U diag(s): Ritz triplets of a matrix, from the largest value down, in float64.
+
+    `exact` says whether the products with A were in float64, too. `damping` is 1/s^2 where
+    U is, should it be there already.
+    """
+
+    U: Array
+    s: Vector
+    V: Array
+    exact: bool = False
+    damping: Array | None = None
+
+    def leading(self, count: int) -> Ritz:
+        """The first of them."""
+        return Ritz(self.U[:, :count], self.s[:count], self.V[:, :count], self.exact)
+
+
+def refined(A: Array, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
+    """Ritz triplets after `powers` steps with A'A from a right block; `product` is A start.
+
+    Blocks are made orthonormal once after each step, as long as that loses nothing; on a
+    device, trips to the host are what counts.
+    """
+    Q: Array | None = start
+    B = product
+    for _ in range(powers - 1):
+        Q, B = _whitened_once(_powered(A, Q, B)), None
+        if Q is None:
+            return _carefully(A, start, product, powers)
+    Q = _whitened_once(_powered(A, Q, B))
+    found = None if Q is None else _triplets(A, Q)
+    return _carefully(A, start, product, powers) if found is None else found
+
+
+def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
+    """One power step from triplets of a nearby matrix; `product` is A V.
+
+    A'A V is nearly V s^2 then: columns that only need scaling, and the rest is left to a
+    generalised eigenproblem, so that there is one trip to the host. Falls back on careful
+    steps where that is not so. Only the first `needed` columns of U need be orthonormal to
+    the last digits.
+    """
+    if near.s[-1] > LEAST * near.s[0]:
+        product = wide(product)
+        damping = like(1.0 / near.s**2, product) if near.damping is None else near.damping
+        Y = wide(passes_for(A).quick_transpose_times(A, product * damping))
+        found = spanned(A, Y, needed)
+        if found is not None:
+            return found
+    return _carefully(A, near.V, product, 1)
+
+
+def spanned(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
+    """Triplets of A in the span of any Y, with one more product if Y is badly conditioned."""
+    found = _triplets(A, Y, needed)
+    if found is None:
+        Q = _whitened_once(Y)
+        found = None if Q is None else _triplets(A, Q, needed)
+    return found
+
+
+def _powered(A: Array, Q: Array, product: Array | None) -> Array:
+    """A'A Q but for a factor that keeps it in range."""
+    passes = passes_for(A)
+    B = wide(passes.quick_times(A, Q) if product is None else product)
+    xp = namespace(B)
+    size = xp.max(xp.abs(B))  # stays on the device
+    return wide(passes.quick_transpose_times(A, B / xp.where(size > 0, size, 1.0)))
+
+
+def _triplets(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
+    """Triplets of A in the span of any Y, if its columns are clearly independent."""
+    passes = passes_for(A)
+    B = wide(passes.quick_times(A, Y))
+    squares, norms = np.asarray(to_numpy(namespace(B).stack([B.T @ B, Y.T @ Y])), dtype=float)
+    solved = turned(squares, norms)
+    if solved is None:
+        return None
+    s, W = solved
+    k, exact = len(s), passes.quick_is_exact(A)
+    packed = like(np.hstack([W / s, W, 1.0 / s[:, None] ** 2]), B)  # in one transfer
+    U, V = B @ packed[:, :k], Y @ packed[:, k : 2 * k]
+    if upright(s, W, norms, needed):
+        return Ritz(U, s, V, exact, packed[:, 2 * k])
+    again = straightened(gram(U), s)
+    if again is None:
+        return None
+    s, left, right = again
+    packed = like(np.hstack([left, right]), U)
+    return Ritz(U @ packed[:, :k], s, V @ packed[:, k:], exact)
+
+
+def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
+    """Singular values s and W with Y W orthonormal, (A Y W)'(A Y W) = s^2, from squares.
+
+    `squares` is (AY)'(AY) and `norms` Y'Y. None if the columns of Y are not clearly
+    independent, or the values too different for their squares. Where the result is not
+    `upright`, A Y W / s needs to be `straightened`.
+    """
+    root = independent(norms, CLEAR)
+    if root is None:
+        return None
+    inside = root.T @ squares @ root
+    if not math.isfinite(float(inside.sum())):  # the squares have left the range of floats
+        return None
+    values, W = small_eigh(inside)
+    if not values[0] > LEAST**2 * values[-1]:
+        return None
+    return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
+
+
+def upright(s: Vector, W: Vector, norms: Vector, needed: int | None = None) -> bool:
+    """Whether squares have kept the right angles between the columns of A Y W / s.
+
+    They lose what is small beside the largest value, and as much again where Y is skew. The
+    first `needed` columns (all, if None) are to keep them to 1e-10, the others to 1e-4.
+    """
+    skew = np.linalg.norm(W * np.sqrt(np.diagonal(norms))[:, None], axis=0)  # 1 if orthonormal
+    kept = s / (skew * s[0])
+    return bool(kept[:needed].min() > GRADED and kept.min() > ASKEW)
+
+
+def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
+    """Better values, and what turns U and V, for A V = U diag(s) with U'U = G about one.
+
+    Squares lose small values and the right angles between their vectors; the small ones are
+    found anew from a factor of G, which is not squared.
+    """
+    root = small_cholesky(G)
+    if root is None:
+        return None
+    P, values, Rt = svd(root.T * s)
+    return values, np.linalg.solve(root.T, P), np.ascontiguousarray(Rt.T)
+
+
+def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
+    """The matrix that makes columns with squares G orthonormal, if they are independent."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), TINY))
+    root = small_cholesky(G * scale * scale[:, None])
+    if root is None or not np.diagonal(root).min() > least:
+        return None
+    return np.asarray(small_inverse(root).T * scale[:, None])
+
+
+def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:
+    """The same with orthonormal blocks all along, for values that differ by orders."""
+    Q, passes = start, passes_for(A)
+    for _ in range(powers):
+        B = wide(passes.quick_times(A, Q) if product is None else product)
+        Y = passes.quick_transpose_times(A, whitened(B, rounds=1))
+        Q, product = whitened(wide(Y)), None
+    return ritz(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
+
+
+def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
+    """Triplets of A in the span of an orthonormal Q, from B = A Q."""
+    B, Q = wide(B), wide(Q)
+    squares, W = eigh(gram(B))
+    if not squares[0] > GRADED**2 * squares[-1]:  # squares have lost the small values
+        U, s, Wt = svd(B)
+        return Ritz(U, np.asarray(to_numpy(s), dtype=float), Q @ Wt.T, exact)
+    s = np.sqrt(squares[::-1])
+    turned = np.ascontiguousarray(W[:, ::-1])
+    return Ritz(B @ like(turned / s, B), s, Q @ like(turned, Q), exact)
+
+
+def whitened(Y: Array, rounds: int = 2) -> Array:
+    """Orthonormal columns whose span holds that of Y, by Cholesky QR where that is safe."""
+    for _ in range(rounds):
+        found = _whitened_once(Y)
+        if found is None:
+            return _householder(Y)
+        Y = found
+    return Y
+
+
+def _whitened_once(Y: Array) -> Array | None:
+    """Y with columns that are about orthonormal, if they are clearly independent."""
+    turn = independent(gram(Y))
+    return None if turn is None else Y @ like(turn, Y)
+
+
+def _householder(Y: Array) -> Array:
+    xp = namespace(Y)
+    largest = float(xp.max(xp.abs(Y))) or 1.0
+    return xp.linalg.qr(wide(Y) / largest)[0]
+
+
+def gram(Y: Array) -> Vector:
+    """Y'Y on the host, summed in float64."""
+    Y = wide(Y)
+    return np.asarray(to_numpy(Y.T @ Y), dtype=float)

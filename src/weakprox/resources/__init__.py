@@ -1,0 +1,1 @@
+"""Memory that a process has taken and may take."""

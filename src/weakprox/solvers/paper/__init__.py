@@ -1,0 +1,1 @@
+"""The paper's methods: SVRGCG and the baselines it is compared with."""

@@ -1,0 +1,134 @@
+"""Exact proximal gradient, plain and accelerated: the references with full decompositions.
+
+Nesterov's method in Beck & Teboulle's form, on the smoothed problem. Every step takes an
+exact proximal point, that is all singular values of an m x d matrix, which is what
+Garber & Kaplan's weak proximal oracle avoids.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from weakprox.errors import InputError, checked_flag
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.kernels import add_scaled
+from weakprox.penalties import Smoothed
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate
+from weakprox.solvers._conditional import (
+    STRETCH,
+    Memory,
+    Smoothing,
+    first_point,
+    ground,
+    need_finite_sum,
+    smooth_gradient,
+)
+from weakprox.solvers.tools import Tools
+from weakprox.theory._theorems import check_overrides, initial_gap
+
+
+@dataclass(frozen=True)
+class MomentumMemory(Memory):
+    """Also the point before, whose difference is the momentum, and h at the iterate."""
+
+    before: Array | None = None
+    h: float = 0.0
+
+
+@dataclass(frozen=True)
+class FISTA(Smoothing):
+    r"""Proximal gradient on f_mu with exact proximal points (full decompositions).
+
+    With :math:`q = \alpha/L`: :math:`f_\mu(X_k) - f_\mu^* \le 2 C_0 (1-\sqrt q)^k`
+    accelerated, :math:`C_0 (L/\alpha)(1-q)^k` plain. Where f_mu is not strongly convex,
+    :math:`2LD^2/(k+1)^2` and :math:`LD^2/(2k)`, for bounded sets.
+
+    Parameters
+    ----------
+    mu : float, optional
+        Smoothing; eps / (2 gamma) if not given, so that it costs half of eps.
+    C0 : float, optional
+        Bound on the first error.
+    momentum : bool
+        Accelerated or plain.
+    """
+
+    C0: float | None = None
+    momentum: bool = True
+
+    def check(self, problem: Problem) -> None:
+        """Raise on settings that cannot work, before any work."""
+        check_overrides(C0=self.C0)
+        checked_flag("momentum", self.momentum)
+        self.check_mu(problem)
+        need_finite_sum("FISTA", problem, "SVRGCG")
+        bounded = hasattr(problem.spectral, "diameter")
+        problem.constants(strongly_convex=not bounded)
+
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> MomentumMemory:
+        """Constants and the first point."""
+        bounded = hasattr(problem.spectral, "diameter")
+        p = ground(problem, tools, mu=self.mu, bounded=bounded)
+        first = first_point(problem, X)
+        h = problem.spectral.value(tools.compressed(first))
+        if not math.isfinite(h):
+            given = "a first point where f is infinite (zero, if none was given)"
+            raise InputError("start", given, "a feasible one")
+        if p.alpha > 0:
+            C0 = self.C0
+            if C0 is None:
+                R, rng = Smoothed.of(problem.penalty, p.mu, problem.shape), tools.rng(0, 3)
+                C0 = initial_gap(problem, R, tools.loss, first, p.alpha, rng)
+            p = replace(p, C0=max(float(C0), np.finfo(float).tiny))
+        return MomentumMemory(first, 0, p, before=first, h=h)
+
+    def candidate(self, memory: MomentumMemory) -> Candidate:
+        """The iterate, with h as its proximal step left it."""
+        return Candidate(memory.X, None, memory.h, memory.epoch, 0)
+
+    def finished(self, memory: MomentumMemory) -> bool:
+        """Whether the theorem's bound has come down to eps."""
+        p = memory.parameters
+        return memory.done > 0 and self.promised(memory) - p.bias <= max(p.target, 0.0)
+
+    def promised(self, memory: MomentumMemory) -> float:
+        """The theorem's bound on f(X_k) - f*."""
+        p, k = memory.parameters, memory.done
+        if p.alpha > 0:
+            q = min(1.0, p.alpha / p.beta)
+            rate, factor = (1 - math.sqrt(q), 2.0) if self.momentum else (1 - q, 1 / q)
+            return p.C0 * factor * rate**k + p.bias
+        size = p.beta * p.diameter**2
+        return (2 * size / (k + 1) ** 2 if self.momentum else size / (2 * max(k, 1))) + p.bias
+
+    def step(self, problem: Problem, memory: MomentumMemory, tools: Tools) -> MomentumMemory:
+        """A stretch of iterations."""
+        p, R = memory.parameters, self.dual(problem, memory)
+        X, before, h = memory.X, memory.before, memory.h
+        assert before is not None
+        last, epoch = memory.done + STRETCH, memory.epoch + 1
+        for k in range(memory.done + 1, last + 1):
+            rng = tools.rng(k)
+            Y = X * 1.0
+            ahead = self._momentum(p.alpha / p.beta, k)
+            if ahead > 0.0:
+                Y += ahead * (X - before)
+            G = smooth_gradient(tools, R, Y, rng, None)
+            add_scaled(Y, -1.0 / p.beta, G)
+            prox = tools.spectral.weak_prox(Y, weight=p.beta, rank=min(problem.shape), rng=rng)
+            before, X, h = X, prox.V.dense(), problem.spectral.value(prox.V)
+            tools.tick(Candidate(X, None, h, epoch, k, scratch=Y))
+        return replace(memory, X=X, before=before, h=h, epoch=epoch, done=last)
+
+    def _momentum(self, q: float, k: int) -> float:
+        """Share of the last move that is repeated before step k."""
+        if not self.momentum:
+            return 0.0
+        if q > 0:
+            root = math.sqrt(min(1.0, q))
+            return (1 - root) / (1 + root)
+        return max(0.0, (k - 2) / (k + 1))  # t_k = (k + 1)/2, which the bound belongs to
