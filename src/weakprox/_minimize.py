@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, SamplerError, checked_flag
+from weakprox.arguments import flag
+from weakprox.errors import InputError, SamplerError
 from weakprox.linalg.arrays import Array, eps_of, itemsize, zeros
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
@@ -123,7 +124,7 @@ def minimize(
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
     if proof is not None:
-        checked_flag("proof", proof)
+        flag("proof", proof)
     given = problem
     unit = unit_of(problem, solver)  # 1, but for data of extreme size
     problem, start = problem_in(problem, unit), start_in(start, unit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 
@@ -69,38 +68,3 @@ class WorkersLostError(WeakproxError):
 
 class DecompositionError(WeakproxError):
     """A matrix has no decomposition, or none that reaches the accuracy asked for."""
-
-
-def checked_number(argument: str, value: object, wanted: str) -> float:
-    """The value as a finite float; strings, booleans and arrays are no numbers here."""
-    if isinstance(value, (bool, str, bytes)):
-        raise InputError(argument, repr(value), wanted)
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except Exception:  # whatever the object's own conversion raises
-        raise InputError(argument, repr(value), wanted) from None
-    if not math.isfinite(number):
-        raise InputError(argument, repr(value), wanted)
-    return number
-
-
-def positive(argument: str, value: object) -> float:
-    """The value as a finite float > 0, or a typed error."""
-    number = checked_number(argument, value, "a finite number > 0")
-    if number <= 0.0:
-        raise InputError(argument, repr(value), "a finite number > 0")
-    return number
-
-
-def nonnegative(argument: str, value: object) -> float:
-    """The value as a finite float >= 0, or a typed error."""
-    number = checked_number(argument, value, "a finite number >= 0")
-    if number < 0.0:
-        raise InputError(argument, repr(value), "a finite number >= 0")
-    return number
-
-
-def checked_flag(argument: str, given: object) -> None:
-    """Raise unless the setting is True or False: "no" would count as yes."""
-    if not isinstance(given, bool):
-        raise InputError(argument, repr(given), "True or False")

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.errors import DecompositionError, checked_number
+from weakprox.arguments import number
+from weakprox.errors import DecompositionError
 
 
 def test_tree():
@@ -29,7 +30,7 @@ def test_three_parts_and_one_sentence(kind):
 
 @pytest.mark.parametrize("good", [1, 2.5, np.float32(3.0), np.int64(4), -1])
 def test_numbers(good):
-    assert checked_number("x", good, "a number") == float(good)
+    assert number("x", good, "a number") == float(good)
 
 
 @pytest.mark.parametrize(
@@ -37,4 +38,4 @@ def test_numbers(good):
 )
 def test_what_is_no_number(bad):
     with pytest.raises(wp.InputError, match=r"x: got .*; wanted a number"):
-        checked_number("x", bad, "a number")
+        number("x", bad, "a number")

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.arguments import positive
 from weakprox.cli.defaults import Choice, choose, value_at_zero
 from weakprox.distributed.remote import handed_over
-from weakprox.errors import InputError, positive
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import largest
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses import Denoising

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.errors import InputError, positive
+from weakprox.arguments import positive
+from weakprox.errors import InputError
 from weakprox.estimators._hawkes_events import (
     Events,
     Kernel,

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, checked_number, positive
+from weakprox.arguments import number, positive
+from weakprox.errors import InputError
 from weakprox.estimators._hawkes_events import Codes, Events, Vector
 
 DECAYS = 6  # tried at most
@@ -45,8 +46,8 @@ def checked_period(period: Any, times: Vector, start: float | None) -> tuple[flo
             begin, end = period
         except (TypeError, ValueError):
             raise InputError("period", repr(period), "a pair (start, stop)") from None
-        begin = checked_number("period", begin, "a pair of finite numbers")
-        end = checked_number("period", end, "a pair of finite numbers")
+        begin = number("period", begin, "a pair of finite numbers")
+        end = number("period", end, "a pair of finite numbers")
     if not end > begin:
         raise InputError("period", f"{begin:g} to {end:g}", "a stop after the start")
     if times[0] < begin or times[-1] > end:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import nonnegative, positive
+from weakprox.arguments import nonnegative, positive
 from weakprox.estimators._graphs import (
     Degrees,
     Graph,

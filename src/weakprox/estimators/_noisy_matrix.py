@@ -12,7 +12,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from weakprox._minimize import minimize
-from weakprox.errors import InputError, ShapeError, nonnegative
+from weakprox.arguments import nonnegative
+from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._seen import Seen
 from weakprox.linalg.lowrank import LowRank

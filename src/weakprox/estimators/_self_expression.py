@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import nonnegative
+from weakprox.arguments import nonnegative
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
 from weakprox.losses import Custom

@@ -12,7 +12,8 @@ from sklearn.base import RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.errors import InputError, ShapeError, checked_flag, nonnegative, positive
+from weakprox.arguments import flag, nonnegative, positive
+from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._trace_search import TINY, Design, Matrix, Setting, tried
 from weakprox.losses import Sensing
@@ -100,7 +101,7 @@ class TraceModel(RegressorMixin, Certified, ABC):
         """Raise on settings that cannot work, before any work."""
         if not is_auto(self.lam2):
             nonnegative("lam2", self.lam2)
-        checked_flag("fit_intercept", self.fit_intercept)
+        flag("fit_intercept", self.fit_intercept)
         positive("tol", self.tol)
 
     def _flat(self, X: Any) -> tuple[Any, tuple[int, int] | None]:

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
-from weakprox.errors import InputError, checked_flag, nonnegative, positive
+from weakprox.arguments import flag, nonnegative, positive
+from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._common_variance import (
     common_problem,
@@ -237,9 +238,9 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     def _check(self) -> None:
         """Raise on settings that cannot work, before any work."""
         for name in ("diagonal", "assume_centered", "store_precision"):
-            checked_flag(name, getattr(self, name))
+            flag(name, getattr(self, name))
         if not automatic("standardize", self.standardize, "True, False"):
-            checked_flag("standardize", self.standardize)
+            flag("standardize", self.standardize)
         rank = self.rank
         whole = isinstance(rank, (int, np.integer)) and not isinstance(rank, bool)
         if rank is not None and (not whole or rank < 1):

@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from weakprox.errors import InputError, checked_flag, nonnegative, positive
+from weakprox.arguments import flag, nonnegative, positive
+from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._hawkes_choice import (
     FEW,
@@ -226,7 +227,7 @@ class HawkesInfectivity(ProcessMixin, Certified):
             nonnegative("lam", self.lam)
         if self.tau is not None and not _is_auto(self.tau):
             positive("tau", self.tau)
-        checked_flag("self_excitation", self.self_excitation)
+        flag("self_excitation", self.self_excitation)
         whole = isinstance(self.folds, (int, np.integer)) and not isinstance(self.folds, bool)
         if not whole or self.folds < 2:
             raise InputError("folds", repr(self.folds), "an integer >= 2")

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.errors import InputError, nonnegative, positive
+from weakprox.arguments import nonnegative, positive
+from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._completion_choice import (
     SCALINGS,

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.errors import positive
+from weakprox.arguments import positive
 from weakprox.estimators._base import Certified
 from weakprox.estimators._graphs import (
     Calibration,

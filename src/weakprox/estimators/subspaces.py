@@ -10,7 +10,8 @@ from sklearn.base import ClusterMixin
 from sklearn.cluster import spectral_clustering
 from sklearn.utils.validation import validate_data
 
-from weakprox.errors import InputError, checked_flag, nonnegative, positive
+from weakprox.arguments import flag, nonnegative, positive
+from weakprox.errors import InputError
 from weakprox.estimators._affinity import CONNECTED, affinity, cosines, eigengap
 from weakprox.estimators._base import Certified
 from weakprox.estimators._self_expression import RIDGE, Prepared, self_expression
@@ -191,7 +192,7 @@ class SubspaceClustering(ClusterMixin, Certified):
 
     def _check(self) -> None:
         """Raise on settings that cannot work, before any work."""
-        checked_flag("zero_diagonal", self.zero_diagonal)
+        flag("zero_diagonal", self.zero_diagonal)
         positive("ridge", self.ridge)
         positive("power", self.power)
         for name, number in (("nuclear", positive), ("lam", nonnegative)):

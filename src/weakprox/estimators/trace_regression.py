@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, nonnegative, positive
+from weakprox.arguments import nonnegative, positive
+from weakprox.errors import InputError
 from weakprox.estimators._trace_model import TraceModel, is_auto
 from weakprox.estimators._trace_search import LAMS, TAUS, TINY, Design
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakprox.errors import nonnegative, positive
+from weakprox.arguments import nonnegative, positive
 from weakprox.experiments.instances import Matrix
 from weakprox.linalg import decompositions
 from weakprox.linalg.simplex import project_capped

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, ShapeError, checked_number
+from weakprox.arguments import number
+from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
@@ -94,7 +95,7 @@ class Custom:
         self.is_finite_sum = sampler is None
         self.samples_cancel = samples_cancel or self._deterministic
         wanted = "a finite number, or None"
-        self.infimum = None if infimum is None else checked_number("infimum", infimum, wanted)
+        self.infimum = None if infimum is None else number("infimum", infimum, wanted)
         self.strong_convexity = constant("strong_convexity", strong_convexity) or 0.0
         self._smoothness = constant("smoothness", smoothness)
         self._term_smoothness = constant("term_smoothness", term_smoothness)
@@ -160,7 +161,7 @@ class Custom:
     def value(self, X: Array, batch: Any) -> float:
         """The user's value."""
         found = self._value(X) if self._deterministic else self._value(X, batch)
-        return checked_number("value", found, "a function that returns a finite number")
+        return number("value", found, "a function that returns a finite number")
 
     def grad(self, X: Array, batch: Any) -> Array:
         """The user's gradient, checked at every call: it may go wrong at any X."""

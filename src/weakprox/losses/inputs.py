@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, SamplerError, ShapeError, checked_number
+from weakprox.arguments import number
+from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
@@ -91,10 +92,10 @@ def constant(name: str, value: float | None, *, at_least: float = 0.0) -> float 
     if value is None:
         return None
     wanted = f"a finite number >= {at_least:g}"
-    number = checked_number(name, value, wanted)
-    if number < at_least:
+    found = number(name, value, wanted)
+    if found < at_least:
         raise InputError(name, repr(value), wanted)
-    return number
+    return found
 
 
 def as_shape(value: Any, hint: str = "") -> tuple[int, int]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, positive
+from weakprox.arguments import positive
+from weakprox.errors import InputError
 
 
 class TimeLimit:

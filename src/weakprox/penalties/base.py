@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from weakprox.errors import nonnegative
+from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import Array, empty, eps_of, inner, row_blocks, sqnorm
 from weakprox.linalg.kernels import add_scaled, difference, reflect
 from weakprox.protocols import Penalty, Smoothability

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from weakprox.errors import InputError, nonnegative
+from weakprox.arguments import nonnegative
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, norm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties.base import Combinable

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from weakprox.errors import InputError, nonnegative
+from weakprox.arguments import nonnegative
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total, wide
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from weakprox.errors import nonnegative
+from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import (
     Array,
     namespace,

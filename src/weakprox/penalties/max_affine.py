@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from weakprox.errors import InputError, ShapeError, nonnegative
+from weakprox.arguments import nonnegative
+from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     all_finite,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weakprox.errors import nonnegative
+from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import Array, namespace, row_blocks, sqnorm, total
 from weakprox.linalg.kernels import times
 from weakprox.penalties.base import Combinable

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weakprox.errors import CheckpointWarning, InputError, checked_number
+from weakprox.arguments import number
+from weakprox.errors import CheckpointWarning, InputError
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.run.checkpoint import (
@@ -40,9 +41,7 @@ class Keeper:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
             raise InputError("checkpoint", repr(path), "the name of a file")
         wanted = "seconds between writes, a number >= 0"
-        self.every = (
-            EVERY if every is None else checked_number("checkpoint_every", every, wanted)
-        )
+        self.every = EVERY if every is None else number("checkpoint_every", every, wanted)
         if self.every < 0.0:
             raise InputError("checkpoint_every", repr(every), wanted)
         self.path: Path = checked_target(path)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, ShapeError, checked_number, nonnegative
+from weakprox.arguments import nonnegative, number
+from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.thin_eigh import thin_eigh
 from weakprox.linalg.thin_svd import thin_svd
@@ -138,7 +139,7 @@ def as_grid(lams: Any, taus: Any, *, rising: bool = True) -> Grid:
 def _vector(name: str, values: Any, *, zero: bool) -> Values:
     """Numbers above zero, or at least zero."""
     try:
-        found = [checked_number(name, value, "finite numbers") for value in values]
+        found = [number(name, value, "finite numbers") for value in values]
     except TypeError:
         raise InputError(name, repr(values), "a list of numbers") from None
     if not found:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, nonnegative, positive
+from weakprox.arguments import nonnegative, positive
+from weakprox.errors import InputError
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising
 from weakprox.penalties import L1

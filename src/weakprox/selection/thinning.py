@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, ShapeError, nonnegative
+from weakprox.arguments import nonnegative
+from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import is_array, to_numpy
 from weakprox.selection.noise import Values, matrix
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, positive
+from weakprox.arguments import positive
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import L1

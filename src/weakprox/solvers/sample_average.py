@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from weakprox.arguments import number
 from weakprox.certificates.sampled import (
     GROUPS,
     LEAST_CONFIDENCE,
@@ -27,7 +28,7 @@ from weakprox.certificates.sampled import (
     sampled_gap,
 )
 from weakprox.certificates.split import FixedDual
-from weakprox.errors import InputError, checked_number
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, sqnorm
 from weakprox.losses.empirical import Empirical
 from weakprox.problem import Problem
@@ -92,11 +93,11 @@ class SampleAverage:
         if self.rank is not None and self.rank > most:
             raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
         wanted = f"a number from {LEAST_CONFIDENCE} to below 1"
-        given = checked_number("confidence", self.confidence, wanted)
+        given = number("confidence", self.confidence, wanted)
         if not LEAST_CONFIDENCE <= given < 1.0:
             raise InputError("confidence", repr(self.confidence), wanted)
         wanted = f"a number from {RAREST_SHARES[0]} to {RAREST_SHARES[1]}"
-        share = checked_number("rarest", self.rarest, wanted)
+        share = number("rarest", self.rarest, wanted)
         if not RAREST_SHARES[0] <= share <= RAREST_SHARES[1]:
             raise InputError("rarest", repr(self.rarest), wanted)
         if problem.loss.is_finite_sum:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weakprox.errors import positive
+from weakprox.arguments import positive
 from weakprox.linalg.arrays import Array, eps_of, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from weakprox.errors import ShapeError, positive
+from weakprox.arguments import positive
+from weakprox.errors import ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from weakprox.errors import InputError, SamplerError, positive
+from weakprox.arguments import positive
+from weakprox.errors import InputError, SamplerError
 from weakprox.streams.ahead import END, Ahead, Failure, Late
 from weakprox.streams.items import Batch, as_batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from weakprox.errors import checked_number
+from weakprox.arguments import number
 from weakprox.theory._parameters import Parameters
 
 
@@ -50,7 +50,7 @@ def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...
     rank : int
         Rank of the optimum, which Algorithms 1 and 2 ask of their SVDs.
     """
-    tau = checked_number("tau", tau, "a number > 0")
+    tau = number("tau", tau, "a number > 0")
     rounds = max(1.0, math.log(p.C0 / p.eps))  # the table's ln(1/eps), free of units
     condition = p.beta / p.alpha
     linear = p.beta * tau**2 / p.eps  # SVDs of methods that solve linear subproblems

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError, nonnegative, positive
+from weakprox.arguments import nonnegative, positive
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
 from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank

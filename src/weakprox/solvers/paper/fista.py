@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weakprox.errors import InputError, checked_flag
+from weakprox.arguments import flag
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
@@ -63,7 +64,7 @@ class FISTA(Smoothing):
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         check_overrides(C0=self.C0)
-        checked_flag("momentum", self.momentum)
+        flag("momentum", self.momentum)
         self.check_mu(problem)
         need_finite_sum("FISTA", problem, "SVRGCG")
         bounded = hasattr(problem.spectral, "diameter")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.errors import checked_flag
+from weakprox.arguments import flag
 from weakprox.linalg.arrays import Array
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
@@ -71,7 +71,7 @@ class SCGS(Smoothing):
         """Raise on settings that cannot work, before any work."""
         super().check(problem)
         check_overrides(sigma=self.sigma, C0=self.C0)
-        checked_flag("strongly_convex", self.strongly_convex)
+        flag("strongly_convex", self.strongly_convex)
         checked_count("max_inner", self.max_inner)
         problem.constants(strongly_convex=self.strongly_convex)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from weakprox.errors import InputError, checked_flag, checked_number
+from weakprox.arguments import flag, number
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import blend_into
 from weakprox.linalg.lowrank import LowRank
@@ -114,7 +115,7 @@ class SVRGCG:
             raise InputError("answer", repr(self.answer), "'low_rank' or 'iterate'")
         if self.oracle not in ("weak", "exact"):
             raise InputError("oracle", repr(self.oracle), "'weak' or 'exact'")
-        checked_flag("variance_reduction", self.variance_reduction)
+        flag("variance_reduction", self.variance_reduction)
         if self.constants == "practical":
             if self.oracle != "weak":
                 raise InputError("oracle", repr(self.oracle), "'weak' with practical constants")
@@ -129,10 +130,10 @@ class SVRGCG:
             if given is None or (callable(given) and name != "epochs"):
                 continue
             wanted = "a step in (0, 1]" if name == "eta" else "a number >= 1"
-            number = checked_number(name, given, wanted)
+            found = number(name, given, wanted)
             unused = name == "k_t" and problem.loss.samples_cancel
-            whole = name != "epochs" or number % 1 == 0
-            if not (0 < number <= 1 if name == "eta" else (number >= 1 and whole) or unused):
+            whole = name != "epochs" or found % 1 == 0
+            if not (0 < found <= 1 if name == "eta" else (found >= 1 and whole) or unused):
                 raise InputError(name, repr(given), wanted)
         problem.constants()
 
