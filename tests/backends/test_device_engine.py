@@ -24,22 +24,22 @@ from weakprox.passes.device_queue import WIDTH, Queue
 from weakprox.passes.engine import Engine
 from weakprox.solvers import LeanSplitting, lean
 
-PLAIN = Step(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
+PLAIN = Step.l1(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
 
 
 def enqueue_first(C, z, numbers, Q):
-    return reference.first(C, z, Step(*numbers[:4].tolist()), Q)
+    return reference.first(C, z, Step.l1(*numbers[:4].tolist()), Q)
 
 
 def enqueue_look(C, z, X, numbers):
-    sums = reference.look(C, z, X, Step(*numbers[:4].tolist()))
+    sums = reference.look(C, z, X, Step.l1(*numbers[:4].tolist()))
     return torch.tensor(sums._replace(across=np.nan), dtype=torch.float64)
 
 
 def enqueue_advance(C, z, X, numbers, Q, *, precise=True):
     """TF32 is shown by a product that is a little off, as it may be."""
     *k, change = numbers[:5].tolist()
-    sums, product = reference.advance(C, z, X, Step(*k), change, Q)
+    sums, product = reference.advance(C, z, X, Step.l1(*k), change, Q)
     product = product if precise else product * (1 + 1e-4 * torch.sin(product))
     return torch.tensor(sums, dtype=torch.float64), product
 
@@ -237,7 +237,7 @@ def test_proofs_are_those_of_the_plain_engine(done):
     values = np.concatenate([np.linspace(9, 5, 12), np.linspace(1.0, 0.5, 60)])
     one, found = started(values)
     plain = Engine(one.C, one.z)
-    k = Step(0.7, 1.0, 0.4, 0.1)
+    k = Step.l1(0.7, 1.0, 0.4, 0.1)
     some = np.maximum(found.s - 4.0, 0.0)
     found = found.leading(12)
     rng = np.random.default_rng(1)

@@ -21,7 +21,7 @@ if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
 
 cuda = importlib.import_module("weakprox.passes.cuda")
 
-STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2)]
+STEPS = [Step.l1(1.0, 1.0, 0.0, 0.7), Step.l1(0.3, 1.0, 0.4, 0.2)]
 SHAPES = [(1, 1), (3, 700), (37, 23), (129, 65)]
 SHAPES += [(513, 1031), (1030, 127)] if DEVICE == "cuda" else [(35, 1031), (230, 27)]
 WIDTHS = [1, 3, 16, 17, 100, 512]

@@ -259,7 +259,7 @@ def _sparse(loss: Any, shape: tuple[int, int]) -> Loss:
 def _penalty(part: Any, i: int, problem: Problem) -> tuple[Penalty, Terms, list[Piece]]:
     told: Terms | None = None
     if type(part) in (L1, ElasticNet):
-        lam = float(part.l1_weight)
+        lam = float(part.form.above)
         told = {"kind": "box", "above": lam, "below": lam, "curvature": float(part.curvature)}
     elif type(part) is SignedL1:
         told = {"kind": "box", "above": part.above, "below": part.below}

@@ -97,6 +97,8 @@ def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float,
     dual = y.target
     if dual is None or whole == 1.0 or not isinstance(part, Box) or not part.above > 0.0:
         return None
+    if part.above != part.below:
+        return None
     arrays = (dual.C, dual.z)
     plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in arrays)
     if not plain or q.size < COMPILED_FROM:
@@ -108,6 +110,6 @@ def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float,
     U, s, Vt = (np.ascontiguousarray(x, np.float64) for x in (dual.at.U, dual.at.s, dual.at.Vt))
     k = dual.step
     ahead = 2.0 / k.gamma - k.beta - k.curvature
-    numbers = (ahead, k.beta, 1.0 / k.gamma, k.lam, whole)
+    numbers = (ahead, k.beta, 1.0 / k.gamma, k.above, whole)
     square, along = compiled.stored(*arrays, U * s, Vt, q, numbers)
     return along, square

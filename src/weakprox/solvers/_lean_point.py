@@ -27,23 +27,35 @@ def provable(
     step = problem.entrywise(state.gamma)
     assert state.ritz is not None
     assert step is not None
-    tau: float = problem.spectral.tau  # type: ignore[attr-defined]
-    found, r = state.ritz, state.rank
-    dual, z = FactoredDual(engine, found.leading(r), step, tau), engine.z
-    values = rounded_on_host(dual.values, tau, z)
-    V = engine.rounded(dual.exact, values)
-    state = judged(state, dual.sums, step, k)
+    form = problem.values_form
+    assert form is not None
+    found, r, z = state.ritz, state.rank, engine.z
+    # the lower end of a symmetric z, if it is long, is no part of what is left out
+    shift = max(0.0, float(found.s[0] - state.values[0]))
+    last = int((found.s[r:] < -0.9 * shift).sum()) if engine.symmetric else 0
+    dual = FactoredDual(engine, found.with_last(r, last), step, form)
+    values = rounded_on_host(dual.values[:r], form.tau, z)
+    V = engine.rounded(dual.exact.leading(r), values)
+    state = judged(problem, replace(state, values=values), dual.sums, step, k)
     # of the answer's factors, and of the dense answer
     rounding = eps_of(z) * abs(state.last) + dual.sums.rounding(step, eps_of(z))
-    return replace(state, V=V, values=values, gap=state.gap + rounding), dual
+    return replace(state, V=V, gap=state.gap + rounding), dual
 
 
-def judged(state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0) -> Memory:
+def judged(
+    problem: Problem, state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0
+) -> Memory:
     """Best value and bound, how fast the gap falls, and whether it still does.
 
     The last value is raised by its relative `doubt`.
     """
-    value, gap = sums.value(step), sum(sums.halves(step))  # only this z can prove anything
+    form = problem.values_form
+    assert form is not None
+    h = form.lam * float(state.values.sum())
+    value, gap = sums.value(step) + h, sum(sums.halves(step))  # only this z proves anything
+    if state.ritz is not None and state.ritz.residuals is not None:
+        shift = max(0.0, float(state.ritz.s[0] - state.values[0]))
+        gap += form.tau / step.gamma * state.ritz.excess(len(state.values), shift)
     best = min(state.value, value)
     ratio = gap / state.gap if 0.0 < state.gap < math.inf else SHARPLY
     least = min(state.least, gap)

@@ -28,10 +28,9 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.by_rows import copied
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.simplex import project_capped
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine, engine_for
-from weakprox.passes.ritz import Ritz, refined
+from weakprox.passes.ritz import Ritz
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.resources.limits import room
@@ -41,7 +40,6 @@ from weakprox.solvers._prox import capped
 from weakprox.solvers.davis_yin import DavisYin, balanced
 from weakprox.solvers.footprint import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.tools import Tools
-from weakprox.spectral import NuclearBall
 from weakprox.spectral.checks import rounded_on_host
 
 FIRST_WIDTH = 16  # of the block, in which the rank must fit with SPARE to spare
@@ -82,9 +80,11 @@ class Memory:
 
 @dataclass(frozen=True)
 class LeanSplitting(GapDriven):
-    """Splitting in two arrays for squared distances, l1 or elastic net, nuclear balls.
+    """Splitting in two arrays, for squared distances with separable penalties.
 
-    The default on CUDA devices and where `DavisYin`'s arrays do not fit.
+    R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
+    h is `NuclearBall`, `NuclearNorm` or `TracePSD` (the latter without groups). The default
+    on CUDA devices, for large arrays, and where `DavisYin`'s arrays do not fit.
 
     Parameters
     ----------
@@ -99,14 +99,13 @@ class LeanSplitting(GapDriven):
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the problem has the form this method needs."""
-        ball = type(problem.spectral) is NuclearBall
-        return ball and problem.entrywise() is not None and problem.loss.is_finite_sum
+        return problem.values_form is not None and problem.loss.is_finite_sum
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
         if not self.applies(problem):
-            wanted = "a squared distance, L1 or ElasticNet, and NuclearBall (or DavisYin)"
+            wanted = "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
             raise InputError("problem", repr(problem), wanted)
 
     @property
@@ -145,10 +144,10 @@ class LeanSplitting(GapDriven):
     def dual(self, problem: Problem, memory: Memory) -> Any:
         """That of the last target that is still there, or one at the answer, from scratch."""
         if memory.z is not None and memory.ritz is not None:
-            found = refined(memory.z, memory.ritz.V, powers=COLD)
-            state = replace(memory, ritz=found)
             C = problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
-            engine = Engine(contiguous(C), memory.z)
+            symmetric = problem.spectral.symmetric
+            engine = Engine(contiguous(C), memory.z, symmetric=symmetric)
+            state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
             return provable(problem, state, engine, memory.done)[1]
         y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
         return FixedDual(problem.penalty, y)
@@ -156,7 +155,9 @@ class LeanSplitting(GapDriven):
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""
         C = contiguous(tools.loss.centre(tools.loss.everything(), counted=False))
-        with engine_for(C, tools.arena, memory.width) as engine:
+        step, symmetric = problem.entrywise(), problem.spectral.symmetric
+        assert step is not None
+        with engine_for(C, tools.arena, memory.width, step, symmetric=symmetric) as engine:
             state = memory
             if memory.z is not None and memory.ritz is not None:
                 copied(memory.z, engine.z)  # the checkpoint keeps its own
@@ -190,7 +191,7 @@ class LeanSplitting(GapDriven):
             block, powers = _block(state, problem, tools.rng(k)), max(COLD, state.powers)
             tools.spectral.counted(state.width, 2 * powers)
             state = replace(state, ritz=engine.begin(step, block, powers))
-        state = self._projected(problem, state, z, tools, k)
+        state = self._projected(problem, state, engine, tools, k)
         size = 0.5 * problem.loss.smoothness * float(state.values @ state.values)
         wanted = tools.accuracy(state.value, size=size)
         dual = None
@@ -198,7 +199,7 @@ class LeanSplitting(GapDriven):
             if state.gamma * state.parameters.beta < SMALL_STEP:
                 # residuals count relative to gamma in a proof
                 assert state.ritz is not None
-                state = replace(state, ritz=refined(z, state.ritz.V))
+                state = replace(state, ritz=engine.ritz(state.ritz.V))
             state, dual = provable(problem, state, engine, k)
             tools.tick(candidate(state, k, state.gap, dual))
             if state.gap <= wanted:  # and yet the proof did not succeed
@@ -218,7 +219,7 @@ class LeanSplitting(GapDriven):
             later = balanced(closer, farther, gamma * state.parameters.beta)
         if dual is None:
             # estimates must not pass for the best value there is
-            state = judged(state, sums, step, k, doubt=64 * eps_of(z))
+            state = judged(problem, state, sums, step, k, doubt=64 * eps_of(z))
         state = replace(state, V=V, gamma=gamma, change=later, ritz=found)
         if dual is None:
             tools.tick(candidate(state, k))
@@ -235,17 +236,20 @@ class LeanSplitting(GapDriven):
         return needed <= (room() if on_cpu(reference) else ON_DEVICE)
 
     def _projected(
-        self, problem: Problem, state: Memory, z: Array, tools: Tools, k: int
+        self, problem: Problem, state: Memory, engine: Engine, tools: Tools, k: int
     ) -> Memory:
         """The proximal point of z, from a block that is wide enough for it."""
-        tau: float = problem.spectral.tau  # type: ignore[attr-defined]
+        form, z = problem.values_form, engine.z
         found, powers = state.ritz, max(COLD, state.powers)
         assert found is not None
+        assert form is not None
         while True:
-            p = np.asarray(project_capped(found.s, tau))
+            p = form.prox(found.s, state.gamma)
             kept = max(1, int((p > max(problem.shape) * eps_of(z) * p[0]).sum()))
             width = len(found.s)
-            if kept <= width - SPARE or width >= min(problem.shape):
+            # values that are cut off must show, at the lower end of a symmetric z too
+            seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
+            if seen <= width - SPARE or width >= min(problem.shape):
                 break
             width = min(WIDER * width, *problem.shape)
             thin = max(THIN, WIDEST * min(problem.shape))
@@ -255,11 +259,11 @@ class LeanSplitting(GapDriven):
             have = namespace(z).astype(found.V, z.dtype)
             block = namespace(z).concat([have, more[:, have.shape[1] :]], axis=1)
             tools.spectral.counted(width, 2 * powers)
-            found = refined(z, block, None, powers)
+            found = engine.ritz(block, None, powers)
         cap = kept if self.rank is None else min(kept, self.rank)
         if cap < kept:
-            p = np.asarray(project_capped(found.s[:cap], tau))
-        values = rounded_on_host(p[:cap], tau, z)
+            p = form.prox(found.s[:cap], state.gamma)
+        values = rounded_on_host(p[:cap], form.tau, z)
         return replace(state, values=values, ritz=found, rank=cap, cut=cap < kept)
 
 

@@ -9,7 +9,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for, reference
 from weakprox.passes import compiled as cpu
 
-STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2), Step(1.7, 0.9, 0.0, 0.0)]
+STEPS = [Step.l1(1.0, 1.0, 0.0, 0.7), Step.l1(0.3, 1.0, 0.4, 0.2), Step.l1(1.7, 0.9, 0.0, 0.0)]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
 
 
@@ -59,7 +59,7 @@ def test_as_the_reference(shape, k, dtype, tol):
 @pytest.mark.parametrize("shape", [(400_000, 3), (3, 200_000), (1000, 400)])
 def test_roundings_of_equal_entries_do_not_add_up(shape):
     """Proofs allow for 64 of them; a chain of additions would make thousands."""
-    (m, n), k = shape, Step(1.0, 1.0, 0.0, 0.7)
+    (m, n), k = shape, Step.l1(1.0, 1.0, 0.0, 0.7)
     for c in (0.1, 0.3, 0.7):
         C = np.full(shape, c)
         X = LowRank(np.full((m, 1), c), np.ones(1), np.full((1, n), -c))

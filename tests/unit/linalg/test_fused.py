@@ -11,7 +11,7 @@ from weakprox.passes.ritz import refined, stepped
 
 RNG = np.random.default_rng(5)
 SHAPE, RANK = (37, 23), 3
-STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2), Step(1.7, 0.9, 0.0, 0.0)]
+STEPS = [Step.l1(1.0, 1.0, 0.0, 0.7), Step.l1(0.3, 1.0, 0.4, 0.2), Step.l1(1.7, 0.9, 0.0, 0.0)]
 
 
 def given(dtype=np.float64, wrap=np.asarray):

@@ -27,7 +27,9 @@ def test_one_thread_does_not_wait_for_another():
     found, sums = refined(C, np.eye(7)[:, :3], powers=3), []
 
     def work():
-        sums.append(FactoredDual(Meets(C, C.copy()), found, Step(1.0, 1.0, 0.0, 0.1), 2.0).sums)
+        sums.append(
+            FactoredDual(Meets(C, C.copy()), found, Step.l1(1.0, 1.0, 0.0, 0.1), 2.0).sums
+        )
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
     for thread in threads:
@@ -47,7 +49,7 @@ class Narrow(Engine):
 
 @pytest.mark.parametrize("engine", [Engine, Narrow])
 @pytest.mark.parametrize("askew", [0.0, 1e-6, 1e-3])
-@pytest.mark.parametrize("k", [Step(1.0, 1.0, 0.0, 0.1), Step(0.4, 1.0, 0.3, 0.2)])
+@pytest.mark.parametrize("k", [Step.l1(1.0, 1.0, 0.0, 0.1), Step.l1(0.4, 1.0, 0.3, 0.2)])
 def test_bounds_are_those_of_whole_matrices(monkeypatch, engine, k, askew):
     """Whatever the angles between vectors, but for the norm, which is found otherwise."""
     rng, tau = np.random.default_rng(5), 4.0
@@ -89,7 +91,7 @@ def test_bounds_hold_where_roundings_add_up(engine, wrap, dtype):
         z = wrap(np.full((m, n), x + gamma * (c - x - lam), dtype))
         found = refined(z, wrap(rng.standard_normal((n, 3)).astype(dtype)), powers=3)
         tau = x * np.sqrt(m * n)
-        dual = FactoredDual(engine(C, z), found.leading(1), Step(gamma, 1.0, 0.0, lam), tau)
+        dual = FactoredDual(engine(C, z), found.leading(1), Step.l1(gamma, 1.0, 0.0, lam), tau)
         bound, _ = dual.bound(rng)
         assert bound <= best
         assert best - bound <= 1e-6 * best
