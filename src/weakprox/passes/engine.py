@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import Array, eps_of, is_array, like, namespace, norm, to_numpy, wide
+from weakprox.linalg.arrays import (
+    Array,
+    eps_of,
+    is_array,
+    like,
+    namespace,
+    norm,
+    to_numpy,
+    wide,
+)
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
 from weakprox.linalg.by_rows import set_aside
 from weakprox.linalg.lowrank import LowRank, Projection

@@ -10,10 +10,9 @@ from weakprox.linalg.arrays import itemsize, on_cpu
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.resources.limits import room
-from weakprox.solvers.davis_yin import DavisYin
+from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.footprint import ARRAYS, array_bytes, thin_bytes
-from weakprox.solvers.lean import LeanSplitting
 from weakprox.solvers.paper.svrgcg import SVRGCG
 from weakprox.solvers.sample_average import SampleAverage
 

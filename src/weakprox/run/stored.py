@@ -23,7 +23,6 @@ from weakprox.solvers import (
     davis_yin,
     dual_ascent,
     extragradient,
-    lean,
     sample_average,
 )
 from weakprox.solvers.paper import _practical, fista, hcgm, scgs, subgradient, svrgcg
@@ -38,7 +37,6 @@ MEMORIES: tuple[type, ...] = (
     extragradient.Memory,
     fista.MomentumMemory,
     hcgm.HomotopyMemory,
-    lean.Memory,
     scgs.SlidingMemory,
     subgradient.SubgradientMemory,
     svrgcg.Memory,
@@ -74,7 +72,7 @@ PARTS: tuple[type, ...] = (
 SOLVERS: tuple[type, ...] = (
     davis_yin.DavisYin,
     dual_ascent.DualAscent,
-    lean.LeanSplitting,
+    davis_yin.LeanSplitting,
     sample_average.SampleAverage,
     svrgcg.SVRGCG,
 )

@@ -56,6 +56,10 @@ class Warmth:
             y = proximal_dual(R, target, 1.0 / dual.weight)
         return cls(V, R.pull(y), nonsmooth(R, X), dual.weight, V.rank, dual.prox.basis)
 
+    def step(self, beta: float) -> float:
+        """A gamma to begin with, between the first one and the last one there was."""
+        return math.sqrt(1.0 / (beta * max(beta, self.weight))) if self.size else 1.0 / beta
+
     @property
     def point(self) -> Array:
         """The answer as a dense matrix."""
