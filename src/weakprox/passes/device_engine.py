@@ -9,7 +9,7 @@ arrays, so these stay, between runs too, and the data is copied into them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -104,12 +104,12 @@ class DeviceEngine(Engine):
 
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
-    ) -> tuple[LowRank, Sums, Ritz]:
-        """As `Engine.advance`."""
+    ) -> tuple[LowRank, Sums, Callable[[], Ritz]]:
+        """As `Engine.advance`; the triplets are found at once."""
         if near is not self._own or powers != 1:
             self._own = None
-            X, sums, elsewhere = super().advance(X, values, k, change, near, powers)
-            return X, sums, self.adopt(elsewhere)
+            X, sums, follow = super().advance(X, values, k, change, near, powers)
+            return X, sums, lambda: self.adopt(follow())
         self.queue.follow()
         self._send(values, (*k, change))
         quick = near.s[-1] > GRADED * near.s[0]
@@ -121,7 +121,8 @@ class DeviceEngine(Engine):
         if found is None:
             Y, V = self.queue.Y, self.queue.V
             found = spanned(self.z, Y, kept) or refined(self.z, V.clone())
-        return X, sums, self.adopt(found)
+        known = self.adopt(found)
+        return X, sums, lambda: known
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """As `Engine.rounded`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,16 +76,21 @@ class Engine:
 
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
-    ) -> tuple[LowRank, Sums, Ritz]:
-        """X and estimates there, and the next target's triplets, from those of z.
+    ) -> tuple[LowRank, Sums, Callable[[], Ritz]]:
+        """Move z; X, estimates there, and a function that finds the new target's triplets.
 
-        X is the projection of z, made of its triplets where it is None; `values` are X's own.
+        X is the proximal point of z, made of its triplets `near` where it is None; `values`
+        are X's own.
         """
         X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
+        return X, sums, lambda: self._follow(near, product, len(values), powers)
+
+    def _follow(self, near: Ritz, product: Array, kept: int, powers: int) -> Ritz:
+        """Triplets of z from those of the last target and the product of z with them."""
         if powers == 1 and not self.symmetric:
-            return X, sums, stepped(self.z, near, product, len(values))
-        return X, sums, self.ritz(near.V, product, powers)
+            return stepped(self.z, near, product, kept)
+        return self.ritz(near.V, product, powers)
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """The point with these values and the vectors found, in the dtype of z."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from weakprox._minimize import minimize
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
@@ -21,7 +19,7 @@ from weakprox.run.choose import choose
 from weakprox.run.loop import Run, Settings
 from weakprox.selection._lean import (
     Solved,
-    form_of,
+    applies,
     free_radius,
     lean_point,
     unconstrained,
@@ -113,15 +111,16 @@ class Chain:
         """By the bare iteration, where the problem has the form for it and stays low-rank."""
         if self.certify:
             return None
-        form = form_of(self.loss, R, ball)
-        if form is None:
+        problem = Problem(self.loss, R, ball)
+        if not applies(problem):
             return None
-        if self.free is None:
-            self.free = free_radius(form)
-        if form.tau >= self.free:
-            return unconstrained(form)
-        rng = np.random.default_rng([self.seed, self.count])
-        return lean_point(form, past, self.tol, rng)
+        tau = getattr(ball, "tau", math.inf)
+        if math.isfinite(tau) and not ball.symmetric:
+            if self.free is None:
+                self.free = free_radius(problem)
+            if tau >= self.free:
+                return unconstrained(problem)
+        return lean_point(problem, past, self.tol, self.seed + self.count)
 
     def _whole(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved:
         """By a run like any other."""

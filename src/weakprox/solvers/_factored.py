@@ -8,7 +8,7 @@ separable penalties and functions of singular values, by `weakprox.passes`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from weakprox.linalg.arrays import Array, contiguous, eps_of, gaussian, namespac
 from weakprox.linalg.by_rows import copied
 from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
+from weakprox.passes.ritz import Ritz
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers.tools import Tools
@@ -54,6 +55,7 @@ class Factored:
         self.problem, self.engine, self.tools = problem, engine, tools
         self.form: ValueForm = form
         self.cap, self.thin = rank, thin
+        self._follow: Callable[[], Ritz] | None = None  # finds the triplets of z
 
     def step(self, gamma: float) -> Step:
         """The constants of a step."""
@@ -61,8 +63,16 @@ class Factored:
         assert found is not None
         return found
 
+    def settle(self, state: Memory) -> Memory:
+        """The state with the triplets of z."""
+        if self._follow is None:
+            return state
+        found, self._follow = self._follow(), None
+        return replace(state, ritz=found)
+
     def project(self, state: Memory, k: int) -> Memory:
         """The proximal point of z, from a block that is wide enough for it."""
+        state = self.settle(state)
         engine, shape, tools = self.engine, self.problem.shape, self.tools
         z, found, powers = engine.z, state.ritz, max(COLD, state.powers)
         if found is None:
@@ -133,7 +143,7 @@ class Factored:
         step, near = self.step(state.gamma), state.ritz
         assert near is not None
         self.tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
-        V, sums, found = self.engine.advance(
+        V, sums, self._follow = self.engine.advance(
             None if dual is None else state.V,
             state.values,
             step,
@@ -145,7 +155,7 @@ class Factored:
         if dual is None:
             # estimates must not pass for the best value there is
             state = self._judged(state, sums, step, k, doubt=64 * eps_of(self.engine.z))
-        return replace(state, V=V, ritz=found), *sums.halves(step)
+        return replace(state, V=V), *sums.halves(step)
 
     def rebalance(self, state: Memory, change: float) -> Memory:
         """Note a change of gamma: the next pass makes it, and it shows one step later."""

@@ -107,9 +107,13 @@ class Splitting(GapDriven):
         state = steps.project(state, k)
         state, dual = steps.prove(state, k)
         state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
+        return Splitting.balance(steps, state, near, far), dual is not None
+
+    @staticmethod
+    def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
+        """Change gamma if one half of the gap is much larger than the other."""
         gamma = state.gamma * state.change
-        state = steps.rebalance(state, balanced(near, far, gamma * state.parameters.beta))
-        return state, dual is not None
+        return steps.rebalance(state, balanced(near, far, gamma * state.parameters.beta))
 
 
 @dataclass(frozen=True)
@@ -267,6 +271,7 @@ class LeanSplitting(Splitting):
             engine = steps.engine
             if self._is_slow(state, memory, engine.z) and thin:
                 raise TooWide  # acceleration, or float64, is worth its arrays here
+            state = steps.settle(state)
             assert state.ritz is not None
             state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)

@@ -9,7 +9,15 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for, reference
 from weakprox.passes import compiled as cpu
 
-STEPS = [Step.l1(1.0, 1.0, 0.0, 0.7), Step.l1(0.3, 1.0, 0.4, 0.2), Step.l1(1.7, 0.9, 0.0, 0.0)]
+STEPS = [
+    Step.l1(1.0, 1.0, 0.0, 0.7),
+    Step.l1(0.3, 1.0, 0.4, 0.2),
+    Step.l1(1.7, 0.9, 0.0, 0.0),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
+    Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
+    Step(1.0, 1.0, 0.0, above=0.0, below=0.0, rows=2.5),
+]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
 
 
@@ -65,7 +73,7 @@ def test_roundings_of_equal_entries_do_not_add_up(shape):
         X = LowRank(np.full((m, 1), c), np.ones(1), np.full((1, n), -c))
         far = float(-c * c) - c
         sums = cpu.look(C, C, X, k)
-        wanted = (far * far * m * n, c * c * m * n)
+        wanted = (far * far * m * n, k.above * c * c * m * n)
         np.testing.assert_allclose(sums[:2], wanted, rtol=48 * np.finfo(float).eps)
         np.testing.assert_allclose(sums.square, (c * c) ** 2 * m * n, rtol=1e-14)
 
