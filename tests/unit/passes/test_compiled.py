@@ -121,7 +121,7 @@ def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
     monkeypatch.setattr(fused, "COMPILED_FROM", 100)
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder is writable
     monkeypatch.delitem(__import__("sys").modules, "weakprox.passes.compiled")
-    monkeypatch.delattr(fused, "cpu")
+    monkeypatch.delattr(fused, "compiled")
     fused._compiled.cache_clear()
     try:
         assert passes_for(np.zeros((20, 20))) is reference
@@ -135,7 +135,7 @@ def test_reference_takes_over_without_numba(monkeypatch):
     fused._compiled.cache_clear()
     try:
         with monkeypatch.context() as hidden:
-            hidden.delattr(fused, "cpu")
+            hidden.delattr(fused, "compiled")
             assert passes_for(np.zeros((20, 20))) is reference
     finally:
         fused._compiled.cache_clear()

@@ -83,12 +83,12 @@ def test_a_change_of_gamma_keeps_the_dual_point():
     np.testing.assert_allclose(z, X.dense() + move + change * k.gamma * u, atol=1e-12)
 
 
-def test_the_first_target_is_a_proximal_point():
-    k = STEPS[1]
+@pytest.mark.parametrize("k", STEPS)
+def test_the_first_target_is_a_proximal_point(k):
     C, z, _ = given()
-    t = k.gamma * k.beta * C
     reference.first(C, z, k)
-    np.testing.assert_allclose(z, np.sign(t) * np.maximum(np.abs(t) - k.gamma * k.lam, 0))
+    zero = np.zeros_like(C)  # a step from X = z = 0
+    np.testing.assert_allclose(z, dense(C, zero, zero, k)[1], atol=1e-14)
 
 
 def test_narrow_products_are_summed_in_double():
