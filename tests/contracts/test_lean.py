@@ -12,7 +12,7 @@ from weakprox.passes.ritz import ritz, whitened
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.run import choose as auto
 from weakprox.solvers import DavisYin, LeanSplitting
-from weakprox.spectral import NuclearBall
+from weakprox.spectral import NuclearBall, TracePSD
 
 CASES = [
     pytest.param(L1(0.5), 0.8, id="l1"),
