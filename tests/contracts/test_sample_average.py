@@ -431,7 +431,7 @@ def test_shares_that_mean_nothing_are_refused(rarest):
     assert caught.value.argument == "rarest"
 
 
-@pytest.mark.parametrize("rank", [0, 6, 2.5, "many"])
+@pytest.mark.parametrize("rank", [0, 2.5, "many"])
 def test_ranks_that_cannot_be_are_refused(rank):
     with pytest.raises(wp.InputError, match="rank"):
         solve(build("cancel"), SampleAverage(rank=rank))

@@ -103,17 +103,22 @@ def test_wrong_problems(bad):
 
 
 @pytest.mark.parametrize(
-    "bad", [wp.SVRGCG, "svrgcg", 3, BALL], ids=["class", "str", "int", "h"]
+    "bad", [NuclearBall, wp.Problem, 3, BALL, []], ids=["term", "class", "int", "h", "list"]
 )
 def test_wrong_solvers(bad):
     refused(lambda: minimise(solver=bad), "solver", "SVRGCG(rank=10)")
 
 
+@pytest.mark.parametrize("bad", ["", "svrg", "davis yin", "none"])
+def test_wrong_names_of_solvers(bad):
+    refused(lambda: minimise(solver=bad), "solver", "one of auto, fista, hcgm")
+
+
 @pytest.mark.parametrize(
-    "bad", [0, -1, 6, 2.0, True, None, "auto", np.array([1, 2]), NAN, [2]], ids=repr
+    "bad", [0, -1, 2.0, True, None, "auto", np.array([1, 2]), NAN, [2]], ids=repr
 )
 def test_ranks(bad):
-    refused(lambda: minimise(solver=wp.SVRGCG(bad)), "rank", "from 1 to 5")
+    refused(lambda: minimise(solver=wp.SVRGCG(bad)), "rank", "an integer >= 1, or 'estimate'")
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, NAN, INF, "a", "1", None, True, 1j, [1.0]], ids=repr)

@@ -14,8 +14,7 @@ from weakprox.problem import Problem
 from weakprox.proofs.describe import described
 from weakprox.proofs.proof import Proof, made
 from weakprox.result import Result
-from weakprox.run.precision import in_float64, is_single
-from weakprox.run.units import problem_in
+from weakprox.run.escalate import in_float64, is_single
 
 
 class Witness:
@@ -49,7 +48,7 @@ class Witness:
 
     def evidence(self, problem: Problem, unit: float) -> Evidence:
         """What the bound rests on, with the problem as the run saw it."""
-        run = problem_in(problem, unit)
+        run = problem.in_unit(unit)
         dual = self._evidence.dual
         if not isinstance(dual, Target):
             run = run.gathered()

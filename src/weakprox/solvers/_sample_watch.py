@@ -11,8 +11,9 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import MeteredLoss
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint, Solver
+from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._sample_pool import DRAWS, Memory
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
 HOPELESS = 0.9  # of eps: no optimisation makes up for a sampling error beyond it
@@ -39,7 +40,7 @@ class Watch:
     """
 
     def __init__(
-        self, problem: Problem, mean: Problem, engine: Solver, memory: Memory, outer: Tools
+        self, problem: Problem, mean: Problem, engine: Method, memory: Memory, outer: Tools
     ) -> None:
         self.problem, self.mean, self.engine = problem, mean, engine
         self.memory, self.outer = memory, outer

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -99,6 +100,8 @@ class DavisYin(GapDriven):
     rank: int | None = None
     memory: int = 2
     first_rank: int = FIRST_RANK
+
+    warm_starts: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""

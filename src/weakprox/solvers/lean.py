@@ -38,8 +38,8 @@ from weakprox.resources.limits import room
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers._lean_point import SHARPLY, candidate, judged, provable
 from weakprox.solvers._prox import capped
+from weakprox.solvers.base import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.davis_yin import DavisYin, balanced
-from weakprox.solvers.footprint import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearBall
 from weakprox.spectral.checks import rounded_on_host
@@ -110,7 +110,7 @@ class LeanSplitting(GapDriven):
             raise InputError("problem", repr(problem), wanted)
 
     @property
-    def instead(self) -> DavisYin:
+    def fallback(self) -> DavisYin:
         """The method for proximal points that are not low-rank: full decompositions."""
         return DavisYin(rank=self.rank, first_rank=NOT_LOW)
 

@@ -48,6 +48,7 @@ from weakprox.solvers._sample_pool import (
     more,
 )
 from weakprox.solvers._sample_watch import Closed, Watch
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
 PILOT = 8  # single samples that show the variance first; they serve like all others
@@ -62,7 +63,7 @@ RAREST_SHARES = (1e-9, 0.5)  # of the draws; at the upper end eight samples are 
 
 
 @dataclass(frozen=True)
-class SampleAverage:
+class SampleAverage(Method):
     """Certified answers for a G known only through samples; nothing to tune.
 
     Parameters
@@ -89,9 +90,6 @@ class SampleAverage:
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         checked_count("rank", self.rank)
-        most = min(problem.shape)
-        if self.rank is not None and self.rank > most:
-            raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
         wanted = f"a number from {LEAST_CONFIDENCE} to below 1"
         given = number("confidence", self.confidence, wanted)
         if not LEAST_CONFIDENCE <= given < 1.0:
@@ -128,14 +126,6 @@ class SampleAverage:
     def finished(self, memory: Memory) -> bool:
         """Whether the certificate shows eps, or the engine cannot do better."""
         return memory.done
-
-    def promised(self, memory: Memory) -> float:
-        """Nothing beyond the certificate."""
-        return math.inf
-
-    def oracle_excess(self, memory: Memory) -> float:
-        """Nothing is promised, so nothing is exceeded."""
-        return 0.0
 
     def candidate(self, memory: Memory) -> Candidate:
         """The engine's latest point."""
