@@ -73,10 +73,9 @@ def main() -> None:
         for path, count in calls.most_common():
             print(f"{count:6} {Path(path).relative_to(SOURCE)}")
     if asked.hops:
-        for (one, other), count in hops.most_common(40):
-            print(
-                f"{count:6} {Path(one).relative_to(SOURCE)} -> {Path(other).relative_to(SOURCE)}"
-            )
+        for pair, count in hops.most_common(40):
+            one, other = (Path(path).relative_to(SOURCE) for path in pair)
+            print(f"{count:6} {one} -> {other}")
     print(f"{len(calls)} files visited, {hops.total()} changes of file")
 
 

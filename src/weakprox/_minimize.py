@@ -28,7 +28,7 @@ from weakprox.arguments import (
     positive,
 )
 from weakprox.certificates.split import SplitDual
-from weakprox.errors import ConvexityError, InputError, SamplerError, ShapeError
+from weakprox.errors import ConvexityError, InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
@@ -46,9 +46,8 @@ from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
 from weakprox.problem import Problem
 from weakprox.proofs import witnessed
-from weakprox.protocols import Solver
 from weakprox.resources.memory import budget, honours_budget
-from weakprox.result import COLUMNS, Look, Result, Trace
+from weakprox.result import Look, Result
 from weakprox.run.checkpoint import Keeper, last_state
 from weakprox.run.choose import Choice, chosen_for
 from weakprox.run.loop import Run
@@ -65,13 +64,12 @@ LEAST_TOL = 1e-14  # in float64: bounds allow for 64 units of rounding
 SMALLEST = 2.0**-480  # squares of smaller data underflow
 # Settings of solvers in the units of the problem.
 IN_UNITS = ("mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0")
-VALUES = ("value", "value_low_rank", "lower_bound", "delta")  # columns of a trace
 
 
 @honours_budget
 def minimize(
     problem: Problem,
-    solver: Solver | type | str | None = None,
+    solver: Method | type | str | None = None,
     *,
     tol: float | None = None,
     eps: float | None = None,
@@ -232,23 +230,19 @@ def minimize(
         tol=relative,
         seed=call.seed,
         budget=replace(limits, max_seconds=_left(limits, begun)),
-        callback=_callback_in(callback, unit),
+        callback=callback,
         progress=progress,
         look_every=every,
         stop_when_certified=bool(stop_when_certified),
         evaluation_samples=call.evaluation_samples,
         reason=reason,
         scale_samples=samples,
+        unit=unit,
         call=call,
         proof=proof,
     )
-    try:
-        result = Run(problem, method, settings, last, warm, keeper).execute(first)
-    except SamplerError as failure:
-        if failure.result is not None:
-            failure.result = _result_from(failure.result, unit)
-        raise
-    return witnessed(_result_from(result, unit), given, keep=proof is True)
+    result = Run(problem, method, settings, last, warm, keeper).execute(first)
+    return witnessed(result, given, keep=proof is True)
 
 
 def _seed(seed: int | np.random.Generator | None) -> int:
@@ -388,54 +382,6 @@ def _start_in(start: Any, unit: float) -> Any:
     if isinstance(start, Result):
         if start.unit != unit:
             start = replace(start, dual=None)
-        return replace(start, low_rank=_scaled(start.low_rank, 1.0 / unit))
+        X = start.low_rank
+        return replace(start, low_rank=LowRank(X.U, X.s / unit, X.Vt))
     return start / unit if unit != 1.0 and hasattr(start, "shape") else start
-
-
-def _callback_in(callback: Any, unit: float) -> Callable[[Any], bool | None] | None:
-    """Return the user's callback for looks at a problem in this unit."""
-    if callback is None or unit == 1.0:
-        return callback  # type: ignore[no-any-return]
-
-    def translated(look: Any) -> bool | None:
-        f = unit**2
-        V = None if look.V is None else _scaled(look.V, unit)
-        values = {name: f * getattr(look, name) for name in VALUES[:3]}
-        X = _scaled(look.X, unit) if isinstance(look.X, LowRank) else look.X * unit
-        return callback(replace(look, X=X, V=V, **values))  # type: ignore[no-any-return]
-
-    return translated
-
-
-def _result_from(result: Result, unit: float) -> Result:
-    """Return the result in the user's units, except for what later runs continue from."""
-    if unit == 1.0:
-        return result
-    f, proof = unit**2, result.certificate
-    columns = [COLUMNS.index(name) for name in VALUES]
-    rows = []
-    for row in result.trace.rows:
-        seen = list(row)
-        for i in columns:
-            seen[i] *= f
-        rows.append(tuple(seen))
-    return replace(
-        result,
-        low_rank=_scaled(result.low_rank, unit),
-        value=f * result.value,
-        eps=f * result.eps,
-        iterate_value=f * result.iterate_value,
-        certificate=replace(
-            proof,
-            value=f * proof.value,
-            lower_bound=f * proof.lower_bound,
-            sampling_error=f * proof.sampling_error,
-            rounding=f * proof.rounding,
-        ),
-        trace=Trace(rows),
-        unit=unit,
-    )
-
-
-def _scaled(X: LowRank, factor: float) -> LowRank:
-    return LowRank(X.U, X.s * factor, X.Vt)

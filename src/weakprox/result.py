@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -106,7 +106,7 @@ class Counts:
 
     def copy(self) -> Counts:
         """The numbers as they stand now."""
-        return Counts(**{f.name: getattr(self, f.name) for f in fields(self)})
+        return replace(self)
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,11 @@ class Certificate:
     def nothing(cls, value: float, *, sampled: bool = False) -> Certificate:
         """The certificate that proves nothing."""
         return cls(value, -math.inf, "sampled" if sampled else "exact")
+
+    def times(self, factor: float) -> Certificate:
+        """Return the certificate for f times a factor."""
+        names = ("value", "lower_bound", "sampling_error", "rounding")
+        return replace(self, **{name: factor * getattr(self, name) for name in names})
 
     @property
     def proves(self) -> bool:

@@ -6,104 +6,77 @@ import os
 import sys
 import time
 import warnings
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from weakprox import solvers
 from weakprox.arguments import number
 from weakprox.certificates.factored import FactoredDual
-from weakprox.certificates.sampled import Noise, Proof
 from weakprox.certificates.split import FixedDual, SplitDual
-from weakprox.distributed.blocked import Target
 from weakprox.distributed.work import Move
 from weakprox.errors import CheckpointWarning, InputError
 from weakprox.linalg.arrays import Array, is_array, namespace
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.losses.measurements import DenseMeasurements
 from weakprox.losses.moments import Moments
-from weakprox.passes import Step
-from weakprox.passes.ritz import Ritz
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
-from weakprox.protocols import Smoothability, WeakProx
 from weakprox.result import COLUMNS, Counts, Result, Trace
 from weakprox.run.state import Call, Data, Origin, Tracker
-from weakprox.solvers import (
-    _conditional,
-    _curvature,
-    _extrapolation,
-    _gap_driven,
-    _sample_pool,
-    davis_yin,
-    dual_ascent,
-    extragradient,
-    lean,
-    sample_average,
-)
 from weakprox.solvers.base import Method
-from weakprox.solvers.paper import _practical, fista, hcgm, scgs, subgradient, svrgcg
 from weakprox.storage.atomic import checked_target
 from weakprox.storage.checkpoint import WHOLE, DamagedError, Stored, load, previous, save
 from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, fits, hints_of
-from weakprox.theory._parameters import Parameters
-from weakprox.theory.gradients import Pool
 
 EVERY = 60.0  # seconds between writes by default
-
-# Classes that memories of the library's solvers consist of; a checkpoint holds no others.
-MEMORIES: tuple[type, ...] = (
-    _conditional.Memory,
-    _sample_pool.Memory,
-    davis_yin.Memory,
-    dual_ascent.Memory,
-    extragradient.Memory,
-    fista.MomentumMemory,
-    hcgm.HomotopyMemory,
-    lean.Memory,
-    scgs.SlidingMemory,
-    subgradient.SubgradientMemory,
-    svrgcg.Memory,
-)
-PARTS: tuple[type, ...] = (
-    DenseMeasurements,
-    FactoredDual,
-    FixedDual,
-    LowRank,
-    Moments,
-    Move,
-    Noise,
-    Parameters,
-    Pool,
-    Projection,
-    Proof,
-    Ritz,
-    Smoothability,
-    Smoothed,
-    SplitDual,
-    Step,
-    Target,
-    WeakProx,
-    _conditional.Ground,
-    _curvature.Curvature,
-    _extrapolation.History,
-    _gap_driven.Plan,
-    _practical.Course,
-    _sample_pool.Plan,
-    extragradient.Trial,
+# Classes behind annotations that name none: dual points, samples, blocks on workers.
+UNNAMED = (
+    *(FactoredDual, FixedDual, SplitDual, Smoothed),
+    *(DenseMeasurements, Moments, Move, Projection),
 )
 # Solvers that may have been chosen for the user, or by another solver.
-SOLVERS: tuple[type, ...] = (
-    davis_yin.DavisYin,
-    dual_ascent.DualAscent,
-    lean.LeanSplitting,
-    sample_average.SampleAverage,
-    svrgcg.SVRGCG,
+CHOSEN = (
+    solvers.DavisYin,
+    solvers.DualAscent,
+    solvers.LeanSplitting,
+    solvers.SVRGCG,
+    solvers.SampleAverage,
 )
-RUN: tuple[type, ...] = (Tracker, Counts, Call, Data, Origin)
-STORED: tuple[type, ...] = (*MEMORIES, *PARTS, *SOLVERS, *RUN)
+
+
+def memory_of(solver: Any) -> Any:
+    """Return the class of a solver's memory, by the annotation of `step`; Any if unknown."""
+    try:
+        return get_type_hints(solver.step).get("memory", Any)
+    except (NameError, TypeError, AttributeError):  # annotations that cannot be read
+        return Any
+
+
+@cache
+def stored_classes() -> frozenset[type]:
+    """Return the classes that checkpoints of the library's solvers consist of.
+
+    Those are the solvers' memories and, by the annotations of their fields, all that they
+    hold. A checkpoint holds no others.
+    """
+    found: set[type] = set()
+    every = [getattr(solvers, name) for name in solvers.__all__]
+    left: list[Any] = [memory_of(one) for one in every if issubclass(one, Method)]
+    left += [*UNNAMED, *CHOSEN, Tracker, Counts, Call, Data, Origin]
+    while left:
+        kind = left.pop()
+        left += get_args(kind)
+        if not isinstance(kind, type) or kind in found:
+            continue
+        if is_dataclass(kind) or hasattr(kind, "_fields"):
+            found.add(kind)
+            left += hints_of(kind).values()
+    return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -258,7 +231,8 @@ def codec_for(problem: Problem, solver: Method | None) -> Codec:
         given["solver"] = solver
     if problem.elsewhere:  # a matrix on workers, beside which z lives
         given["centre"] = problem.loss.target  # type: ignore[attr-defined]
-    return Codec.of((*STORED, *(() if solver is None else solver.stores)), given)
+    own = () if solver is None else solver.stores
+    return Codec.of((*stored_classes(), *own), given)
 
 
 def version() -> str:
@@ -295,11 +269,7 @@ def _unfit(state: Checkpoint, problem: Problem) -> list[str]:
     going = state.solver or state.origin.solver
     if not isinstance(going, Method) or not isinstance(state.origin.solver, Method):
         return ["solver"]
-    try:
-        kind = get_type_hints(type(going).step).get("memory", Any)
-    except (NameError, TypeError, AttributeError):  # annotations that cannot be read
-        kind = Any
-    if not fits(state.memory, kind):
+    if not fits(state.memory, memory_of(type(going))):
         return ["memory"]
     memory = state.memory
     parts = {"first": state.first, "best point": state.tracker.best}

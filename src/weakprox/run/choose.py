@@ -36,8 +36,8 @@ def chosen_for(problem: Problem, solver: Any = None, rank: Any = None) -> Choice
     if solver is None or (isinstance(solver, str) and solver.lower() == "auto"):
         return choose(problem, rank)
     if isinstance(solver, str):
-        solver = solver_class(solver)
-    if isinstance(solver, type):
+        solver = solver_named(solver, rank)
+    elif isinstance(solver, type):
         solver = _made(solver, rank)
     elif rank is not None:
         raise InputError(
@@ -59,6 +59,11 @@ def solver_class(name: str) -> type:
     if found is None:
         raise InputError("solver", repr(name), f"one of auto, {', '.join(known)}")
     return found
+
+
+def solver_named(name: str, rank: int | None = None) -> Method:
+    """Return the solver of this name at its own settings, with this rank if one is given."""
+    return as_method(_made(solver_class(name), rank))
 
 
 def _made(kind: Any, rank: int | None) -> Any:

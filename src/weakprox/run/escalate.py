@@ -64,8 +64,9 @@ def another_constant(state: State, signal: Exception | None, begin: Begin) -> St
     compute = getattr(loss, "true_strong_convexity", None)
     known = None if compute is None else compute()
     found = 0.0 if known is None else min(known, declared)
+    problem = state.problem.restated(found)
     try:
-        state.solver.check(state.problem.restated(found))
+        state.solver.check(problem)
     except ConvexityError:
         given = f"{declared:.3g}, which gradients contradict"
         seen = signal.strong_convexity
@@ -73,7 +74,7 @@ def another_constant(state: State, signal: Exception | None, begin: Begin) -> St
         raise InputError("strong_convexity", given, wanted) from None
     last = state.latest or state.solver.candidate(state.memory)
     tracker = replace(state.tracker, lower=-math.inf, prove_below=math.inf)
-    state = replace(state.restated_to(found), tracker=tracker, evidence=None)
+    state = replace(state.on(problem), restated=found, tracker=tracker, evidence=None)
     return begin(state, last.X * 1.0)
 
 
@@ -118,7 +119,7 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
     if found is None:
         return None
     settings = state.fixed.settings
-    state = state.on(found, SHARE * settings.eps, SHARE * settings.tol)
+    state = state.on(found, eps=SHARE * settings.eps, tol=SHARE * settings.tol)
     first = None if state.first is None else wide(state.first)
     state = replace(state, batch=found.loss.everything(), first=first)
     if not resumed:

@@ -119,10 +119,10 @@ def _promising(state: State, candidate: Candidate) -> bool:
     return candidate.gap <= _accuracy(state.problem, tools.eps, tools.tol, best, candidate.V)
 
 
-def look(state: State, candidate: Candidate) -> tuple[State, Status | None]:
-    """Evaluate and record the candidate, prove if a proof is due, ask the callback.
+def look(state: State, candidate: Candidate) -> tuple[State, Look | None]:
+    """Evaluate and record the candidate, and prove if a proof is due.
 
-    Returns the new state, and the status if the run is to end.
+    Returns the new state, and what the user's callback sees; None without a callback.
     """
     fixed, tracker, problem = state.fixed, state.tracker, state.problem
     seconds, counts = fixed.meter.seconds, fixed.meter.counts
@@ -147,7 +147,9 @@ def look(state: State, candidate: Candidate) -> tuple[State, Status | None]:
         state = replace(state, tracker=tracker)
     if proves:
         state = prove(state, candidate)
-    lower = state.tracker.lower
+    state = replace(state, value=value)
+    unit = fixed.settings.unit
+    value, low, lower = (unit**2 * one for one in (value, low, state.tracker.lower))
     fixed.trace.add(
         seconds=seconds,
         epoch=candidate.epoch,
@@ -159,22 +161,32 @@ def look(state: State, candidate: Candidate) -> tuple[State, Status | None]:
         value=value,
         value_low_rank=low,
         lower_bound=lower if lower > -math.inf else math.nan,
-        delta=candidate.delta_estimate,
+        delta=unit**2 * candidate.delta_estimate,
     )
-    stop = None
-    if fixed.settings.callback is not None:
-        X, V = candidate.X, candidate.V
-        if isinstance(X, LowRank) and not problem.elsewhere:
-            X = X.dense()
-        if _doubled(state):  # the user sees points in the dtype of the data
-            X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
-            V = None if V is None else rounded(V, fixed.reference, None)
-        where = (candidate.epoch, candidate.step)
-        view = Look(*where, value, low, lower, seconds, counts.copy(), X, V)
-        stop = Status.CALLBACK if fixed.settings.callback(view) else None
-    if stop is None and fixed.proves and gap_of(state.tracker) <= aim_of(state):
-        stop = Status.CERTIFIED
-    return _settled(replace(state, value=value), ending=stop is not None), stop
+    if fixed.settings.callback is None:
+        return state, None
+    X, V = candidate.X, candidate.V
+    if isinstance(X, LowRank) and not problem.elsewhere:
+        X = X.dense()
+    if _doubled(state):  # the user sees points in the dtype of the data
+        X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
+        V = None if V is None else rounded(V, fixed.reference, None)
+    X, V = _times(X, unit), None if V is None else _times(V, unit)
+    where, values = (candidate.epoch, candidate.step), (value, low, lower)
+    return state, Look(*where, *values, seconds, counts.copy(), X, V)
+
+
+def ended(state: State) -> Status | None:
+    """Return the status of a run that has proved its accuracy, None before."""
+    proved = state.fixed.proves and gap_of(state.tracker) <= aim_of(state)
+    return Status.CERTIFIED if proved else None
+
+
+def _times(X: Any, unit: float) -> Any:
+    """Return a point in the user's units."""
+    if unit == 1.0:
+        return X
+    return LowRank(X.U, X.s * unit, X.Vt) if isinstance(X, LowRank) else X * unit
 
 
 def offered(
@@ -192,7 +204,7 @@ def offered(
     return state, value
 
 
-def _settled(state: State, *, ending: bool) -> State:
+def settled(state: State, *, ending: bool) -> State:
     """Detach the evidence from arrays that the solver is about to overwrite.
 
     Without `proof=True`, evidence is dropped if its copy would cost an extra pass.
@@ -298,7 +310,7 @@ def finish(state: State, status: Status) -> Result:
             X = answer.rounded()
             X = wide(X) if _doubled(state) else X
             state = prove(state, Candidate(X, None, 0.0, 0, 0, dual=dual))
-            state = _settled(state, ending=True)
+            state = settled(state, ending=True)
             if state.evidence is not None and state.evidence.at is X:
                 state = replace(state, evidence=replace(state.evidence, at=answer))
         lower = min(state.tracker.lower, value)  # rounding may have taken the value below it
@@ -319,13 +331,14 @@ def finish(state: State, status: Status) -> Result:
         lost += solver.oracle_excess(state.memory)
         if solver.promised(state.memory) + lost > (1 + 1e-4) * eps:
             status = Status.RANK_LIMITED
+    unit = settings.unit
     return Result(
-        low_rank=answer,
-        value=value,
+        low_rank=_times(answer, unit),
+        value=unit**2 * value,
         violation=violation(problem.spectral, answer),
         status=status,
-        eps=eps,
-        certificate=certificate,
+        eps=unit**2 * eps,
+        certificate=certificate.times(unit**2),
         counts=fixed.meter.counts,
         trace=fixed.trace,
         parameters=None if state.memory is None else state.memory.parameters,
@@ -334,9 +347,10 @@ def finish(state: State, status: Status) -> Result:
         seed=settings.seed,
         sampled=fixed.sampled,
         checkpoint=None,
-        iterate_value=iterate_value,
+        iterate_value=unit**2 * iterate_value,
         reason=_reason(state),
         dual=None if _doubled(state) else dual,  # other runs are in the dtype of the data
+        unit=unit,
         evidence=state.evidence,
     )
 

@@ -21,7 +21,16 @@ from weakprox.result import Counts, Result, Status, Trace
 from weakprox.run.checkpoint import Checkpoint, Keeper
 from weakprox.run.choose import chosen
 from weakprox.run.escalate import escalated, handed_to, in_double, is_wide
-from weakprox.run.evaluate import EVALUATION, aim_of, finish, gap_of, look, ticked
+from weakprox.run.evaluate import (
+    EVALUATION,
+    aim_of,
+    ended,
+    finish,
+    gap_of,
+    look,
+    settled,
+    ticked,
+)
 from weakprox.run.plan import left_for_arrays
 from weakprox.run.progress import Progress
 from weakprox.run.state import (
@@ -111,7 +120,8 @@ class Run:
             tracker=Tracker() if last is None else last.tracker,
         )
         if last is not None and last.restated is not None:
-            self.state = self.state.restated_to(last.restated)
+            restated = problem.restated(last.restated)
+            self.state = replace(self.state.on(restated), restated=last.restated)
 
     def execute(self, X: Array | None = None) -> Result:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
@@ -201,8 +211,13 @@ class Run:
         self.state = replace(self.state, latest=candidate)
 
     def _look(self, candidate: Candidate) -> None:
+        """Evaluate the candidate, ask the callback, and end the run if either says so."""
+        callback = self.state.fixed.settings.callback
         with self._off_the_clock():
-            self.state, stop = look(self.state, candidate)
+            self.state, view = look(self.state, candidate)
+            stopped = callback is not None and view is not None and callback(view)
+            stop = Status.CALLBACK if stopped else ended(self.state)
+            self.state = settled(self.state, ending=stop is not None)
         if stop is not None:
             raise StopRun(stop)
 

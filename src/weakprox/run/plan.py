@@ -18,7 +18,6 @@ from weakprox.linalg.by_rows import ASIDE_FROM
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import COMPILED_FROM
 from weakprox.problem import Problem
-from weakprox.protocols import Solver
 from weakprox.resources.limits import room, shown_bytes
 from weakprox.resources.memory import budget, honours_budget, on_disk, resident
 from weakprox.run.choose import chosen_for
@@ -235,7 +234,7 @@ def _remark(need: Need, chosen: str) -> str:
 @honours_budget
 def plan(
     problem: Problem,
-    solver: Solver | type | str | None = None,
+    solver: Method | type | str | None = None,
     *,
     max_memory: int | str | None = None,
 ) -> Plan:

@@ -59,29 +59,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run, as the user asked for it.
+    """How to run, as the user asked for it."""
 
-    Attributes
-    ----------
-    eps, tol : float
-        Absolute accuracy, or relative accuracy (0 for none).
-    reason : str
-        Why this solver was chosen.
-    scale_samples : int
-        Samples drawn to find the size of f that `tol` is relative to.
-    call : Call, optional
-        The user's call, if it differs from what these settings say.
-    proof : bool, optional
-        Whether to keep what a proof needs; None: if it is small.
-    estimated : bool
-        Whether to accept the method's own estimate of its gap without a proof. The
-        certificate of the result is then that estimate.
-    started : float, optional
-        Time (`time.perf_counter`) from which `max_seconds` counts; None: from now.
-    """
-
-    eps: float
-    tol: float
+    eps: float  # absolute accuracy
+    tol: float  # relative accuracy; 0 for none
     seed: int
     budget: Budget
     callback: Callable[[Look], bool | None] | None = None
@@ -89,12 +70,12 @@ class Settings:
     look_every: int | None = None
     stop_when_certified: bool = True
     evaluation_samples: int = 2
-    reason: str = ""
-    scale_samples: int = 0
-    call: Call | None = None
-    proof: bool | None = None
-    estimated: bool = False
-    started: float | None = None
+    reason: str = ""  # for choosing the solver
+    scale_samples: int = 0  # drawn to find the size of f that tol is relative to
+    unit: float = 1.0  # the user's X is this times the X of the run
+    call: Call | None = None  # the user's call, if these settings do not say it all
+    proof: bool | None = None  # whether to keep what a proof needs; None: if it is small
+    estimated: bool = False  # accept the method's own estimate of its gap without a proof
 
 
 @dataclass(frozen=True)
@@ -139,62 +120,27 @@ class Fixed:
 
 @dataclass(frozen=True)
 class State:
-    """A run between two inner steps.
-
-    Attributes
-    ----------
-    fixed : Fixed
-        What does not change.
-    problem, batch
-        The problem as the solver sees it, and all its terms or the evaluation samples.
-    solver, memory
-        The method, and its own state; None before the first step.
-    tools : Tools
-        Oracles of the problem; `tools.eps` and `tools.tol` are the accuracy to aim at.
-    first : Array, optional
-        The user's first point.
-    restated : float, optional
-        Strong convexity of G, if gradients contradicted the declared one.
-    tracker : Tracker
-        Best value and best bound so far.
-    latest : Candidate, optional
-        The last candidate, if the iterate in it is whole.
-    evidence : Evidence, optional
-        What the bound rests on, if it was kept.
-    value : float
-        f at the last look.
-    """
+    """A run between two inner steps; `tools.eps` and `tools.tol` are the accuracy to reach."""
 
     fixed: Fixed
-    problem: Problem
+    problem: Problem  # as the solver sees it: perhaps gathered, in float64 or restated
     solver: Method
-    tools: Tools
-    batch: Any = None
-    memory: Any = None
-    first: Array | None = None
-    restated: float | None = None
+    tools: Tools  # oracles of the problem
+    batch: Any = None  # all terms, or the evaluation samples
+    memory: Any = None  # the solver's state; None before the first step
+    first: Array | None = None  # the user's first point
+    restated: float | None = None  # strong convexity, if the declared one was contradicted
     tracker: Tracker = field(default_factory=Tracker)
-    latest: Candidate | None = None
-    evidence: Evidence | None = None
-    value: float = math.inf
+    latest: Candidate | None = None  # the last one, if the iterate in it is complete
+    evidence: Evidence | None = None  # of the best bound, if it was kept
+    value: float = math.inf  # f at the last look
 
-    def on(self, problem: Problem, eps: float | None = None, tol: float | None = None) -> State:
-        """Return the state with oracles of another problem, and perhaps another aim."""
-        meter, tools = self.fixed.meter, self.tools
-        tools = replace(
-            tools,
-            problem=problem,
-            loss=MeteredLoss(problem.loss, meter),
-            spectral=MeteredSpectral(problem.spectral, meter),
-            eps=tools.eps if eps is None else eps,
-            tol=tools.tol if tol is None else tol,
-        )
-        return replace(self, problem=problem, tools=tools)
-
-    def restated_to(self, strong_convexity: float) -> State:
-        """Return the state with another strong convexity of G than the loss declares."""
-        problem = self.problem.restated(strong_convexity)
-        return replace(self.on(problem), restated=strong_convexity)
+    def on(self, problem: Problem, **changes: Any) -> State:
+        """Return the state with oracles of another problem, and these changes of `tools`."""
+        loss = MeteredLoss(problem.loss, self.fixed.meter)
+        spectral = MeteredSpectral(problem.spectral, self.fixed.meter)
+        changes |= {"problem": problem, "loss": loss, "spectral": spectral}
+        return replace(self, problem=problem, tools=replace(self.tools, **changes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,30 +26,14 @@ ON_DEVICE = 16 << 30  # bytes of an accelerator that a run may use without askin
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays of the size of X that a solver holds at its peak, beside the data.
+    """Arrays of the size of X that a solver holds at its peak, beside the data."""
 
-    Attributes
-    ----------
-    first, work : float
-        In the first 16 iterations (before a checkpoint is held beside the state), and in a
-        longer run.
-    proof : float
-        More for a short time, while f is evaluated, a bound is proved or the answer is cut
-        to its rank.
-    width : int
-        Usual width of thin blocks.
-    wide : float, optional
-        The largest total, if decompositions become full ones.
-    tiles : bool
-        Whether data are read in parts, and X too if it has to be.
-    """
-
-    first: float
-    work: float
-    proof: float = 0.0
-    width: int = 16
-    wide: float | None = None
-    tiles: bool = False
+    first: float  # in the first 16 iterations, before a checkpoint is held beside the state
+    work: float  # in a longer run
+    proof: float = 0.0  # more while f is evaluated, a bound proved or the answer cut
+    width: int = 16  # usual width of thin blocks
+    wide: float | None = None  # the largest total, if decompositions become full ones
+    tiles: bool = False  # whether data are read in parts, and X too if it has to be
 
     @property
     def peak(self) -> float:
