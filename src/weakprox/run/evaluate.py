@@ -119,13 +119,12 @@ def _promising(state: State, candidate: Candidate) -> bool:
     return candidate.gap <= _accuracy(state.problem, tools.eps, tools.tol, best, candidate.V)
 
 
-def look(state: State, candidate: Candidate) -> tuple[State, Look | None]:
-    """Evaluate and record the candidate, and prove if a proof is due.
+def look(state: State, candidate: Candidate, seconds: float) -> tuple[State, Look | None]:
+    """Evaluate and record the candidate after so many seconds, and prove if a proof is due.
 
     Returns the new state, and what the user's callback sees; None without a callback.
     """
     fixed, tracker, problem = state.fixed, state.tracker, state.problem
-    seconds, counts = fixed.meter.seconds, fixed.meter.counts
     proves = _promising(state, candidate)
     if proves:  # if it fails, try again only when the estimate is much smaller
         below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
@@ -148,21 +147,14 @@ def look(state: State, candidate: Candidate) -> tuple[State, Look | None]:
     if proves:
         state = prove(state, candidate)
     state = replace(state, value=value)
-    unit = fixed.settings.unit
-    value, low, lower = (unit**2 * one for one in (value, low, state.tracker.lower))
-    fixed.trace.add(
-        seconds=seconds,
-        epoch=candidate.epoch,
-        step=candidate.step,
-        samples=counts.samples,
-        gradients=counts.gradients,
-        svds=counts.svds,
-        rank_one_svds=counts.rank_one_svds,
-        value=value,
-        value_low_rank=low,
-        lower_bound=lower if lower > -math.inf else math.nan,
-        delta=unit**2 * candidate.delta_estimate,
-    )
+    unit, counts = fixed.settings.unit, fixed.meter.counts
+    f = unit**2
+    value, low, lower = f * value, f * low, f * state.tracker.lower
+    where = (candidate.epoch, candidate.step)
+    work = (counts.samples, counts.gradients, counts.svds, counts.rank_one_svds)
+    known = lower if lower > -math.inf else math.nan
+    row = (seconds, *where, *work, value, low, known, f * candidate.delta_estimate)
+    fixed.trace.rows.append(tuple(map(float, row)))  # as in COLUMNS
     if fixed.settings.callback is None:
         return state, None
     X, V = candidate.X, candidate.V
@@ -172,8 +164,7 @@ def look(state: State, candidate: Candidate) -> tuple[State, Look | None]:
         X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
         V = None if V is None else rounded(V, fixed.reference, None)
     X, V = _times(X, unit), None if V is None else _times(V, unit)
-    where, values = (candidate.epoch, candidate.step), (value, low, lower)
-    return state, Look(*where, *values, seconds, counts.copy(), X, V)
+    return state, Look(*where, value, low, lower, seconds, counts.copy(), X, V)
 
 
 def ended(state: State) -> Status | None:
@@ -196,8 +187,8 @@ def offered(
     problem, tracker = state.problem, state.tracker
     if value is None:
         value = problem.value(V, state.batch, scratch=scratch)
-    elif problem.infimum is not None:  # rounding of an estimate may go below it
-        value = max(value, problem.infimum)
+    else:  # rounding of an estimate may go below the infimum
+        value = max(value, state.infimum)
     better = value < tracker.best_value or tracker.best is None
     if better and state.solver.answer != "iterate":
         state = replace(state, tracker=replace(tracker, best=V, best_value=value))

@@ -42,6 +42,7 @@ from weakprox.run.state import (
     State,
     Tracker,
     data_of,
+    infimum_of,
     named,
     settle,
     stream_of,
@@ -115,6 +116,7 @@ class Run:
             problem,
             solver,
             tools,
+            infimum_of(problem),
             memory=None if last is None else last.memory,
             first=None if last is None else last.first,
             tracker=Tracker() if last is None else last.tracker,
@@ -199,7 +201,8 @@ class Run:
             tracker, counts = self.state.tracker, self.meter.counts
             gap, aim = gap_of(tracker), aim_of(self.state)
             self.progress.show(counts, candidate.epoch, self.state.value, gap, aim)
-        self.meter.check()
+        if self.meter.budget.max_seconds is not None:
+            self.meter.check()
 
     def _after_step(self, candidate: Candidate) -> None:
         """After an outer step: always look, unless such steps have no inner ones."""
@@ -212,9 +215,10 @@ class Run:
 
     def _look(self, candidate: Candidate) -> None:
         """Evaluate the candidate, ask the callback, and end the run if either says so."""
-        callback = self.state.fixed.settings.callback
+        callback, clock = self.state.fixed.settings.callback, self.meter
+        seconds = time.perf_counter() - clock.started - clock.idle  # without this look
         with self._off_the_clock():
-            self.state, view = look(self.state, candidate)
+            self.state, view = look(self.state, candidate, seconds)
             stopped = callback is not None and view is not None and callback(view)
             stop = Status.CALLBACK if stopped else ended(self.state)
             self.state = settled(self.state, ending=stop is not None)
