@@ -279,7 +279,12 @@ def test_other_files(path, tmp_path):
 
 def forged(path, node, arrays=(), **about):
     """A file with a right digest around a wrong content."""
-    about = {"format": checkpoint.FORMAT, "version": str(checkpoint.VERSION), "weakprox": "0", **about}
+    about = {
+        "format": checkpoint.FORMAT,
+        "version": str(checkpoint.VERSION),
+        "weakprox": "0",
+        **about,
+    }
     about["value"] = node if isinstance(node, str) else json.dumps(node)
     about["digest"] = checkpoint._digest(about, dict(arrays))
     path.unlink(missing_ok=True)

@@ -111,8 +111,10 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         rule = SVRGCG(rank="estimate" if rank is None else rank, constants="practical")
         return Choice(rule, f"{small}; SVRGCG holds few")
     if not problem.loss.is_finite_sum:
-        why = f"{name} is known through samples only. It draws as many as the accuracy needs"
-        return Choice(SampleAverage(rank=rank), f"{why} and minimises their mean")
+        why = f"{name} is known through samples only, and this method draws as many as the"
+        return Choice(
+            SampleAverage(rank=rank), f"{why} accuracy needs and minimises their mean"
+        )
     if DualAscent.applies(problem):
         why = f"{name} is a squared distance and the penalty has few pieces, so that the dual"
         return Choice(DualAscent(rank=rank), f"{why} problem is small and smooth")

@@ -54,6 +54,9 @@ def another_method(state: State, signal: Exception | None, begin: Begin) -> Stat
 def another_constant(state: State, signal: Exception | None, begin: Begin) -> State | None:
     """Restart from the last point if gradients contradict the declared strong convexity.
 
+    If G is sampled, restart from the first point: the same samples are drawn again, and a
+    start that depends on samples must not meet those that test the answer.
+
     The new constant is the computed one if the loss can compute it, and 0 otherwise: the
     curvature seen between iterates refutes the declared constant, but is no bound itself.
     Bounds that rest on the old constant are dropped.
@@ -75,7 +78,7 @@ def another_constant(state: State, signal: Exception | None, begin: Begin) -> St
     last = state.latest or state.solver.candidate(state.memory)
     tracker = replace(state.tracker, lower=-math.inf, prove_below=math.inf)
     state = replace(state.on(problem), restated=found, tracker=tracker, evidence=None)
-    return begin(state, last.X * 1.0)
+    return begin(state, state.first if state.fixed.sampled else last.X * 1.0)
 
 
 def more_digits(state: State, signal: Exception | None, begin: Begin) -> State | None:

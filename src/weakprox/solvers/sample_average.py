@@ -101,8 +101,8 @@ class SampleAverage(Method):
         if problem.loss.is_finite_sum:
             wanted = "a sampler: a finite sum needs no samples, use DavisYin"
             raise InputError("loss", repr(problem.loss), wanted)
-        if not problem.loss.strong_convexity + problem.penalty.curvature > 0.0:
-            problem.constants()  # says what is missing
+        if not hasattr(problem.spectral, "diameter"):
+            problem.constants()  # raises unless G + R is strongly convex
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """The pilot, and what it shows of the noise at the first point."""
@@ -110,13 +110,14 @@ class SampleAverage(Method):
         pool = drawn(tools, 0, [1] * (PILOT if cancel else 2 * PILOT))
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
+        across = float(getattr(problem.spectral, "diameter", math.inf))
         memory = Memory(
             X=first,
             V=None,
             h=problem.spectral.value(tools.compressed(first)),
             epoch=0,
             rank=1,
-            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest),
+            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest, across),
             pool=pool,
             noise=noise,
             warm=X is not None,
@@ -176,7 +177,7 @@ class SampleAverage(Method):
 
     def _enough(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """As many samples as measurements say; some of them first, to measure better."""
-        allowed = 2 * memory.parameters.alpha * SHARE * tools.eps
+        allowed = memory.parameters.allowed(SHARE * tools.eps)
         least = 0 if memory.proof is None else math.ceil(1.2 * memory.have)  # they were few
         while True:
             have = memory.have
@@ -248,7 +249,7 @@ class SampleAverage(Method):
     def _test(self, memory: Memory) -> Test:
         """How to test the pool's answer so that pool and test together are smallest."""
         noise, have = memory.noise, memory.have
-        allowed = 2 * memory.parameters.alpha * SHARE * memory.parameters.eps
+        allowed = memory.parameters.allowed(SHARE * memory.parameters.eps)
         confidence = 1.0 - (1.0 - self.confidence) * FIRST * NEXT**memory.attempts
         best = (math.inf, math.inf, GROUPS, math.inf)
         for share in FRESH:
