@@ -128,6 +128,13 @@ class Problem:
         other.loss = cast(Loss, Restated(self.loss, strong_convexity))
         return other
 
+    def in_unit(self, unit: float) -> Problem:
+        """Return the problem whose solution, times the unit, solves this one."""
+        if unit == 1.0:
+            return self
+        terms: list[Any] = [self.loss, self.penalty, self.spectral]
+        return Problem(*(term.in_unit(unit) for term in terms))
+
     @property
     def infimum(self) -> float | None:
         """A number that G + R is never below, None if none is known."""

@@ -9,13 +9,13 @@ from typing import Any
 
 from weakprox.certificates.evidence import Evidence, Target, centre_of
 from weakprox.errors import ProofError
+from weakprox.linalg.arrays import itemsize
 from weakprox.linalg.threads import one_thread
 from weakprox.problem import Problem
 from weakprox.proofs.describe import described
 from weakprox.proofs.proof import Proof, made
 from weakprox.result import Result
-from weakprox.run.precision import in_float64, is_single
-from weakprox.run.units import problem_in
+from weakprox.run.escalate import in_float64
 
 
 class Witness:
@@ -30,7 +30,7 @@ class Witness:
         if keep:
             self._problem = lambda: problem
         run = evidence.problem
-        self._single = is_single(run)
+        self._single = itemsize(run.loss.reference) == 4
         self._strong = float(run.loss.strong_convexity)
         dual = evidence.dual
         if isinstance(dual, Target):
@@ -49,11 +49,11 @@ class Witness:
 
     def evidence(self, problem: Problem, unit: float) -> Evidence:
         """What the bound rests on, with the problem as the run saw it."""
-        run = problem_in(problem, unit)
+        run = problem.in_unit(unit)
         dual = self._evidence.dual
         if not isinstance(dual, Target):
             run = run.gathered()
-        if is_single(run) and not self._single:
+        if itemsize(run.loss.reference) == 4 and not self._single:
             run = in_float64(run) or run
         if run.loss.strong_convexity != self._strong:
             run = run.restated(self._strong)

@@ -1,46 +1,40 @@
-"""One line of progress on a terminal, nothing elsewhere."""
+"""One line of progress on a terminal."""
 
 from __future__ import annotations
 
 import math
-import sys
 from types import TracebackType
-from typing import Any, Literal
 
 from weakprox.result import Counts
 
 
 class Progress:
-    """A rich progress bar, or nothing at all.
+    """A progress bar on stderr.
 
-    It fills with the share of the predicted SVDs done or with how far the gap has come
-    down towards eps (on a logarithmic scale), whichever is more.
+    It shows the larger of two shares: predicted SVDs done, and how far the gap has come
+    down towards eps (on a logarithmic scale).
     """
 
-    def __init__(self, wanted: bool | Literal["auto"], name: str) -> None:
-        self._bar: Any = None
-        shown = sys.stderr.isatty() if wanted == "auto" else wanted
-        if shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as RichProgress
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
 
-            self._bar = RichProgress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[note]}"),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._task = self._bar.add_task(name, total=1.0, note="")
-            self._predicted = 0
-            self._first_gap = math.inf
-            self._share = 0.0
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task(name, total=1.0, note="")
+        self._predicted = 0
+        self._first_gap = math.inf
+        self._share = 0.0
 
     def __enter__(self) -> Progress:
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(
@@ -49,13 +43,10 @@ class Progress:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
     def show(self, counts: Counts, epoch: int, value: float, gap: float, eps: float) -> None:
         """Update the line."""
-        if self._bar is None:
-            return
         note = f"epoch {epoch}  SVDs {counts.svds}  samples {counts.samples}"
         if value < math.inf:
             note += f"  f {value:.5g}"
@@ -71,5 +62,4 @@ class Progress:
 
     def aim(self, predicted: int) -> None:
         """Set the number of SVDs expected in all."""
-        if self._bar is not None:
-            self._predicted = predicted
+        self._predicted = predicted

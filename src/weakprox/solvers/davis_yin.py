@@ -42,7 +42,7 @@ from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide, start_at
 from weakprox.solvers._prox import FIRST_RANK, SPARE, capped
 from weakprox.solvers._stored import Stored, first_target
-from weakprox.solvers.footprint import ARRAYS, ON_DEVICE, array_bytes
+from weakprox.solvers.base import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.tools import Tools
 from weakprox.solvers.warm import Warmth
 
@@ -135,6 +135,8 @@ class DavisYin(Splitting):
     rank: int | None = None
     memory: int = 2
     first_rank: int = FIRST_RANK
+
+    warm_starts: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
@@ -229,7 +231,7 @@ class LeanSplitting(Splitting):
             raise InputError("problem", repr(problem), wanted)
 
     @property
-    def instead(self) -> DavisYin:
+    def fallback(self) -> DavisYin:
         """The method for proximal points that are not low-rank: full decompositions."""
         return DavisYin(rank=self.rank, first_rank=NOT_LOW)
 
