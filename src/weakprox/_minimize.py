@@ -44,6 +44,7 @@ from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
+from weakprox.penalties import Sum
 from weakprox.problem import Problem
 from weakprox.proofs import witnessed
 from weakprox.resources.memory import budget, honours_budget
@@ -355,8 +356,8 @@ def _unit(problem: Problem, solver: Any) -> float:
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0
     # if the data are zero, the other terms say how large X may become
-    sizes = (("loss", "size"), ("penalty", "size"), ("spectral", "tau"))
-    found = [getattr(getattr(problem, term), name, 0.0) for term, name in sizes]
+    sizes = (problem.of_loss.size, problem.of_penalty.size, lambda: problem.of_spectral.tau)
+    found = (0.0 if one is None else one() for one in sizes)
     size = next((float(one) for one in found if one), 0.0)
     # 2^16 in float32, 2^32 in float64: fourth powers and differences from one keep digits
     ordinary = 2.0 ** (4 * itemsize(problem.loss.reference))
@@ -372,7 +373,7 @@ def _known(term: Any) -> bool:
     """Return True if the term and all of its parts can be put in another unit."""
     # exactly these classes: a subclass may have changed their meaning
     own = "in_unit" in vars(type(term))
-    return own and all(_known(part) for part in getattr(term, "parts", ()))
+    return own and all(_known(part) for part in (term.parts if isinstance(term, Sum) else ()))
 
 
 def _start_in(start: Any, unit: float) -> Any:

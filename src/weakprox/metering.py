@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array
-from weakprox.protocols import Batch, Extreme, Loss, SpectralTerm, WeakProx
+from weakprox.protocols import Batch, Extreme, Loss, SpectralTerm, WeakProx, loss_capabilities
 from weakprox.result import Counts, Status
 
 
@@ -59,7 +59,7 @@ class Meter:
 
 def gradient(loss: Loss, X: Array, batch: Batch, out: Array | None) -> Array:
     """Return the loss's gradient, written over `out` if there is one and the loss can."""
-    into = getattr(loss, "grad_into", None)
+    into = loss_capabilities(loss).grad_into
     if out is None or into is None:
         return loss.grad(X, batch)
     return into(X, batch, out)
@@ -79,7 +79,8 @@ class MeteredLoss:
     def __init__(self, loss: Loss, meter: Meter) -> None:
         self._loss: Any = loss
         self._meter = meter
-        self.has_centre = hasattr(loss, "centre")  # an isotropic quadratic that shows it
+        self._centre = loss_capabilities(loss).centre
+        self.has_centre = self._centre is not None  # an isotropic quadratic that shows it
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loss, name)
@@ -112,7 +113,8 @@ class MeteredLoss:
     def centre(self, batch: Sized, *, counted: bool) -> Array:
         """Return the centre over a batch; it counts as the gradients it stands for."""
         self._meter.counts.gradients += batch.size if counted else 0
-        return self._loss.centre(batch.batch)
+        assert self._centre is not None
+        return self._centre(batch.batch)
 
     def counted(self, gradients: int) -> None:
         """Count full gradients that a fused pass has computed itself."""

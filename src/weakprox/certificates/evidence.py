@@ -85,7 +85,7 @@ class Evidence:
 
 def centre_of(problem: Problem) -> Array:
     """Return the centre of the loss; an engine may hold a copy of it."""
-    return problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
+    return problem.centre()
 
 
 def _bytes(array: Any) -> int:

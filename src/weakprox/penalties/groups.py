@@ -10,7 +10,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,10 @@ class GroupL2(Combinable):
         return self.groups == "rows"
 
     @property
-    def form(self) -> SeparableForm:  # type: ignore[override]
-        """The penalty but for its curvature, for passes over tiles."""
-        return SeparableForm(**{self.groups: self.lam})
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(**{self.groups: self.lam})
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     @property
     def _axis(self) -> int:

@@ -17,7 +17,7 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.kernels import clipped
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,10 @@ class L1(Combinable):
         return L1(self.lam / unit)
 
     @property
-    def form(self) -> SeparableForm:  # type: ignore[override]
-        """The penalty but for its curvature, for passes over tiles."""
-        return SeparableForm(self.lam, self.lam)
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(self.lam, self.lam)
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam, lam m d / 2, 0)."""
@@ -120,9 +121,10 @@ class ElasticNet(Combinable):
         return 2.0 * self.lam2
 
     @property
-    def form(self) -> SeparableForm:  # type: ignore[override]
-        """The penalty but for its curvature, for passes over tiles."""
-        return SeparableForm(self.lam1, self.lam1)
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(self.lam1, self.lam1)
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam1, lam1 m d / 2, 2 lam2)."""
@@ -172,9 +174,10 @@ class Zero(Combinable):
         return self
 
     @property
-    def form(self) -> SeparableForm:  # type: ignore[override]
-        """The penalty but for its curvature, for passes over tiles."""
-        return SeparableForm()
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm()
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """All zero: nothing to smooth."""

@@ -9,7 +9,7 @@ from weakprox.linalg.arrays import Array, namespace, row_blocks, sqnorm, total
 from weakprox.linalg.kernels import times
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,10 @@ class SignedL1(Combinable):
         return 2.0 * self.lam2
 
     @property
-    def form(self) -> SeparableForm:  # type: ignore[override]
-        """The penalty but for its curvature, for passes over tiles."""
-        return SeparableForm(self.above, self.below)
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(self.above, self.below)
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     @property
     def _theta(self) -> float:

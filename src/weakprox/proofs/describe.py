@@ -19,6 +19,7 @@ from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.proofs.pieces import Piece, indices, measured, piece
+from weakprox.protocols import loss_capabilities, penalty_capabilities
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
@@ -147,7 +148,7 @@ def _loss(loss: Any, shape: tuple[int, int]) -> tuple[Loss, Terms, list[Piece]]:
         shape,
         float(loss.strong_convexity),
         eps,
-        getattr(loss, "infimum", None),
+        loss_capabilities(loss).infimum,
     )
     return own, {"kind": "own", "name": type(loss).__name__}, []
 
@@ -259,7 +260,7 @@ def _sparse(loss: Any, shape: tuple[int, int]) -> Loss:
 def _penalty(part: Any, i: int, problem: Problem) -> tuple[Penalty, Terms, list[Piece]]:
     told: Terms | None = None
     if type(part) in (L1, ElasticNet):
-        lam = float(part.form.above)
+        lam = float(part.capabilities.form.above)
         told = {"kind": "box", "above": lam, "below": lam, "curvature": float(part.curvature)}
     elif type(part) is SignedL1:
         told = {"kind": "box", "above": part.above, "below": part.below}
@@ -284,7 +285,7 @@ def _penalty(part: Any, i: int, problem: Problem) -> tuple[Penalty, Terms, list[
         pull,
         float(part.curvature),
         eps_of(reference),
-        getattr(part, "infimum", None),
+        penalty_capabilities(part).infimum,
     )
     return own, {"kind": "own", "name": type(part).__name__}, []
 

@@ -99,8 +99,8 @@ def _proximal(penalty: Any, dual: SplitDual, X: Array, G: Array, A: Array) -> An
 def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matrix]:
     problem = evidence.problem
     loss, V = problem.loss, dual.at
-    centred = hasattr(loss, "centre")
-    C: Any = loss.centre(loss.everything()) if centred else None  # type: ignore[attr-defined]
+    centred = problem.of_loss.centre is not None
+    C: Any = problem.centre() if centred else None
     G = None if centred else loss.grad(V.dense(), loss.everything())
     left, smooth = V.U * V.s, loss.smoothness if centred else 0.0
 
@@ -175,7 +175,7 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
 
 def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: Any) -> Rows:
     """The share of one part in the dual point, in proportion to its weights."""
-    form: SeparableForm = part.form
+    form: SeparableForm = part.capabilities.form
     if form.rows or form.columns:
         weight = (form.rows or form.columns) / k.weight
         return Rows(lambda a, b: weight * grouped(a, b), shape)

@@ -230,7 +230,7 @@ def codec_for(problem: Problem, solver: Method | None) -> Codec:
     if solver is not None:
         given["solver"] = solver
     if problem.elsewhere:  # a matrix on workers, beside which z lives
-        given["centre"] = problem.loss.target  # type: ignore[attr-defined]
+        given["centre"] = problem.of_loss.target
     own = () if solver is None else solver.stores
     return Codec.of((*stored_classes(), *own), given)
 

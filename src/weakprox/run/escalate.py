@@ -18,6 +18,7 @@ from weakprox.linalg.arrays import Array, itemsize, namespace, on_cpu, to_numpy,
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
+from weakprox.protocols import spectral_capabilities
 from weakprox.resources.limits import room
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State
@@ -63,8 +64,8 @@ def another_constant(state: State, signal: Exception | None, begin: Begin) -> St
     """
     if not isinstance(signal, Contradicted):
         return None
-    loss, declared = state.problem.loss, state.problem.loss.strong_convexity
-    compute = getattr(loss, "true_strong_convexity", None)
+    declared = state.problem.loss.strong_convexity
+    compute = state.problem.of_loss.true_strong_convexity
     known = None if compute is None else compute()
     found = 0.0 if known is None else min(known, declared)
     problem = state.problem.restated(found)
@@ -161,7 +162,7 @@ def in_float64(problem: Problem) -> Problem | None:
 
 def smooth_in_float64(problem: Problem) -> Problem | None:
     """Return the problem with G and R in float64 and h unchanged; None if not offered."""
-    offered = getattr(problem.loss, "in_float64", None)
+    offered = problem.of_loss.in_float64
     penalty = _wide(problem.penalty)
     loss = None if offered is None or penalty is None else offered()
     if loss is None:
@@ -203,7 +204,8 @@ def within(X: LowRank, spectral: Any) -> LowRank:
 
 
 def _tau(spectral: Any) -> float:
-    return float(getattr(spectral, "tau", math.inf))
+    tau = spectral_capabilities(spectral).tau
+    return math.inf if tau is None else float(tau)
 
 
 def _wide(term: Any) -> Any:

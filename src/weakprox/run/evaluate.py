@@ -41,7 +41,13 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint, SpectralTerm, WeakProx
+from weakprox.protocols import (
+    Candidate,
+    DualPoint,
+    SpectralTerm,
+    WeakProx,
+    spectral_capabilities,
+)
 from weakprox.resources.limits import room
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
@@ -88,7 +94,7 @@ def _accuracy(
     if X is None or X == 0.0:
         return tol * abs(value)
     half = 0.5 * problem.loss.smoothness
-    longest = getattr(problem.spectral, "tau", None)
+    longest = problem.of_spectral.tau
     if longest is None:
         longest = problem.radius(value)
     if SMALL * half * longest * longest <= abs(value):  # infinite if it overflows
@@ -434,7 +440,7 @@ def _fresh(state: State, status: Status) -> list[tuple[Any, int]]:
     loss, size = state.problem.loss, state.fixed.settings.evaluation_samples
     entries = math.prod(loss.shape)
     rng, most = state.tools.rng(EVALUATION, 1), groups_that_fit(loss.reference, entries)
-    if not hasattr(loss, "furthest"):  # rare values are looked for in small batches
+    if state.problem.of_loss.furthest is None:  # rare values are looked for in small batches
         most = max(most, FINE)
     drawn = [(loss.draw(rng, count), count) for count in even_sizes(size, most)]
     state.fixed.meter.counts.evaluation_samples += size
@@ -448,14 +454,14 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     """
     problem, batch, short = state.problem, state.batch, itemsize(answer.s) == 4
     h, rough = problem.spectral.value(answer), 0.0
-    growth = getattr(problem.spectral, "growth", 0.0)
+    growth = problem.of_spectral.growth
     if growth and short:  # h grows with the nuclear norm
         rough = growth * _lost(answer)
     step = problem.entrywise() if problem.loss.is_finite_sum else None
     unit = SUMS * eps_of(wide(answer.s))
     if step is not None and (problem.by_passes or short):
         # X is too large to store, or these sums in float64 save a copy of the data
-        C = contiguous(problem.loss.centre(problem.loss.everything()))  # type: ignore[attr-defined]
+        C = contiguous(problem.centre())
         sums = passes_for(C).look(C, None, answer, step)
         smooth = sums.value(step)
         rough += sums.rounding(step, eps_of(answer.s))
@@ -483,7 +489,7 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
 def violation(spectral: SpectralTerm, answer: LowRank) -> float:
     """Return the relative distance of the X that is returned from the set of h."""
     found = spectral.violation(answer)
-    tau = getattr(spectral, "tau", None)
+    tau = spectral_capabilities(spectral).tau
     if tau is None or itemsize(answer.s) != 4:
         return found
     if spectral.symmetric:  # rounding also makes eigenvalues negative

@@ -45,7 +45,6 @@ from weakprox.run.state import (
     infimum_of,
     named,
     settle,
-    stream_of,
 )
 from weakprox.solvers._curvature import Contradicted
 from weakprox.solvers._gap_driven import TooWide
@@ -81,7 +80,7 @@ class Run:
         self.warm, self.keeper = warm, keeper
         self.call = settings.call or _call(problem, solver, settings)
         self.data: Data | None = None
-        self.stream = stream_of(problem.loss)
+        self.stream = problem.of_loss.stream
         if last is None:
             at = None if self.stream is None else self.stream.tell()
             why, samples = settings.reason, settings.scale_samples
@@ -256,7 +255,7 @@ class Run:
         # need no identity unless they are resumed.
         given = self.state.first is not None or self.warm is not None
         kept = last is not None or self.keeper is not None
-        if kept or given or not hasattr(loss, "centre"):
+        if kept or given or self.state.problem.of_loss.centre is None:
             self._identify()
         if last is not None and self.data != last.data:
             raise InputError("resume", "a run of another problem: other data", "the same")
@@ -272,7 +271,7 @@ class Run:
         state = self.state
         if memory is None:
             # samples drawn to find constants of the loss are part of the cost
-            self.meter.counts.samples += getattr(loss, "pilot_samples", 0)
+            self.meter.counts.samples += self.state.problem.of_loss.pilot_samples
             self.meter.counts.samples += settings.scale_samples
             self.meter.check()
             if self.warm is None:

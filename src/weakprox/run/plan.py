@@ -71,13 +71,14 @@ def need_of(problem: Problem, solver: Method) -> Need:
     assert arrays is not None
     array, thin = array_bytes(problem), thin_bytes(problem, arrays)
     data, free = held_bytes(problem), room()
-    pending, reading = getattr(problem.loss, "pending", (0, 0))
-    operator = isinstance(getattr(problem.loss, "target", None), Tiled)
+    waiting = problem.of_loss.pending
+    pending, reading = (0, 0) if waiting is None else waiting()
+    operator = isinstance(problem.of_loss.target, Tiled)
     aside = operator and arrays.tiles and array >= ASIDE_FROM  # the checkpoint's copy is
     work = 1.0 if aside else arrays.work
     if problem.elsewhere and arrays.tiles and not operator:
         work = 0.0  # on the workers, beside the data
-    away = problem.elsewhere or on_disk(getattr(problem.loss, "target", None))  # not here yet
+    away = problem.elsewhere or on_disk(problem.of_loss.target)  # not here yet
     pending += array if away and not arrays.tiles else 0
     held = work
     if arrays.tiles and budget() is not None:  # as `DiskArena` will do it, one by one
@@ -286,7 +287,7 @@ def check_room(problem: Problem, solver: Method) -> None:
     most = budget()
     if most is None or solver.arrays is None:
         return
-    target: Any = getattr(problem.loss, "target", None)
+    target: Any = problem.of_loss.target
     if on_disk(target) and target.strides[0] < target.strides[1]:
         wanted = "rows one after the other (np.ascontiguousarray), or its transpose"
         raise InputError("M", "a file with columns one after the other", wanted)

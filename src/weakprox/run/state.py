@@ -174,14 +174,9 @@ def data_of(problem: Problem, batch: Any, arena: Arena, *, read: bool) -> Data:
     X: Array | LowRank = LowRank(u, zeros((1,), u) + 1.0, v)
     if not problem.by_passes:
         X = dense(X, arena.like(u, problem.shape))
-    arrays: tuple[Any, ...] = getattr(problem.loss, "data", tuple)() if read else ()
+    listed = problem.of_loss.data if read else None
+    arrays: tuple[Any, ...] = () if listed is None else listed()
     return Data(problem.smooth_value(X, batch), digest(*arrays) if read else "")
-
-
-def stream_of(loss: Any) -> Any:
-    """Return the loss's source of samples if it has a position to return to, else None."""
-    source = getattr(loss, "sampler", None) or getattr(loss, "_sampler", None)
-    return source if hasattr(source, "tell") and hasattr(source, "seek") else None
 
 
 def settle(loss: Any, *, streamed: bool) -> None:

@@ -102,8 +102,8 @@ class Chain:
         problem = Problem(self.loss, R, ball)
         if not applies(problem):
             return None
-        tau = getattr(ball, "tau", math.inf)
-        if math.isfinite(tau) and not ball.symmetric:
+        tau = problem.of_spectral.tau
+        if tau is not None and not ball.symmetric:
             if self.free is None:
                 self.free = free_radius(problem)
             if tau >= self.free:

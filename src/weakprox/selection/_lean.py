@@ -63,7 +63,7 @@ def _shrunk(problem: Problem) -> np.ndarray[Any, Any]:
 
 
 def _centre(problem: Problem) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
+    found: np.ndarray[Any, Any] = problem.centre()
     return found
 
 

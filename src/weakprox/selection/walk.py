@@ -13,7 +13,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import L1
-from weakprox.protocols import Loss, Penalty, SpectralTerm
+from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
 from weakprox.selection._bar import Bar
 from weakprox.selection._chain import Chain, need_finite
 from weakprox.selection._lean import Solved
@@ -115,7 +115,7 @@ def grid_for(loss: Loss, lams: Any, taus: Any, spectral: Any) -> Grid:
     """The grid asked for, or the one that the data suggest."""
     if lams is not None and taus is not None:
         return as_grid(lams, taus, rising=spectral is not NuclearNorm)
-    centre = getattr(loss, "centre", None)
+    centre = loss_capabilities(loss).centre
     known = spectral in (NuclearBall, TracePSD)
     if lams is not None or taus is not None or centre is None or not known:
         given = "one of them" if (lams is None) != (taus is None) else "neither"

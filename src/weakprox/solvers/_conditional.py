@@ -17,7 +17,7 @@ from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate
+from weakprox.protocols import Candidate, spectral_capabilities
 from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 from weakprox.theory._theorems import check_overrides, estimate_sigma
@@ -103,7 +103,7 @@ def ground(
         beta=beta,
         beta_term=c.beta_term + smooth.smoothness,
         sigma=float(sigma),
-        diameter=float(problem.spectral.diameter) if bounded else math.inf,  # type: ignore[attr-defined]
+        diameter=float(problem.of_spectral.diameter or math.inf) if bounded else math.inf,
         n_terms=problem.loss.n_terms if problem.loss.is_finite_sum else 0,
     )
 
@@ -161,7 +161,8 @@ class Smoothing(Baseline):
 def need_bounded(solver: str, problem: Problem) -> None:
     """Raise unless h is the indicator of a bounded set with a linear oracle."""
     term = problem.spectral
-    if not hasattr(term, "extreme") or not hasattr(term, "diameter"):
+    offers = spectral_capabilities(term)
+    if offers.extreme is None or offers.diameter is None:
         wanted = f"NuclearBall or TracePSD: {solver} needs a bounded set to minimise over"
         raise InputError("spectral", type(term).__name__, wanted)
 

@@ -206,7 +206,7 @@ def first_target(tools: Tools, gamma: float, z: Array) -> None:
 
 def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memory:
     """The memory with constants that the gradients so far do not contradict."""
-    if hasattr(problem.loss, "centre"):  # its constants are what they are
+    if problem.of_loss.centre is not None:  # its constants are what they are
         return state
     gradient = gradient * 1.0  # the step will overwrite it
     if state.curvature is None:
@@ -219,10 +219,10 @@ def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memo
 
 def _value(problem: Problem, X: Array, gradient: Array) -> float:
     """G(X), from its gradient where a quadratic loss offers the way to do so."""
-    origin = getattr(problem.loss, "origin", None)
+    origin = problem.of_loss.origin
     if origin is None:
         return problem.loss.value(X, problem.loss.everything())
-    value, slope = origin
+    value, slope = origin()
     return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))
 
 
@@ -240,7 +240,7 @@ def _flat_half(
     U = z - X
     U += move
     U *= 1.0 / gamma
-    h, rough = problem.spectral, getattr(problem.spectral, "rough_conjugate", None)
+    h, rough = problem.spectral, problem.of_spectral.rough_conjugate
     if rough is None:
         dual = h.conjugate(U, rng)
     else:

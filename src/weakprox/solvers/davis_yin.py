@@ -256,8 +256,8 @@ class LeanSplitting(Splitting):
             assert memory.V is not None
             y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
             return FixedDual(problem.penalty, y)
-        C = problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
-        engine = Engine(contiguous(C), memory.z, symmetric=problem.spectral.symmetric)
+        C = contiguous(problem.centre())
+        engine = Engine(C, memory.z, symmetric=problem.spectral.symmetric)
         state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
         steps = Factored(problem, engine, None)  # type: ignore[arg-type]
         return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
@@ -291,7 +291,7 @@ class LeanSplitting(Splitting):
     @staticmethod
     def affordable(problem: Problem) -> bool:
         """Whether there is room for methods that hold many arrays."""
-        if problem.elsewhere and not isinstance(problem.loss.target, Tiled):  # type: ignore[attr-defined]
+        if problem.elsewhere and not isinstance(problem.of_loss.target, Tiled):
             return False
         reference = problem.loss.reference
         # of float64: in float32 they could not prove much

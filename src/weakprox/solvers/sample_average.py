@@ -101,7 +101,7 @@ class SampleAverage(Method):
         if problem.loss.is_finite_sum:
             wanted = "a sampler: a finite sum needs no samples, use DavisYin"
             raise InputError("loss", repr(problem.loss), wanted)
-        if not hasattr(problem.spectral, "diameter"):
+        if problem.of_spectral.diameter is None:
             problem.constants()  # raises unless G + R is strongly convex
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
@@ -110,7 +110,7 @@ class SampleAverage(Method):
         pool = drawn(tools, 0, [1] * (PILOT if cancel else 2 * PILOT))
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
-        across = float(getattr(problem.spectral, "diameter", math.inf))
+        across = float(problem.of_spectral.diameter or math.inf)
         memory = Memory(
             X=first,
             V=None,

@@ -14,8 +14,8 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, Tolerance, WeakProx
-from weakprox.spectral.checks import Spectral, excess, random_lowrank, rounded_inside
+from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
+from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 
@@ -24,7 +24,7 @@ LINEAR = 1e-6  # relative accuracy of the linear oracle where none is asked for
 
 
 @dataclass(frozen=True)
-class NuclearBall(Spectral):
+class NuclearBall:
     r"""Indicator of :math:`\{X : \|X\|_* \le \tau\}`, the sum of singular values.
 
     The weak proximal step keeps the r leading singular triplets of A and projects the
@@ -48,9 +48,15 @@ class NuclearBall(Spectral):
         return NuclearBall(self.tau / unit)
 
     @property
-    def form(self) -> ValueForm:  # type: ignore[override]
-        """H as a function of singular values."""
-        return ValueForm(tau=self.tau)
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and what follows from it."""
+        return SpectralCapabilities(
+            form=ValueForm(tau=self.tau),
+            diameter=self.diameter,
+            extreme=self.extreme,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""

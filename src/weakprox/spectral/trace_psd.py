@@ -36,8 +36,8 @@ from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.threads import all_threads
 from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, Tolerance, WeakProx
-from weakprox.spectral.checks import Spectral, excess, random_lowrank, rounded_inside
+from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
+from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
 from weakprox.spectral.singular import RestsOn, norm_with_error
@@ -46,7 +46,7 @@ SURE = 1e-4  # residual, relative to a negative value, at which it is believed
 
 
 @dataclass(frozen=True)
-class TracePSD(Spectral):
+class TracePSD:
     r"""Indicator of :math:`\{X = X^\top \succeq 0,\ \mathrm{tr} X \le \tau\}`.
 
     The weak proximal step keeps the r algebraically largest eigenpairs of A (of its
@@ -70,9 +70,15 @@ class TracePSD(Spectral):
         return TracePSD(self.tau / unit)
 
     @property
-    def form(self) -> ValueForm:  # type: ignore[override]
-        """H as a function of singular values."""
-        return ValueForm(tau=self.tau, symmetric=True)
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and what follows from it."""
+        return SpectralCapabilities(
+            form=ValueForm(tau=self.tau, symmetric=True),
+            diameter=self.diameter,
+            extreme=self.extreme,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
