@@ -16,9 +16,9 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import pause
 from weakprox.metering import Meter, StopRun
 from weakprox.problem import Problem
+from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
 from weakprox.result import Look, Status, Trace
-from weakprox.run.progress import Progress
 from weakprox.solvers.tools import accuracy_at
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
@@ -51,7 +51,7 @@ class Looker:
 
     problem: Problem
     meter: Meter
-    progress: Progress
+    progress: RunProgress
     trace: Trace
     batch: Any = None  # all terms, or the evaluation samples
     callback: Callable[[Look], bool | None] | None = None
@@ -94,7 +94,12 @@ class Looker:
         if due:
             self.look(candidate)
         self.progress.show(
-            self.meter.counts, candidate.epoch, self._last_value, self.seen.gap, self.accuracy
+            epoch=candidate.epoch,
+            svds=self.meter.counts.svds,
+            samples=self.meter.counts.samples,
+            value=self._last_value,
+            gap=self.seen.gap,
+            accuracy=self.accuracy,
         )
         self.meter.check()
 

@@ -13,6 +13,7 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
+from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate, Solver
 from weakprox.result import Counts, Look, Result, Status, Trace
 from weakprox.run.checkpoint import Checkpoint, Origin
@@ -22,7 +23,6 @@ from weakprox.run.identity import Call, Data, data_of, named, settle, stream_of
 from weakprox.run.keeper import Keeper
 from weakprox.run.look import Looker, Seen
 from weakprox.run.precision import go_on_in_float64, is_wide, stuck_in_float32
-from weakprox.run.progress import Progress
 from weakprox.run.prove import prove
 from weakprox.solvers._curvature import Contradicted
 from weakprox.solvers._gap_driven import TooWide
@@ -79,7 +79,7 @@ class Run:
                 last = None  # proved before its first epoch end: done again, to the same bits
         self.checkpoint = last
         self.meter = Meter(settings.budget, Counts() if last is None else last.counts.copy())
-        self.progress = Progress(settings.progress, type(solver).__name__)
+        self.progress = RunProgress(settings.progress, type(solver).__name__)
         trace = Trace([] if last is None else list(last.trace.rows))
         self.meter.idle = -float(trace["seconds"][-1]) if len(trace) else 0.0  # goes on
         self.looker = Looker(
@@ -258,7 +258,7 @@ class Run:
                 self.memory = self.solver.warm(self.problem, self.warm, self.tools)  # type: ignore[attr-defined]
             self._save()
         predicted = getattr(self.memory.parameters, "predicted_svds", 0)
-        self.progress.aim(max(predicted, self.meter.counts.svds))
+        self.progress.predict(max(predicted, self.meter.counts.svds))
 
     def _look_at_data(self) -> None:
         """Note which data these are."""
