@@ -15,8 +15,8 @@ from numpy.lib import format as npy
 
 from weakprox.errors import ProofError
 from weakprox.resources.limits import room, shown_bytes
+from weakprox.storage.arrays import DAMAGED, read_header
 from weakprox.storage.atomic import atomic
-from weakprox.storage.npy_header import DAMAGED, read_header
 from weakprox.storage.table import FileError, PathLike, shown_path
 
 VERSION = 2

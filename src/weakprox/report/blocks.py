@@ -4,100 +4,17 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, ClassVar
 
-import numpy as np
+from weakprox.errors import InputError
+from weakprox.plots._cells import Reduced, as_rows, cell_names, colour_limit, reduced
+from weakprox.plots._panels import Panel
+from weakprox.report.markup import clean, rounded
 
-from weakprox.errors import InputError, ShapeError
-from weakprox.report.encode import clean
-
-Vector = np.ndarray[Any, np.dtype[np.float64]]
-
-
-@dataclass(frozen=True)
-class Series:
-    """One line of a plot.
-
-    Attributes
-    ----------
-    name : str
-        Shown in the legend; equal names share colour and legend entry across panels.
-    x, y : sequence of float
-        Points; NaN leaves a gap.
-    low, high : sequence of float, optional
-        A band around the line.
-    dashed, steps, stems : bool
-        Draw dashed; draw as a staircase; draw as stems from the axis.
-    """
-
-    name: str
-    x: Any
-    y: Any
-    low: Any = None
-    high: Any = None
-    dashed: bool = False
-    steps: bool = False
-    stems: bool = False
-
-    def __post_init__(self) -> None:
-        """Turn what came into vectors of one length."""
-        for axis in ("x", "y", "low", "high"):
-            given = getattr(self, axis)
-            if given is None and axis in ("low", "high"):
-                continue
-            vector = _vector(f"series {self.name!r}, {axis}", given)
-            object.__setattr__(self, axis, vector)
-            if vector.size != self.x.size:
-                what = f"{vector.size} values for {self.x.size} of x"
-                raise ShapeError(f"series {self.name!r}, {axis}", what, "as many as x has")
-        if (self.low is None) != (self.high is None):
-            raise InputError(f"series {self.name!r}", "one of low and high", "both or none")
-
-    @classmethod
-    def of(cls, given: Any) -> Series:
-        """A Series, or a mapping with its fields."""
-        built: Series = _built(cls, given, "series")
-        return built
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes with its series.
-
-    Attributes
-    ----------
-    series : sequence of Series or mapping
-        What to draw.
-    x_label, y_label, title : str
-        Words beside the axes and above them.
-    log_x, log_y : bool
-        Logarithmic axes (points that are not positive are left out).
-    y_range : (float, float), optional
-        What to show of the y axis at first; zooming shows the rest.
-    """
-
-    series: Any
-    x_label: str = ""
-    y_label: str = ""
-    title: str = ""
-    log_x: bool = False
-    log_y: bool = False
-    y_range: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        """Turn mappings into Series."""
-        object.__setattr__(self, "series", tuple(Series.of(one) for one in self.series))
-        if not self.series:
-            raise InputError("series", "none", "at least one")
-
-    @classmethod
-    def of(cls, given: Any) -> Panel:
-        """A Panel, or a mapping with its fields."""
-        built: Panel = _built(cls, given, "panel")
-        return built
+DIGITS = 5  # of an entry of a heat map: the eye sees two, and pages stay small
 
 
 @dataclass(frozen=True)
@@ -169,6 +86,57 @@ class Panels(Figure):
 
 
 @dataclass(frozen=True)
+class Heatmap(Figure):
+    """A matrix in colours: diverging about zero, or black and white."""
+
+    cells: list[list[float | int | None]]
+    rows: list[str]
+    columns: list[str]
+    limit: float
+    binary: bool
+    reduced: bool
+    kind: ClassVar[str] = "heatmap"
+
+    def data(self) -> dict[str, Any]:
+        """Cells with the names of their rows and columns."""
+        names = ("kind", "title", "cells", "rows", "columns", "limit", "binary", "reduced")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        title: str,
+        note: str | None,
+        matrix: Any,
+        row_labels: Sequence[Any] | None,
+        column_labels: Sequence[Any] | None,
+        *,
+        limit: float | None,
+        binary: bool,
+        most: int,
+    ) -> Heatmap:
+        """Reduce the matrix if it must be, name its cells, choose where colours end."""
+        done = isinstance(matrix, Reduced)
+        small = matrix if done else reduced(as_rows("matrix", matrix), most)
+        ends = colour_limit(small.cells) if limit is None else float(limit)
+        if not ends > 0.0:
+            raise InputError("limit", limit, "a number > 0")
+        words = " ".join(part for part in (note, small.words) if part)
+        return cls(
+            name,
+            title,
+            words or None,
+            rounded(small.cells, DIGITS),
+            cell_names("row_labels", row_labels, small.row_edges),
+            cell_names("column_labels", column_labels, small.column_edges),
+            ends,
+            bool(binary),
+            small.words is not None,
+        )
+
+
+@dataclass(frozen=True)
 class Picture(Figure):
     """An image file, embedded."""
 
@@ -201,26 +169,3 @@ def image_suffix(image: bytes) -> str:
     if b"<svg" in image[:2000]:
         return "svg"
     raise InputError("image", f"bytes that begin {image[:4]!r}", "PNG, JPEG, GIF, WebP or SVG")
-
-
-def _vector(argument: str, given: Any) -> Vector:
-    try:
-        vector = np.array([np.nan if one is None else one for one in given], dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(argument, type(given).__name__, "a sequence of numbers") from None
-    if vector.ndim != 1:
-        raise ShapeError(argument, vector.shape, "one dimension")
-    return vector
-
-
-def _built(kind: Any, given: Any, argument: str) -> Any:
-    """An object of the kind as it is, or built from a mapping of its fields."""
-    if isinstance(given, kind):
-        return given
-    known = [field.name for field in fields(kind)]
-    if not isinstance(given, Mapping) or not set(given) <= set(known):
-        what = sorted(given) if isinstance(given, Mapping) else type(given).__name__
-        raise InputError(
-            argument, what, f"{kind.__name__}, or a mapping with its fields {known}"
-        )
-    return kind(**given)

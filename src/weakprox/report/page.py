@@ -34,12 +34,13 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.arguments import one_of
 from weakprox.errors import InputError
-from weakprox.report.blocks import Figure, Html, Panel, Panels, Picture, Series
-from weakprox.report.encode import cell_html, clean, slug
-from weakprox.report.heat import Heatmap
-from weakprox.report.reduce import MOST_CELLS
-from weakprox.report.shell import document, section_html, table_html
+from weakprox.plots._cells import MOST_CELLS
+from weakprox.plots._panels import Panel, Series
+from weakprox.report.blocks import Figure, Heatmap, Html, Panels, Picture
+from weakprox.report.markup import cell_html, clean, document, section_html, slug, table_html
+from weakprox.report.still import save_figures
 from weakprox.storage.atomic import atomic
 
 NOTICES = ("good", "plain", "warning", "bad")
@@ -85,8 +86,7 @@ class Page:
 
     def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
         """A framed statement: "good", "plain", "warning" or "bad"."""
-        if kind not in NOTICES:
-            raise InputError("kind", repr(kind), f"one of {', '.join(NOTICES)}")
+        one_of("kind", kind, NOTICES)
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
         self._add(Html(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>'))
 
@@ -227,8 +227,6 @@ class Page:
         self, directory: str | Path, formats: Sequence[str] = ("png", "svg")
     ) -> list[Path]:
         """Draw every plot with matplotlib into files named after its title."""
-        from weakprox.report.still import save_figures
-
         return save_figures(self.figures, Path(directory), formats)
 
     def _add(self, block: Html | Figure) -> None:

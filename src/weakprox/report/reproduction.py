@@ -1,31 +1,172 @@
-"""The report of `weakprox reproduce`: the paper's tables and figures beside ours."""
+"""The report of `weakprox reproduce`: the paper's tables and figures beside ours.
+
+The tables are used by the page and by the command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from weakprox.report.page import Page
-from weakprox.report.reproduced import (
-    ablation_table,
-    epochs_run,
-    exponents_table,
-    methods_table,
-    rounded,
-    table1_table,
-    tables,
-    variants_table,
-    verdicts_table,
-)
 
 Summary = Mapping[str, Any]
+Table = tuple[list[str], list[list[Any]]]
+NAMES = {
+    "low_rank": "1-SVD",
+    "projection": "projection",
+    "low_rank_sparse": "with l1",
+}
 UNWELCOME = ((None, "is not decided", "warning"), (False, "FAILS", "bad"))
 AXES = {
     "samples": "stochastic gradients",
     "seconds": "seconds, drawing of samples included",
     "rank_one_svds": "rank-one SVDs",
 }
+
+
+def table1_table(summary: Summary) -> Table:
+    """Table 1: ours, its medians and standard errors, and the paper's."""
+    headers = ["c", "method"]
+    for what in ("error", "nnz ratio", "rank"):
+        headers += [what, "median", "s.e.", "paper"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["c"], NAMES[row["method"]]]
+        for key in ("error", "nnz_ratio", "rank"):
+            cells += [row[key], row[f"{key}_median"], row[f"{key}_se"], row["paper"][key]]
+        rows.append(cells)
+    return headers, rows
+
+
+def _columns(rows: Iterable[Summary], columns: Mapping[str, Any]) -> Table:
+    """Headers, and the cells of each row: an entry by its name, or a function of the row."""
+    return list(columns), [
+        [pick(row) if callable(pick) else row[pick] for pick in columns.values()]
+        for row in rows
+    ]
+
+
+def variants_table(summary: Summary) -> Table:
+    """The l1 method for every rule for lam, at two tolerances."""
+    chosen = [
+        one
+        for one in summary["variants"]
+        if one["method"] == "low_rank_sparse" and one["noise"] == "matrix"
+    ]
+    columns = {
+        "c": "c",
+        "tau": "tau",
+        "lam": "lam",
+        "error": "error",
+        "median": "error_median",
+        "nnz, 0.001": lambda one: one["nnz_ratio"]["0.001"],
+        "nnz, 1 %": lambda one: one["nnz_ratio"]["0.01 of the largest"],
+        "rank": lambda one: one["rank"]["0.001 |y|^2"],
+    }
+    return _columns(chosen, columns)
+
+
+def methods_table(summary: Summary) -> Table:
+    """Figures: work per method and accuracy, ratios to SVRGCG, and SVRGCG's epochs."""
+    headers = ["accuracy", "method", "reached", "epochs", "samples", "ratio"]
+    headers += ["rank-one SVDs", "ratio", "seconds", "ratio"]
+    rows: list[list[Any]] = []
+    for accuracy in next(iter(summary["spent"].values())):
+        for method, entries in summary["spent"].items():
+            entry = entries[accuracy]
+            ratios = entry.get("ratio_to_SVRGCG") or {}
+            epochs = epochs_run(summary, accuracy) if method == "SVRGCG" else None
+            reached = f"{entry['reached']} of {entry['runs']}"
+            cells: list[Any] = [accuracy, method, reached, epochs]
+            for measure in ("samples", "rank_one_svds", "seconds"):
+                found = [entry[measure], ratios.get(measure)]
+                if not entry["exact"]:  # some runs were stopped: more would have been needed
+                    found = [None if x is None else f"> {_short(x, 3)}" for x in found]
+                cells += found
+            rows.append(cells)
+    return headers, rows
+
+
+def epochs_run(summary: Summary, accuracy: str) -> str:
+    """How many epochs SVRGCG began to reach an accuracy: "1", or "3 to 5" over the runs."""
+    found = summary["epochs"][accuracy]
+    least, most = found["least"], found["most"]
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def exponents_table(summary: Summary) -> Table:
+    """Table 2: measured exponents beside the theory's."""
+    headers = ["method", "oracle rank", "mu", "samples ~", "s.e.", "theory"]
+    headers += ["SVDs ~", "s.e.", "theory", "points", "counted"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["method"], row["oracle_rank"], row["mu"]]
+        for key in ("samples", "svds"):
+            fit = row[key] or {"exponent": None, "standard_error": None}
+            cells += [fit["exponent"], fit["standard_error"], row[f"theory_{key}"]]
+        unit = row["sample_unit"].replace("_", " ")
+        rows.append([*cells, len(row["accuracies"]), unit])
+    return headers, rows
+
+
+def ablation_table(summary: Summary) -> Table:
+    """The ablation: work per instance, accuracy and arm."""
+    columns = {
+        "instance": "instance",
+        "accuracy": "accuracy",
+        "prox, gradient": "arm",
+        "reached": lambda row: f"{row['reached']} of {row['runs']}",
+        "samples": "samples",
+        "gradients": "gradients",
+        "rank-one SVDs": "rank_one_svds",
+        "oracle calls": "calls",
+        "samples by theory": "theory_samples",
+    }
+    return _columns(summary["rows"], columns)
+
+
+def verdicts_table(summary: Summary) -> Table:
+    """The ablation: the ratios in the paper's claim; empty for a quick run."""
+    columns = {
+        "instance": "instance",
+        "accuracy": "accuracy",
+        "samples, plain / reduced": "samples_plain_over_reduced",
+        "the same by theory's schedule": "theory_samples_plain_over_reduced",
+        "calls, weak / exact": "calls_weak_over_exact",
+        "rank-one SVDs, exact / weak": "rank_one_svds_exact_over_weak",
+    }
+    return _columns(summary["verdicts"] or (), columns)
+
+
+MAIN: dict[str, Callable[[Summary], Table]] = {
+    "table1": table1_table,
+    "figure1": methods_table,
+    "figure2": methods_table,
+    "table2": exponents_table,
+    "ablation": ablation_table,
+    "epochs": methods_table,
+}
+
+
+def tables(name: str, summary: Summary) -> Table:
+    """Headers and rows of an experiment's main table."""
+    return MAIN[name](summary)
+
+
+def rounded(table: Table, digits: int = 3) -> Table:
+    """Return the table with floats rounded to a few significant digits."""
+    headers, rows = table
+    return headers, [[_short(cell, digits) for cell in row] for row in rows]
+
+
+def _short(cell: Any, digits: int) -> Any:
+    if not isinstance(cell, float):
+        return cell
+    if abs(cell) >= 10 ** (digits - 1):
+        return f"{cell:.0f}"
+    return f"{cell:.{digits}g}"
 
 
 def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) -> Path:
@@ -318,5 +459,3 @@ SECTIONS: dict[str, Callable[[Page, str, Summary], None]] = {
     "ablation": _ablation,
     "epochs": _figure,
 }
-
-__all__ = ["reproduction_page", "tables", "write_reproduction"]

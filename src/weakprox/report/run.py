@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weakprox.plots import ConvergenceDisplay
+from weakprox.plots._cells import Reduced, colour_limit, support
+from weakprox.plots.convergence import AXES
 from weakprox.problem import Problem
-from weakprox.report.convergence import add_convergence
 from weakprox.report.page import Page
-from weakprox.report.reduce import SUPPORT, Reduced, colour_limit
-from weakprox.report.summary import Gathered, gather
-from weakprox.report.words import verdict
+from weakprox.report.summary import Gathered, gather, verdict
 from weakprox.result import Result
 
 FAINT = 0.3  # an answer smaller than this share of the data gets colours of its own
@@ -30,18 +31,18 @@ def write_report(
     settings: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
 ) -> Path:
-    """Write what a run found, how good it is and how it got there, as one HTML file.
+    """Write the answer of a run, its certificate and its history as one HTML file.
 
     Parameters
     ----------
     path : str or Path
-        Where to; an existing file is replaced once the new one is complete.
+        File to write; an existing one is replaced once the new one is complete.
     result : Result
         What `weakprox.minimize` returned.
     problem : Problem, optional
-        What was solved, to be stated in the report.
+        The problem that was solved, to be stated in the report.
     data : array, memory map or sparse matrix of shape (m, d), optional
-        The matrix that was observed, drawn beside the answer, with what is left over.
+        The matrix that was observed, drawn beside the answer, with the residual.
     rows, columns : sequence of str, optional
         Labels, shown beside the heat maps and under the pointer.
     settings : mapping, optional
@@ -78,7 +79,7 @@ def run_page(
     _key_figures(page, result, numbers)
     _problem(page, numbers)
     _matrices(page, result, found, rows, columns)
-    add_convergence(page, result)
+    _history(page, result)
     return page
 
 
@@ -162,19 +163,39 @@ def _matrices(
         )
     else:
         draw("Answer", found.estimate)
-    size = np.abs(found.estimate.cells)
-    shown = (size > SUPPORT * size.max()) & (size > 0)
-    support = Reduced(
-        shown.astype(float), found.estimate.row_edges, found.estimate.column_edges
-    )
+    shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
     share = (
         f"{count} of {entries} entries ({count / entries:.2%}) are above 1e-3 of the largest."
     )
-    draw("Support of the answer", support, binary=True, note=share)
+    draw("Support of the answer", shown, binary=True, note=share)
     page.stems(
         "Singular values",
         found.numbers["singular_values"],
         y_label="singular value",
         note=f"Those of the answer add up to {result.low_rank.nuclear_norm:.6g}.",
     )
+
+
+def _history(page: Page, result: Result) -> None:
+    """Value, bound and gap against SVDs, seconds and samples, as far as each was used."""
+    trace = result.trace
+    page.section("History of the run")
+    if len(trace) == 0:
+        page.text("The run ended before its first evaluation, so there is nothing to draw.")
+        return
+    display = ConvergenceDisplay._of(result)
+    used = [name for name in AXES if np.any(trace[name] > 0)] or ["svds"]
+    proved = result.certificate.proves and not result.sampled
+    page.panels(
+        "Value" + (" (estimated from samples)" if result.sampled else ""),
+        [display._panel(name, "value") for name in used],
+        note="The lower bound is the best one proved by then." if proved else None,
+    )
+    if proved:
+        page.panels(
+            "Gap",
+            [display._panel(name, "gap") for name in used],
+            note="Value minus the best bound of the whole run, and minus the best bound at the "
+            "time. The true distance from the optimum is smaller.",
+        )

@@ -11,8 +11,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from weakprox.storage.checks import checked_shape
-from weakprox.storage.table import FileError, Matrix, claim, shown_text
+from weakprox.storage.table import FileError, Matrix, checked_shape, claim, shown_text
 
 FEWEST_BYTES = {"coordinate": 4, "array": 2}  # of one entry's line, "1 1\n" or "1\n"
 FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern", "complex")

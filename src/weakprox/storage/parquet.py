@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from weakprox.resources.limits import shown_bytes
-from weakprox.storage.checks import checked_shape
-from weakprox.storage.table import FileError, Labels, Matrix, claim, claim_unpacked
+from weakprox.storage.table import (
+    FileError,
+    Labels,
+    Matrix,
+    checked_shape,
+    claim,
+    claim_unpacked,
+)
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 BATCH_ROWS = 4096

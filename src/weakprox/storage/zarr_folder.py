@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.storage.checks import checked_dtype, checked_shape
-from weakprox.storage.table import FileError, claim
+from weakprox.storage.table import FileError, checked_dtype, checked_shape, claim
 
 LONGEST = 1 << 20  # bytes of metadata
 MOST_CHUNKS = 1_000_000

@@ -12,8 +12,7 @@ import weakprox as wp
 from weakprox.losses import Completion, Denoising
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.report import summary, write_report
-from weakprox.report.summary import gather, report_data
-from weakprox.report.words import formula, verdict
+from weakprox.report.summary import formula, gather, report_data, verdict
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 M = numbers(*SHAPE)
