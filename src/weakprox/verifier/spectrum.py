@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakprox.verifier.sums import Matrix, U, blocks, norm
+from weakprox.verifier.sums import Matrix, Reader, U, blocks, norm, size_of
 
 FULL = 3000  # of the shorter side, up to which decompositions are complete
 HELD = 1 << 27  # entries of a matrix that is held whole
@@ -39,7 +39,7 @@ EXTRA = 8  # columns beyond the rank
 class Slope:
     """The matrix c, read by rows, within `error` (Frobenius) of the exact one."""
 
-    rows: Callable[[int, int], Matrix]
+    rows: Reader
     shape: tuple[int, int]
     error: float
 
@@ -151,10 +151,7 @@ class _Products:
         """Frobenius norm."""
         if self._whole is not None:
             return norm(self._whole)
-        found = 0.0
-        for rows in blocks(*self._c.shape):
-            found = math.hypot(found, norm(self._c.rows(*rows)))
-        return found
+        return size_of(self._c.rows, self._c.shape)
 
 
 def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
