@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.chunks import checked_shape, float_of, stand_in
 from weakprox.distributed.engine import each, fetch, keep, tree
 from weakprox.distributed.work import loaded
 from weakprox.errors import InputError
@@ -31,8 +31,8 @@ class Copies:
         self._chunks = keep(each(loaded, chunks, [self.dtype] * len(chunks)))
 
     def like(self) -> np.ndarray[Any, Any]:
-        """An array of NumPy that is of a copy's shape and dtype, and takes up one number."""
-        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+        """A NumPy array of a copy's shape and dtype that takes the memory of one number."""
+        return stand_in(self.shape, self.dtype)
 
     def moments(self, unit: float, drawn: Any = None) -> Part:
         """Mean, size and scatter of all copies, or of those drawn, some perhaps repeatedly.

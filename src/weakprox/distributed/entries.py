@@ -1,4 +1,4 @@
-"""Observed entries of a matrix that live on workers: residuals and gradients of them."""
+"""Observed entries of a matrix on workers: their residuals and gradients."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.chunks import checked_shape, float_of, picked
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
-from weakprox.distributed.picking import picked
 from weakprox.distributed.work import added, greatest
 from weakprox.errors import InputError, ShapeError
 
@@ -65,7 +64,7 @@ class Entries:
         return float(seen[1])
 
     def __truediv__(self, unit: float) -> Entries:
-        """The same in another unit."""
+        """The entries in another unit."""
         other = copy(self)
         other._parts = keep(each(divided, self._parts, [unit] * len(self._parts)))
         other.largest = self.largest / unit
@@ -110,7 +109,7 @@ def examined(part: Any) -> Any:
 
 
 def divided(part: Any, unit: float) -> Any:
-    """The same in another unit."""
+    """The chunk in another unit."""
     return (*part[:3], part[3] / part[3].dtype.type(unit))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed.blocked import block_rows
+from weakprox.distributed.chunks import cut
 from weakprox.distributed.engine import each
 from weakprox.errors import InputError
 
@@ -43,13 +44,13 @@ def handed_over(client: Any, source: Path, matrix: Any) -> Any:
     import dask.array as da
 
     m, d = (int(n) for n in matrix.shape)
-    rows = block_rows((m, d), matrix.dtype)
-    slices = [slice(i, min(i + rows, m)) for i in range(0, m, rows)]
+    slices = cut(m, block_rows((m, d), matrix.dtype))
     path = source.resolve()
     if path.suffix.lower() == ".npy" and _seen_by_all(client, path):
         parts = each(read_rows, [str(path)] * len(slices), slices)
     else:
-        parts = each(_itself, [_sent(client, np.asarray(matrix[part])) for part in slices])
+        sent = [client.scatter(np.asarray(matrix[part]), hash=False) for part in slices]
+        parts = each(_itself, sent)
     blocks = [
         da.from_delayed(task, (part.stop - part.start, d), dtype=matrix.dtype)
         for task, part in zip(parts, slices, strict=True)
@@ -76,10 +77,6 @@ def _stamp(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
-
-
-def _sent(client: Any, block: Any) -> Any:
-    return client.scatter(block, hash=False)
 
 
 def _itself(block: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A source read in a thread of its own, never far ahead of whoever uses it."""
+"""A source read ahead in a thread, up to a number of items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Failure:
-    """An error of the source, on its way to whoever asks for the next item."""
+    """An error of the source, to be raised when the next item is asked for."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -24,9 +24,10 @@ END = object()
 
 
 class Ahead:
-    """The items of an iterator, at most `most` of them made but not yet taken.
+    """The items of an iterator, at most `most` of them read but not yet taken.
 
-    The thread knows this object only, so that a stream nobody holds any more can end it.
+    The thread refers to this object only, so that a stream that is no longer used is
+    collected and ends the thread.
     """
 
     def __init__(self, items: Iterator[Any], most: int) -> None:
@@ -38,7 +39,7 @@ class Ahead:
         self._thread.start()
 
     def _work(self) -> None:
-        """Make items as long as there is room for them."""
+        """Read items while there is room for them."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or len(self._made) < self._most)
@@ -70,7 +71,7 @@ class Ahead:
             return item
 
     def close(self) -> None:
-        """End the thread; an item that it is making is made, and dropped."""
+        """End the thread; an item being read is dropped."""
         with self._changed:
             self._closed = True
             self._made.clear()
