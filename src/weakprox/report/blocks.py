@@ -1,4 +1,4 @@
-"""What a page is made of: each block knows its HTML and, if drawn, its data."""
+"""The figures of a page: each has its HTML and the data that the script draws."""
 
 from __future__ import annotations
 
@@ -15,17 +15,6 @@ from weakprox.plots._panels import Panel
 from weakprox.report.markup import clean, rounded
 
 DIGITS = 5  # of an entry of a heat map: the eye sees two, and pages stay small
-
-
-@dataclass(frozen=True)
-class Html:
-    """A block that is words only, ready as HTML."""
-
-    markup: str
-
-    def html(self) -> str:
-        """The markup itself."""
-        return self.markup
 
 
 @dataclass(frozen=True)

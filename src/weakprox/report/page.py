@@ -38,7 +38,7 @@ from weakprox.arguments import one_of
 from weakprox.errors import InputError
 from weakprox.plots._cells import MOST_CELLS
 from weakprox.plots._panels import Panel, Series
-from weakprox.report.blocks import Figure, Heatmap, Html, Panels, Picture
+from weakprox.report.blocks import Figure, Heatmap, Panels, Picture
 from weakprox.report.markup import cell_html, clean, document, section_html, slug, table_html
 from weakprox.report.still import save_figures
 from weakprox.storage.atomic import atomic
@@ -65,7 +65,7 @@ class Page:
     def __init__(self, title: str, subtitle: str = "") -> None:
         self.title = str(title)
         self.subtitle = str(subtitle)
-        self._sections: list[tuple[str, str, list[Html | Figure]]] = []
+        self._sections: list[tuple[str, str, list[str | Figure]]] = []
         self._names: set[str] = {"report-data", "top"}
         self._attached: dict[str, Any] = {}
 
@@ -82,17 +82,17 @@ class Page:
     def text(self, paragraphs: str | Iterable[str]) -> None:
         """Paragraphs of plain text."""
         for paragraph in [paragraphs] if isinstance(paragraphs, str) else paragraphs:
-            self._add(Html(f'<p class="text wide">{escape(str(paragraph))}</p>'))
+            self._add(f'<p class="text wide">{escape(str(paragraph))}</p>')
 
     def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
         """A framed statement: "good", "plain", "warning" or "bad"."""
         one_of("kind", kind, NOTICES)
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
-        self._add(Html(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>'))
+        self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
     def code(self, text: str) -> None:
         """Text in a typewriter face, line breaks kept: a command, say."""
-        self._add(Html(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>"))
+        self._add(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Names with their values; None is shown as a dash."""
@@ -100,7 +100,7 @@ class Page:
             f"<div><dt>{escape(str(key))}</dt><dd>{cell_html(value)}</dd></div>"
             for key, value in facts.items()
         )
-        self._add(Html(f'<dl class="facts wide">{items}</dl>'))
+        self._add(f'<dl class="facts wide">{items}</dl>')
 
     def table(
         self,
@@ -110,7 +110,7 @@ class Page:
         note: str | None = None,
     ) -> None:
         """A table; columns that hold numbers only stand to the right, None is a dash."""
-        self._add(Html(table_html(headers, [list(row) for row in rows], caption, note)))
+        self._add(table_html(headers, [list(row) for row in rows], caption, note))
 
     def lines(
         self,
@@ -194,7 +194,7 @@ class Page:
         """An image, as bytes or the name of a file; `alt` says what it shows."""
         held = image if isinstance(image, bytes) else Path(image).read_bytes()
         picture = Picture(self._name(title), str(title), note, held, alt)
-        _ = picture.suffix  # refuses here, where the caller is, what no browser can show
+        _ = picture.suffix  # raises if no browser can show it
         self._add(picture)
 
     def attach(self, name: str, value: Any) -> None:
@@ -211,7 +211,7 @@ class Page:
     def html(self) -> str:
         """The whole page as text."""
         sections = [
-            section_html(name, title, [block.html() for block in blocks])
+            section_html(name, title, [b if isinstance(b, str) else b.html() for b in blocks])
             for name, title, blocks in self._sections
         ]
         contents = [(name, title) for name, title, _ in self._sections if title]
@@ -229,7 +229,7 @@ class Page:
         """Draw every plot with matplotlib into files named after its title."""
         return save_figures(self.figures, Path(directory), formats)
 
-    def _add(self, block: Html | Figure) -> None:
+    def _add(self, block: str | Figure) -> None:
         if not self._sections:  # blocks before the first section stand under the title
             self._sections.append((self._name("start"), "", []))
         self._sections[-1][2].append(block)

@@ -26,7 +26,7 @@ MORE_VALUES = 5  # singular values of the data beyond the answer's rank
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that a report shows: the numbers, and the matrices as they are drawn."""
+    """All that a report shows: numbers as plain JSON types, and matrices as they are drawn."""
 
     numbers: dict[str, Any]
     estimate: Reduced
@@ -34,7 +34,7 @@ class Gathered:
     residual: Reduced | None
 
 
-def report_data(
+def gather(
     result: Result,
     *,
     problem: Problem | None = None,
@@ -42,27 +42,8 @@ def report_data(
     rows: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The numbers of `write_report`'s page as plain JSON types; NaN is None.
-
-    The parameters are those of `write_report`.
-    """
-    found = gather(
-        result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
-    )
-    return found.numbers
-
-
-def gather(
-    result: Result,
-    *,
-    problem: Problem | None,
-    data: Any,
-    rows: Sequence[Any] | None,
-    columns: Sequence[Any] | None,
-    settings: Mapping[str, Any] | None,
 ) -> Gathered:
-    """Check what came, and compute each number once."""
+    """Check the arguments of `write_report` and compute each number once."""
     _check(result, problem, data, rows, columns)
     answer = _answer(result)
     estimate = reduced(answer)
@@ -120,15 +101,10 @@ def _answer(result: Result) -> Rows:
 
 def _run_numbers(result: Result) -> dict[str, Any]:
     status, proof, words = result.status, result.certificate, verdict(result)
-    certificate = {
-        "text": str(proof),
-        "value": proof.value,
-        "lower_bound": proof.lower_bound,
-        "gap": proof.gap,
-        "rests_on": proof.rests_on,
-        "sampling_error": proof.sampling_error,
-        "confidence": proof.confidence,
-    }
+    parameters: Any = result.parameters
+    names = ("value", "lower_bound", "gap", "rests_on", "sampling_error", "confidence")
+    certificate = {"text": str(proof), **{name: getattr(proof, name) for name in names}}
+    of_result = ("value", "iterate_value", "eps", "gap", "rank", "violation", "sampled")
     return {
         "solver": result.solver,
         "shape": list(result.low_rank.shape),
@@ -137,26 +113,14 @@ def _run_numbers(result: Result) -> dict[str, Any]:
         "certified": result.certified,
         "verdict": {"heading": words.heading, "sentences": list(words.sentences)},
         "certificate": certificate,
-        "value": result.value,
-        "iterate_value": result.iterate_value,
-        "eps": result.eps,
-        "gap": result.gap,
-        "rank": result.rank,
-        "violation": result.violation,
-        "sampled": result.sampled,
-        "seconds": result.seconds,
-        "seed": result.seed,
+        **{name: getattr(result, name) for name in (*of_result, "seconds", "seed")},
         "counts": asdict(result.counts),
-        "parameters": _parameters(result.parameters),
+        "parameters": {
+            field.name: getattr(parameters, field.name)
+            for field in (fields(parameters) if is_dataclass(parameters) else ())
+        },
         "trace": result.trace.to_dict(),
     }
-
-
-def _parameters(parameters: Any) -> dict[str, Any]:
-    """What the solver used, where it says so in a dataclass."""
-    if not is_dataclass(parameters):
-        return {}
-    return {field.name: getattr(parameters, field.name) for field in fields(parameters)}
 
 
 def _problem_numbers(problem: Problem) -> dict[str, Any]:
@@ -187,7 +151,7 @@ def _leading_values(data: Any, count: int, missing: bool) -> Any:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of the answer: how it looks on the page, a heading, sentences."""
+    """What is proved about the answer: kind of notice, a heading, and sentences."""
 
     kind: str
     heading: str
@@ -266,7 +230,7 @@ def confirmed(result: Result) -> bool:
 
 
 def verdict(result: Result) -> Verdict:
-    """The certificate in plain words; loud where the target is not confirmed."""
+    """Put the certificate into words; say clearly if the target is not confirmed."""
     proof = result.certificate
     sentences = [str(proof)]
     if proof.proves:
@@ -294,15 +258,15 @@ def verdict(result: Result) -> Verdict:
 def _rests_on(ground: str) -> str:
     if ground == "exact":
         return (
-            "The bound rests on weak duality alone, with nothing left to chance: whatever "
-            "happened on the way, it holds up to rounding."
+            "The bound rests on weak duality alone, without randomness. It holds up to "
+            "rounding, however the run went."
         )
     if ground == "sampled":
         return (
-            "The bound rests on weak duality and on samples, whose mean gradient is taken to "
-            "be nearly normal: it holds at that confidence."
+            "The bound rests on weak duality and on samples, whose mean gradient is assumed to "
+            "be nearly normal. It holds at that confidence."
         )
     return (
-        "The bound rests on weak duality and a randomised bound on singular values, which is "
-        "wrong with probability at most 1e-10."
+        "The bound rests on weak duality and a randomised bound on singular values, which "
+        "fails with probability at most 1e-10."
     )
