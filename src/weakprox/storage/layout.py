@@ -1,7 +1,7 @@
-"""Arrays as they lie in memory: their entries once, and the strides that arrange them.
+"""The memory layout of arrays: shape, strides and the entries, each stored once.
 
-A product rounds differently for a transposed or reversed view than for a plain array, so a
-run that is to go on to the bit needs its arrays back in the layout that they had.
+A product rounds differently for a transposed or reversed view than for a plain array. To
+continue with identical bits, a resumed run needs its arrays in their original layout.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Layout:
 
     @classmethod
     def plain(cls, shape: tuple[int, ...]) -> Layout:
-        """Rows one after the other."""
+        """Row-major order."""
         return cls(shape, tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     @property
     def axes(self) -> list[int]:
-        """Those along which one moves in memory, the longest step first."""
+        """Axes with more than one entry and a nonzero stride, the largest stride first."""
         moving = [i for i, n in enumerate(self.shape) if n > 1 and self.strides[i] != 0]
         return sorted(moving, key=lambda i: (-abs(self.strides[i]), i))
 
@@ -81,7 +81,7 @@ class Layout:
 
     @property
     def sound(self) -> bool:
-        """Whether no entry has two places, and all numbers make sense."""
+        """Whether no two indices share memory, and all numbers are plausible."""
         if len(self.shape) != len(self.strides) or len(self.shape) > MOST_AXES:
             return False
         limits = (*self.shape, *(abs(step) for step in self.strides), self.span)
@@ -99,7 +99,7 @@ class Layout:
         return True
 
     def entries(self, array: Any) -> Numbers:
-        """The array's entries, each once, in the order of memory; a view where possible."""
+        """The array's entries, each once, in memory order; a view if possible."""
         host = array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
         if 0 in self.shape:
             return np.empty((0,), host.dtype)
@@ -113,7 +113,7 @@ class Layout:
         return np.ascontiguousarray(ordered).reshape(self.stored)
 
     def arranged(self, entries: Numbers) -> Any:
-        """An array of this layout with these entries, in memory of its own."""
+        """A new array of this layout with these entries."""
         dtype = entries.dtype.newbyteorder("=")
         if 0 in self.shape:
             flat = np.empty(0, dtype)
@@ -150,7 +150,7 @@ class Layout:
 
 
 def checked_dtype(array: Any) -> str:
-    """The name of the entries' type; raises if no file of ours holds it."""
+    """The name of the entries' type; raises if a checkpoint cannot hold it."""
     name = str(array.dtype).removeprefix("torch.")
     if name not in KINDS or (not is_torch(array) and not array.dtype.isnative):
         raise InputError("checkpoint", f"an array of {array.dtype}", "real numbers")

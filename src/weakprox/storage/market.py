@@ -1,6 +1,6 @@
 """Matrix Market files, .mtx, dense or by coordinates.
 
-SciPy's reader can be made to leave its memory by a damaged file, so this one is our own.
+SciPy's reader can crash on a damaged file, so this module has its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from weakprox.storage.table import FileError, Matrix, checked_shape, claim, shown_text
+from weakprox.storage.table import (
+    FileError,
+    Matrix,
+    checked_shape,
+    claim,
+    is_number,
+    shown_text,
+)
 
 FEWEST_BYTES = {"coordinate": 4, "array": 2}  # of one entry's line, "1 1\n" or "1\n"
 FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern", "complex")
@@ -21,7 +28,7 @@ BLOCK = 1 << 20  # bytes of entries split at a time
 
 
 class Banner(NamedTuple):
-    """What the first lines say."""
+    """The header."""
 
     layout: str
     field: str
@@ -31,7 +38,7 @@ class Banner(NamedTuple):
 
 
 def read_mtx(path: Path, max_bytes: int | None) -> Any:
-    """A dense array or a sparse one, as the file says; symmetric ones are completed."""
+    """Return a dense or a sparse array, as the file says; symmetric ones are completed."""
     with path.open("rb") as handle:
         about = _banner(path, handle)
         m, d = about.shape
@@ -87,7 +94,7 @@ def _line(path: Path, handle: IO[bytes]) -> str:
 
 
 def _words(handle: IO[bytes]) -> Iterator[list[bytes]]:
-    """What follows, split at blanks, in blocks."""
+    """The rest of the file, split at blanks, in blocks."""
     left = b""
     while block := handle.read(BLOCK):
         words = (left + block).split()
@@ -98,7 +105,7 @@ def _words(handle: IO[bytes]) -> Iterator[list[bytes]]:
 
 
 def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
-    """So many numbers, and nothing after them."""
+    """Read exactly so many numbers; raise if the file has fewer or more."""
     found = np.empty(count)
     filled = 0
     for words in _words(handle):
@@ -108,7 +115,7 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
         except ValueError:
             plain = False
         if not plain:
-            bad = next(word.decode("latin-1") for word in words if not _is_number(word))
+            bad = next(word.decode("latin-1") for word in words if not is_number(word))
             given = f"entries that cannot be read ({shown_text(bad)})"
             raise FileError(path, given, "a Matrix Market file")
         if filled + len(part) > count:
@@ -122,16 +129,8 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
     return found
 
 
-def _is_number(word: bytes) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return b"_" not in word
-
-
 def _dense(about: Banner, values: Matrix) -> Matrix:
-    """Columns one after the other; of symmetric ones what is on and below the diagonal."""
+    """From columns one after the other; symmetric ones store the lower triangle only."""
     m, d = about.shape
     if about.symmetry == "general":
         return np.ascontiguousarray(values.reshape(d, m).T)
@@ -143,7 +142,7 @@ def _dense(about: Banner, values: Matrix) -> Matrix:
 
 
 def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
-    """By coordinates, which count from one."""
+    """From coordinates, which count from one."""
     from scipy.sparse import coo_array
 
     places = cells[:, :2]
@@ -169,7 +168,7 @@ def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
 
 
 def write_mtx(handle: IO[bytes], values: Any) -> None:
-    """Every digit is written, so that reading gives the same numbers back."""
+    """Write every digit, so that reading gives the same numbers."""
     from scipy.io import mmwrite
 
     mmwrite(handle, values)

@@ -28,6 +28,7 @@ from weakprox.storage.table import (
     as_floats,
     check_finite,
     checked_dtype,
+    zarr_chunks,
 )
 from weakprox.storage.text import SEPARATORS, Header, read_text, write_text_table
 from weakprox.storage.zarr_folder import read_zarr
@@ -51,10 +52,9 @@ def read_matrix(
     missing: bool = False,
     max_bytes: int | None = None,
 ) -> Table:
-    """Read a matrix of real numbers, with labels where the file has them.
+    """Read a matrix of real numbers, with labels if the file has them.
 
-    Files are data and nothing else: none is ever unpickled, and sizes are checked before
-    memory is taken.
+    Nothing is ever unpickled, and sizes are checked before memory is allocated.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def read_matrix(
         A .npy, .npz, .csv, .tsv, .mtx or .parquet file, or a .zarr folder. A .npy file is
         memory-mapped, a zarr array opened.
     key : str, optional
-        Which array of an .npz file; not needed if it has one matrix.
+        Name of the array in an .npz file; not needed if it has only one matrix.
     header : bool or "auto"
         Whether the first row of a .csv or .tsv file names the columns.
     missing : bool
         Whether empty cells and NaN are allowed (they become NaN).
     max_bytes : int, optional
-        Most memory to take; by default most of what is available.
+        Largest amount of memory to use; by default most of what is available.
 
     Returns
     -------
@@ -93,13 +93,8 @@ def read_matrix(
     except PermissionError:
         raise FileError(source, "a file that may not be read", "a readable one") from None
     if suffix == ".zarr":
-        try:
+        with zarr_chunks(source):
             check_finite(source, values, missing)
-        except FileError:
-            raise
-        except Exception as failure:  # of a chunk; each codec has its own
-            given = f"a damaged chunk ({type(failure).__name__})"
-            raise FileError(source, given, "a whole zarr array") from None
     elif isinstance(values, np.ndarray):
         values = as_floats(source, values, max_bytes)
         check_finite(source, values, missing)
@@ -134,7 +129,7 @@ def _read(
 
 
 def _checked_file(path: Path) -> str:
-    """The suffix of a file that is there and is what its name says."""
+    """Return the suffix of a file that exists and has the contents its name says."""
     suffix = path.suffix.lower()
     if path.is_dir() and suffix == ".zarr":
         return suffix
@@ -180,8 +175,8 @@ def write_matrix(
     values : array of shape (m, d)
         Real numbers.
     rows, columns : sequence of str, optional
-        Labels. The formats .npy and .mtx cannot hold them; .csv, .tsv and .parquet hold
-        both or none, so that missing ones are numbered from 1.
+        Labels. The formats .npy and .mtx cannot hold them. Files in .csv, .tsv and .parquet
+        hold both or none; missing ones are numbered from 1.
     """
     suffix = writable_suffix(path)
     matrix = np.asarray(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,19 +45,19 @@ class FileError(InputError):
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix as it was found in a file.
+    """A matrix read from a file.
 
     Attributes
     ----------
     values : array, SciPy sparse array or zarr array of shape (m, d)
-        float32 or float64; a read-only memory map where the file allows it. A zarr array
-        is as it is on disk.
+        float32 or float64; a read-only memory map if the file allows it. A zarr array
+        stays on disk.
     rows, columns : tuple of str, or None
-        Labels, where the file has them.
+        Labels, if the file has them.
     source : Path
         The file.
     format : str
-        Its format, as the suffix says it.
+        Its format: the suffix without the dot.
     """
 
     values: Any
@@ -71,24 +72,42 @@ class Table:
         return int(self.values.shape[0]), int(self.values.shape[1])
 
     def dense(self, *, max_bytes: int | None = None) -> Matrix:
-        """The values as a dense array: a sparse one is filled in, if there is room."""
+        """Return the values as a dense array; raises if there is not enough memory."""
         if isinstance(self.values, np.ndarray):
             return self.values
         m, d = self.shape
         claim(self.source, m * d * self.values.dtype.itemsize, max_bytes, f"{m} x {d} entries")
         if self.format == "zarr":
             small = self.values.dtype == np.float32
-            try:
+            with zarr_chunks(self.source):
                 found = self.values[:]
-            except Exception as failure:  # each codec has its own
-                given = f"a damaged chunk ({type(failure).__name__})"
-                raise FileError(self.source, given, "a whole zarr array") from None
             return np.asarray(found, dtype=np.float32 if small else np.float64)
         return np.asarray(self.values.toarray())
 
 
+@contextmanager
+def zarr_chunks(path: Path) -> Iterator[None]:
+    """Turn errors of zarr's codecs, each of which has its own, into a FileError."""
+    try:
+        yield
+    except FileError:
+        raise
+    except Exception as failure:
+        given = f"a damaged chunk ({type(failure).__name__})"
+        raise FileError(path, given, "a whole zarr array") from None
+
+
+def is_number(text: str | bytes) -> bool:
+    """Whether text is a plain number; Python also reads 1_000, other programs do not."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text if isinstance(text, str) else b"_" not in text
+
+
 def claim(path: Path, wanted: int, max_bytes: int | None, what: str) -> None:
-    """Raise unless so many bytes may be taken up; called before they are."""
+    """Raise unless so many bytes may be allocated."""
     allowed = room() if max_bytes is None else max_bytes
     if wanted > allowed:
         given = f"{what}, which need {shown_bytes(wanted)}"
@@ -96,10 +115,9 @@ def claim(path: Path, wanted: int, max_bytes: int | None, what: str) -> None:
 
 
 def claim_unpacked(path: Path, size: int, max_bytes: int | None, what: str) -> None:
-    """Raise if a small file would unpack to so much that it is hardly data.
+    """Raise if a small file would unpack to an implausible size.
 
-    Files of ordinary size may be as compressible as they like. Whoever says how much memory
-    may be taken has thought about it.
+    There is no limit below 256 MiB, or if the user has set `max_bytes`.
     """
     packed = path.stat().st_size
     if max_bytes is None and size > MUCH and size > RATIO * packed:

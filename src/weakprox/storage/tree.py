@@ -17,11 +17,11 @@ from weakprox.storage.layout import DISK, Layout, Numbers, checked_dtype, is_tor
 
 
 class Malformed(Exception):  # noqa: N818 (the caller says which file it is)
-    """What was read is no tree of ours."""
+    """The data are not an encoded tree."""
 
 
 class AnArray:
-    """Stands for the annotation `Array`, which to Python is anything at all."""
+    """Stands for the annotation `Array`, which is `Any` at run time."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Codec:
     Attributes
     ----------
     classes : dict of str to type
-        Dataclasses, named tuples and enumerations by name. Nothing else is ever built.
+        Dataclasses, named tuples and enumerations by name. No other class is instantiated.
     given : dict of str to object
         Objects that both sides have, such as the problem's penalty: written as a name.
     """
@@ -51,7 +51,7 @@ def full_name(kind: type) -> str:
 
 
 class Encoder:
-    """Turns values into what JSON knows, and collects their arrays."""
+    """Turns values into JSON types, and collects their arrays."""
 
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
@@ -107,12 +107,12 @@ class Encoder:
 
 
 class Decoder:
-    """Turns what `Encoder` made into values again; believes nothing.
+    """Turns the output of `Encoder` into values again; checks everything.
 
     Raises
     ------
     Malformed
-        Whatever is wrong.
+        If anything is wrong.
     """
 
     def __init__(self, codec: Codec, arrays: Mapping[str, Numbers], room: int) -> None:
