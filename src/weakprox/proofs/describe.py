@@ -294,16 +294,6 @@ def _restored(y: Any, reference: Any) -> Any:
     return like(y, reference)
 
 
-class _Indexed:
-    """A piece read one entry at a time."""
-
-    def __init__(self, source: Piece) -> None:
-        self._source = source
-
-    def __getitem__(self, i: int) -> Any:
-        return self._source.read(i, i + 1)[0]
-
-
 def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
     if told["kind"] == "box":
         return plain.Box(told["above"], told["below"], told["curvature"])
@@ -311,7 +301,7 @@ def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
         return plain.Groups(told["lam"], told["axis"])
     if told["kind"] == "largest":
         A, b = largest_names(i)
-        return plain.Largest(_Indexed(data[A]), data[b].whole())
+        return plain.Largest(data[A], data[b].whole())
     if i not in own:
         raise _needs_problem(f"a penalty of the user's, {told.get('name')}")
     return own[i]  # type: ignore[no-any-return]

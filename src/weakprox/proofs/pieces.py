@@ -67,6 +67,10 @@ class Piece:
         """All of it."""
         return self.read(0, self.shape[0])
 
+    def __getitem__(self, i: int) -> np.ndarray[Any, Any]:
+        """The i-th entry along the first axis."""
+        return self.read(i, i + 1)[0]  # type: ignore[no-any-return]
+
 
 def piece(name: str, array: Any) -> Piece:
     """An array of any kind that the losses take, as a piece of the data."""

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, ClassVar
 
 from weakprox.errors import InputError
-from weakprox.plots._cells import Reduced, as_rows, cell_names, colour_limit, reduced
 from weakprox.plots._panels import Panel
-from weakprox.report.markup import clean, rounded
-
-DIGITS = 5  # of an entry of a heat map: the eye sees two, and pages stay small
+from weakprox.report.markup import clean
 
 
 @dataclass(frozen=True)
@@ -90,39 +86,6 @@ class Heatmap(Figure):
         """Cells with the names of their rows and columns."""
         names = ("kind", "title", "cells", "rows", "columns", "limit", "binary", "reduced")
         return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        title: str,
-        note: str | None,
-        matrix: Any,
-        row_labels: Sequence[Any] | None,
-        column_labels: Sequence[Any] | None,
-        *,
-        limit: float | None,
-        binary: bool,
-        most: int,
-    ) -> Heatmap:
-        """Reduce the matrix if it must be, name its cells, choose where colours end."""
-        done = isinstance(matrix, Reduced)
-        small = matrix if done else reduced(as_rows("matrix", matrix), most)
-        ends = colour_limit(small.cells) if limit is None else float(limit)
-        if not ends > 0.0:
-            raise InputError("limit", limit, "a number > 0")
-        words = " ".join(part for part in (note, small.words) if part)
-        return cls(
-            name,
-            title,
-            words or None,
-            rounded(small.cells, DIGITS),
-            cell_names("row_labels", row_labels, small.row_edges),
-            cell_names("column_labels", column_labels, small.column_edges),
-            ends,
-            bool(binary),
-            small.words is not None,
-        )
 
 
 @dataclass(frozen=True)

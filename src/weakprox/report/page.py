@@ -34,16 +34,32 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import one_of
+from weakprox.arguments import one_of, positive
 from weakprox.errors import InputError
-from weakprox.plots._cells import MOST_CELLS
+from weakprox.plots._cells import (
+    MOST_CELLS,
+    Reduced,
+    as_rows,
+    cell_names,
+    colour_limit,
+    reduced,
+)
 from weakprox.plots._panels import Panel, Series
 from weakprox.report.blocks import Figure, Heatmap, Panels, Picture
-from weakprox.report.markup import cell_html, clean, document, section_html, slug, table_html
+from weakprox.report.markup import (
+    cell_html,
+    clean,
+    document,
+    rounded,
+    section_html,
+    slug,
+    table_html,
+)
 from weakprox.report.still import save_figures
 from weakprox.storage.atomic import atomic
 
 NOTICES = ("good", "plain", "warning", "bad")
+DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
 
 
 class Page:
@@ -174,19 +190,21 @@ class Page:
         at `limit`, by default where one in a hundred of the entries that count lie beyond.
         `binary` draws zero white and everything else black.
         """
-        self._add(
-            Heatmap.of(
-                self._name(title),
-                str(title),
-                note,
-                matrix,
-                row_labels,
-                column_labels,
-                limit=limit,
-                binary=binary,
-                most=most,
-            )
+        done = isinstance(matrix, Reduced)
+        small = matrix if done else reduced(as_rows("matrix", matrix), most)
+        words = " ".join(part for part in (note, small.words) if part)
+        heatmap = Heatmap(
+            self._name(title),
+            str(title),
+            words or None,
+            rounded(small.cells, DIGITS),
+            cell_names("row_labels", row_labels, small.row_edges),
+            cell_names("column_labels", column_labels, small.column_edges),
+            colour_limit(small.cells) if limit is None else positive("limit", limit),
+            bool(binary),
+            small.words is not None,
         )
+        self._add(heatmap)
 
     def picture(
         self, title: str, image: bytes | str | Path, alt: str, note: str | None = None
