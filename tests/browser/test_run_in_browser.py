@@ -69,7 +69,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     assert seen["figures"] == [
         "Data",
         "Answer",
-        "Left over: data minus answer",
+        "Residual: data minus answer",
         "Support of the answer",
         "Singular values",
         "Value",

@@ -18,13 +18,13 @@ from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.errors import InputError
 
 BLOCK_BYTES = 64 << 20  # one block of rows: enough work for a task, and several per worker
-MOST_BLOCKS = 1024  # beyond which blocks grow instead: schedulers count tasks
+MOST_BLOCKS = 1024  # then blocks grow instead, since each costs the scheduler time
 
 
 class Rows:
     """An m x d matrix in blocks of rows: shape, dtype and kind of an array, but no entries.
 
-    Functions that only ask an array what it is like take it for one of NumPy.
+    Functions that only inspect an array treat it as a NumPy array.
     """
 
     ndim = 2
@@ -89,7 +89,7 @@ class Blocked(Rows):
         return self._parts
 
     def fresh(self) -> Target:
-        """A target with arbitrary contents, to live beside the blocks."""
+        """A target with arbitrary contents, on the workers of the blocks."""
         return Target(self)
 
     def gathered(self) -> np.ndarray[Any, Any]:
@@ -139,7 +139,7 @@ class Target(Rows):
         B = [None] * len(parts) if B is None else B
         states = each(work.moved, parts, last, *many, B)
         kept = keep([*states, *each(work.found, states)])
-        # the last blocks are let go before the next are there, so that each is freed in turn
+        # release the last blocks before the next exist, so that each can be freed in turn
         self._states, found = kept[: len(parts)], kept[len(parts) :]
         self.moves = [*([] if move.V is None else self.moves), move]
         self.product = None

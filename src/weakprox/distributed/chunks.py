@@ -13,7 +13,7 @@ Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def checked_shape(name: str, array: Any, ndim: int) -> tuple[int, ...]:
-    """The shape of a dask array with so many axes, none of them empty or unknown."""
+    """Return the shape of a dask array; raise if axes are empty, unknown or too many."""
     if any(math.isnan(n) for n in array.shape):
         wanted = "known lengths: call compute_chunk_sizes() on it first"
         raise ShapeError(name, f"shape {array.shape}", wanted)
@@ -43,27 +43,27 @@ def cut(count: int, size: int) -> list[slice]:
 
 
 class Picked(NamedTuple):
-    """Terms by chunk; `order` puts what the chunks return in the order of the drawing."""
+    """Terms by chunk; `order` restores the order in which they were drawn."""
 
     chunks: list[int]
     within: list[Indices]
     order: Indices
 
     def arranged(self, parts: list[Any]) -> Any:
-        """What the chunks return, one entry for each term, as it was drawn."""
+        """Join the chunks' results, one per term, in the order of drawing."""
         together = np.concatenate(parts)
         out = np.empty_like(together)
         out[self.order] = together
         return out
 
     def dealt(self, values: Any) -> list[Any]:
-        """One value for each term drawn, by chunk."""
+        """Split one value per term by chunk."""
         ends = np.cumsum([len(part) for part in self.within])
         return np.split(np.asarray(values)[self.order], ends[:-1])
 
 
 def picked(indices: Any, starts: list[int], count: int) -> Picked:
-    """Sort terms (a slice or integers, some perhaps repeated) by chunk.
+    """Sort terms (a slice or integers, possibly repeated) by chunk.
 
     `starts` are the first terms of the chunks, `count` the number of all terms.
     """

@@ -16,7 +16,7 @@ CHUNK = 4_000_000  # observations that one task reads
 
 
 class Entries:
-    """Rows, columns and values as dask arrays (or arrays beside them), in chunks.
+    """Observed entries in chunks: rows, columns and values.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Entries:
         self.largest = self._check()
 
     def _check(self) -> float:
-        """The largest value; raises on what cannot be used."""
+        """Return the largest value; raise on bad indices or values."""
         seen = fetch([tree(greatest, each(examined, self._parts))], self._parts)[0]
         for name, size, low, high in (
             ("rows", self.shape[0], -seen[2], seen[3]),
@@ -71,7 +71,7 @@ class Entries:
         return other
 
     def counts(self) -> Any:
-        """How often each entry of the matrix was observed, as one long vector."""
+        """Number of observations of each entry of the matrix, as a vector."""
         sizes = [self.shape] * len(self._parts)
         return fetch([tree(added, each(counted, self._parts, sizes))], self._parts)[0]
 
@@ -80,7 +80,7 @@ class Entries:
         return float(self._summed(squared, X, batch))
 
     def pushed(self, X: Any, batch: Any) -> Any:
-        """Residuals at X over a batch, added up where they belong: m x d."""
+        """Residuals at X over a batch, summed per entry: m x d."""
         return np.reshape(self._summed(pushed, X, batch), self.shape)
 
     def _summed(self, what: Any, X: Any, batch: Any) -> Any:
@@ -101,7 +101,7 @@ def placed(values: Any, rows: Any, cols: Any, kind: tuple[tuple[int, int], Any])
 
 
 def examined(part: Any) -> Any:
-    """Whether a value is not finite, the largest, and how far indices go either way."""
+    """Whether a value is not finite, the largest, and the range of indices."""
     i, j, _, values = part
     bad = not np.isfinite(values).all()
     most = 0.0 if bad else float(np.abs(values).max())
@@ -125,7 +125,7 @@ def squared(part: Any, X: Any, within: Any) -> float:
 
 
 def pushed(part: Any, X: Any, within: Any) -> Any:
-    """Residuals, added up where they belong."""
+    """Residuals, summed per entry of the matrix."""
     cells = part[2][within]
     r = np.ravel(X)[cells] - part[3][within]
     return np.bincount(cells, weights=r, minlength=X.size)

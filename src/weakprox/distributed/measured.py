@@ -20,8 +20,7 @@ GRAM_BYTES = 8 << 20  # of them as rows of a matrix at once
 class Measured:
     """n linear functionals of X in chunks; X goes to the workers, sums come back.
 
-    Offers what `weakprox.losses.measurements.Measurements` asks for, by asking each chunk
-    for the same.
+    Implements `weakprox.losses.measurements.Measurements` by calling each chunk.
     """
 
     bytes_each = 0  # in this process
@@ -36,7 +35,7 @@ class Measured:
 
     @classmethod
     def of(cls, form: Any, name: str, *arrays: Any) -> tuple[Measured, tuple[int, int]]:
-        """Chunks of dask arrays, each made into measurements by `form`; and the shape of X."""
+        """Make measurements of dask arrays by `form`, chunk by chunk; also return X's shape."""
         axes = 3 if len(arrays) == 1 else 2
         shapes = [checked_shape(name, array, axes) for array in arrays]
         dtypes = {float_of(name, array.dtype) for array in arrays}

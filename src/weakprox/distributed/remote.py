@@ -1,4 +1,4 @@
-"""A scheduler by its address, and a matrix of a file handed to its workers."""
+"""Connect to a scheduler, and give its workers a matrix from a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT = 15.0  # seconds to wait for a scheduler
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at this address, which does all of dask's work within."""
+    """Context in which dask uses the scheduler at this address; gives its client."""
     try:
         from distributed import Client
     except ImportError:
@@ -37,7 +37,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def handed_over(client: Any, source: Path, matrix: Any) -> Any:
-    """The matrix as a dask array: read by the workers, if all of them see its file.
+    """The matrix as a dask array, read by the workers if all of them see its file.
 
     Otherwise this process sends it to them, block by block.
     """
@@ -59,7 +59,7 @@ def handed_over(client: Any, source: Path, matrix: Any) -> Any:
 
 
 def read_rows(path: str, rows: slice) -> Any:
-    """These rows of a .npy file; nothing else of it is read, and nothing unpickled."""
+    """Read these rows of a .npy file, without unpickling."""
     return np.array(np.load(path, mmap_mode="r", allow_pickle=False)[rows])
 
 

@@ -4,6 +4,6 @@ from weakprox.losses.completion import Completion
 from weakprox.losses.custom import Custom
 from weakprox.losses.denoising import Denoising
 from weakprox.losses.sensing import Sensing
-from weakprox.losses.time_limit import TimeLimit as TimeLimit
+from weakprox.losses.time_limit import TimeLimit
 
-__all__ = ["Completion", "Custom", "Denoising", "Sensing"]
+__all__ = ["Completion", "Custom", "Denoising", "Sensing", "TimeLimit"]

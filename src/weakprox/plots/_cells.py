@@ -23,22 +23,20 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 MOST_CELLS = 300  # along a side: finer than most plots have pixels
 CHUNK_BYTES = 1 << 24
-SUPPORT = (
-    1e-3  # share of the largest below which an entry counts as zero, as in Result.nonzeros
-)
+SUPPORT = 1e-3  # share of the largest entry that counts as zero, as in Result.nonzeros
 MOST_TICKS = 30
 MISSING = "#b9b9ad"  # colour of missing entries
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A matrix known through slices of its rows; `read(slice)` gives them dense."""
+    """A matrix that is read by slices of its rows, which `read(slice)` returns dense."""
 
     shape: tuple[int, int]
     read: Callable[[slice], Matrix]
 
     def slices(self, first: int, last: int) -> Iterator[slice]:
-        """Slices of bounded memory that cover rows first to last - 1."""
+        """Slices of limited size that cover rows first to last - 1."""
         step = max(1, CHUNK_BYTES // (8 * max(1, self.shape[1])))
         for start in range(first, last, step):
             yield slice(start, min(last, start + step))
@@ -108,7 +106,7 @@ def _sparse_rows(given: Any, stored_only: bool) -> Rows:
 
 @dataclass(frozen=True)
 class Reduced:
-    """The cells, and where the blocks behind them begin and end."""
+    """The cells, and the rows and columns at which their blocks begin and end."""
 
     cells: Matrix
     row_edges: list[int]
@@ -121,7 +119,7 @@ class Reduced:
 
     @property
     def words(self) -> str | None:
-        """What a cell stands for, where that is more than one entry."""
+        """Description of a cell, or None if each is one entry."""
         height, width = self.block
         if (height, width) == (1, 1):
             return None
@@ -158,7 +156,7 @@ def _edges(length: int, most: int) -> list[int]:
 
 
 def cell_names(argument: str, labels: Sequence[Any] | None, edges: Sequence[int]) -> list[str]:
-    """A name per cell: the label, or number from 1, of its entry, or of the first and last."""
+    """A name per cell: the label of its entry, or of its first and last; by default numbers."""
     length = edges[-1]
     if labels is not None and len(labels) != length:
         raise ShapeError(argument, f"{len(labels)} of them", f"{length}, one each")
@@ -225,14 +223,14 @@ def draw_cells(
 
 
 def draw_support(ax: Any, nonzero: Any) -> Any:
-    """Draw entries that count in black, the others in white."""
+    """Draw nonzero entries in black, the others in white."""
     return draw_cells(
         ax, np.asarray(nonzero, float), limit=1.0, cmap="Greys", signed=False, colorbar=False
     )
 
 
 def name_lines(ax: Any, rows: Sequence[str] | None, columns: Sequence[str] | None) -> None:
-    """Name rows and columns on the axes, where there are few of them."""
+    """Name rows and columns on the axes if there are at most 30."""
     if rows is not None and len(rows) <= MOST_TICKS:
         ax.set_yticks(range(len(rows)), [name[:24] for name in rows], fontsize="small")
     if columns is not None and len(columns) <= MOST_TICKS:

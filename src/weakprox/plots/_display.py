@@ -1,4 +1,4 @@
-"""Axes, and the checks that all displays share. Matplotlib is loaded here, when drawn."""
+"""Axes and checks that all displays share; matplotlib is imported here, when drawing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Display:
 
 
 def checked_result(result: Any) -> Any:
-    """The argument if it is a `Result`; this layer cannot import the class."""
+    """Return the argument if it looks like a `Result`; this layer cannot import the class."""
     if not hasattr(result, "trace") or not hasattr(result, "low_rank"):
         raise InputError("result", type(result).__name__, "a Result of minimize")
     return result

@@ -1,6 +1,6 @@
-"""Lines on axes: what a plot holds, how a run converged, and how it is drawn.
+"""Plots of lines as data, and their drawing with matplotlib.
 
-A `Panel` is data. Matplotlib draws it here; a report's page draws it in the browser.
+The pages of `weakprox.report` draw the same panels in the browser.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Record:
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """An object of the class as it is, or built from a mapping with its fields."""
+        """Return an object of the class itself, or one built from a mapping of its fields."""
         if isinstance(given, cls):
             return given
         known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ class Series(_Record):
     stems: bool = False
 
     def __post_init__(self) -> None:
-        """Turn what came into vectors of one length."""
+        """Convert the points to vectors of one length."""
         for axis in ("x", "y", "low", "high"):
             given = getattr(self, axis)
             if given is None and axis in ("low", "high"):
@@ -84,13 +84,13 @@ class Panel(_Record):
     Attributes
     ----------
     series : sequence of Series or mapping
-        What to draw.
+        The lines.
     x_label, y_label, title : str
         Words beside the axes and above them.
     log_x, log_y : bool
         Logarithmic axes (points that are not positive are left out).
     y_range : (float, float), optional
-        What to show of the y axis at first; zooming shows the rest.
+        Initial range of the y axis; zooming shows the rest.
     """
 
     series: Any
@@ -102,7 +102,7 @@ class Panel(_Record):
     y_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        """Turn mappings into Series."""
+        """Convert mappings to Series."""
         object.__setattr__(self, "series", tuple(Series.of(one) for one in self.series))
         if not self.series:
             raise InputError("series", "none", "at least one")
@@ -166,7 +166,7 @@ def spans_widely(column: Vector) -> bool:
 
 
 def value_range(values: Vector, final: float, gap: float) -> tuple[float, float] | None:
-    """A range of values that early bounds, far below, and first steps do not stretch."""
+    """A y range that is not stretched by early, poor bounds and first steps."""
     seen = values[np.isfinite(values)]
     if seen.size == 0:
         return None

@@ -1,4 +1,4 @@
-"""How the value, the lower bound and the gap of a run developed."""
+"""History of a run: value, lower bound and gap."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ConvergenceDisplay(Display):
             work={name: trace[name] for name in AXES},
             value=trace["value"],
             lower_bound=trace["lower_bound"],
-            # a bound on the mean is none on a value estimated from samples
+            # the bound does not apply to values that are estimated from samples
             final_bound=-np.inf if result.sampled else proof.lower_bound,
             final_value=proof.value,
             title=str(proof),

@@ -24,7 +24,7 @@ NAMES = (
 
 
 class MatrixDisplay(Display):
-    """A matrix as a heat map, with names or blocks where there are labels.
+    """A matrix as a heat map, with names or blocks if there are labels.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class MatrixDisplay(Display):
     columns : sequence of str, optional
         One per column; shown if there are at most 30.
     order : sequence of int, optional
-        Rows in the order to draw them, and columns too where the matrix is square.
+        Order of the rows, and of the columns too if the matrix is square.
     title : str
         Above the picture.
 

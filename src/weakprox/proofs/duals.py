@@ -38,15 +38,15 @@ ENTRIES = 1 << 15  # of a block: its temporaries stay in cache
 
 @dataclass(frozen=True)
 class Rows:
-    """A dual point of one part: `read(first, last)` gives rows of y in float64."""
+    """A dual point of one part; `read(first, last)` returns rows of y in float64."""
 
     read: Callable[[int, int], Matrix]
     shape: tuple[int, int]
     point: Callable[[], Matrix] | None = None  # rows of a point near X, as `read` made them
-    target: Target | None = None  # what it is made of, for a compiled pass
+    target: Target | None = None  # its ingredients, for a compiled pass
 
     def scaled(self, factor: float) -> Rows:
-        """The same in another unit."""
+        """The dual point in another unit."""
         if factor == 1.0:
             return self
         return Rows(lambda first, last: factor * self.read(first, last), self.shape)
@@ -137,7 +137,7 @@ def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
     rows = 0
 
     def read(a: int, b: int) -> Matrix:
-        """The clipped (2/gamma - beta - curvature) X + beta C - z/gamma, in arrays kept."""
+        """The clipped (2/gamma - beta - curvature) X + beta C - z/gamma, in reused arrays."""
         nonlocal room, rows
         rows = b - a
         if room.shape[1] < rows:
@@ -166,13 +166,13 @@ def _host(y: Any) -> Matrix:
 
 @dataclass
 class Loss:
-    """What storing dual points has cost: sums over their entries."""
+    """Change of the bound from storing dual points: sums over their entries."""
 
     along: float = 0.0  # <X, delta>
     length: float = 0.0  # |delta|
 
     def cost(self, gap: float, w: float, rho: float) -> float:
-        """Upper bound on what the lower bound loses."""
+        """Upper bound on the decrease of the lower bound."""
         if w > 0.0:
             bent = self.length**2 / (2 * w)
             return max(0.0, -self.along) + 2 * math.sqrt(max(gap, 0.0)) * math.sqrt(bent) + bent
@@ -180,14 +180,14 @@ class Loss:
 
 
 def width_for(part: Any, size: int, gap: float, most: float, w: float, reach: float) -> Any:
-    """The narrowest type whose rounding is expected to cost at most so much.
+    """The narrowest type whose rounding is expected to lower the bound by at most `most`.
 
     `reach` bounds |X|_F (w > 0) or the nuclear norm of V (w = 0).
     """
     slope = max(part.above, part.below) if isinstance(part, Box) else part.lam
     for kind in WIDTHS[:-1]:
         length = slope / np.iinfo(kind).max * math.sqrt(size / 12)
-        if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: along no longer known
+        if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
             cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
         else:
             expected = Loss(-reach * length / math.sqrt(size), length)
@@ -198,7 +198,7 @@ def width_for(part: Any, size: int, gap: float, most: float, w: float, reach: fl
 
 
 def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> Any:
-    """The dual point as shares in this type; what it costs is added to the loss."""
+    """Store the dual point as shares in this type; its cost is added to `loss`."""
     m, d = y.shape
     size = m * d * np.dtype(kind).itemsize
     q = np.empty((m, d), kind) if size <= HELD else scratch((m, d), kind)
@@ -232,7 +232,7 @@ def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> An
 
 
 def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float, float] | None:
-    """<X, delta> and |delta|^2 by a compiled pass, where there is one for such arrays."""
+    """<X, delta> and |delta|^2 by a compiled pass, if there is one for these arrays."""
     dual = y.target
     if dual is None or whole == 1.0 or not isinstance(part, Box) or not part.above > 0.0:
         return None
@@ -242,7 +242,7 @@ def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float,
         return None
     try:
         from weakprox.proofs import compiled
-    except (ImportError, RuntimeError):  # without numba, or a folder for what it compiles
+    except (ImportError, RuntimeError):  # no numba, or no cache directory
         return None
     U, s, Vt = (np.ascontiguousarray(x, np.float64) for x in (dual.at.U, dual.at.s, dual.at.Vt))
     k = dual.step

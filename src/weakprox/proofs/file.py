@@ -1,4 +1,4 @@
-"""Proof files: plain .npz archives, written whole and read without trust."""
+"""Proof files: plain .npz archives, written atomically and checked when read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHUNK = 1 << 24
 
 def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, Any]) -> None:
     """Write the archive, the description last; it appears whole or not at all."""
-    # checksums show a damaged file, and it can be made again: no need to wait for the disk
+    # no fsync: checksums detect a damaged file, and it can be made again
     with (
         atomic(path, durable=False) as temporary,
         zipfile.ZipFile(temporary, "w") as archive,
@@ -172,7 +172,7 @@ def _described(path: PathLike, meta: Any) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(name)  # NaN and infinity are no JSON
+    raise ValueError(name)  # NaN and infinity are not JSON
 
 
 def _number(x: Any, *, least: float = -math.inf) -> bool:

@@ -66,7 +66,7 @@ class Proof:
 
     @property
     def eps(self) -> float:
-        """The accuracy that was asked for."""
+        """The requested accuracy."""
         return float(self.claims["eps"])
 
     @property
@@ -99,7 +99,7 @@ class Proof:
 
     @classmethod
     def load(cls, path: PathLike) -> Proof:
-        """Read a proof; raises ProofError on files that are damaged or are no proofs."""
+        """Read a proof; raises ProofError if the file is damaged or not a proof."""
         meta, arrays = file.read(path)
         found: Digest = meta["digest"]
         return cls(meta["claims"], meta["terms"], lambda: found, arrays)
@@ -186,7 +186,7 @@ def _checked(proof: Proof, told: Description) -> Verdict:
     _check_arrays(proof, told)
     if digest(told.pieces) != proof.digest:
         raise ProofError("proof", "one about other data", "the data that it was made from")
-    with np.errstate(over="ignore", invalid="ignore"):  # hostile numbers lead to refusals
+    with np.errstate(over="ignore", invalid="ignore"):  # extreme numbers lead to refusal
         return check(proof.claim(), told.statement)
 
 

@@ -30,16 +30,16 @@ from weakprox.verifier.sums import U
 
 CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
 SHARE = 0.02  # of the gap that storing the dual point may cost
-# Times the verifier's allowances, since other machines and verifiers round otherwise; less
-# where that decides whether the accuracy asked for is shown.
+# Multiples of the verifier's allowances, since other machines and verifiers round differently;
+# a smaller one is taken if it decides whether the requested accuracy is proved.
 SAFE = (64.0, 16.0, 4.0)
 
 
 class Witness:
-    """What a result keeps for `Result.proof`: the evidence, and where the problem is.
+    """The evidence that a result keeps for `Result.proof`, with a reference to the problem.
 
-    The data are let go with the problem, unless the result was asked to keep them. It is
-    left out of pickles, which would carry them, too.
+    The reference is weak unless the result was asked to keep the problem and its data. A
+    witness is not pickled, since the pickle would contain the data.
     """
 
     def __init__(self, problem: Problem, evidence: Evidence, *, keep: bool) -> None:
@@ -61,11 +61,11 @@ class Witness:
             given = "one whose problem no longer exists"
             wanted = "to keep the problem, or minimize(..., proof=True), which does"
             raise ProofError("result", given, wanted)
-        with one_thread(0):  # products here are of narrow tiles, and hashing has a thread
+        with one_thread(0):  # products are of narrow tiles, and the digest has its own thread
             return made(result, self.evidence(problem, result.unit), described(problem))
 
     def evidence(self, problem: Problem, unit: float) -> Evidence:
-        """What the bound rests on, with the problem as the run saw it."""
+        """The evidence, with the problem in the run's unit and precision."""
         run = problem_in(problem, unit)
         dual = self._evidence.dual
         if not isinstance(dual, Target):
@@ -86,7 +86,7 @@ class Witness:
 
 
 def _nothing() -> None:
-    """What is left of a witness in a pickle."""
+    """Unpickled in place of a witness."""
 
 
 def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:
@@ -124,7 +124,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
         else:
             arrays |= _named(f"y{i}", y)
-    digests = digested(told.pieces)  # while the file is written
+    digests = digested(told.pieces)  # computed while the file is written
     claims = {
         "value": value,
         "lower_bound": lower - lost.cost(gap, w, rho),
@@ -137,17 +137,17 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
 
 
 def _convexity(statement: plain.Statement, known: float) -> float:
-    """The strong convexity that the run used, if verifiers will find as much."""
+    """The strong convexity that the run used, or less if verifiers will find less."""
     if isinstance(statement.loss, plain.Measurements):
         return statement.loss.convexity(known, statement.spectral.symmetric, 4.0)[0]
     return known
 
 
 def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
-    """The proof with claims that hold with room for the verifier's own rounding.
+    """Return the proof with claims that leave room for the verifier's rounding.
 
-    Small ones are verified here and claim what that finds. For others, the run's bound is
-    lowered by what the verifier allows for rounding.
+    Small proofs are verified here and claim the bound found. For others, the run's bound is
+    lowered by the verifier's allowance for rounding.
     """
     claim, statement, eps = proof.claim(), told.statement, eps_of(result.low_rank.s)
     large = min(proof.shape) > CHECKED
@@ -176,7 +176,7 @@ def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
 
 
 def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:
-    """What the verifier takes off a bound for rounding, at most."""
+    """Upper bound on the verifier's allowance for rounding in the lower bound."""
     claim, statement = proof.claim(), told.statement
     rho = reach(statement, value)
     rho = float(np.abs(claim.X.s).sum()) if math.isinf(rho) else rho
@@ -196,7 +196,7 @@ def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:
 
 
 def _rounding(X: plain.Factors, statement: plain.Statement, value: float) -> float:
-    """What the verifier allows for rounding in f(X), at most, if G is a squared distance."""
+    """Upper bound on its allowance for rounding in f(X), if G is a squared distance."""
     far = X.error + U * math.sqrt(2 * max(value, 0.0))
     found: float = far * (math.sqrt(2 * max(value, 0.0)) + far) + 16 * U * abs(value)
     for part in statement.penalties:

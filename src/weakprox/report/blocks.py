@@ -15,7 +15,7 @@ from weakprox.report.markup import clean
 
 @dataclass(frozen=True)
 class Figure(ABC):
-    """A block with a title, a drawing and a note; the page gives it its name."""
+    """A block with a title, a drawing and a note; `name` is unique on the page."""
 
     name: str
     title: str
@@ -24,19 +24,19 @@ class Figure(ABC):
 
     @property
     def wide(self) -> bool:
-        """Whether it fills the page's width rather than share it."""
+        """Whether the figure takes the full width of the page."""
         return False
 
     def drawing(self) -> str:
-        """What stands in the figure until the script draws."""
+        """HTML inside the figure before the script draws."""
         return ""
 
     @abstractmethod
     def data(self) -> dict[str, Any]:
-        """What the script draws from."""
+        """Data for the script."""
 
     def html(self) -> str:
-        """The figure, its words escaped."""
+        """The figure as HTML."""
         note = f"<p class=note>{escape(self.note)}</p>" if self.note else ""
         wide = " wide" if self.wide else ""
         return (
@@ -56,12 +56,12 @@ class Panels(Figure):
 
     @property
     def names(self) -> list[str]:
-        """Names of all series, each once, in the order they first come."""
+        """Names of all series, each once, in order of first appearance."""
         return list(dict.fromkeys(one.name for panel in self.panels for one in panel.series))
 
     @property
     def wide(self) -> bool:
-        """Several panels want the whole width."""
+        """Several panels take the full width."""
         return len(self.panels) > 1
 
     def data(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Heatmap(Figure):
 
 @dataclass(frozen=True)
 class Picture(Figure):
-    """An image file, embedded."""
+    """An embedded image file."""
 
     image: bytes
     alt: str
@@ -108,7 +108,7 @@ class Picture(Figure):
         return f'<img alt="{escape(self.alt)}" src="data:image/{mime};base64,{coded}">'
 
     def data(self) -> dict[str, Any]:
-        """The words only; the bytes stand in the page already."""
+        """Title and description; the image itself is in the HTML."""
         return {"kind": self.kind, "title": self.title, "alt": self.alt}
 
 

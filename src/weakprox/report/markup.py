@@ -20,7 +20,7 @@ from weakprox import __version__
 from weakprox.errors import ShapeError
 
 SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
-LEAST_CONTENTS = 3  # sections that make a list of contents worth its space
+LEAST_CONTENTS = 3  # sections from which on there is a table of contents
 DASH = "\u2013"
 # Inside <script> these would end the block or, in old parsers, the line.
 _UNSAFE = {
@@ -53,7 +53,7 @@ def clean(value: Any) -> Any:
 
 
 def safe_json(value: Any) -> str:
-    """JSON that no text inside it can break out of a script element."""
+    """JSON that is safe inside a script element."""
     text = json.dumps(clean(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character, code in _UNSAFE.items():
         text = text.replace(character, code)
@@ -61,14 +61,14 @@ def safe_json(value: Any) -> str:
 
 
 def short(number: float) -> str:
-    """Six digits, as Python prints them; a dash for what is no number."""
+    """Six significant digits; a dash for NaN and infinities."""
     if not math.isfinite(number):
         return DASH
     return f"{number:.6g}"
 
 
 def cell_html(value: Any) -> str:
-    """Text escaped; numbers short, with all their digits in the markup; None a dash."""
+    """Escape text; round numbers, with all digits in the markup; None is a dash."""
     if value is None:
         return DASH
     if isinstance(value, (bool, np.bool_)):
@@ -97,7 +97,7 @@ def slug(text: str) -> str:
 
 
 def rounded(matrix: np.ndarray[Any, Any], digits: int) -> list[list[float | int | None]]:
-    """Rows of numbers to so many significant digits; whole ones as integers, NaN as None."""
+    """Round to so many significant digits; whole numbers become integers, NaN None."""
 
     def entry(number: float) -> float | int | None:
         if not math.isfinite(number):
@@ -116,13 +116,13 @@ def asset(name: str) -> str:
 
 @cache
 def script() -> str:
-    """All scripts as one, so that none of their names leak into the page."""
+    """All scripts in one function, so that their names do not leak into the page."""
     joined = "\n".join(asset(name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{joined}\n}})();'
 
 
 def policy() -> str:
-    """What the browser may do with the page: its own style and script, nothing else."""
+    """Content security policy that allows only the page's own style and script."""
     return (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
@@ -218,5 +218,5 @@ numbers behind the plots stand as JSON at the end of this file.</p></noscript>
 </body>
 </html>
 """
-    # half characters, as in file names that are not UTF-8, are written as their codes
+    # lone surrogates, as in file names that are not UTF-8, are written as their codes
     return page.encode("utf-8", "backslashreplace").decode("utf-8")

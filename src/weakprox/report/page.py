@@ -91,7 +91,7 @@ class Page:
         return [b for _, _, blocks in self._sections for b in blocks if isinstance(b, Figure)]
 
     def section(self, title: str, text: str | Iterable[str] = ()) -> None:
-        """Open a section; text below its heading, a string per paragraph."""
+        """Start a section with paragraphs of text."""
         self._sections.append((self._name(title), str(title), []))
         self.text(text)
 
@@ -107,7 +107,7 @@ class Page:
         self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
     def code(self, text: str) -> None:
-        """Text in a typewriter face, line breaks kept: a command, say."""
+        """Preformatted text, such as a command."""
         self._add(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
@@ -125,7 +125,7 @@ class Page:
         caption: str = "",
         note: str | None = None,
     ) -> None:
-        """A table; columns that hold numbers only stand to the right, None is a dash."""
+        """A table; columns of numbers are aligned to the right, None is a dash."""
         self._add(table_html(headers, [list(row) for row in rows], caption, note))
 
     def lines(
@@ -139,7 +139,7 @@ class Page:
         note: str | None = None,
         y_range: tuple[float, float] | None = None,
     ) -> None:
-        """One plot of lines, with bands where series have low and high."""
+        """One plot of lines, with bands if series have low and high."""
         panel = Panel(tuple(series), x_label, y_label, "", log_x, log_y, y_range)
         self.panels(title, [panel], note)
 
@@ -187,7 +187,7 @@ class Page:
 
         `matrix` may be an array, a memory map, sparse or a LowRank. More than `most` rows
         or columns are drawn in blocks that keep their entry of largest size. Colours end
-        at `limit`, by default where one in a hundred of the entries that count lie beyond.
+        at `limit`, by default at the 0.99 quantile of the sizes of nonzero entries.
         `binary` draws zero white and everything else black.
         """
         done = isinstance(matrix, Reduced)
@@ -209,7 +209,7 @@ class Page:
     def picture(
         self, title: str, image: bytes | str | Path, alt: str, note: str | None = None
     ) -> None:
-        """An image, as bytes or the name of a file; `alt` says what it shows."""
+        """An image, as bytes or a path; `alt` is its description."""
         held = image if isinstance(image, bytes) else Path(image).read_bytes()
         picture = Picture(self._name(title), str(title), note, held, alt)
         _ = picture.suffix  # raises if no browser can show it
@@ -222,7 +222,7 @@ class Page:
         self._attached[name] = clean(value)
 
     def data(self) -> dict[str, Any]:
-        """All that the page's JSON block holds."""
+        """Contents of the page's JSON block."""
         figures = [{"id": one.name, **one.data()} for one in self.figures]
         return {"title": self.title, **self._attached, "figures": figures}
 
@@ -236,7 +236,7 @@ class Page:
         return document(self.title, self.subtitle, contents, sections, self.data())
 
     def write(self, path: str | Path) -> Path:
-        """Write the page; a reader sees the old file or the new one, never half of it."""
+        """Write the page atomically: a reader sees the old file or the new one."""
         with atomic(path) as temporary:
             temporary.write_text(self.html(), encoding="utf-8", newline="\n")
         return Path(path)
@@ -248,7 +248,7 @@ class Page:
         return save_figures(self.figures, Path(directory), formats)
 
     def _add(self, block: str | Figure) -> None:
-        if not self._sections:  # blocks before the first section stand under the title
+        if not self._sections:  # blocks before the first section follow the title
             self._sections.append((self._name("start"), "", []))
         self._sections[-1][2].append(block)
 

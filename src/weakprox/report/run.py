@@ -17,7 +17,7 @@ from weakprox.report.page import Page
 from weakprox.report.summary import Gathered, gather, verdict
 from weakprox.result import Result
 
-FAINT = 0.3  # an answer smaller than this share of the data gets colours of its own
+FAINT = 0.3  # an answer smaller than this share of the data gets its own colour scale
 
 
 def write_report(
@@ -85,7 +85,7 @@ def run_page(
 
 def _certificate(page: Page, result: Result) -> None:
     said = verdict(result)
-    page.section("How good the answer is")
+    page.section("Accuracy of the answer")
     page.notice(said.sentences[0], said.kind, said.heading)
     page.text(said.sentences[1:])
 
@@ -96,11 +96,11 @@ def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None
     facts: dict[str, Any] = {
         f"value{about}": numbers["value"],
         "proved gap": numbers["gap"],
-        "gap asked for (eps)": numbers["eps"],
+        "requested gap (eps)": numbers["eps"],
         "rank": numbers["rank"],
         "entries above 1e-3 of the largest": numbers["nonzeros"],
-        "of all entries": numbers["entries"],
-        "infeasible by": numbers["violation"],
+        "number of entries": numbers["entries"],
+        "constraint violation": numbers["violation"],
         "seconds": numbers["seconds"],
         "thin SVDs": counts["svds"],
         "rank-one SVDs": counts["rank_one_svds"],
@@ -109,8 +109,8 @@ def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None
     }
     if "residual_norm" in numbers:
         facts["norm of the data"] = numbers["data_norm"]
-        facts["norm of what is left over"] = numbers["residual_norm"]
-        facts["left over, relative"] = numbers["relative_residual"]
+        facts["norm of the residual"] = numbers["residual_norm"]
+        facts["relative residual"] = numbers["relative_residual"]
     page.section("Key figures")
     page.facts(facts)
 
@@ -125,7 +125,7 @@ def _problem(page: Page, numbers: Mapping[str, Any]) -> None:
         facts["loss"] = stated["loss"]
     page.facts(facts | numbers["settings"])
     if numbers["parameters"]:
-        page.text("What the solver worked out and used:")
+        page.text("Parameters that the solver used:")
         page.facts(numbers["parameters"])
 
 
@@ -138,7 +138,7 @@ def _matrices(
 ) -> None:
     page.section(
         "Matrices",
-        "Warm colours are positive, blue ones negative. Point to read a cell, drag to zoom.",
+        "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom.",
     )
 
     def draw(title: str, matrix: Reduced, **options: Any) -> None:
@@ -146,17 +146,17 @@ def _matrices(
 
     if found.data is not None and found.residual is not None:
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
-        # Penalties shrink: on the data's scale a much smaller answer would be all white.
+        # Penalties shrink X: on the data's scale, a much smaller answer would be all white.
         faint = own < FAINT * scale
         draw("Data", found.data, limit=scale)
         draw(
             "Answer",
             found.estimate,
             limit=own if faint else scale,
-            note="Colours have a scale of their own." if faint else "Colours as for the data.",
+            note="Colours have their own scale." if faint else "Colours as for the data.",
         )
         draw(
-            "Left over: data minus answer",
+            "Residual: data minus answer",
             found.residual,
             limit=scale,
             note="Colours as for the data.",
@@ -173,7 +173,7 @@ def _matrices(
         "Singular values",
         found.numbers["singular_values"],
         y_label="singular value",
-        note=f"Those of the answer add up to {result.low_rank.nuclear_norm:.6g}.",
+        note=f"The singular values of the answer sum to {result.low_rank.nuclear_norm:.6g}.",
     )
 
 

@@ -20,7 +20,7 @@ from weakprox.report.markup import clean
 from weakprox.result import Result
 
 DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
-CHEAP_BELOW = 1 << 22  # stored entries of data whose singular values are worth their time
+CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
 
 
@@ -47,7 +47,7 @@ def gather(
     _check(result, problem, data, rows, columns)
     answer = _answer(result)
     estimate = reduced(answer)
-    # Blocks keep their extremes, so the largest entry is among the cells.
+    # Cells keep the extremes of their blocks, so the largest entry is one of them.
     largest = float(np.nanmax(np.abs(estimate.cells)))
     numbers: dict[str, Any] = {
         "weakprox": __version__,
@@ -93,7 +93,7 @@ def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> Non
 
 
 def _answer(result: Result) -> Rows:
-    """The answer: dense if it is so already or small, otherwise from its factors."""
+    """The answer: dense if it is available or small, otherwise from its factors."""
     if "X" in vars(result) or math.prod(result.low_rank.shape) <= DENSE_BELOW:
         return as_rows("result", result.X)
     return as_rows("result", result.low_rank)
@@ -134,7 +134,7 @@ def _problem_numbers(problem: Problem) -> dict[str, Any]:
 
 
 def _leading_values(data: Any, count: int, missing: bool) -> Any:
-    """Leading singular values of the data, None where they are costly or undefined."""
+    """Leading singular values of the data; None if they are costly or undefined."""
     stored = data.nnz if scipy.sparse.issparse(data) else math.prod(data.shape)
     if missing or stored > CHEAP_BELOW:
         return None
@@ -159,7 +159,7 @@ class Verdict:
 
 
 def formula(problem: Problem) -> str:
-    """The problem as one line of mathematics, its weights filled in."""
+    """The problem as one line of mathematics, with its weights."""
     smooth, meaning = _loss(problem.loss)
     term, constraint = _spectral(problem.spectral)
     summands = [part for part in (smooth, _penalty(problem.penalty), term) if part]
@@ -170,7 +170,7 @@ def formula(problem: Problem) -> str:
 
 
 def weights(problem: Problem) -> dict[str, float]:
-    """The numbers a user chose: lam, tau and the like, as the terms name them."""
+    """The weights and radii of the terms, by name."""
     found: dict[str, float] = {}
     parts = problem.penalty.parts if isinstance(problem.penalty, penalties.Sum) else ()
     terms = [*(parts or (problem.penalty,)), problem.spectral]
@@ -184,7 +184,7 @@ def weights(problem: Problem) -> dict[str, float]:
 
 
 def _loss(loss: Any) -> tuple[str, str]:
-    """The formula, and what its letters stand for if that needs saying."""
+    """The formula, and the meaning of its letters if needed."""
     if isinstance(loss, losses.Denoising):
         if loss.target is not None:
             return "½‖X - M‖²", "M is the data"
@@ -214,7 +214,7 @@ def _penalty(penalty: Any) -> str:
 
 
 def _spectral(term: Any) -> tuple[str, str]:
-    """What is added, and what is demanded."""
+    """The summand and the constraint."""
     if isinstance(term, spectral.NuclearBall):
         return "", f"nuclear norm ‖X‖_* ≤ {term.tau:g}"
     if isinstance(term, spectral.TracePSD):
@@ -225,7 +225,7 @@ def _spectral(term: Any) -> tuple[str, str]:
 
 
 def confirmed(result: Result) -> bool:
-    """Whether the accuracy asked for is reached, proved or in expectation."""
+    """Whether the requested accuracy is reached, proved or in expectation."""
     return result.status.reached or result.certified
 
 

@@ -44,8 +44,8 @@ DAMAGED = (
 )
 LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
 PREFIX = {(1, 0): 2, (2, 0): 4}  # by version: bytes of the header's length
-# A header is a Python literal, but nothing here is a parser of Python: only what NumPy writes
-# passes, three entries in any order. Records are recognised, not understood.
+# A header is a Python literal, but it is not evaluated: it must match what NumPy writes, three
+# entries in any order. Records are recognised, to name them in the error, and not parsed.
 DTYPE = r"'[<>|=]?[?biufcmMOSUV]\d{0,9}(?:\[\w{1,12}\])?'|\[[^\]]*\]"
 SHAPE = r"\(([\w ,.+-]*)\)"
 ENTRY = rf"'descr':\ *({DTYPE})|'fortran_order':\ *(True|False)|'shape':\ *{SHAPE}"
@@ -54,7 +54,7 @@ HEADER = re.compile(rf"\{{\s*(?:{ENTRY})\s*(?:,\s*(?:{ENTRY})\s*){{2}},?\s*\}}\s
 
 @dataclass(frozen=True)
 class Header:
-    """What an array in .npy form says of itself; `start` is where its data begin."""
+    """Header of an array in .npy form; the data begin at `start`."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -68,7 +68,7 @@ class Header:
 
 
 def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
-    """The header of an array, without its data."""
+    """Read the header of an array."""
     damaged = FileError(path, f"a damaged header{what}", "an array saved by NumPy")
     try:
         version = npy.read_magic(handle)
@@ -100,7 +100,7 @@ def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
 
 
 def read_npy(path: Path) -> Matrix:
-    """A memory map of the array: nothing is loaded yet."""
+    """Return a memory map of the array."""
     with path.open("rb") as handle:
         header = read_header(path, handle)
     checked_dtype(path, header.dtype)
@@ -116,7 +116,7 @@ def read_npy(path: Path) -> Matrix:
 def read_npz(
     path: Path, key: str | None, max_bytes: int | None
 ) -> tuple[Any, Labels | None, Labels | None]:
-    """The one matrix of an archive (or the one named), and labels if they are there."""
+    """Return the only matrix of an archive (or the one named), and its labels if any."""
     try:
         with zipfile.ZipFile(path) as archive:
             headers = _headers(path, archive)
@@ -140,7 +140,7 @@ def read_npz(
 
 
 def _headers(path: Path, archive: zipfile.ZipFile) -> dict[str, Header]:
-    """Headers of all arrays; each must agree with the size its archive states."""
+    """Headers of all arrays, checked against the sizes in the archive."""
     found = {}
     for info in archive.infolist():
         if not info.filename.endswith(".npy"):
@@ -173,7 +173,7 @@ def _chosen(path: Path, headers: dict[str, Header], key: str | None) -> str:
     if matrices:
         checked_shape(path, headers[matrices[0]].shape)
         return matrices[0]
-    if len(headers) == 1:  # say what is wrong with it
+    if len(headers) == 1:  # raises with the reason
         (name, header), *_ = headers.items()
         checked_dtype(path, header.dtype, f" in '{name}'")
         checked_shape(path, header.shape, f"'{name}', an array")
@@ -194,12 +194,12 @@ def _member(
     with archive.open(f"{name}.npy") as handle:
         handle.read(headers[name].start)
         values = _data(handle, headers[name])
-        handle.read(1)  # at the end of the member its checksum is compared
+        handle.read(1)  # zipfile checks the checksum at the end of a member
     return values
 
 
 def _data(handle: IO[bytes], header: Header) -> Matrix:
-    """The entries that follow a header: plain numbers or text, no pickle."""
+    """Read the entries that follow a header: plain numbers or text, no pickle."""
     shape = header.shape[::-1] if header.by_columns else header.shape
     values = np.empty(shape, header.dtype)
     left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()
@@ -213,13 +213,13 @@ def _data(handle: IO[bytes], header: Header) -> Matrix:
 
 
 def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
-    """Whether the array is labels; raises if they are saved in a way not read, or too many.
+    """Whether the array holds labels; raises if they are of a wrong type or number.
 
     Their number is compared before they are read: empty texts take no bytes, however many.
     """
     if header is None or len(header.shape) != 1:
         return False
-    if header.dtype.kind in "OS":  # left out in silence, they would seem to be lost
+    if header.dtype.kind in "OS":  # ignoring them would lose them silently
         given = f"labels in '{side}' as {'bytes' if header.dtype.kind == 'S' else KINDS['O']}"
         raise FileError(path, given, "text, as numpy.array(labels, dtype=str) makes it")
     if header.dtype.kind != "U":
@@ -231,7 +231,7 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
 
 
 def _text(path: Path, labels: Matrix, side: str) -> list[str]:
-    """Labels, if they can be written again: half characters cannot."""
+    """Return the labels; raise on lone surrogates, which cannot be written again."""
     if labels.dtype.itemsize:
         kind = np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder)
         codes = labels.view(kind)

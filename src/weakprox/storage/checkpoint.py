@@ -100,7 +100,8 @@ def _write(path: Path, about: Mapping[str, str], arrays: Mapping[str, Numbers]) 
     the process is killed.
     """
     header: dict[str, Any] = {"__metadata__": dict(about)}
-    ordered = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)  # aligned, so
+    # wide entries first, so that all are aligned
+    ordered = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     end = 0
     for name in ordered:
         array, begin = arrays[name], end
@@ -131,7 +132,7 @@ def _pieces(array: Numbers) -> Iterator[Any]:
 
 
 def load(path: Path) -> Stored:
-    """The checkpoint in a file, its digest verified.
+    """Read a checkpoint and verify its digest.
 
     Raises
     ------
@@ -163,7 +164,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
     if not path.is_file():
         raise FileError(path, "something that is not a plain file", WHOLE)
     try:
-        with safe_open(path, framework="np") as file:  # checks all that the header says
+        with safe_open(path, framework="np") as file:  # validates the header
             about = dict(file.metadata() or {})
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")

@@ -29,7 +29,7 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_torch(value: object) -> bool:
-    """Whether it is a torch tensor; torch is not imported to find out."""
+    """Whether the value is a torch tensor; does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -48,7 +48,7 @@ class Layout:
 
     @classmethod
     def of(cls, array: Any) -> Layout:
-        """That of a NumPy or torch array."""
+        """The layout of a NumPy or torch array."""
         if is_torch(array):
             return cls(tuple(array.shape), tuple(array.stride()), str(array.device))
         size, device = array.dtype.itemsize, DISK if on_disk(array) else ""
@@ -90,8 +90,8 @@ class Layout:
         if self.device and min(self.strides, default=0) < 0:
             return False  # torch has no such strides
         if self.device == DISK and self.span != math.prod(self.shape):
-            return False  # room on disk is for entries only
-        inside = 0  # steps that the faster axes take up
+            return False  # scratch files hold entries without gaps
+        inside = 0  # extent of the faster axes
         for i in reversed(self.axes):
             if abs(self.strides[i]) <= inside:
                 return False
@@ -127,7 +127,7 @@ class Layout:
     def _view(self, flat: Numbers) -> Numbers:
         if 0 in self.shape:
             return np.empty(self.shape, flat.dtype)
-        if self.device == DISK:  # a view that still knows its file
+        if self.device == DISK:  # a view that keeps its file
             whole = flat.reshape(self.stored).transpose(np.argsort(self.axes))
             return whole.reshape(self.shape)
         back = [i for i in self.axes if self.strides[i] < 0]
@@ -136,14 +136,14 @@ class Layout:
         view = as_strided(flat[first:], self.shape, steps)
         pairs = zip(self.shape, self.strides, strict=True)
         if any(n > 1 and step == 0 for n, step in pairs):
-            view.flags.writeable = False  # as NumPy has it for one number seen as many
+            view.flags.writeable = False  # as NumPy does for broadcast arrays
         return view
 
     def _on_device(self, flat: Numbers) -> Any:
         import torch
 
         host = torch.from_numpy(flat)
-        # memory from torch itself, aligned as it likes: some products round by alignment
+        # allocated by torch, with its alignment: rounding of some products depends on it
         own = torch.empty(flat.shape, dtype=host.dtype, device=self.device)
         own.copy_(host)
         return own.as_strided(self.shape, self.strides)

@@ -34,7 +34,7 @@ class Banner(NamedTuple):
     field: str
     symmetry: str
     shape: tuple[int, int]
-    entries: int  # that are written
+    entries: int  # stored in the file
 
 
 def read_mtx(path: Path, max_bytes: int | None) -> Any:
@@ -46,7 +46,8 @@ def read_mtx(path: Path, max_bytes: int | None) -> Any:
         if about.field == "complex":
             raise FileError(path, "complex numbers", "real numbers")
         held = path.stat().st_size
-        if about.entries * FEWEST_BYTES[about.layout] > held + 1:  # the last newline may lack
+        # + 1, since the last newline may be missing
+        if about.entries * FEWEST_BYTES[about.layout] > held + 1:
             given = f"{held} bytes, a truncated file"
             raise FileError(path, given, f"{about.entries} entries, as its header says")
         size = m * d * 8 if about.layout == "array" else about.entries * 64  # mirrored
@@ -99,7 +100,7 @@ def _words(handle: IO[bytes]) -> Iterator[list[bytes]]:
     while block := handle.read(BLOCK):
         words = (left + block).split()
         cut = words and not block[-1:].isspace() and len(words[-1]) < LONGEST_LINE
-        left = words.pop() if cut else b""  # the next block may go on with it
+        left = words.pop() if cut else b""  # the next block may continue it
         yield words
     yield left.split()
 

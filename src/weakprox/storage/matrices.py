@@ -33,7 +33,7 @@ from weakprox.storage.table import (
 from weakprox.storage.text import SEPARATORS, Header, read_text, write_text_table
 from weakprox.storage.zarr_folder import read_zarr
 
-# First bytes by which a format is known, whatever the file is called.
+# First bytes of each format.
 MAGIC = {
     b"\x93NUMPY": ".npy",
     b"PK\x03\x04": ".npz",
@@ -184,7 +184,7 @@ def write_matrix(
         given = f"{matrix.dtype} of shape {matrix.shape}"
         raise ShapeError("values", given, "real numbers in two axes, neither empty")
     if matrix.dtype == bool:
-        matrix = matrix.astype(np.uint8)  # as numbers: text would say True and False
+        matrix = matrix.astype(np.uint8)  # text formats would write True and False
     names = _labels("rows", rows, matrix.shape[0]), _labels("columns", columns, matrix.shape[1])
     with atomic(path) as temporary:
         _write(temporary, suffix, matrix, *names)

@@ -21,7 +21,7 @@ Labels: TypeAlias = tuple[str, ...]
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
 WRITES = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".parquet")
-MUCH, RATIO = 1 << 28, 500  # bytes unpacked, and how many times the file they may be
+MUCH, RATIO = 1 << 28, 500  # above so many bytes, at most this multiple of the file's size
 READS = (*WRITES, ".zarr")
 BLOCK_BYTES = 8 << 20
 KINDS = {
@@ -37,7 +37,7 @@ KINDS = {
 
 
 class FileError(InputError):
-    """A file cannot be read or written as asked; the argument is its name."""
+    """A file cannot be read or written; the argument is its name."""
 
     def __init__(self, argument: PathLike, given: object, wanted: str) -> None:
         super().__init__(shown_path(argument), given, wanted)
@@ -160,7 +160,7 @@ def as_floats(path: Path, values: Matrix, max_bytes: int | None) -> Matrix:
     """
     small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
     dtype = np.dtype(np.float32 if small else np.float64)
-    if values.dtype == dtype:  # false for the other byte order
+    if values.dtype == dtype:  # not so for the other byte order
         return values
     m, d = values.shape
     what = f"{m} x {d} entries of {values.dtype}, kept as {dtype}"

@@ -56,8 +56,8 @@ class Encoder:
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
         self.arrays: dict[str, Numbers] = {}
-        self._names: dict[Any, str] = {}  # of arrays by where they lie: each is stored once
-        self._kept: list[Any] = []  # so that no two arrays have had one address
+        self._names: dict[Any, str] = {}  # of arrays by address: each is stored once
+        self._kept: list[Any] = []  # references, so that no address is reused
 
     def encode(self, value: Any) -> Any:
         """The value as None, numbers, text, lists and dictionaries."""
@@ -118,8 +118,8 @@ class Decoder:
     def __init__(self, codec: Codec, arrays: Mapping[str, Numbers], room: int) -> None:
         self.codec = codec
         self.arrays = arrays
-        self.room = room  # bytes that arrays may take up
-        self._made: dict[Any, Any] = {}  # arrays by name and layout: what was one stays one
+        self.room = room  # bytes that arrays may take
+        self._made: dict[Any, Any] = {}  # by name and layout, so that shared arrays stay so
 
     def decode(self, node: Any) -> Any:
         """The value."""
@@ -172,7 +172,7 @@ class Decoder:
                 raise Malformed(f"{kind.__name__}.{name} of type {type(value).__name__}")
         try:
             return kind(**values)
-        except Exception as problem:  # whatever the class itself has against them
+        except Exception as problem:  # raised by the class itself
             raise Malformed(f"no {kind.__name__}: {problem}") from None
 
     def _array(self, node: dict[str, Any]) -> Any:

@@ -47,7 +47,7 @@ class Ahead:
                     return
             try:
                 item = next(self._items, END)
-            except BaseException as error:  # passed on, whatever it is
+            except BaseException as error:  # raised again by the reader
                 item = Failure(error)
             with self._changed:
                 self._made.append(item)
@@ -56,7 +56,7 @@ class Ahead:
                 return
 
     def take(self, timeout: float | None) -> Any:
-        """The next item, END or a Failure; raises Late if none comes in time."""
+        """Return the next item, END or a Failure; raise Late on a timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._made:
@@ -65,7 +65,7 @@ class Ahead:
                     raise Late
                 self._changed.wait(left)
             item = self._made[0]
-            if item is not END and not isinstance(item, Failure):  # those stay: nothing follows
+            if item is not END and not isinstance(item, Failure):  # nothing follows these
                 self._made.popleft()
                 self._changed.notify_all()
             return item

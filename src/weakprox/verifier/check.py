@@ -26,7 +26,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed, and the points that are to show it.
+    """A claim, and the points that support it.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Claim:
     duals : sequence
         One stored dual point for each part of the penalty.
     strong_convexity : float
-        Of G, as claimed; what the data show is used if it is less.
+        Of G, as claimed; the check uses the value found from the data if that is less.
     value, lower_bound, eps : float
         f(X) is at most the value, min f at least the bound, and, if `certified`, they are
         at most eps apart.
@@ -158,7 +158,7 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
 
 
 def reach(statement: Statement, value: float) -> float:
-    """A bound on the nuclear norm of an optimum, `value` being at least f at some point."""
+    """A bound on the nuclear norm of an optimum, given an upper bound on the minimum."""
     tau = getattr(statement.spectral, "tau", None)
     if tau is not None:
         return float(tau)
@@ -186,7 +186,7 @@ def proved(claim: Claim, statement: Statement, value: float) -> Proved:
 
 
 def check(claim: Claim, statement: Statement) -> Verdict:
-    """Recompute everything, and compare."""
+    """Recompute everything and compare with the claim."""
     value, violation = worth(claim.X, statement)
     found = proved(claim, statement, value.upper)
 

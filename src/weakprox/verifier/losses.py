@@ -83,7 +83,7 @@ class Squares:
 
 
 class Entries:
-    """G = weight/2 sum (x_ij - v)^2 over observed entries, some perhaps repeatedly."""
+    """G = weight/2 sum (x_ij - v)^2 over observed entries, which may be repeated."""
 
     infimum: float | None = 0.0  # a number that G is never below
 
@@ -217,7 +217,7 @@ class Measurements:
     def convexity(
         self, claimed: float, symmetric: bool, safety: float = 1.0
     ) -> tuple[float, tuple[str, ...]]:
-        """The strong convexity claimed, or what the data show if that is less.
+        """The claimed strong convexity, or that of the data if it is less.
 
         `safety` multiplies the allowance for rounding.
         """
@@ -281,7 +281,7 @@ def vectors(F: Matrix) -> Matrix:
 
 
 def norms(F: Matrix) -> Matrix:
-    """Of the rows, never below the exact ones."""
+    """Norms of the rows, never below the exact ones."""
     found: Matrix = np.sqrt(np.einsum("ij,ij->i", F, F)) * (1 + F.shape[1] * U)
     return found
 

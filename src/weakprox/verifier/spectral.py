@@ -128,7 +128,7 @@ Spectral: TypeAlias = Ball | Psd | Norm | OwnSpectral
 
 
 def threshold(values: Matrix, budget: float) -> float:
-    """The t >= 0 at which what values exceed t by sums to the budget, or 0."""
+    """The t >= 0 at which the sum of (value - t)_+ equals the budget, or 0."""
     ordered = np.sort(np.maximum(values, 0.0))[::-1]
     sums = np.cumsum(ordered) - budget
     levels = sums / np.arange(1, len(ordered) + 1)

@@ -62,7 +62,7 @@ def total(x: Matrix) -> float:
 
 
 def dot(x: Matrix, y: Matrix) -> Near:
-    """<x, y>: each product is off by u of its size at most, and their sum rounds once."""
+    """<x, y>: each product has relative error at most u, and their sum rounds once."""
     products = x * y
     value = total(products)
     size = value if x is y else float(np.abs(products).sum())
@@ -70,7 +70,7 @@ def dot(x: Matrix, y: Matrix) -> Near:
 
 
 def added(parts: list[Near]) -> Near:
-    """The sum of many."""
+    """Sum of numbers."""
     value = math.fsum(part.value for part in parts)
     error = math.fsum(part.error for part in parts)
     return Near(value, error + U * abs(value))
@@ -87,7 +87,7 @@ def norm(x: Matrix) -> float:
 
 
 def blocks(rows: int, columns: int, *, entries: int = 1 << 18) -> list[tuple[int, int]]:
-    """First and last row of blocks of about so many entries."""
+    """Ranges of rows, each of about so many entries."""
     step = max(1, entries // max(1, columns))
     return [(i, min(rows, i + step)) for i in range(0, rows, step)]
 

@@ -54,7 +54,7 @@ def test_numbers_are_the_results_own(tmp_path):
     assert str(result.certificate) in text
 
     maps = {figure["title"]: figure for figure in data["figures"]}
-    left = np.array(maps["Left over: data minus answer"]["cells"], dtype=float)
+    left = np.array(maps["Residual: data minus answer"]["cells"], dtype=float)
     np.testing.assert_allclose(left, M - result.X, rtol=1e-4)
     size = np.abs(result.X)
     support = np.array(maps["Support of the answer"]["cells"])
