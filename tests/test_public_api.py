@@ -138,6 +138,15 @@ def test_a_numpy_run_does_not_import_torch():
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    "package", ["plots", "proofs", "report", "storage", "streams", "verifier"]
+)
+def test_no_public_name_shadows_its_module(package):
+    names = import_module(f"weakprox.{package}").__all__
+    modules = {path.stem for path in (SOURCE / package).glob("*.py")}
+    assert not modules & set(names)
+
+
 def test_version_is_a_string():
     assert weakprox.__version__.count(".") == 2
 

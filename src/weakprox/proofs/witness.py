@@ -24,7 +24,7 @@ from weakprox.proofs.proof import Proof
 from weakprox.result import Result
 from weakprox.run.precision import in_float64, is_single
 from weakprox.run.units import problem_in
-from weakprox.verifier.check import prepared, proved, reach, worth
+from weakprox.verifier.claims import prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
 

@@ -1,28 +1,8 @@
-"""A page of words, tables and plots in one HTML file that needs no network.
+"""A page of text, tables and plots in one HTML file that needs no network.
 
-Blocks appear in the order of the calls, under the section opened last::
-
-    page = Page("Table 1, reproduced", subtitle="30 runs each")
-    page.section("Values", "The paper's numbers beside ours.")
-    page.table(["n", "paper", "ours"], [[100, 0.31, 0.30], [200, None, "0.28 ± 0.01"]])
-    page.panels(
-        "Figure 1",
-        [
-            {"x_label": "samples", "y_label": "value", "log_x": True, "series": [
-                {"name": "SVRGCG", "x": n, "y": mean, "low": low, "high": high}]},
-            {"x_label": "seconds", "y_label": "value", "series": [
-                {"name": "SVRGCG", "x": seconds, "y": mean, "low": low, "high": high}]},
-        ],
-    )
-    page.write("report.html")
-    page.save_figures("figures", formats=("png", "svg"))
-
-Text blocks: `section`, `text`, `notice`, `facts`, `code`, `table`. Plots: `lines` (one pair
-of axes), `panels` (several side by side, equal names sharing a colour and one legend),
-`stems`, `heatmap`, `picture`. A series is a `blocks.Series` or a mapping with its fields
-(name, x, y, low, high, dashed, steps, stems), a panel a `blocks.Panel` or a mapping
-(series, x_label, y_label, title, log_x, log_y, y_range). `attach(name, value)` puts
-further data into the page's JSON. Every text is escaped; NaN and infinities are gaps.
+Blocks appear in the order of the calls, under the current section. A series is a `Series` of
+`plots._panels` or a mapping of its fields, a panel a `Panel` or a mapping of its fields. All
+text is escaped; NaN and infinities are gaps in a plot.
 """
 
 from __future__ import annotations

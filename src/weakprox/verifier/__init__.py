@@ -5,7 +5,7 @@ computed in float64 from the data, the claimed X and the dual point, with an exp
 allowance for every rounding error.
 """
 
-from weakprox.verifier.check import Claim, Statement, Verdict, check, proved
+from weakprox.verifier.claims import Claim, Statement, Verdict, check, proved
 from weakprox.verifier.losses import Entries, Measurements, OwnLoss, Squares
 from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty
 from weakprox.verifier.spectral import Ball, Norm, OwnSpectral, Psd
