@@ -12,11 +12,10 @@ from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, o
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.restated import Restated
-from weakprox.passes import Step, Sums, passes_for
+from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
-from weakprox.spectral import NuclearBall
 
 _LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]
 _PENALTY = [
@@ -68,7 +67,7 @@ class Problem:
         _offers("loss", self.loss, _LOSS)
         _offers("penalty", self.penalty, _PENALTY)
         _offers("spectral", self.spectral, _SPECTRAL)
-        if self.elsewhere and (self.entrywise() is None or type(spectral) is not NuclearBall):
+        if self.elsewhere and not self._fits_elsewhere():
             self.loss = loss.gathered()  # type: ignore[attr-defined]
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
@@ -84,6 +83,11 @@ class Problem:
                 f"a matrix that is not symmetric, with {type(spectral).__name__}",
                 "a symmetric one, such as (M + M.T) / 2",
             )
+
+    def _fits_elsewhere(self) -> bool:
+        """Whether blocks of rows that are read in turn, or on workers, are enough."""
+        step, form = self.entrywise(), self.values_form
+        return step is not None and form is not None and not (form.symmetric or step.columns)
 
     def _check_kind(self) -> None:
         """A penalty that holds arrays must be able to meet those of the loss."""
@@ -123,6 +127,13 @@ class Problem:
         other = copy.copy(self)
         other.loss = cast(Loss, Restated(self.loss, strong_convexity))
         return other
+
+    def in_unit(self, unit: float) -> Problem:
+        """Return the problem whose solution, times the unit, solves this one."""
+        if unit == 1.0:
+            return self
+        terms: list[Any] = [self.loss, self.penalty, self.spectral]
+        return Problem(*(term.in_unit(unit) for term in terms))
 
     @property
     def infimum(self) -> float | None:
@@ -210,16 +221,25 @@ class Problem:
         return Problem(self.loss.gathered(), self.penalty, self.spectral)  # type: ignore[attr-defined]
 
     def entrywise(self, gamma: float = 1.0) -> Step | None:
-        """Constants of a splitting step that works entry by entry; None if there is none.
+        """Constants of a splitting step by passes over tiles; None if there is none.
 
-        That is where G is a squared distance and R the l1 norm or the elastic net.
+        That is where G is a squared distance and R has a form with a proximal map.
         """
-        # of these very classes: a subclass may have changed what they say
-        own = [vars(type(term)) for term in (self.loss, self.penalty)]
-        if "centre" not in own[0] or "l1_weight" not in own[1]:
+        # of this very class: a subclass may have changed what it says
+        form = getattr(self.penalty, "form", None)
+        if "centre" not in vars(type(self.loss)) or form is None or not form.closed:
             return None
-        lam = self.penalty.l1_weight  # type: ignore[attr-defined]
-        return Step(gamma, self.loss.smoothness, self.penalty.curvature, lam)
+        weights = form.above, form.below, form.rows, form.columns
+        return Step(gamma, self.loss.smoothness, self.penalty.curvature, *weights)
+
+    @property
+    def values_form(self) -> ValueForm | None:
+        """H as a function of singular values, if passes over tiles can work with it."""
+        form: ValueForm | None = getattr(self.spectral, "form", None)
+        step = self.entrywise()
+        if form is None or step is None or (form.symmetric and step.grouped):
+            return None
+        return form
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""

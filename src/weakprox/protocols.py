@@ -1,4 +1,4 @@
-"""The shared vocabulary: what a loss, a penalty, a spectral term and a solver must offer.
+"""The shared vocabulary: what a loss, a penalty and a spectral term must offer.
 
 Solvers see the three letters of f = G + R + h only through these Protocols, so a term
 written elsewhere works as soon as it has the members named here.
@@ -252,7 +252,7 @@ class SpectralTerm(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """What the loop judges: the iterate X and the latest oracle point V."""
+    """What a run evaluates: the iterate X and the latest oracle point V."""
 
     X: Array
     V: LowRank | None
@@ -261,45 +261,10 @@ class Candidate:
     step: int
     delta_estimate: float = 0.0
     scratch: Array | None = None  # an array like X that may be overwritten
-    gap: float = float("inf")  # the method's own estimate: a proof is tried when it is small
-    dual: DualPoint | None = None  # what that rests on; the solver's `dual` if not given
-    value: float | None = None  # f where X is V itself and the method has computed it
+    gap: float = float("inf")  # the method's own estimate; a small one starts a proof
+    dual: DualPoint | None = None  # dual point of that estimate; None for the solver's `dual`
+    value: float | None = None  # f, if X is V and the method has computed it
 
 
 Tick: TypeAlias = Callable[[Candidate], None]
-"""Called by a solver after each inner step; the loop looks and may end the run."""
-
-
-class Solver(Protocol):
-    """Settings of a method, as a frozen dataclass; all state lives in the memory.
-
-    The loop needs of a memory: `X`, `epoch`, `rank`, `parameters`.
-    """
-
-    @property
-    def answer(self) -> Literal["low_rank", "iterate"]:
-        """Which point the user wants back."""
-
-    def check(self, problem: Any) -> None:
-        """Raise on settings that cannot work for this problem."""
-
-    def start(self, problem: Any, X: Array | None, tools: Any) -> Any:
-        """Memory before the first step."""
-
-    def step(self, problem: Any, memory: Any, tools: Any) -> Any:
-        """Memory after one outer step; calls `tools.tick` after each inner one."""
-
-    def finished(self, memory: Any) -> bool:
-        """Whether the work the theory asks for is done."""
-
-    def promised(self, memory: Any) -> float:
-        """Bound on the expected error of a finished run; infinite if there is none."""
-
-    def oracle_excess(self, memory: Any) -> float:
-        """What the oracle's measured inexactness adds to the promise."""
-
-    def candidate(self, memory: Any) -> Candidate:
-        """What the loop may judge between outer steps."""
-
-    def dual(self, problem: Any, memory: Any) -> DualPoint:
-        """The dual point to certify with."""
+"""Called by a solver after each inner step; the run may evaluate it, and may end."""

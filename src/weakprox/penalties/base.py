@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import Array, empty, eps_of, inner, row_blocks, sqnorm
 from weakprox.linalg.kernels import add_scaled, difference, reflect
+from weakprox.passes import SeparableForm
 from weakprox.protocols import Penalty, Smoothability
 
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ class Combinable:
 
     _weights: tuple[str, ...] = ()
     infimum: ClassVar[float | None] = 0.0  # a number that R is never below, if one is known
+    form: ClassVar[SeparableForm | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Inherit methods, but no form: a subclass may compute another penalty."""
+        super().__init_subclass__(**options)
+        if "form" not in vars(cls):
+            cls.form = None
 
     def __add__(self, other: Penalty) -> Sum:
         """Sum of two penalties."""

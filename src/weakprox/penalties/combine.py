@@ -9,6 +9,7 @@ from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, norm
 from weakprox.linalg.kernels import add_scaled
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.penalties.proximal import ACCURACY, proximal_dual
 from weakprox.protocols import Geometry, Penalty, Smoothability
@@ -60,6 +61,17 @@ class Sum(Combinable):
         """Sum of the parts' lower bounds, None if one of them has none."""
         found = [getattr(part, "infimum", None) for part in self.parts]
         return None if None in found else float(sum(cast(list[float], found)))
+
+    @property
+    def form(self) -> SeparableForm | None:  # type: ignore[override]
+        """Sum of the parts' forms, None if one of them has none."""
+        whole = SeparableForm()
+        for part in self.parts:
+            form: SeparableForm | None = getattr(part, "form", None)
+            if form is None:
+                return None
+            whole += form
+        return whole
 
     @property
     def rowwise(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total, wide
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
@@ -46,6 +47,11 @@ class GroupL2(Combinable):
     def rowwise(self) -> bool:
         """Whether no group spans several rows."""
         return self.groups == "rows"
+
+    @property
+    def form(self) -> SeparableForm:  # type: ignore[override]
+        """The penalty but for its curvature, for passes over tiles."""
+        return SeparableForm(**{self.groups: self.lam})
 
     @property
     def _axis(self) -> int:

@@ -15,6 +15,7 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.kernels import clipped
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
@@ -47,9 +48,9 @@ class L1(Combinable):
         return L1(self.lam / unit)
 
     @property
-    def l1_weight(self) -> float:
-        """Lam: all there is to this penalty, entry by entry."""
-        return self.lam
+    def form(self) -> SeparableForm:  # type: ignore[override]
+        """The penalty but for its curvature, for passes over tiles."""
+        return SeparableForm(self.lam, self.lam)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam, lam m d / 2, 0)."""
@@ -119,9 +120,9 @@ class ElasticNet(Combinable):
         return 2.0 * self.lam2
 
     @property
-    def l1_weight(self) -> float:
-        """Lam1: all there is to this penalty but for its curvature."""
-        return self.lam1
+    def form(self) -> SeparableForm:  # type: ignore[override]
+        """The penalty but for its curvature, for passes over tiles."""
+        return SeparableForm(self.lam1, self.lam1)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam1, lam1 m d / 2, 2 lam2)."""
@@ -169,6 +170,11 @@ class Zero(Combinable):
     def in_unit(self, unit: float) -> Zero:
         """R/unit^2 of X/unit."""
         return self
+
+    @property
+    def form(self) -> SeparableForm:  # type: ignore[override]
+        """The penalty but for its curvature, for passes over tiles."""
+        return SeparableForm()
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """All zero: nothing to smooth."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import Array, namespace, row_blocks, sqnorm, total
 from weakprox.linalg.kernels import times
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, Smoothability
 
@@ -54,6 +55,11 @@ class SignedL1(Combinable):
     def curvature(self) -> float:
         """2 lam2."""
         return 2.0 * self.lam2
+
+    @property
+    def form(self) -> SeparableForm:  # type: ignore[override]
+        """The penalty but for its curvature, for passes over tiles."""
+        return SeparableForm(self.above, self.below)
 
     @property
     def _theta(self) -> float:

@@ -258,7 +258,7 @@ def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
 
 def _told_penalty(part: Any, i: int, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
     if type(part) in (L1, ElasticNet):
-        lam = float(part.l1_weight)
+        lam = float(part.form.above)
         box = {"kind": "box", "above": lam, "below": lam, "curvature": float(part.curvature)}
         return box, []
     if type(part) is SignedL1:

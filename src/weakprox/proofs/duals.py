@@ -21,9 +21,11 @@ from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import Array, to_numpy
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import COMPILED_FROM
+from weakprox.passes import COMPILED_FROM, SeparableForm, Step
+from weakprox.passes.formulas import cut
 from weakprox.penalties import Smoothed, Sum, Zero
 from weakprox.penalties.proximal import proximal_dual
+from weakprox.proofs.describe import parts_of
 from weakprox.proofs.pieces import blocks_of, piece
 from weakprox.resources.memory import scratch
 from weakprox.verifier import Box, Factors, Groups
@@ -59,7 +61,7 @@ def dual_parts(evidence: Evidence) -> list[Any]:
     if type(penalty) is Zero:
         return []
     if isinstance(dual, Target):
-        return [_of_target(dual, shape)]
+        return _of_target(dual, penalty, shape)
     by_rows = penalty.separable and penalty.rowwise
     if isinstance(dual, SplitDual) and dual.y is None and by_rows:
         return [Rows(_of_split(evidence, dual), shape)]
@@ -124,7 +126,8 @@ def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matri
     return read
 
 
-def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
+def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]:
+    """Dual points of the parts of a penalty in separable form."""
     k, z = dual.step, dual.z
     U, s, Vt = (_host(x) for x in (dual.at.U, dual.at.s, dual.at.Vt))
     left, ahead = U * s, 2.0 / k.gamma - k.beta - k.curvature
@@ -136,8 +139,8 @@ def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
     room = np.empty((3, 0, shape[1]))
     rows = 0
 
-    def read(a: int, b: int) -> Matrix:
-        """The clipped (2/gamma - beta - curvature) X + beta C - z/gamma, in reused arrays."""
+    def steep(a: int, b: int) -> Matrix:
+        """(2/gamma - beta - curvature) X + beta C - z/gamma, in reused arrays."""
         nonlocal room, rows
         rows = b - a
         if room.shape[1] < rows:
@@ -150,10 +153,54 @@ def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
             y += X
         elif ahead:
             y += np.multiply(X, ahead, out=more)
-        clipped: Matrix = np.clip(y, -k.lam, k.lam, out=y)
+        found: Matrix = y
+        return found
+
+    def entries(a: int, b: int) -> Matrix:
+        t = steep(a, b)
+        clipped: Matrix = np.clip(t, -k.below, k.above, out=t)
         return clipped
 
-    return Rows(read, shape, lambda: room[0, :rows], dual)
+    parts = parts_of(penalty)
+    point = lambda: room[0, :rows]  # noqa: E731
+    if len(parts) == 1 and not k.grouped:
+        return [Rows(entries, shape, point, dual)]
+    cuts: Any = None
+    if k.columns:
+        squares: Any = 0.0
+        for a, b in blocks(*shape):
+            t = steep(a, b)
+            squares = squares + np.square(t - np.clip(t, -k.below, k.above)).sum(axis=0)
+        cuts = cut(np.sqrt(squares), k._replace(gamma=1.0), shape[0])
+
+    def grouped(a: int, b: int) -> Matrix:
+        t = steep(a, b)
+        t -= np.clip(t, -k.below, k.above)
+        shares = cuts
+        if shares is None:
+            norms = np.linalg.norm(t, axis=1, keepdims=True)
+            shares = cut(norms, k._replace(gamma=1.0), shape[1])
+        t *= shares
+        found: Matrix = t
+        return found
+
+    return [_share(part, k, shape, entries, grouped) for part in parts]
+
+
+def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: Any) -> Rows:
+    """The share of one part in the dual point, in proportion to its weights."""
+    form: SeparableForm = part.form
+    if form.rows or form.columns:
+        weight = (form.rows or form.columns) / k.weight
+        return Rows(lambda a, b: weight * grouped(a, b), shape)
+    up, down = form.above / (k.above or 1.0), form.below / (k.below or 1.0)
+
+    def read(a: int, b: int) -> Matrix:
+        y = entries(a, b)
+        found: Matrix = np.where(y > 0.0, up, down) * y
+        return found
+
+    return Rows(read, shape)
 
 
 def _dense(at: Any) -> Array:
@@ -236,6 +283,8 @@ def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float,
     dual = y.target
     if dual is None or whole == 1.0 or not isinstance(part, Box) or not part.above > 0.0:
         return None
+    if part.above != part.below:
+        return None
     arrays = (dual.C, dual.z)
     plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in arrays)
     if not plain or q.size < COMPILED_FROM:
@@ -247,6 +296,6 @@ def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float,
     U, s, Vt = (np.ascontiguousarray(x, np.float64) for x in (dual.at.U, dual.at.s, dual.at.Vt))
     k = dual.step
     ahead = 2.0 / k.gamma - k.beta - k.curvature
-    numbers = (ahead, k.beta, 1.0 / k.gamma, k.lam, whole)
+    numbers = (ahead, k.beta, 1.0 / k.gamma, k.above, whole)
     square, along = compiled.stored(*arrays, U * s, Vt, q, numbers)
     return along, square

@@ -13,7 +13,7 @@ import numpy as np
 from weakprox import verifier as plain
 from weakprox.certificates.evidence import Evidence, Target, centre_of
 from weakprox.errors import ProofError
-from weakprox.linalg.arrays import eps_of, to_numpy
+from weakprox.linalg.arrays import eps_of, itemsize, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.problem import Problem
@@ -22,8 +22,7 @@ from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
 from weakprox.proofs.pieces import digested
 from weakprox.proofs.proof import Proof
 from weakprox.result import Result
-from weakprox.run.precision import in_float64, is_single
-from weakprox.run.units import problem_in
+from weakprox.run.escalate import in_float64
 from weakprox.verifier.claims import prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
@@ -47,7 +46,7 @@ class Witness:
         if keep:
             self._problem = lambda: problem
         run = evidence.problem
-        self._single = is_single(run)
+        self._single = itemsize(run.loss.reference) == 4
         self._strong = float(run.loss.strong_convexity)
         dual = evidence.dual
         if isinstance(dual, Target):
@@ -66,11 +65,11 @@ class Witness:
 
     def evidence(self, problem: Problem, unit: float) -> Evidence:
         """The evidence, with the problem in the run's unit and precision."""
-        run = problem_in(problem, unit)
+        run = problem.in_unit(unit)
         dual = self._evidence.dual
         if not isinstance(dual, Target):
             run = run.gathered()
-        if is_single(run) and not self._single:
+        if itemsize(run.loss.reference) == 4 and not self._single:
             run = in_float64(run) or run
         if run.loss.strong_convexity != self._strong:
             run = run.restated(self._strong)

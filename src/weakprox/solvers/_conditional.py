@@ -18,6 +18,7 @@ from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 from weakprox.theory._theorems import check_overrides, estimate_sigma
 from weakprox.theory.gradients import mean_gradient
@@ -120,7 +121,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class Baseline(Method):
     """Common part of the baselines: they return their iterate."""
 
     answer: ClassVar[Literal["iterate"]] = "iterate"
@@ -128,10 +129,6 @@ class Baseline:
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         need_bounded(type(self).__name__, problem)
-
-    def oracle_excess(self, memory: Any) -> float:
-        """Their oracles are as accurate as their theorems ask."""
-        return 0.0
 
     def candidate(self, memory: Any) -> Candidate:
         """The iterate; h is an indicator, and the iterate a mean of feasible points."""

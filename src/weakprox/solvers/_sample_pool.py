@@ -42,6 +42,8 @@ class Plan:
     ----------
     eps, alpha, confidence : float
         Accuracy, strong convexity, confidence of the certificate.
+    diameter : float
+        Of the set of h; it limits the sampling error if alpha is 0.
     rarest : float
         Share of the draws that a value has which must have been seen.
     samples : int
@@ -54,9 +56,18 @@ class Plan:
     alpha: float
     confidence: float
     rarest: float
+    diameter: float = math.inf
     samples: int = 0
     variance: float = math.nan
     concentration: float = math.nan
+
+    def cost(self, error: float) -> float:
+        """Return what a squared error of the mean gradient costs in f."""
+        return error / (2 * self.alpha) if self.alpha else math.sqrt(error) * self.diameter
+
+    def allowed(self, cost: float) -> float:
+        """Return the squared error of the mean gradient that costs this much in f."""
+        return 2 * self.alpha * cost if self.alpha else (cost / self.diameter) ** 2
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,29 @@
-"""Checks and random matrices shared by the spectral terms."""
+"""What the spectral terms share: their form, rounding of values, random matrices."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from weakprox.linalg.arrays import Array, eps_of, itemsize, like
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector
+from weakprox.passes import ValueForm
 
 UNSEEN = 2.0**-46  # relative: norms of long vectors in float64 are no more accurate
+
+
+class Spectral:
+    """Base of the spectral terms here."""
+
+    form: ClassVar[ValueForm | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Inherit methods, but no form: a subclass may compute another term."""
+        super().__init_subclass__(**options)
+        if "form" not in vars(cls):
+            cls.form = None
 
 
 def excess(norm: float, tau: float) -> float:

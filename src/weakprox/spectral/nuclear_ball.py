@@ -13,8 +13,9 @@ from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, Tolerance, WeakProx
-from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
+from weakprox.spectral.checks import Spectral, excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 
@@ -23,7 +24,7 @@ LINEAR = 1e-6  # relative accuracy of the linear oracle where none is asked for
 
 
 @dataclass(frozen=True)
-class NuclearBall:
+class NuclearBall(Spectral):
     r"""Indicator of :math:`\{X : \|X\|_* \le \tau\}`, the sum of singular values.
 
     The weak proximal step keeps the r leading singular triplets of A and projects the
@@ -45,6 +46,11 @@ class NuclearBall:
     def in_unit(self, unit: float) -> NuclearBall:
         """The same set, of X/unit."""
         return NuclearBall(self.tau / unit)
+
+    @property
+    def form(self) -> ValueForm:  # type: ignore[override]
+        """H as a function of singular values."""
+        return ValueForm(tau=self.tau)
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""

@@ -12,14 +12,15 @@ from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.passes import ValueForm
 from weakprox.protocols import Tolerance, WeakProx
-from weakprox.spectral.checks import random_lowrank
+from weakprox.spectral.checks import Spectral, random_lowrank
 from weakprox.spectral.duality import accurate_enough, penalty_lower, soft_sum
 from weakprox.spectral.singular import decompose
 
 
 @dataclass(frozen=True)
-class NuclearNorm:
+class NuclearNorm(Spectral):
     r"""Low rank by a price, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
 
     The weak proximal step soft-thresholds the r leading singular values at lam / w.
@@ -40,6 +41,11 @@ class NuclearNorm:
     def in_unit(self, unit: float) -> NuclearNorm:
         """h/unit^2 of X/unit."""
         return NuclearNorm(self.lam / unit)
+
+    @property
+    def form(self) -> ValueForm:  # type: ignore[override]
+        """H as a function of singular values."""
+        return ValueForm(lam=self.lam)
 
     def value(self, X: LowRank) -> float:
         """Weighted sum of singular values."""

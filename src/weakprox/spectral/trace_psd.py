@@ -35,8 +35,9 @@ from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.threads import all_threads
+from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, Tolerance, WeakProx
-from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
+from weakprox.spectral.checks import Spectral, excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
 from weakprox.spectral.singular import RestsOn, norm_with_error
@@ -45,7 +46,7 @@ SURE = 1e-4  # residual, relative to a negative value, at which it is believed
 
 
 @dataclass(frozen=True)
-class TracePSD:
+class TracePSD(Spectral):
     r"""Indicator of :math:`\{X = X^\top \succeq 0,\ \mathrm{tr} X \le \tau\}`.
 
     The weak proximal step keeps the r algebraically largest eigenpairs of A (of its
@@ -67,6 +68,11 @@ class TracePSD:
     def in_unit(self, unit: float) -> TracePSD:
         """The same set, of X/unit."""
         return TracePSD(self.tau / unit)
+
+    @property
+    def form(self) -> ValueForm:  # type: ignore[override]
+        """H as a function of singular values."""
+        return ValueForm(tau=self.tau, symmetric=True)
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""

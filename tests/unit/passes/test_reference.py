@@ -11,7 +11,15 @@ from weakprox.passes.ritz import refined, stepped
 
 RNG = np.random.default_rng(5)
 SHAPE, RANK = (37, 23), 3
-STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2), Step(1.7, 0.9, 0.0, 0.0)]
+STEPS = [
+    Step.l1(1.0, 1.0, 0.0, 0.7),
+    Step.l1(0.3, 1.0, 0.4, 0.2),
+    Step.l1(1.7, 0.9, 0.0, 0.0),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
+    Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
+    Step(1.0, 1.0, 0.0, above=0.0, below=0.0, rows=2.5),
+]
 
 
 def given(dtype=np.float64, wrap=np.asarray):
@@ -25,16 +33,23 @@ def dense(C, z, X, k):
     """Sums and the next target by formulas on whole matrices, in float64."""
     C, z, X = (np.asarray(x, dtype=float) for x in (C, z, X))
     t = 2 * X - z - k.gamma * (k.beta * (X - C) + k.curvature * X)
-    Y = np.sign(t) * np.maximum(np.abs(t) - k.gamma * k.lam, 0.0)
+    Y = np.maximum(t - k.gamma * k.above, 0.0) - np.maximum(-t - k.gamma * k.below, 0.0)
+    groups = 0.0
+    for axis, weight in ((1, k.rows), (0, k.columns)):
+        if weight:
+            sizes = np.linalg.norm(Y, axis=axis, keepdims=True)
+            Y = Y * np.maximum(0.0, 1.0 - k.gamma * weight / np.maximum(sizes, 1e-300))
+            groups = weight * np.linalg.norm(X, axis=axis).sum()
     s, u = (t - Y) / k.gamma, (z - X) / k.gamma
     rest = (X - Y) / k.gamma
     return Sums(
         np.sum((X - C) ** 2),
-        np.abs(X).sum(),
+        k.above * np.maximum(X, 0.0).sum() + k.below * np.maximum(-X, 0.0).sum(),
         np.sum(s * X),
         np.sum(u * X),
         np.sum(rest**2),
         np.sum(X**2),
+        groups,
     ), z + Y - X
 
 
@@ -68,12 +83,12 @@ def test_a_change_of_gamma_keeps_the_dual_point():
     np.testing.assert_allclose(z, X.dense() + move + change * k.gamma * u, atol=1e-12)
 
 
-def test_the_first_target_is_a_proximal_point():
-    k = STEPS[1]
+@pytest.mark.parametrize("k", STEPS)
+def test_the_first_target_is_a_proximal_point(k):
     C, z, _ = given()
-    t = k.gamma * k.beta * C
     reference.first(C, z, k)
-    np.testing.assert_allclose(z, np.sign(t) * np.maximum(np.abs(t) - k.gamma * k.lam, 0))
+    zero = np.zeros_like(C)  # a step from X = z = 0
+    np.testing.assert_allclose(z, dense(C, zero, zero, k)[1], atol=1e-14)
 
 
 def test_narrow_products_are_summed_in_double():

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 import weakprox as wp
 from weakprox.errors import InputError
 from weakprox.linalg.arena import SHARED
-from weakprox.solvers.footprint import ARRAYS
+from weakprox.solvers.base import ARRAYS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NEAR = 1.25
 
 
@@ -69,6 +69,8 @@ def test_a_plan_is_a_table_and_tells_the_choice():
     assert "would run" not in refused
     alone = wp.plan(case, wp.solvers.FISTA())
     assert (alone.chosen, len(alone.needs)) == ("FISTA", 1)
+    for other in ("fista", wp.solvers.FISTA):
+        assert wp.plan(case, other).needs == alone.needs
 
 
 def test_every_solver_states_its_arrays():
@@ -166,8 +168,8 @@ def test_a_budget_changes_the_plan(monkeypatch):
     [
         ((3,), "problem"),
         ((problem(noisy(9, 8)), wp.solvers.DualAscent()), "penalty"),
-        ((problem(noisy(9, 8)), "DavisYin"), "solver: .*a solver object"),
-        ((problem(noisy(9, 8)), wp.solvers.DavisYin), "solver: .*a solver object"),
+        ((problem(noisy(9, 8)), "Davis & Yin"), "solver: .*one of auto, .*davisyin"),
+        ((problem(noisy(9, 8)), int), "solver: .*a solver object"),
     ],
 )
 def test_what_cannot_be_planned(args, name):

@@ -9,7 +9,15 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for, reference
 from weakprox.passes import compiled as cpu
 
-STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2), Step(1.7, 0.9, 0.0, 0.0)]
+STEPS = [
+    Step.l1(1.0, 1.0, 0.0, 0.7),
+    Step.l1(0.3, 1.0, 0.4, 0.2),
+    Step.l1(1.7, 0.9, 0.0, 0.0),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
+    Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
+    Step(1.0, 1.0, 0.0, above=0.0, below=0.0, rows=2.5),
+]
 SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
 
 
@@ -59,13 +67,13 @@ def test_as_the_reference(shape, k, dtype, tol):
 @pytest.mark.parametrize("shape", [(400_000, 3), (3, 200_000), (1000, 400)])
 def test_roundings_of_equal_entries_do_not_add_up(shape):
     """Proofs allow for 64 of them; a chain of additions would make thousands."""
-    (m, n), k = shape, Step(1.0, 1.0, 0.0, 0.7)
+    (m, n), k = shape, Step.l1(1.0, 1.0, 0.0, 0.7)
     for c in (0.1, 0.3, 0.7):
         C = np.full(shape, c)
         X = LowRank(np.full((m, 1), c), np.ones(1), np.full((1, n), -c))
         far = float(-c * c) - c
         sums = cpu.look(C, C, X, k)
-        wanted = (far * far * m * n, c * c * m * n)
+        wanted = (far * far * m * n, k.above * c * c * m * n)
         np.testing.assert_allclose(sums[:2], wanted, rtol=48 * np.finfo(float).eps)
         np.testing.assert_allclose(sums.square, (c * c) ** 2 * m * n, rtol=1e-14)
 
@@ -113,7 +121,7 @@ def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
     monkeypatch.setattr(fused, "COMPILED_FROM", 100)
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder is writable
     monkeypatch.delitem(__import__("sys").modules, "weakprox.passes.compiled")
-    monkeypatch.delattr(fused, "cpu")
+    monkeypatch.delattr(fused, "compiled")
     fused._compiled.cache_clear()
     try:
         assert passes_for(np.zeros((20, 20))) is reference
@@ -127,7 +135,7 @@ def test_reference_takes_over_without_numba(monkeypatch):
     fused._compiled.cache_clear()
     try:
         with monkeypatch.context() as hidden:
-            hidden.delattr(fused, "cpu")
+            hidden.delattr(fused, "compiled")
             assert passes_for(np.zeros((20, 20))) is reference
     finally:
         fused._compiled.cache_clear()

@@ -10,6 +10,7 @@ import weakprox as wp
 from weakprox.losses import Custom
 from weakprox.penalties import L1
 from weakprox.result import COLUMNS
+from weakprox.run import choose
 from weakprox.solvers import HCGM, DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall
 from weakprox.streams import Stream
@@ -106,8 +107,8 @@ def test_an_automatic_choice_is_kept_whatever_memory_there_is(file, monkeypatch)
     options = {"tol": 1e-14, "progress": False, "checkpoint": file, "resume": True}
     whole = wp.minimize(denoising(), tol=1e-14, max_svds=90, progress=False)
     wp.minimize(denoising(), max_svds=40, **options)
-    other = wp.solvers.auto.Choice(LeanSplitting(), "there is less memory now")
-    monkeypatch.setattr(sys.modules["weakprox._minimize"], "choose", lambda *given: other)
+    other = choose.Choice(LeanSplitting(), "there is less memory now")
+    monkeypatch.setattr(choose, "choose", lambda *given: other)
     rest = wp.minimize(denoising(), max_svds=90, **options)
     same(rest, whole)
     assert rest.reason == whole.reason
