@@ -15,6 +15,7 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.threads import one_thread, pause
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
+from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
 from weakprox.resources.memory import budget
 from weakprox.result import Counts, Result, Status, Trace
@@ -32,7 +33,6 @@ from weakprox.run.evaluate import (
     ticked,
 )
 from weakprox.run.plan import left_for_arrays
-from weakprox.run.progress import Progress
 from weakprox.run.state import (
     Call,
     Data,
@@ -94,7 +94,7 @@ class Run:
         trace = Trace([] if last is None else list(last.trace.rows))
         self.meter.idle = -float(trace["seconds"][-1]) if len(trace) else 0.0  # continues
         shown = sys.stderr.isatty() if settings.progress == "auto" else settings.progress
-        self.progress = Progress(type(solver).__name__) if shown else None
+        self.progress = RunProgress(True, type(solver).__name__) if shown else None
         self.arena: Arena = SHARED if budget() is None else DiskArena(left_for_arrays)
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
@@ -199,7 +199,14 @@ class Run:
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
             gap, aim = gap_of(tracker), aim_of(self.state)
-            self.progress.show(counts, candidate.epoch, self.state.value, gap, aim)
+            self.progress.show(
+                epoch=candidate.epoch,
+                svds=counts.svds,
+                samples=counts.samples,
+                value=self.state.value,
+                gap=gap,
+                accuracy=aim,
+            )
         if self.meter.budget.max_seconds is not None:
             self.meter.check()
 
@@ -282,7 +289,7 @@ class Run:
             self._save()
         if self.progress is not None:
             predicted = self.state.solver.predicted_svds(self.state.memory)
-            self.progress.aim(max(predicted, self.meter.counts.svds))
+            self.progress.predict(max(predicted, self.meter.counts.svds))
 
     def _identify(self) -> None:
         """Record a digest of the data."""

@@ -9,10 +9,9 @@ from typing import Any
 
 from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
-from weakprox.verifier.points import Factors, Point
 from weakprox.verifier.spectral import Spectral
 from weakprox.verifier.spectrum import Slope
-from weakprox.verifier.sums import Matrix, Near, U, added, blocks, norm
+from weakprox.verifier.sums import Factors, Matrix, Near, Point, U, added, size_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed, and the points that are to show it.
+    """A claim, and the points that support it.
 
     Attributes
     ----------
@@ -38,7 +37,7 @@ class Claim:
     duals : sequence
         One stored dual point for each part of the penalty.
     strong_convexity : float
-        Of G, as claimed; what the data show is used if it is less.
+        Of G, as claimed; the check uses the value found from the data if that is less.
     value, lower_bound, eps : float
         f(X) is at most the value, min f at least the bound, and, if `certified`, they are
         at most eps apart.
@@ -74,7 +73,7 @@ class Verdict:
     reason : str
         The outcome in a sentence.
     trusted : tuple of str
-        What the check took at its word.
+        What the check trusted.
     rests_on : {"exact", "high-probability"}
         "high-probability" if a randomised bound was used, wrong with probability 1e-12.
     """
@@ -101,7 +100,7 @@ class Verdict:
     def __str__(self) -> str:
         told = [self.reason]
         if self.trusted:
-            told.append(f"Taken at their word: {', '.join(self.trusted)}.")
+            told.append(f"Trusted: {', '.join(self.trusted)}.")
         if self.rests_on != "exact":
             told.append("The bound on singular values fails with probability 1e-12.")
         return " ".join(told)
@@ -143,7 +142,6 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     pulls = [
         part.pull(y, shape) for part, y in zip(statement.penalties, claim.duals, strict=True)
     ]
-    sizes = [0.0] * (len(pulls) + 1)
 
     def rows(first: int, last: int) -> Matrix:
         found = model.rows(first, last)
@@ -151,10 +149,7 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
             found = found + pull.rows(first, last)
         return found
 
-    sources = [model.rows, *(pull.rows for pull in pulls)]
-    for first, last in blocks(*shape):
-        for i, read in enumerate(sources):
-            sizes[i] = math.hypot(sizes[i], norm(read(first, last)))
+    sizes = [size_of(read, shape) for read in (model.rows, *(pull.rows for pull in pulls))]
     error = model.error + sum(pull.error for pull in pulls) + (len(pulls) + 4) * U * sum(sizes)
     w = model.strong + sum(part.curvature for part in statement.penalties)
     start = added([model.constant, *(pull.phi.times(-1.0) for pull in pulls)])
@@ -163,7 +158,7 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
 
 
 def reach(statement: Statement, value: float) -> float:
-    """A bound on the nuclear norm of an optimum, `value` being at least f at some point."""
+    """A bound on the nuclear norm of an optimum, given an upper bound on the minimum."""
     tau = getattr(statement.spectral, "tau", None)
     if tau is not None:
         return float(tau)
@@ -191,7 +186,7 @@ def proved(claim: Claim, statement: Statement, value: float) -> Proved:
 
 
 def check(claim: Claim, statement: Statement) -> Verdict:
-    """Recompute everything, and compare."""
+    """Recompute everything and compare with the claim."""
     value, violation = worth(claim.X, statement)
     found = proved(claim, statement, value.upper)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from registry import TORCH, memmap_of, numbers
 
 from weakprox import LowRank
-from weakprox.report import reduce
-from weakprox.report.reduce import as_rows, cell_names, colour_limit, reduced
+from weakprox.plots import _cells
+from weakprox.plots._cells import as_rows, cell_names, colour_limit, reduced
 
 A = numbers(37, 23)
 
@@ -59,7 +59,7 @@ U, s, Vt = np.linalg.svd(A, full_matrices=False)
     ids=["numpy", "lists", "memmap", "torch", "sparse", "sparse matrix", "low rank"],
 )
 def test_every_kind_of_matrix_gives_the_same(held, monkeypatch):
-    monkeypatch.setattr(reduce, "CHUNK_BYTES", 8 * 23 * 2)  # two rows at a time
+    monkeypatch.setattr(_cells, "CHUNK_BYTES", 8 * 23 * 2)  # two rows at a time
     rows = as_rows("matrix", held)
     assert max(one.stop - one.start for one in rows.slices(0, 37)) == 2
     expected = reduced(as_rows("matrix", A), 10).cells

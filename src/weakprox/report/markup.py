@@ -1,21 +1,111 @@
-"""The HTML around a page's blocks: style, script and data in one file, nothing loaded."""
+"""Text, numbers and tables as HTML; a page as one file that loads nothing."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from weakprox import __version__
 from weakprox.errors import ShapeError
-from weakprox.report.encode import cell_html, is_number_like, safe_json
 
 SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
-LEAST_CONTENTS = 3  # sections that make a list of contents worth its space
+LEAST_CONTENTS = 3  # sections from which on there is a table of contents
+DASH = "\u2013"
+# Inside <script> these would end the block or, in old parsers, the line.
+_UNSAFE = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+_NUMBER_LIKE = re.compile(r"^[+\-\u2212<≤>≥~≈(]?\s*\d")
+
+
+def clean(value: Any) -> Any:
+    """The value as plain JSON types; NaN and infinities become None."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, np.ndarray):
+        return clean(value.tolist())
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        return clean(value.item())
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [clean(item) for item in value]
+    return str(value)
+
+
+def safe_json(value: Any) -> str:
+    """JSON that is safe inside a script element."""
+    text = json.dumps(clean(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character, code in _UNSAFE.items():
+        text = text.replace(character, code)
+    return text
+
+
+def short(number: float) -> str:
+    """Six significant digits; a dash for NaN and infinities."""
+    if not math.isfinite(number):
+        return DASH
+    return f"{number:.6g}"
+
+
+def cell_html(value: Any) -> str:
+    """Escape text; round numbers, with all digits in the markup; None is a dash."""
+    if value is None:
+        return DASH
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f'<data value="{int(value)}">{int(value)}</data>'
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if not math.isfinite(number):
+            return DASH
+        return f'<data value="{number!r}">{short(number)}</data>'
+    return escape(str(value))
+
+
+def is_number_like(value: Any) -> bool:
+    """Whether a table cell reads as a number ("1.2 ± 0.3" does)."""
+    if value is None or isinstance(value, (int, float, np.integer, np.floating)):
+        return not isinstance(value, bool)
+    return bool(_NUMBER_LIKE.match(str(value)))
+
+
+def slug(text: str) -> str:
+    """A name for files and anchors: lower-case ASCII letters, digits and hyphens."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:60].strip("-") or "untitled"
+
+
+def rounded(matrix: np.ndarray[Any, Any], digits: int) -> list[list[float | int | None]]:
+    """Round to so many significant digits; whole numbers become integers, NaN None."""
+
+    def entry(number: float) -> float | int | None:
+        if not math.isfinite(number):
+            return None
+        near = float(f"{number:.{digits}g}")
+        return int(near) if near == int(near) and abs(near) < 1e15 else near
+
+    return [[entry(number) for number in row] for row in matrix.tolist()]
 
 
 @cache
@@ -26,13 +116,13 @@ def asset(name: str) -> str:
 
 @cache
 def script() -> str:
-    """All scripts as one, so that none of their names leak into the page."""
+    """All scripts in one function, so that their names do not leak into the page."""
     joined = "\n".join(asset(name) for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{joined}\n}})();'
 
 
 def policy() -> str:
-    """What the browser may do with the page: its own style and script, nothing else."""
+    """Content security policy that allows only the page's own style and script."""
     return (
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
@@ -128,5 +218,5 @@ numbers behind the plots stand as JSON at the end of this file.</p></noscript>
 </body>
 </html>
 """
-    # half characters, as in file names that are not UTF-8, are written as their codes
+    # lone surrogates, as in file names that are not UTF-8, are written as their codes
     return page.encode("utf-8", "backslashreplace").decode("utf-8")
