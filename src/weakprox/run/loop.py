@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 
@@ -23,8 +23,8 @@ from weakprox.run.choose import chosen
 from weakprox.run.escalate import escalated, handed_to, in_double, is_wide
 from weakprox.run.evaluate import (
     EVALUATION,
+    Looked,
     aim_of,
-    ended,
     finish,
     gap_of,
     look,
@@ -78,21 +78,20 @@ class Run:
         warm: Warmth | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        self.warm, self.keeper = warm, keeper
+        self.warm, self.keeper, self.callback = warm, keeper, settings.callback
         self.call = settings.call or _call(problem, solver, settings)
         self.data: Data | None = None
         self.stream = stream_of(problem.loss)
-        if last is None:
-            at = None if self.stream is None else self.stream.tell()
-            why, samples = settings.reason, settings.scale_samples
-            origin = Origin(solver, why, settings.eps, samples, at)
-        else:
+        at = None if self.stream is None else self.stream.tell()
+        origin = Origin(solver, settings.reason, settings.eps, settings.scale_samples, at)
+        if last is not None:
             origin = replace(last.origin, solver=solver)
-            if last.data is None:
-                last = None  # proved before its first epoch end: repeated, to the same bits
+        if last is not None and last.data is None:
+            last = None  # proved before its first epoch end: repeated, to the same bits
         self.checkpoint = last
-        self.meter = Meter(settings.budget, Counts() if last is None else last.counts.copy())
-        trace = Trace([] if last is None else list(last.trace.rows))
+        begin = last or Checkpoint(None, Tracker(), Counts(), Trace(), self.call, origin)
+        self.meter = Meter(settings.budget, begin.counts.copy())
+        trace = Trace(list(begin.trace.rows))
         self.meter.idle = -float(trace["seconds"][-1]) if len(trace) else 0.0  # continues
         shown = sys.stderr.isatty() if settings.progress == "auto" else settings.progress
         self.progress = Progress(type(solver).__name__) if shown else None
@@ -117,13 +116,13 @@ class Run:
             solver,
             tools,
             infimum_of(problem),
-            memory=None if last is None else last.memory,
-            first=None if last is None else last.first,
-            tracker=Tracker() if last is None else last.tracker,
+            memory=begin.memory,
+            first=begin.first,
+            tracker=begin.tracker,
         )
-        if last is not None and last.restated is not None:
-            restated = problem.restated(last.restated)
-            self.state = replace(self.state.on(restated), restated=last.restated)
+        if begin.restated is not None:
+            restated = problem.restated(begin.restated)
+            self.state = replace(self.state.on(restated), restated=begin.restated)
 
     def execute(self, X: Array | None = None) -> Result:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
@@ -194,9 +193,7 @@ class Run:
     def tick(self, candidate: Candidate) -> None:
         """After an inner step: look if a look is due, show progress, check the limits."""
         pause()  # other runs in this process may be waiting for their turn
-        self.state, due = ticked(self.state, candidate)
-        if due:
-            self._look(candidate)
+        self._look(candidate, ticked)
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
             gap, aim = gap_of(tracker), aim_of(self.state)
@@ -210,18 +207,22 @@ class Run:
         if last is None or last.epoch != candidate.epoch:
             self.tick(candidate)
         else:
-            self._look(replace(candidate, scratch=last.scratch))
+            self._look(replace(candidate, scratch=last.scratch), look)
         self.state = replace(self.state, latest=candidate)
 
-    def _look(self, candidate: Candidate) -> None:
-        """Evaluate the candidate, ask the callback, and end the run if either says so."""
-        callback, clock = self.state.fixed.settings.callback, self.meter
-        seconds = time.perf_counter() - clock.started - clock.idle  # without this look
-        with self._off_the_clock():
-            self.state, view = look(self.state, candidate, seconds)
-            stopped = callback is not None and view is not None and callback(view)
-            stop = Status.CALLBACK if stopped else ended(self.state)
-            self.state = settled(self.state, ending=stop is not None)
+    def _look(
+        self, candidate: Candidate, evaluate: Callable[[State, Candidate, float], Looked]
+    ) -> None:
+        """Evaluate the candidate off the clock, ask the callback, and end the run if due."""
+        clock, callback, begun = self.meter, self.callback, time.perf_counter()
+        try:
+            seconds = begun - clock.started - clock.idle
+            self.state, view, stop = evaluate(self.state, candidate, seconds)
+            if callback is not None and view is not None:
+                stop = Status.CALLBACK if callback(view) else stop
+                self.state = settled(self.state, ending=stop is not None)
+        finally:
+            clock.idle += time.perf_counter() - begun
         if stop is not None:
             raise StopRun(stop)
 
