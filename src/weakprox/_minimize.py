@@ -96,7 +96,7 @@ def minimize(
     ----------
     problem : Problem
         What to solve.
-    solver : Solver, class or str, optional
+    solver : Method, class or str, optional
         An object such as `SVRGCG(rank=10)`, a class, or a name such as "svrgcg" or
         "davis-yin" in any case. By default ("auto"), the solver that is expected to prove
         its accuracy soonest: `SampleAverage` if G is known through samples only,

@@ -157,8 +157,8 @@ def look(state: State, candidate: Candidate, seconds: float) -> Looked:
     value, low, lower = f * value, f * low, f * state.tracker.lower
     where = (candidate.epoch, candidate.step)
     work = (counts.samples, counts.gradients, counts.svds, counts.rank_one_svds)
-    known = lower if lower > -math.inf else math.nan
-    row = (seconds, *where, *work, value, low, known, f * candidate.delta_estimate)
+    bound = lower if lower > -math.inf else math.nan
+    row = (seconds, *where, *work, value, low, bound, f * candidate.delta_estimate)
     fixed.trace.rows.append(tuple(map(float, row)))  # as in COLUMNS
     proved = fixed.proves and gap_of(state.tracker) <= aim_of(state)
     stop = Status.CERTIFIED if proved else None

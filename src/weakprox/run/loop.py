@@ -186,7 +186,7 @@ class Run:
         self._save()
 
     def _begun(self, state: State, X: Array | None) -> State:
-        """Return the state with its solver started at X, or near a neighbour's end."""
+        """Return the state with its solver started at X, or at zero for None."""
         memory = state.solver.start(state.problem, X, state.tools)
         return replace(state, memory=memory, latest=None)
 
@@ -237,11 +237,8 @@ class Run:
 
     def _prepare(self) -> None:
         """Draw the evaluation samples, identify the data, and start or resume the solver."""
-        loss, last, settings = (
-            self.state.problem.loss,
-            self.checkpoint,
-            self.state.fixed.settings,
-        )
+        last, settings = self.checkpoint, self.state.fixed.settings
+        loss = self.state.problem.loss
         if self.stream is not None:  # evaluation samples come from the beginning of a stream
             self.stream.seek(self.state.fixed.origin.stream)
         with self._off_the_clock():
