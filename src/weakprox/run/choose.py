@@ -17,7 +17,6 @@ from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_b
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
 SMALL = 64 << 20  # bytes that a run may take without asking the system
 ASKED = "it was asked for"
-FALLBACK = "DavisYin takes over if the solution is not low-rank"
 
 
 @dataclass(frozen=True)
@@ -100,11 +99,12 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         )
     if lean and fits and itemsize(problem.loss.reference) == 4:
         why = f"the data are in float32, and for {name} with an entrywise penalty it proves its"
-        return Choice(LeanSplitting(rank=rank), f"{why} bounds in float64. {FALLBACK}")
+        why += " bounds in float64. DavisYin takes over if the solution is not low-rank"
+        return Choice(LeanSplitting(rank=rank), why)
     if lean and fits and min(problem.shape) >= LEAN_FROM:
         why = f"for {name} with an entrywise penalty it needs only two arrays the size of X"
-        why += " beside the data, and is fastest when the solution is low-rank"
-        return Choice(LeanSplitting(rank=rank), f"{why}. {FALLBACK}")
+        why += " beside the data and is fastest when the solution is low-rank"
+        return Choice(LeanSplitting(rank=rank), f"{why}. DavisYin takes over otherwise")
     if lean and not fits:
         return Choice(LeanSplitting(rank=rank), f"{small}; this method holds one or two")
     if not fits:
