@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import positive
-from weakprox.cli.defaults import Choice, choose, value_at_zero
+from weakprox.arguments import nonnegative, positive
 from weakprox.distributed.remote import handed_over
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import largest
+from weakprox.linalg.arrays import Array, largest, norm
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.limits import room
 from weakprox.resources.memory import budget, on_disk
+from weakprox.selection.automatic import automatic
+from weakprox.selection.search import Deadline
 from weakprox.solvers.footprint import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix
@@ -30,13 +31,24 @@ DEFAULT_TOL = 1e-3
 
 
 @dataclass(frozen=True)
+class Weights:
+    """lam and tau; which were chosen, with the noise level and the scale of the answer."""
+
+    lam: float
+    tau: float
+    chosen: tuple[str, ...] = ()
+    noise: float | None = None
+    scale: float | None = None
+
+
+@dataclass(frozen=True)
 class Case:
     """What is to be solved, where it comes from, and how accurately."""
 
     table: Table
     matrix: Any  # dense; a memory map where the file is one
     problem: Problem
-    choice: Choice
+    weights: Weights
     psd: bool
     eps: float
     tol: float | None
@@ -50,27 +62,32 @@ class Case:
             "dtype": str(self.matrix.dtype),
             "row_labels": self.table.rows is not None,
             "column_labels": self.table.columns is not None,
-            "lam": self.choice.lam,
-            "tau": self.choice.tau,
-            "chosen": self.choice.notes,
-            "noise": self.choice.noise,
+            "lam": self.weights.lam,
+            "tau": self.weights.tau,
+            "chosen": list(self.weights.chosen),
+            "noise": self.weights.noise,
+            "scale": self.weights.scale,
             "psd": self.psd,
             "eps": self.eps,
             "tol": self.tol,
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """For the reader: what was taken for labels, the weights and how they were chosen."""
+        """For the reader: labels that were found, lam and tau, and how they were chosen."""
         found = []
-        if self.table.format in ("csv", "tsv"):  # where that was found out by looking
+        if self.table.format in ("csv", "tsv"):  # formats whose labels are guessed
             sides = ("first row", self.table.columns), ("first column", self.table.rows)
             read = " and ".join(side for side, labels in sides if labels is not None)
             if read:
                 found.append(("labels", f"the {read} of the file"))
-        for name in ("lam", "tau"):
-            note = self.choice.notes.get(name)
-            text = f"{getattr(self.choice, name):.6g}"
-            found.append((name, text if note is None else f"{text}   (chosen: {note})"))
+        given = self.weights
+        for name, value in (("lam", given.lam), ("tau", given.tau)):
+            note = "   (chosen by held-out data)" if name in given.chosen else ""
+            found.append((name, f"{value:.6g}{note}"))
+        if given.chosen:
+            how = "multiply X by this to undo the shrinkage"
+            found.append(("noise", f"{given.noise:.4g} in each entry (estimated)"))
+            found.append(("scale", f"{given.scale:.4g}   ({how})"))
         return found
 
 
@@ -84,13 +101,16 @@ def load(
     tol: float | None,
     key: str | None = None,
     header: bool | None = None,
+    rank: int | None = None,
+    seed: int = 0,
+    deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
     run: bool = True,
     client: Any = None,
 ) -> Case:
     """Read the file and state the problem; bad input is refused before any work.
 
-    With `run` there must be room for a run as well; with a dask client that is on its
-    workers, to whom the matrix is handed over.
+    `rank`, `seed` and `deadline` are for the choice of lam and tau. With `run` there must be
+    room for a run as well; a dask client's workers get the matrix and need the room instead.
     """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
@@ -107,9 +127,10 @@ def load(
     try:
         loss = Denoising(matrix if client is None else handed_over(client, file, matrix))
         _check_squares(file, matrix)
-        choice = choose(matrix, lam, tau, psd)
-        spectral = TracePSD(choice.tau) if psd else NuclearBall(choice.tau)
-        problem = Problem(loss, L1(choice.lam), spectral)
+        term = TracePSD if psd else NuclearBall
+        Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
+        weights = _weights(matrix, lam, tau, psd, rank, seed, deadline)
+        problem = Problem(loss, L1(weights.lam), term(weights.tau))
     except InputError as error:
         if error.argument != "M":
             raise
@@ -120,8 +141,34 @@ def load(
         eps = tol * value_at_zero(matrix)
         if eps == 0.0:
             raise FileError(file, "only zeros", "an accuracy by --eps, or another matrix")
-    _check_weights(matrix, problem, choice.lam, eps, "eps" if tol is None else "tol")
-    return Case(table, matrix, problem, choice, psd, eps, tol)
+    _check_weights(matrix, problem, weights.lam, eps, "eps" if tol is None else "tol")
+    return Case(table, matrix, problem, weights, psd, eps, tol)
+
+
+def _weights(
+    M: Any,
+    lam: float | None,
+    tau: float | None,
+    psd: bool,
+    rank: int | None,
+    seed: int,
+    deadline: Deadline,
+) -> Weights:
+    """The weights as given, or chosen as `SparseLowRank` does."""
+    lam = None if lam is None else nonnegative("lam", lam)
+    tau = None if tau is None else positive("tau", tau)
+    if lam is not None and tau is not None:
+        return Weights(lam, tau)
+    noise, found = automatic(
+        M, lam, tau, psd=psd, rank=rank, seed=seed, deadline=deadline.share()
+    )
+    chosen = tuple(name for name, value in (("lam", lam), ("tau", tau)) if value is None)
+    return Weights(found.lam, found.tau, chosen, noise, found.scale)
+
+
+def value_at_zero(M: Array) -> float:
+    """Half the squared Frobenius norm, the loss at X = 0."""
+    return 0.5 * norm(M) ** 2
 
 
 def _placed(table: Table) -> Any:

@@ -88,13 +88,16 @@ def estimate(
     Minimises 1/2 |X - M|^2 + lam |X|_1 over matrices of nuclear norm at most tau.
     """
     from weakprox import minimize
+    from weakprox.arguments import nonnegative
     from weakprox.cli.case import load
     from weakprox.cli.outputs import Outputs
     from weakprox.cli.solvers import check_name, solver_of
     from weakprox.distributed.remote import connected
     from weakprox.resources.memory import as_bytes, limited
+    from weakprox.selection.search import Deadline
 
     check_name(solver, rank)
+    deadline = Deadline.after(nonnegative("max_seconds", max_seconds))
     outputs = Outputs.planned(
         [file],
         figures=figures,
@@ -119,6 +122,9 @@ def estimate(
                 tol=tol,
                 key=key,
                 header=header,
+                rank=rank,
+                seed=seed,
+                deadline=deadline,
                 client=client,
             )
         method = solver_of(solver, rank)
@@ -129,7 +135,7 @@ def estimate(
             rank=rank if method == "auto" else None,
             eps=case.eps,
             seed=seed,
-            max_seconds=max_seconds,
+            max_seconds=deadline.left,
             max_svds=max_svds,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
@@ -189,30 +195,13 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
         "gap": result.gap,
         "rests_on": proof.rests_on if proof.proves else None,
         "rank": result.rank,
-        "nonzeros": nonzeros(result),
+        "nonzeros": result.nonzeros(),
         "violation": result.violation,
         "counts": result.counts,
         "seconds": result.seconds,
         "outputs": outputs.names(),
         "version": __version__,
     }
-
-
-def nonzeros(result: Result, share: float = 1e-3) -> int:
-    """Entries above a share of the largest, without forming the whole of X."""
-    import numpy as np
-
-    U, s, Vt = result.factors
-    step = max(1, (8 << 20) // (Vt.shape[1] * Vt.dtype.itemsize))
-    starts = range(0, U.shape[0], step)
-
-    def sizes(first: int) -> Any:
-        return np.abs((U[first : first + step] * s) @ Vt)
-
-    largest = max(float(sizes(first).max()) for first in starts)
-    if largest == 0.0:
-        return 0
-    return sum(int(np.count_nonzero(sizes(first) > share * largest)) for first in starts)
 
 
 def _show(case: Case, result: Result, found: dict[str, Any], *, chosen: bool) -> None:

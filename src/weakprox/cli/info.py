@@ -32,10 +32,10 @@ def info(
     from weakprox.cli.case import load
     from weakprox.resources.memory import as_bytes, limited
 
-    given = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
+    given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with limited(most):
-        case = load(file, **given, psd=psd, key=key, header=header, run=False)
+        case = load(file, **given, psd=psd, key=key, header=header, seed=seed, run=False)
     memory = plan(case.problem, max_memory=most)  # before anything else takes some
     p = theory.parameters(case.problem, case.eps, seed=seed)
     found = {

@@ -1,12 +1,10 @@
 """Choosing lam, tau and the rank: paths, folds, thinning and unbiased risk."""
 
 from weakprox.selection.grid import Grid, default_grid
-from weakprox.selection.held_out import HeldOut, held_out
+from weakprox.selection.held_out import Copies, HeldOut, folded, held_out, thinned
 from weakprox.selection.noise import noise_level, noise_of_mean
-from weakprox.selection.path import Path, Point
+from weakprox.selection.path import Path, Point, regularization_path
 from weakprox.selection.sure import ball_divergence, sure, sure_over_grid
-from weakprox.selection.thinning import Copies, folded, thinned
-from weakprox.selection.walk import regularization_path
 
 __all__ = [
     "Copies",

@@ -1,4 +1,4 @@
-"""A progress bar for many runs on a terminal, nothing elsewhere."""
+"""A progress bar for searches and paths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 
 class Bar:
-    """A rich progress bar that counts, or nothing at all."""
+    """A rich progress bar on stderr, or nothing."""
 
     def __init__(self, wanted: bool | Literal["auto"], name: str, *, total: int) -> None:
         self._bar: Any = None
@@ -49,6 +49,6 @@ class Bar:
             self._bar.stop()
 
     def step(self, note: str = "") -> None:
-        """One more is done."""
+        """Count one more candidate."""
         if self._bar is not None:
             self._bar.update(self._task, advance=1, note=note)

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import nonnegative, positive
+from weakprox.arguments import integer, nonnegative, positive
 from weakprox.errors import InputError
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.protocols import Penalty, SpectralTerm
 from weakprox.selection.grid import Grid
+from weakprox.selection.held_out import THINNING
 from weakprox.selection.noise import Values, matrix
-from weakprox.selection.thinning import stream, whole
-from weakprox.selection.walk import walk
+from weakprox.selection.path import walk
+from weakprox.selection.search import stream
 from weakprox.spectral import NuclearBall
 
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
@@ -33,7 +34,7 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
     M : array of shape (m, d)
         The noisy matrix.
     X : array of shape (m, d)
-        What was made of it.
+        The estimate.
     noise : float
         Standard deviation of its entries.
     divergence : float
@@ -108,8 +109,7 @@ def sure_over_grid(
     r"""Stein's estimate for every point of a grid, divergences by Monte Carlo.
 
     The divergence is estimated by :math:`\langle w, X(M + h w) - X(M)\rangle / h` for random
-    :math:`w` and a small :math:`h` (Ramani et al. 2008), so that each probe costs one
-    path more.
+    :math:`w` and a small :math:`h` (Ramani et al. 2008). Each probe costs one more path.
 
     Parameters
     ----------
@@ -120,11 +120,12 @@ def sure_over_grid(
     noise : float
         Standard deviation of the noise.
     penalty, spectral : callable
-        What a weight and a radius stand for, as in `regularization_path`.
+        Make a penalty of a weight and a spectral term of a radius, as in
+        `regularization_path`.
     probes : int
-        Random directions, whose estimates are averaged.
+        Number of random directions; their estimates are averaged.
     tol : float
-        Accuracy of the answers; their errors are divided by h.
+        Accuracy of the answers. Their errors are divided by h.
     rank : int, optional
         Largest rank of the answers.
     seed : int
@@ -137,7 +138,7 @@ def sure_over_grid(
     """
     A, noise = matrix("M", M), positive("noise", noise)
     settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed}
-    rng = stream(seed)
+    rng = stream(seed, THINNING)
     symmetric = bool(np.array_equal(A, A.T)) and getattr(spectral, "symmetric", False)
 
     def answers(B: Values) -> list[Any]:
@@ -146,7 +147,7 @@ def sure_over_grid(
 
     plain = answers(A)
     divergence = np.zeros(len(plain))
-    for _ in range(whole("probes", probes, least=1)):
+    for _ in range(integer("probes", probes, least=1)):
         w = np.asarray(rng.standard_normal(A.shape))
         if symmetric:
             w = (w + w.T) / 2.0
