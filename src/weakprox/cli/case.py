@@ -21,7 +21,6 @@ from weakprox.problem import Problem
 from weakprox.resources.limits import room
 from weakprox.resources.memory import budget, on_disk
 from weakprox.selection.automatic import automatic
-from weakprox.selection.search import Deadline
 from weakprox.solvers.footprint import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix
@@ -31,27 +30,20 @@ DEFAULT_TOL = 1e-3
 
 
 @dataclass(frozen=True)
-class Weights:
-    """lam and tau; which were chosen, with the noise level and the scale of the answer."""
-
-    lam: float
-    tau: float
-    chosen: tuple[str, ...] = ()
-    noise: float | None = None
-    scale: float | None = None
-
-
-@dataclass(frozen=True)
 class Case:
     """What is to be solved, where it comes from, and how accurately."""
 
     table: Table
     matrix: Any  # dense; a memory map where the file is one
     problem: Problem
-    weights: Weights
+    lam: float
+    tau: float
     psd: bool
     eps: float
     tol: float | None
+    noise: float | None = None  # estimated, if lam or tau was chosen,
+    scale: float | None = None  # and the factor that undoes the shrinkage
+    chosen: tuple[str, ...] = ()  # "lam", "tau"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -62,11 +54,11 @@ class Case:
             "dtype": str(self.matrix.dtype),
             "row_labels": self.table.rows is not None,
             "column_labels": self.table.columns is not None,
-            "lam": self.weights.lam,
-            "tau": self.weights.tau,
-            "chosen": list(self.weights.chosen),
-            "noise": self.weights.noise,
-            "scale": self.weights.scale,
+            "lam": self.lam,
+            "tau": self.tau,
+            "chosen": dict.fromkeys(self.chosen, "held-out data"),
+            "noise": self.noise,
+            "scale": self.scale,
             "psd": self.psd,
             "eps": self.eps,
             "tol": self.tol,
@@ -80,14 +72,13 @@ class Case:
             read = " and ".join(side for side, labels in sides if labels is not None)
             if read:
                 found.append(("labels", f"the {read} of the file"))
-        given = self.weights
-        for name, value in (("lam", given.lam), ("tau", given.tau)):
-            note = "   (chosen by held-out data)" if name in given.chosen else ""
+        for name, value in (("lam", self.lam), ("tau", self.tau)):
+            note = "   (chosen by held-out data)" if name in self.chosen else ""
             found.append((name, f"{value:.6g}{note}"))
-        if given.chosen:
+        if self.chosen:
             how = "multiply X by this to undo the shrinkage"
-            found.append(("noise", f"{given.noise:.4g} in each entry (estimated)"))
-            found.append(("scale", f"{given.scale:.4g}   ({how})"))
+            found.append(("noise", f"{self.noise:.4g} in each entry (estimated)"))
+            found.append(("scale", f"{self.scale:.4g}   ({how})"))
         return found
 
 
@@ -101,36 +92,40 @@ def load(
     tol: float | None,
     key: str | None = None,
     header: bool | None = None,
-    rank: int | None = None,
-    seed: int = 0,
-    deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
     run: bool = True,
     client: Any = None,
+    **search: Any,
 ) -> Case:
     """Read the file and state the problem; bad input is refused before any work.
 
-    `rank`, `seed` and `deadline` are for the choice of lam and tau. With `run` there must be
-    room for a run as well; a dask client's workers get the matrix and need the room instead.
+    With `run` there must be room for a run as well; a dask client's workers get the matrix
+    and need the room instead. Further keywords are for the choice of lam and tau.
     """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
     if eps is not None:
         eps = positive("eps", eps)
     tol = positive("tol", DEFAULT_TOL if tol is None else tol) if eps is None else None
+    lam = None if lam is None else nonnegative("lam", lam)
+    tau = None if tau is None else positive("tau", tau)
+    chosen = tuple(name for name, x in (("lam", lam), ("tau", tau)) if x is None)
     table = read_matrix(file, key=key, header="auto" if header is None else header)
     matrix = _placed(table)
     if psd and matrix.shape[0] != matrix.shape[1]:
         m, d = matrix.shape
         raise FileError(file, f"a matrix of {m} x {d}", "a square one, for --psd")
-    if client is None and (run or lam is None or tau is None):  # to choose takes as much
+    if client is None and (run or chosen):  # to choose takes as much
         _check_room(table, matrix, psd)
     try:
         loss = Denoising(matrix if client is None else handed_over(client, file, matrix))
         _check_squares(file, matrix)
         term = TracePSD if psd else NuclearBall
         Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
-        weights = _weights(matrix, lam, tau, psd, rank, seed, deadline)
-        problem = Problem(loss, L1(weights.lam), term(weights.tau))
+        noise = scale = None
+        if lam is None or tau is None:
+            noise, found = automatic(matrix, lam, tau, psd=psd, **search)
+            lam, tau, scale = found.lam, found.tau, found.scale
+        problem = Problem(loss, L1(lam), term(tau))
     except InputError as error:
         if error.argument != "M":
             raise
@@ -141,29 +136,8 @@ def load(
         eps = tol * value_at_zero(matrix)
         if eps == 0.0:
             raise FileError(file, "only zeros", "an accuracy by --eps, or another matrix")
-    _check_weights(matrix, problem, weights.lam, eps, "eps" if tol is None else "tol")
-    return Case(table, matrix, problem, weights, psd, eps, tol)
-
-
-def _weights(
-    M: Any,
-    lam: float | None,
-    tau: float | None,
-    psd: bool,
-    rank: int | None,
-    seed: int,
-    deadline: Deadline,
-) -> Weights:
-    """The weights as given, or chosen as `SparseLowRank` does."""
-    lam = None if lam is None else nonnegative("lam", lam)
-    tau = None if tau is None else positive("tau", tau)
-    if lam is not None and tau is not None:
-        return Weights(lam, tau)
-    noise, found = automatic(
-        M, lam, tau, psd=psd, rank=rank, seed=seed, deadline=deadline.share()
-    )
-    chosen = tuple(name for name, value in (("lam", lam), ("tau", tau)) if value is None)
-    return Weights(found.lam, found.tau, chosen, noise, found.scale)
+    _check_weights(matrix, problem, lam, eps, "eps" if tol is None else "tol")
+    return Case(table, matrix, problem, lam, tau, psd, eps, tol, noise, scale, chosen)
 
 
 def value_at_zero(M: Array) -> float:
@@ -172,7 +146,7 @@ def value_at_zero(M: Array) -> float:
 
 
 def _placed(table: Table) -> Any:
-    """The matrix in memory if a run fits there with it; where it lies on disk if not."""
+    """The matrix in memory if a run with it fits there, else on disk."""
     values = table.values
     if not is_chunked(values) and not on_disk(values):
         return table.dense()
@@ -185,7 +159,7 @@ def _placed(table: Table) -> Any:
 def _check_room(table: Table, matrix: Any, psd: bool) -> None:
     """Raise unless the arrays of a run fit into memory.
 
-    What is on disk may stay there, together with X, where a budget says so.
+    With a budget, a matrix on disk may stay there, together with X.
     """
     parts = isinstance(matrix, Tiled) or on_disk(matrix)
     if parts and not psd and budget() is not None:
@@ -197,7 +171,7 @@ def _check_room(table: Table, matrix: Any, psd: bool) -> None:
 
 
 def _check_squares(file: Path, matrix: Any) -> None:
-    """Raise where the squares of small entries vanish, and with them the value at zero."""
+    """Raise if the squares of small entries underflow, and with them the value at zero."""
     most = largest(matrix)
     if most > 0.0 and value_at_zero(matrix) < sys.float_info.min:
         given = f"entries up to {most:.1e}, whose squares underflow"
@@ -206,10 +180,10 @@ def _check_squares(file: Path, matrix: Any) -> None:
 
 
 def _check_weights(matrix: Any, problem: Problem, lam: float, eps: float, asked: str) -> None:
-    """Raise where lam is so large, or eps so small, that the smoothing underflows."""
+    """Raise if lam is so large, or eps so small, that the smoothing underflows."""
     limit = 0.01 * math.sqrt(float(np.finfo(matrix.dtype).max) / matrix.size)
     constants = problem.constants()
-    # beta, and the number of steps, which is some thousands of it
+    # beta, and the number of steps, which is some thousand times larger
     endless = constants.theta * constants.gamma / eps > 1e-9 * sys.float_info.max
     most = largest(matrix)
     if lam > limit or (endless and lam > most):

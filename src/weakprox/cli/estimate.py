@@ -124,7 +124,7 @@ def estimate(
                 header=header,
                 rank=rank,
                 seed=seed,
-                deadline=deadline,
+                deadline=deadline.share(),
                 client=client,
             )
         method = solver_of(solver, rank)
@@ -150,12 +150,12 @@ def estimate(
     if json:
         typer.echo(as_json(found))
     elif not quiet:
-        _show(case, result, found, chosen=method == "auto")
+        _show(case, result, found, automatic=method == "auto")
     raise typer.Exit(exit_code(result))
 
 
 def _provable(result: Result, outputs: Outputs) -> Outputs:
-    """The outputs that can be written: without a proof where there is none."""
+    """The outputs that can be written: without the proof if there is none."""
     from weakprox.errors import ProofError
 
     if "proof" not in outputs.paths:
@@ -169,7 +169,7 @@ def _provable(result: Result, outputs: Outputs) -> Outputs:
 
 
 def exit_code(result: Result) -> int:
-    """What the shell is told."""
+    """The exit code of a run."""
     from weakprox.result import Status
 
     if result.status is Status.INTERRUPTED:
@@ -178,7 +178,7 @@ def exit_code(result: Result) -> int:
 
 
 def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
-    """Everything worth knowing about a run, for JSON."""
+    """The summary of a run, for JSON."""
     from weakprox import __version__
 
     proof = result.certificate
@@ -204,13 +204,13 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _show(case: Case, result: Result, found: dict[str, Any], *, chosen: bool) -> None:
-    """The summary for a reader, with the reason for the solver if it was ours to choose."""
+def _show(case: Case, result: Result, found: dict[str, Any], *, automatic: bool) -> None:
+    """The summary for a reader, with the reason for the solver if it was chosen."""
     m, d = case.table.shape
     proof = result.certificate
     lines = [
         *case.lines(),
-        *([("solver", f"{result.solver}: {result.reason}")] if chosen else []),
+        *([("solver", f"{result.solver}: {result.reason}")] if automatic else []),
         ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
         ("proof", str(proof)),
         (

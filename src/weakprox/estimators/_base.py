@@ -31,6 +31,27 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 
 CALLBACKS = with_callbacks is not None
 DEPRECATED = "deprecated"  # default of parameters that have a new name
+# Parts of the docstrings of all models, by their place holders.
+DOCUMENTED = {
+    "{max_seconds, random_state, verbose}": """max_seconds : float, optional
+        Time limit of the whole fit; a search uses at most three quarters of it.
+    random_state : int, RandomState, Generator or None
+        Fixes everything random. None draws new random numbers at every fit.
+    verbose : bool
+        Whether to show progress.""",
+    "{result_, certificate_}": """result_ : Result
+        The solution of the problem above, with its certificate.
+    certificate_ : Certificate
+        How far from the optimum the solution can be.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of str
+        Names of the columns, if the data have any.""",
+    "{cv_results_}": """cv_results_ : dict
+        The candidates tried, a column per quantity, as in scikit-learn: settings
+        ("param_lam", ...), "mean_test_score", "std_test_score", "rank_test_score" and the
+        score of each fold ("split0_test_score", ...). Empty without a search.""",
+}
 
 
 class Certified(CallbackSupportMixin, BaseEstimator):
@@ -52,7 +73,9 @@ class Certified(CallbackSupportMixin, BaseEstimator):
     _search_end: Deadline
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Wrap the methods that fit."""
+        """Wrap the methods that fit, and complete the docstring."""
+        for place, text in DOCUMENTED.items():
+            cls.__doc__ = (cls.__doc__ or "").replace(place, text)
         for name in ("fit", "partial_fit"):
             if name in vars(cls):
                 setattr(cls, name, _with_callbacks(_limited(vars(cls)[name]), name))

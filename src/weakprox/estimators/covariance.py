@@ -260,12 +260,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Whether to keep the inverse.
     tol : float
         Accuracy of the solution, relative to the value; proved by `certificate_`.
-    max_seconds : float, optional
-        Time limit of the whole fit; the search uses at most three quarters of it.
-    random_state : int, RandomState, Generator or None
-        Fixes the folds. None draws new random numbers at every fit.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -286,17 +281,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Rank of the common part.
     lam_, tau_ : float
         The values used.
-    cv_results_ : dict
-        The candidates tried: "param_lam", "param_tau", "mean_test_score",
-        "std_test_score", "rank_test_score" and "split0_test_score" to the last fold, a
-        column each; scores are minus squared errors. "share" is tau over the trace and
-        "standard_errors" is lam in standard errors. Empty without a search.
-    result_ : Result
-        The solution, with its certificate.
-    certificate_ : Certificate
-        How far from the optimum the solution can be.
-    n_features_in_, feature_names_in_
-        Variables, and their names if they have any.
+    {cv_results_}
+        Scores are minus squared errors. "share" is tau over the trace and
+        "standard_errors" is lam in standard errors.
+    {result_, certificate_}
 
     See Also
     --------

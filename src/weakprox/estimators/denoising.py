@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,47 +19,14 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.selection import folded, noise_level, regularization_path
+from weakprox.selection import folded, regularization_path
 from weakprox.selection.automatic import Choice, NoisyMatrix
-from weakprox.selection.noise import Values
+from weakprox.selection.noise import SampleMean
 
 __all__ = ["SparseLowRank", "SparseLowRankCV"]
 
 FLOATS = [np.float64, np.float32]
 SPARSE = ["csr", "csc", "coo"]
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """Mean, number and scatter of the samples seen; the samples are not kept."""
-
-    mean: Values
-    count: int
-    scatter: float
-
-    @classmethod
-    def of(cls, samples: Any) -> _Seen:
-        """Read samples one by one, so that a memory map is never loaded whole."""
-        seen = cls(np.zeros(samples.shape[1:]), 0, 0.0)
-        for sample in samples:
-            seen = seen.and_also(cls(np.asarray(sample, dtype=float), 1, 0.0))
-        return seen
-
-    def and_also(self, other: _Seen) -> _Seen:
-        """The summary of both together."""
-        if self.count == 0:
-            return other
-        count = self.count + other.count
-        step = other.mean - self.mean
-        between = float(np.sum(step * step)) * self.count * other.count / count
-        mean = self.mean + step * (other.count / count)
-        return _Seen(mean, count, self.scatter + other.scatter + between)
-
-    def noise(self) -> float:
-        """Standard deviation of the noise in the entries of the mean."""
-        if self.count == 1:
-            return noise_level(self.mean)
-        return math.sqrt(self.scatter / ((self.count - 1) * self.mean.size * self.count))
 
 
 class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
@@ -87,7 +54,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self
         """
         samples = self._samples(X, reset=True)
-        self._seen = _Seen.of(samples)
+        self._seen = SampleMean.of(samples)
         self._learn(samples, samples.dtype)
         return self
 
@@ -108,7 +75,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         samples = self._samples(X, reset=first)
         if not first and samples.shape[1:] != self._seen.mean.shape:
             raise ShapeError("X", samples.shape[1:], f"copies of shape {self._seen.mean.shape}")
-        more = _Seen.of(samples)
+        more = SampleMean.of(samples)
         self._seen = more if first else self._seen.and_also(more)
         self._learn(None, samples.dtype)
         return self
@@ -250,12 +217,7 @@ class SparseLowRank(_Denoiser):
         the entries, or that of the residual of a first fit if it is clearly smaller.
     tol : float
         Accuracy of the solution, relative to the value; proved by `certificate_`.
-    max_seconds : float, optional
-        Time limit of the whole fit; the search uses at most three quarters of it.
-    random_state : int, RandomState, Generator or None
-        Fixes the thinning. None draws new random numbers at every fit.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -269,18 +231,11 @@ class SparseLowRank(_Denoiser):
         Orthonormal basis of its row space.
     lam_, tau_, scale_, noise_ : float
         The values used.
-    cv_results_ : dict
-        The candidates tried: "param_lam", "param_tau", "mean_test_score",
-        "std_test_score", "rank_test_score" and "split0_test_score", a column each; scores
-        are minus mean squared errors. Empty if lam and tau were given.
-    result_ : Result
-        The solution before it was scaled, with its certificate.
-    certificate_ : Certificate
-        How far from the optimum the solution can be.
+    {cv_results_}
+        Scores are minus mean squared errors.
     n_samples_seen_ : int
         Noisy copies seen.
-    n_features_in_, feature_names_in_
-        Columns, and their names if they have any.
+    {result_, certificate_}
 
     See Also
     --------
@@ -360,32 +315,15 @@ class SparseLowRankCV(_Denoiser):
     one_standard_error : bool
         Whether to take the simplest answer (smallest rank, then fewest nonzeros) that is
         worse than the best by at most one standard error of their difference.
-    rank : int, optional
-        Largest rank of the answer.
-    psd : bool
-        Whether the matrix is known to be symmetric positive semidefinite.
-    debias : bool
-        Whether to undo the shrinkage by lam and tau with the factor (at least 1) that
-        brings the answers nearest to held-out data.
-    noise : float or "auto"
-        Standard deviation of the noise in the entries, as in `SparseLowRank`.
-    tol : float
-        Accuracy of the final solution, relative to the value; proved by `certificate_`.
-    max_seconds : float, optional
-        Time limit of the whole fit; the search uses at most three quarters of it.
+    rank, psd, debias, noise, tol, max_seconds, random_state, verbose
+        As in `SparseLowRank`.
     n_jobs : int, optional
         Copies to leave out in parallel, each with one thread.
-    random_state : int, RandomState, Generator or None
-        Fixes thinning and groups. None draws new random numbers at every fit.
-    verbose : bool
-        Whether to show progress.
 
     Attributes
     ----------
-    matrix_, low_rank_, rank_, components_, scale_, noise_, result_, certificate_
-        As in `SparseLowRank`.
-    lam_, tau_ : float
-        The weight and radius chosen.
+    matrix_, low_rank_, rank_, components_, lam_, tau_, scale_, noise_, result_, certificate_
+        As in `SparseLowRank`; `result_` is the solution before it was scaled.
     path_ : weakprox.selection.Path
         Solutions on the whole matrix for every point of the grid.
     errors_ : array of shape (cv, n_lams, n_taus)

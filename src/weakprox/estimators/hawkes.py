@@ -157,12 +157,7 @@ class HawkesInfectivity(Certified):
         norm without a bound.
     tol : float
         Accuracy of the certified problem, relative to the largest decrease of its value.
-    max_seconds : float, optional
-        Time limit of the whole fit; the search uses at most three quarters of it.
-    random_state : int, RandomState, Generator or None
-        Seed of the solver, and of `simulate` by default. None draws a new one every time.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
     folds : deprecated
         Use `cv`.
 
@@ -182,19 +177,13 @@ class HawkesInfectivity(Certified):
         Labels of the nodes, in the order of rows and columns.
     lam_, tau_ : float
         The values used; `tau_` is infinite if there is no bound.
-    cv_results_ : dict
-        The candidates tried: "param_lam", "param_tau", "mean_test_score",
-        "std_test_score", "rank_test_score" and "split0_test_score" to the last piece, a
-        column each; scores are log-likelihoods, whose mean is per event. Empty without a
-        search.
+    {cv_results_}
+        Scores are log-likelihoods on the pieces left out; their mean is per event.
     log_likelihood_ : float
         Per event, on the training period.
     period_ : (float, float)
         The training period.
-    result_ : Result
-        The certified solution X.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    {result_, certificate_}
 
     Examples
     --------

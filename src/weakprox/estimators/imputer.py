@@ -227,33 +227,21 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         Marks a missing entry, NaN by default.
     tol : float
         Accuracy to prove, relative to the value of the problem.
-    max_seconds : float, optional
-        Time limit of the whole fit; the search uses at most three quarters of it.
-    random_state : int, RandomState, Generator or None
-        Fixes which entries are hidden. None draws new random numbers at every fit.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
-    result_ : Result
-        Solution of the problem above, with its certificate.
     lam_, tau_, scaling_
         The values used.
-    cv_results_ : dict
-        The candidates tried: "param_scaling", "param_nuclear" (weight of the nuclear norm,
-        relative to the largest singular value), "param_share" (lam relative to that
-        weight), "mean_test_score", "std_test_score", "rank_test_score" and
-        "split0_test_score", a column each; scores are minus mean squared errors in
-        standard deviations of the columns. Empty without a search.
+    {cv_results_}
+        "param_nuclear" is the weight of the nuclear norm, relative to the largest singular
+        value, and "param_share" is lam relative to that weight. Scores are minus mean
+        squared errors in standard deviations of the columns.
     components_ : array of shape (rank, columns)
         Orthonormal basis of the rows of X.
     mean_, scale_ : arrays of shape (columns,)
         Centre and scale of the columns.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of str
-        Names of the columns, where the data have any.
+    {result_, certificate_}
 
     Notes
     -----

@@ -186,25 +186,16 @@ class LinkPredictor(Certified):
         graph and another square one for a directed graph.
     tol : float
         Accuracy to prove, relative to the value of the problem.
-    max_seconds : float, optional
-        Time limit of the whole fit; the search uses at most three quarters of it.
-    random_state : int, RandomState, Generator or None
-        Fixes which edges are hidden. None draws new random numbers at every fit.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
-    result_ : Result
-        Solution of the problem above, with its certificate.
     lam_, tau_, kind_
         The values used; `tau_` is infinite if there is no bound.
-    cv_results_ : dict
-        The candidates tried: "param_nuclear" (weight of the nuclear norm), "param_zeroed"
-        (quantile of the entries that is taken as lam; None for a lam that was given),
-        "mean_test_score", "std_test_score", "rank_test_score" and "split0_test_score" to
-        the last round, a column each; scores are areas under the ROC curve. Empty without a
-        search.
+    {cv_results_}
+        "param_nuclear" is the weight of the nuclear norm, and "param_zeroed" the quantile
+        of the entries that is taken as lam (None for a lam that was given). Scores are
+        areas under the ROC curve.
     adjacency_ : sparse array
         The graph, without the diagonal unless it is bipartite.
     denoised_ : sparse array
@@ -212,10 +203,7 @@ class LinkPredictor(Certified):
     calibration_ : object or None
         Probability of an edge as an increasing function of its score; None if there are
         fewer than 10 edges, or fewer than 10 pairs without one.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of str
-        Names of the columns, where the data have any.
+    {result_, certificate_}
 
     Notes
     -----

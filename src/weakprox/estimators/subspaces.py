@@ -286,12 +286,7 @@ class SubspaceClustering(ClusterMixin, Certified):
     tol : float
         Accuracy of C, relative to the value; proved by `certificate_`. Clusters need no
         high accuracy.
-    max_seconds : float, optional
-        Time limit of the solve; the clustering of its answer adds a little.
-    random_state : int, RandomState, Generator or None
-        Fixes the spectral clustering. None draws new random numbers at every fit.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -307,12 +302,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         The values used.
     noise_ : float
         Standard deviation of the noise in the entries of X, scaled as above.
-    result_ : Result
-        The solution, with its certificate.
-    certificate_ : Certificate
-        How far from the optimum the solution can be.
-    n_features_in_, feature_names_in_
-        Features, and their names if they have any.
+    {result_, certificate_}
 
     Notes
     -----

@@ -315,12 +315,7 @@ class TraceRegression(_TraceModel):
         lam2 alone for tau, and takes those with the smallest mean squared error.
     tol : float
         Accuracy of the certified problem, relative to the loss at zero.
-    max_seconds : float, optional
-        Time limit of the whole fit; the search uses at most three quarters of it.
-    random_state : int, RandomState, Generator or None
-        Seed of the solver. None draws a new one at every fit.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
     lam1 : deprecated
         Use `lam`.
 
@@ -332,14 +327,9 @@ class TraceRegression(_TraceModel):
         c.
     lam_, lam2_, tau_ : float
         The values used; `tau_` is infinite if there is no bound.
-    cv_results_ : dict
-        The candidates tried: "param_lam", "param_lam2", "param_tau", "mean_test_score",
-        "std_test_score", "rank_test_score" and "split0_test_score" to the last fold, a
-        column each; scores are minus mean squared errors. Empty without a search.
-    result_ : Result
-        The certified solution.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    {cv_results_}
+        Scores are minus mean squared errors.
+    {result_, certificate_}
 
     Examples
     --------

@@ -4,7 +4,7 @@ from weakprox.selection.grid import Grid, default_grid
 from weakprox.selection.held_out import Copies, HeldOut, folded, held_out, thinned
 from weakprox.selection.noise import noise_level, noise_of_mean
 from weakprox.selection.path import Path, Point, regularization_path
-from weakprox.selection.sure import ball_divergence, sure, sure_over_grid
+from weakprox.selection.sure import sure, sure_over_grid
 
 __all__ = [
     "Copies",
@@ -12,7 +12,6 @@ __all__ = [
     "HeldOut",
     "Path",
     "Point",
-    "ball_divergence",
     "default_grid",
     "folded",
     "held_out",

@@ -90,21 +90,11 @@ class NoisyMatrix:
             taus = found.taus[[int(np.argmin(np.abs(found.lams - lam))) for lam in weights]]
         return as_grid(weights, taus if np.ndim(taus) else [taus])
 
-    def held_out(
-        self, copies: Copies, grid: Grid, folds: int | None = None, n_jobs: int | None = None
-    ) -> HeldOut:
-        """Errors on copies that are left out."""
-        return held_out(
-            copies,
-            grid,
-            folds=folds,
-            spectral=self.ball,
-            rank=self.rank,
-            seed=self.seed,
-            n_jobs=n_jobs,
-            max_seconds=self.deadline.left,
-            progress=self.progress,
-        )
+    def held_out(self, copies: Copies, grid: Grid, **more: Any) -> HeldOut:
+        """Errors on copies that are left out; keywords go to `selection.held_out`."""
+        more |= {"rank": self.rank, "seed": self.seed, "progress": self.progress}
+        seconds = self.deadline.left
+        return held_out(copies, grid, spectral=self.ball, max_seconds=seconds, **more)
 
     def search(
         self, noise: float, lam: float | None = None, tau: float | None = None

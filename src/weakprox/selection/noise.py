@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -65,13 +66,42 @@ def noise_of_mean(samples: Any) -> float:
     float
         Root of the mean, over entries, of the variance across samples, over sqrt(n).
     """
-    count = sample_stack(samples)
-    mean, scatter = np.zeros(samples.shape[1:]), 0.0
-    for k in range(count):
-        step = np.asarray(to_numpy(samples[k]), dtype=float) - mean
-        mean += step / (k + 1)
-        scatter += float(np.sum(step * step)) * k / (k + 1)
-    return math.sqrt(scatter / ((count - 1) * mean.size * count))
+    sample_stack(samples)
+    return SampleMean.of(samples).noise()
+
+
+@dataclass(frozen=True)
+class SampleMean:
+    """Mean, number and scatter of noisy copies, which are not kept themselves."""
+
+    mean: Values
+    count: int
+    scatter: float
+
+    @classmethod
+    def of(cls, samples: Any) -> SampleMean:
+        """Read samples one by one, so that a memory map is never loaded whole."""
+        seen = cls(np.zeros(samples.shape[1:]), 0, 0.0)
+        for k in range(int(samples.shape[0])):
+            one = np.asarray(to_numpy(samples[k]), dtype=float)
+            seen = seen.and_also(cls(one, 1, 0.0))
+        return seen
+
+    def and_also(self, other: SampleMean) -> SampleMean:
+        """The summary of both together."""
+        if self.count == 0:
+            return other
+        count = self.count + other.count
+        step = other.mean - self.mean
+        between = float(np.sum(step * step)) * self.count * other.count / count
+        mean = self.mean + step * (other.count / count)
+        return SampleMean(mean, count, self.scatter + other.scatter + between)
+
+    def noise(self) -> float:
+        """Standard deviation of the noise in the entries of the mean."""
+        if self.count == 1:
+            return noise_level(self.mean)
+        return math.sqrt(self.scatter / ((self.count - 1) * self.mean.size * self.count))
 
 
 def sample_stack(samples: Any) -> int:

@@ -51,11 +51,10 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
     return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * divergence)
 
 
-def ball_divergence(values: Any, tau: float, shape: tuple[int, int]) -> float:
-    r"""Divergence of the projection on a nuclear norm ball, in closed form.
+def ball_divergence(s: Values, tau: float, shape: tuple[int, int]) -> float:
+    r"""Divergence of the projection on a nuclear norm ball, from all singular values s of M.
 
-    With singular values :math:`s_i`, of which :math:`p` stay positive as
-    :math:`f_i = s_i - \theta`,
+    If :math:`p` of them stay positive as :math:`f_i = s_i - \theta`, it is
 
     .. math:: (p - 1) + |m - d| \sum_{i \le p} \frac{f_i}{s_i}
               + 2 \sum_{i \le p} \sum_{j \ne i} \frac{s_i f_i}{s_i^2 - s_j^2},
@@ -63,31 +62,12 @@ def ball_divergence(values: Any, tau: float, shape: tuple[int, int]) -> float:
     an adaptation of Candès, Sing-Long & Trzasko, "Unbiased Risk Estimates for Singular Value
     Thresholding and Spectral Estimators", 2013, to a threshold that moves so that the sum
     stays tau.
-
-    Parameters
-    ----------
-    values : array of shape (min(m, d),)
-        All singular values of M, no two of them equal.
-    tau : float
-        Radius.
-    shape : (int, int)
-        Of M.
-
-    Returns
-    -------
-    float
-        The number of entries if the ball is so large that nothing is projected.
     """
-    s = np.sort(np.asarray(values, dtype=float))[::-1]
     m, d = shape
-    if s.ndim != 1 or s.size != min(m, d):
-        raise InputError("values", f"{s.size} singular values", f"all {min(m, d)} of them")
-    tau = positive("tau", tau)
-    if s.sum() <= tau:
+    if s.sum() <= tau:  # M itself
         return float(m * d)
     f = np.asarray(project_capped(s, tau), dtype=float)
-    active = f > 0.0
-    p = int(active.sum())
+    p = int((f > 0.0).sum())
     differences = s[:p, None] ** 2 - s[None, :] ** 2
     np.fill_diagonal(differences, np.inf)
     cross = (s[:p] * f[:p])[:, None] / differences
