@@ -16,7 +16,7 @@ from weakprox.linalg.lowrank import LowRank
 
 __all__ = ["COLUMNS", "Certificate", "Counts", "Look", "Result", "Status", "Trace"]
 
-ENTRIES = 1 << 20  # of X that are looked at together
+ENTRIES = 1 << 18  # of X that are looked at together
 
 
 class Status(Enum):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -71,21 +72,22 @@ def test_the_choice_for_psd_matrices(folder, weakprox, symmetric):
 
 @pytest.mark.parametrize("psd", [False, True])
 def test_the_choice_without_room_for_copies_is_similar(psd, monkeypatch):
-    from weakprox.selection import automatic as module
+    from weakprox.selection import denoise as module
 
     rng = np.random.default_rng(1)
     u, v = ((rng.random((n, 3)) < 0.3) * 5.0 for n in (150, 120))
     M = (u @ u.T if psd else u @ v.T) + rng.standard_normal((150, 150 if psd else 120))
     M = (M + M.T) / 2**0.5 if psd else M
-    noise, whole = module.automatic(M, None, None, psd=psd)
+    chosen = partial(module.choose_weights, M, max_seconds=None, psd=psd)
+    noise, whole = chosen(None, None)
     monkeypatch.setattr(module, "room", lambda: 0)
-    assert module.automatic(M, None, None, psd=psd)[1].tau == whole.tau  # it is not large
+    assert chosen(None, None)[1].tau == whole.tau  # it is not large
     monkeypatch.setattr(module, "SAMPLE", 8000)
-    other, part = module.automatic(M, None, None, psd=psd)
+    other, part = chosen(None, None)
     assert other == pytest.approx(noise, rel=0.15)
     assert part.lam == pytest.approx(whole.lam, rel=1.0)
     assert part.tau == pytest.approx(whole.tau, rel=0.3)
-    assert module.automatic(M, 1.0, 300.0, psd=psd)[1].tau == 300.0
+    assert chosen(1.0, 300.0)[1].tau == 300.0
 
 
 def test_json_has_no_nan():

@@ -109,7 +109,7 @@ def test_an_unforeseen_error_keeps_its_traceback(folder, weakprox, monkeypatch):
     def broken(*args, **options):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("weakprox.cli.case.automatic", broken)
+    monkeypatch.setattr("weakprox.selection.denoise.choose_weights", broken)
     done = weakprox("estimate", "m.npy")
     assert done.exit_code == 1
     assert isinstance(done.exception, ZeroDivisionError)

@@ -20,7 +20,6 @@ from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.limits import room
 from weakprox.resources.memory import budget, on_disk
-from weakprox.selection.automatic import automatic
 from weakprox.solvers.footprint import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix
@@ -92,6 +91,7 @@ def load(
     tol: float | None,
     key: str | None = None,
     header: bool | None = None,
+    max_seconds: float | None = None,
     run: bool = True,
     client: Any = None,
     **search: Any,
@@ -120,10 +120,14 @@ def load(
         loss = Denoising(matrix if client is None else handed_over(client, file, matrix))
         _check_squares(file, matrix)
         term = TracePSD if psd else NuclearBall
-        Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
         noise = scale = None
         if lam is None or tau is None:
-            noise, found = automatic(matrix, lam, tau, psd=psd, **search)
+            from weakprox.selection.denoise import choose_weights
+
+            Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
+            noise, found = choose_weights(
+                matrix, lam, tau, psd=psd, max_seconds=max_seconds, **search
+            )
             lam, tau, scale = found.lam, found.tau, found.scale
         problem = Problem(loss, L1(lam), term(tau))
     except InputError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,10 +95,10 @@ def estimate(
     from weakprox.cli.solvers import check_name, solver_of
     from weakprox.distributed.remote import connected
     from weakprox.resources.memory import as_bytes, limited
-    from weakprox.selection.search import Deadline
 
     check_name(solver, rank)
-    deadline = Deadline.after(nonnegative("max_seconds", max_seconds))
+    begun = time.monotonic()
+    nonnegative("max_seconds", max_seconds)
     outputs = Outputs.planned(
         [file],
         figures=figures,
@@ -124,7 +125,7 @@ def estimate(
                 header=header,
                 rank=rank,
                 seed=seed,
-                deadline=deadline.share(),
+                max_seconds=max_seconds,
                 client=client,
             )
         method = solver_of(solver, rank)
@@ -135,7 +136,7 @@ def estimate(
             rank=rank if method == "auto" else None,
             eps=case.eps,
             seed=seed,
-            max_seconds=deadline.left,
+            max_seconds=max(0.0, max_seconds - (time.monotonic() - begun)),
             max_svds=max_svds,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,

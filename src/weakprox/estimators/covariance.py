@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,6 +211,7 @@ def _along(
     return line[i]
 
 
+@dataclass(eq=False, repr=False)
 class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     r"""Covariance as a low-rank, sparse part and a non-negative diagonal.
 
@@ -311,34 +312,19 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     True
     """
 
-    def __init__(
-        self,
-        lam: float | str = "auto",
-        tau: float | str = "auto",
-        *,
-        diagonal: bool = True,
-        rank: int | None = 20,
-        cv: int = 10,
-        standardize: bool | str = "auto",
-        assume_centered: bool = False,
-        store_precision: bool = True,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.diagonal = diagonal
-        self.rank = rank
-        self.cv = cv
-        self.standardize = standardize
-        self.assume_centered = assume_centered
-        self.store_precision = store_precision
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | str = "auto"
+    tau: float | str = "auto"
+    _: KW_ONLY
+    diagonal: bool = True
+    rank: int | None = 20
+    cv: int = 10
+    standardize: bool | str = "auto"
+    assume_centered: bool = False
+    store_precision: bool = True
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SparseLowRankCovariance:
         """Estimate the covariance of the columns of X.

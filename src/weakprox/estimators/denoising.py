@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.selection import folded, regularization_path
-from weakprox.selection.automatic import Choice, NoisyMatrix
+from weakprox.selection.denoise import Choice, NoisyMatrix
 from weakprox.selection.noise import SampleMean
 
 __all__ = ["SparseLowRank", "SparseLowRankCV"]
@@ -185,6 +185,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class SparseLowRank(_Denoiser):
     r"""A low-rank and sparse matrix, seen through noise.
 
@@ -257,30 +258,17 @@ class SparseLowRank(_Denoiser):
     'certified'
     """
 
-    def __init__(
-        self,
-        lam: float | str = "auto",
-        tau: float | str = "auto",
-        *,
-        rank: int | None = None,
-        psd: bool = False,
-        debias: bool = True,
-        noise: float | str = "auto",
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.rank = rank
-        self.psd = psd
-        self.debias = debias
-        self.noise = noise
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | str = "auto"
+    tau: float | str = "auto"
+    _: KW_ONLY
+    rank: int | None = None
+    psd: bool = False
+    debias: bool = True
+    noise: float | str = "auto"
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     @property
     def _searches(self) -> bool:  # type: ignore[override]
@@ -296,6 +284,7 @@ class SparseLowRank(_Denoiser):
         return data.search(self.noise_, lam, tau)
 
 
+@dataclass(eq=False, repr=False)
 class SparseLowRankCV(_Denoiser):
     """`SparseLowRank` with lam and tau chosen on a whole grid, by every held-out copy.
 
@@ -350,40 +339,22 @@ class SparseLowRankCV(_Denoiser):
     (3, 4, 4)
     """
 
-    def __init__(
-        self,
-        lams: Any = "auto",
-        taus: Any = "auto",
-        *,
-        n_lams: int = 10,
-        n_taus: int = 10,
-        cv: int = 5,
-        one_standard_error: bool = False,
-        rank: int | None = None,
-        psd: bool = False,
-        debias: bool = True,
-        noise: float | str = "auto",
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lams = lams
-        self.taus = taus
-        self.n_lams = n_lams
-        self.n_taus = n_taus
-        self.cv = cv
-        self.one_standard_error = one_standard_error
-        self.rank = rank
-        self.psd = psd
-        self.debias = debias
-        self.noise = noise
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    lams: Any = "auto"
+    taus: Any = "auto"
+    _: KW_ONLY
+    n_lams: int = 10
+    n_taus: int = 10
+    cv: int = 5
+    one_standard_error: bool = False
+    rank: int | None = None
+    psd: bool = False
+    debias: bool = True
+    noise: float | str = "auto"
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
         cv = integer("cv", self.cv, least=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
@@ -116,6 +116,7 @@ def first_factors(first: Pilot, free: bool) -> Matrix:
     return np.array([first.baseline, own, np.ones_like(own)])
 
 
+@dataclass(eq=False, repr=False)
 class HawkesInfectivity(Certified):
     """Low-rank, sparse, non-negative infectivity of a multivariate Hawkes process.
 
@@ -196,30 +197,17 @@ class HawkesInfectivity(Certified):
     (2, 2)
     """
 
-    def __init__(
-        self,
-        lam: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] | None = "auto",
-        *,
-        decays: Any = "auto",
-        self_excitation: bool = True,
-        cv: int = 5,
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-        folds: Any = DEPRECATED,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.decays = decays
-        self.self_excitation = self_excitation
-        self.cv = cv
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.folds = folds
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] | None = "auto"
+    _: KW_ONLY
+    decays: Any = "auto"
+    self_excitation: bool = True
+    cv: int = 5
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+    folds: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any = None, *, period: tuple[float, float] | None = None) -> Self:
         """Learn from a record of events.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -199,6 +199,7 @@ class RowSpace:
         return X
 
 
+@dataclass(eq=False, repr=False)
 class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     r"""Fills missing entries by a matrix that is low rank and sparse.
 
@@ -264,28 +265,16 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     True
     """
 
-    def __init__(
-        self,
-        lam: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] = "auto",
-        *,
-        ridge: float = 3e-4,
-        scaling: Literal["auto", "none", "center", "standard"] = "auto",
-        missing_values: float = np.nan,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.ridge = ridge
-        self.scaling = scaling
-        self.missing_values = missing_values
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] = "auto"
+    _: KW_ONLY
+    ridge: float = 3e-4
+    scaling: Literal["auto", "none", "center", "standard"] = "auto"
+    missing_values: float = np.nan
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """NaN is allowed; float32 stays float32."""

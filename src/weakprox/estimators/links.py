@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -153,6 +154,7 @@ def _calibrated(model: LinkPredictor) -> bool:
     return not hasattr(model, "result_") or model.calibration_ is not None
 
 
+@dataclass(eq=False, repr=False)
 class LinkPredictor(Certified):
     r"""Link prediction and graph denoising by a low-rank and sparse matrix.
 
@@ -229,26 +231,15 @@ class LinkPredictor(Certified):
     True
     """
 
-    def __init__(
-        self,
-        lam: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] | None = "auto",
-        *,
-        smoothing: float = 0.25,
-        kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto",
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.smoothing = smoothing
-        self.kind = kind
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] | None = "auto"
+    _: KW_ONLY
+    smoothing: float = 0.25
+    kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """Sparse input, weights that are not negative."""

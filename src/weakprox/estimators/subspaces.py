@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -235,6 +235,7 @@ def eigengap(W: Values) -> int:
     return int(np.argmax(growth[1:])) + 2
 
 
+@dataclass(eq=False, repr=False)
 class SubspaceClustering(ClusterMixin, Certified):
     r"""Low-rank sparse subspace clustering (Wang, Xu & Leng 2013, LRSSC).
 
@@ -323,32 +324,18 @@ class SubspaceClustering(ClusterMixin, Certified):
     [1, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int | str = "auto",
-        *,
-        nuclear: float | str = "auto",
-        lam: float | str = "auto",
-        ridge: float = RIDGE,
-        zero_diagonal: bool = False,
-        n_neighbors: int | None = 20,
-        power: float = 8.0,
-        tol: float = 1e-2,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.nuclear = nuclear
-        self.lam = lam
-        self.ridge = ridge
-        self.zero_diagonal = zero_diagonal
-        self.n_neighbors = n_neighbors
-        self.power = power
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    n_clusters: int | str = "auto"
+    _: KW_ONLY
+    nuclear: float | str = "auto"
+    lam: float | str = "auto"
+    ridge: float = RIDGE
+    zero_diagonal: bool = False
+    n_neighbors: int | None = 20
+    power: float = 8.0
+    tol: float = 1e-2
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SubspaceClustering:
         """Find the clusters of the rows of X.

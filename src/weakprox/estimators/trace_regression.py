@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -282,6 +282,7 @@ def _complexity(setting: Setting) -> tuple[float, float]:
     return setting.tau, -setting.lam
 
 
+@dataclass(eq=False, repr=False)
 class TraceRegression(_TraceModel):
     r"""Linear regression with a low-rank, sparse matrix of coefficients.
 
@@ -344,32 +345,18 @@ class TraceRegression(_TraceModel):
     ((4, 3), True)
     """
 
-    def __init__(
-        self,
-        lam: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] | None = "auto",
-        *,
-        lam2: float | Literal["auto"] = "auto",
-        shape: tuple[int, int] | None = None,
-        fit_intercept: bool = True,
-        cv: Any = 5,
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-        lam1: Any = DEPRECATED,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.lam2 = lam2
-        self.shape = shape
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.lam1 = lam1
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] | None = "auto"
+    _: KW_ONLY
+    lam2: float | Literal["auto"] = "auto"
+    shape: tuple[int, int] | None = None
+    fit_intercept: bool = True
+    cv: Any = 5
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+    lam1: Any = DEPRECATED
 
     def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
         lam = or_auto("lam", self._renamed("lam1", "lam"), nonnegative)
@@ -377,6 +364,7 @@ class TraceRegression(_TraceModel):
         return None if lam is None else [lam], None if tau is None else [tau]
 
 
+@dataclass(eq=False, repr=False)
 class TraceRegressionCV(_TraceModel):
     """`TraceRegression` whose weight and radius are chosen from a grid by folds.
 
@@ -411,36 +399,20 @@ class TraceRegressionCV(_TraceModel):
     (0.01, 1.5)
     """
 
-    def __init__(
-        self,
-        lams: Any = "auto",
-        taus: Any = "auto",
-        *,
-        one_standard_error: bool = False,
-        lam2: float | Literal["auto"] = "auto",
-        shape: tuple[int, int] | None = None,
-        fit_intercept: bool = True,
-        cv: Any = 5,
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-        lam1s: Any = DEPRECATED,
-        rule: Any = DEPRECATED,
-    ) -> None:
-        self.lams = lams
-        self.taus = taus
-        self.one_standard_error = one_standard_error
-        self.lam2 = lam2
-        self.shape = shape
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.lam1s = lam1s
-        self.rule = rule
+    lams: Any = "auto"
+    taus: Any = "auto"
+    _: KW_ONLY
+    one_standard_error: bool = False
+    lam2: float | Literal["auto"] = "auto"
+    shape: tuple[int, int] | None = None
+    fit_intercept: bool = True
+    cv: Any = 5
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+    lam1s: Any = DEPRECATED
+    rule: Any = DEPRECATED
 
     @property
     def _simplest(self) -> bool:  # type: ignore[override]

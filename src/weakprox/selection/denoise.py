@@ -133,20 +133,22 @@ class NoisyMatrix:
         return left if 0.0 < left < CLEARLY * first else first
 
 
-def automatic(
-    M: Any, lam: float | None, tau: float | None, **settings: Any
+def choose_weights(
+    M: Any, lam: float | None, tau: float | None, *, max_seconds: float | None, **settings: Any
 ) -> tuple[float, Choice]:
     """Noise level of a matrix, and the weight and radius that are not given.
 
     The choice is that of `SparseLowRank`, also for a matrix in tiles or on disk. If there is
     not enough memory for copies of it, a random part of its rows and columns is used: lam
     refers to single entries, and singular values fall like the root of the number of
-    entries. Keywords are those of `NoisyMatrix`.
+    entries. At most three quarters of `max_seconds` are used, since the final solve needs
+    the rest. Keywords are those of `NoisyMatrix`.
     """
     part = M
     if (COPIES + SEARCH_ARRAYS) * 8 * math.prod(M.shape) > room():
         part = _part(M, settings.get("psd", False), settings.get("seed", 0))
-    data = NoisyMatrix(matrix("M", np.asarray(part[:])), **settings)
+    deadline = Deadline.after(max_seconds).share()
+    data = NoisyMatrix(matrix("M", np.asarray(part[:])), deadline=deadline, **settings)
     smaller = math.sqrt(data.M.size / math.prod(M.shape))
     noise = data.noise(noise_level(data.M))
     found = data.search(noise, lam, None if tau is None else tau * smaller)
