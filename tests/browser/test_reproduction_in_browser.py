@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from weakprox.experiments import figures, run
-from weakprox.report.reproduced import rounded, tables
-from weakprox.report.reproduction import write_reproduction
+from weakprox.report.reproduction import rounded, tables, write_reproduction
 
 SCRIPT = """
 probe.drawn = document.documentElement.dataset.drawn;

@@ -113,7 +113,7 @@ def _show(name: str, title: str, summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from weakprox.report.reproduced import rounded, tables
+    from weakprox.report.reproduction import rounded, tables
 
     headers, rows = rounded(tables(name, summary))
     table = Table(*headers, title=title, box=SIMPLE_HEAD)

@@ -20,7 +20,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom
 from weakprox.penalties import Combinable, ElasticNet
 from weakprox.problem import Problem
-from weakprox.protocols import Geometry, Penalty, Smoothability
+from weakprox.protocols import Geometry, LossCapabilities, Penalty, Smoothability
 from weakprox.selection.noise import Values, noise_edge, noise_level
 from weakprox.spectral import NuclearNorm
 
@@ -100,6 +100,11 @@ class SelfExpression(Custom):
 
     def __repr__(self) -> str:
         return f"SelfExpression({self._Z.shape[0]} samples, {self._Z.shape[1]} coordinates)"
+
+    @property
+    def capabilities(self) -> LossCapabilities:
+        """A quadratic: values follow from gradients."""
+        return replace(super().capabilities, origin=lambda: self.origin)
 
     def _slope(self, C: Values) -> Values:
         slope: Values = self._Z @ (self._Zt @ C)

@@ -27,8 +27,8 @@ from weakprox.experiments.race import MEASURES, Watch, banded, race, thinned
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.protocols import Solver
 from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRGCG
+from weakprox.solvers.base import Method
 from weakprox.spectral import NuclearBall
 
 D, LAM, NOISE = 300, 2.0, 5.0
@@ -132,7 +132,7 @@ def work(job: Job) -> Record:
     }
 
 
-def _solver(method: str, setup: Setup, mu: float, C0: float) -> Solver:
+def _solver(method: str, setup: Setup, mu: float, C0: float) -> Method:
     """The method as the paper runs it: theory's settings, the same mu and C0 for all."""
     rank, most = setup.oracle_rank, setup.d
     solvers: dict[str, Any] = {

@@ -11,9 +11,9 @@ from weakprox import __version__
 from weakprox.errors import InputError
 from weakprox.experiments.base import Experiment, Interrupted, Job, Record, plain
 from weakprox.experiments.cache import Cache
-from weakprox.experiments.display import Display
 from weakprox.experiments.pool import Task, completed, usable_cpus
 from weakprox.experiments.registry import ALL
+from weakprox.progress import Progress
 
 
 def run(
@@ -92,7 +92,8 @@ def _results(
     totals = {e.name: sum(map(_cost, jobs[e.name])) for e in experiments}
     done = 0
     try:
-        with Display(progress, totals, {e.name: e.title for e in experiments}) as display:
+        with Progress(progress, kept=True) as display:
+            bars = {e.name: display.add(e.title, totals[e.name]) for e in experiments}
             tasks, missing = [], []
             for e, place in places:
                 job = jobs[e.name][place]
@@ -103,14 +104,14 @@ def _results(
                 else:
                     results[e.name][place] = found
                     done += 1
-                    display.advance(e.name, _cost(job))
+                    display.advance(bars[e.name], _cost(job))
             with closing(completed(tasks, processes)) as arriving:
                 for number, result in arriving:
                     task = tasks[number]
                     cache.store(task.name, task.job, result)
                     results[task.name][missing[number]] = result
                     done += 1
-                    display.advance(task.name, _cost(task.job))
+                    display.advance(bars[task.name], _cost(task.job))
     except KeyboardInterrupt:
         raise Interrupted(done, len(places), cache.directory is not None) from None
     return results

@@ -1,25 +1,23 @@
-"""The report of `weakprox reproduce`: the paper's tables and figures beside ours."""
+"""The report of `weakprox reproduce`: the paper's tables and figures beside ours.
+
+The tables are used by the page and by the command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from weakprox.report.page import Page
-from weakprox.report.reproduced import (
-    ablation_table,
-    epochs_run,
-    exponents_table,
-    methods_table,
-    rounded,
-    table1_table,
-    tables,
-    variants_table,
-    verdicts_table,
-)
 
 Summary = Mapping[str, Any]
+Table = tuple[list[str], list[list[Any]]]
+NAMES = {
+    "low_rank": "1-SVD",
+    "projection": "projection",
+    "low_rank_sparse": "with l1",
+}
 UNWELCOME = ((None, "is not decided", "warning"), (False, "FAILS", "bad"))
 AXES = {
     "samples": "stochastic gradients",
@@ -28,14 +26,157 @@ AXES = {
 }
 
 
+def table1_table(summary: Summary) -> Table:
+    """Table 1: ours, its medians and standard errors, and the paper's."""
+    headers = ["c", "method"]
+    for what in ("error", "nnz ratio", "rank"):
+        headers += [what, "median", "s.e.", "paper"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["c"], NAMES[row["method"]]]
+        for key in ("error", "nnz_ratio", "rank"):
+            cells += [row[key], row[f"{key}_median"], row[f"{key}_se"], row["paper"][key]]
+        rows.append(cells)
+    return headers, rows
+
+
+def _columns(rows: Iterable[Summary], columns: Mapping[str, Any]) -> Table:
+    """Headers, and the cells of each row: an entry by its name, or a function of the row."""
+    return list(columns), [
+        [pick(row) if callable(pick) else row[pick] for pick in columns.values()]
+        for row in rows
+    ]
+
+
+def variants_table(summary: Summary) -> Table:
+    """The l1 method for every rule for lam, at two tolerances."""
+    chosen = [
+        one
+        for one in summary["variants"]
+        if one["method"] == "low_rank_sparse" and one["noise"] == "matrix"
+    ]
+    columns = {
+        "c": "c",
+        "tau": "tau",
+        "lam": "lam",
+        "error": "error",
+        "median": "error_median",
+        "nnz, 0.001": lambda one: one["nnz_ratio"]["0.001"],
+        "nnz, 1 %": lambda one: one["nnz_ratio"]["0.01 of the largest"],
+        "rank": lambda one: one["rank"]["0.001 |y|^2"],
+    }
+    return _columns(chosen, columns)
+
+
+def methods_table(summary: Summary) -> Table:
+    """Figures: work per method and accuracy, ratios to SVRGCG, and SVRGCG's epochs."""
+    headers = ["accuracy", "method", "reached", "epochs", "samples", "ratio"]
+    headers += ["rank-one SVDs", "ratio", "seconds", "ratio"]
+    rows: list[list[Any]] = []
+    for accuracy in next(iter(summary["spent"].values())):
+        for method, entries in summary["spent"].items():
+            entry = entries[accuracy]
+            ratios = entry.get("ratio_to_SVRGCG") or {}
+            epochs = epochs_run(summary, accuracy) if method == "SVRGCG" else None
+            reached = f"{entry['reached']} of {entry['runs']}"
+            cells: list[Any] = [accuracy, method, reached, epochs]
+            for measure in ("samples", "rank_one_svds", "seconds"):
+                found = [entry[measure], ratios.get(measure)]
+                if not entry["exact"]:  # some runs were stopped, so this is a lower bound
+                    found = [None if x is None else f"> {_short(x, 3)}" for x in found]
+                cells += found
+            rows.append(cells)
+    return headers, rows
+
+
+def epochs_run(summary: Summary, accuracy: str) -> str:
+    """Number of epochs SVRGCG started to reach an accuracy: "1", or "3 to 5" over the runs."""
+    found = summary["epochs"][accuracy]
+    least, most = found["least"], found["most"]
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def exponents_table(summary: Summary) -> Table:
+    """Table 2: measured exponents beside the theory's."""
+    headers = ["method", "oracle rank", "mu", "samples ~", "s.e.", "theory"]
+    headers += ["SVDs ~", "s.e.", "theory", "points", "counted"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["method"], row["oracle_rank"], row["mu"]]
+        for key in ("samples", "svds"):
+            fit = row[key] or {"exponent": None, "standard_error": None}
+            cells += [fit["exponent"], fit["standard_error"], row[f"theory_{key}"]]
+        unit = row["sample_unit"].replace("_", " ")
+        rows.append([*cells, len(row["accuracies"]), unit])
+    return headers, rows
+
+
+def ablation_table(summary: Summary) -> Table:
+    """The ablation: work per instance, accuracy and arm."""
+    columns = {
+        "instance": "instance",
+        "accuracy": "accuracy",
+        "prox, gradient": "arm",
+        "reached": lambda row: f"{row['reached']} of {row['runs']}",
+        "samples": "samples",
+        "gradients": "gradients",
+        "rank-one SVDs": "rank_one_svds",
+        "oracle calls": "calls",
+        "samples by theory": "theory_samples",
+    }
+    return _columns(summary["rows"], columns)
+
+
+def verdicts_table(summary: Summary) -> Table:
+    """The ablation: the ratios in the paper's claim; empty for a quick run."""
+    columns = {
+        "instance": "instance",
+        "accuracy": "accuracy",
+        "samples, plain / reduced": "samples_plain_over_reduced",
+        "the same by theory's schedule": "theory_samples_plain_over_reduced",
+        "calls, weak / exact": "calls_weak_over_exact",
+        "rank-one SVDs, exact / weak": "rank_one_svds_exact_over_weak",
+    }
+    return _columns(summary["verdicts"] or (), columns)
+
+
+MAIN: dict[str, Callable[[Summary], Table]] = {
+    "table1": table1_table,
+    "figure1": methods_table,
+    "figure2": methods_table,
+    "table2": exponents_table,
+    "ablation": ablation_table,
+    "epochs": methods_table,
+}
+
+
+def tables(name: str, summary: Summary) -> Table:
+    """Headers and rows of an experiment's main table."""
+    return MAIN[name](summary)
+
+
+def rounded(table: Table, digits: int = 3) -> Table:
+    """Return the table with floats rounded to a few significant digits."""
+    headers, rows = table
+    return headers, [[_short(cell, digits) for cell in row] for row in rows]
+
+
+def _short(cell: Any, digits: int) -> Any:
+    if not isinstance(cell, float):
+        return cell
+    if abs(cell) >= 10 ** (digits - 1):
+        return f"{cell:.0f}"
+    return f"{cell:.{digits}g}"
+
+
 def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) -> Path:
     """Write report.html, and its plots as PNG and SVG, into the directory.
 
     Parameters
     ----------
     directory : path
-        Where to, an existing directory; plots go to `figures` inside it and need
-        matplotlib (without it there are none, and the page says so).
+        An existing directory. Plots go to `figures` inside it; without matplotlib there are
+        none, and the page says so.
     summaries : mapping
         What `weakprox.experiments.run` returned.
     """
@@ -52,7 +193,7 @@ def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) 
 
 
 def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
-    """The page itself."""
+    """The page that `write_reproduction` writes."""
     page = Page(
         "Low-rank and nonsmooth: the experiments of Garber & Kaplan, computed again",
         "AISTATS 2019, arXiv 1809.10477; by weakprox reproduce",
@@ -65,7 +206,7 @@ def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
             "take several epochs. Counts follow from a fixed seed and are the "
             "same on every machine up to rounding; seconds are this machine's.",
             "Competitors are run as their authors specify, on the same oracles and meters. "
-            "Caps on work are stated, and so is what did not get there.",
+            "Limits on work are stated, and so are the runs that reached them.",
         ],
     )
     if any(_quick(summary) for summary in summaries.values()):
@@ -194,7 +335,7 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
 
 
 def _series(method: str, summary: Summary, accuracy: str) -> str:
-    """The legend's entry; that of SVRGCG says how many epochs were run."""
+    """Legend entry; for SVRGCG with the number of epochs."""
     if method != "SVRGCG":
         return method
     count = epochs_run(summary, accuracy)
@@ -202,7 +343,7 @@ def _series(method: str, summary: Summary, accuracy: str) -> str:
 
 
 def _epochs(summary: Summary, paper: bool) -> list[str]:
-    """How many epochs SVRGCG ran, and what that means."""
+    """Sentences on the number of epochs that SVRGCG ran."""
     found = summary["epochs"]
     counts = ", ".join(f"{epochs_run(summary, key)} at {key}" for key in found)
     said = f"Epochs that SVRGCG began until it was there or was stopped: {counts}."
@@ -223,7 +364,7 @@ def _epochs(summary: Summary, paper: bool) -> list[str]:
 
 
 def _claim(page: Page, claim: Summary, where: str) -> None:
-    """The paper's claim, with whatever fails or is not decided said openly."""
+    """State the paper's claim, and what fails or is not decided."""
     for rivals, heading in (
         (("SCG", "SCGS"), f"The paper's claim at {where}:"),
         (("SCGS convex",), "Beyond it, against SCGS in its convex version:"),
@@ -318,5 +459,3 @@ SECTIONS: dict[str, Callable[[Page, str, Summary], None]] = {
     "ablation": _ablation,
     "epochs": _figure,
 }
-
-__all__ = ["reproduction_page", "tables", "write_reproduction"]

@@ -16,9 +16,9 @@ from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.protocols import Loss, Penalty, SpectralTerm
+from weakprox.progress import Progress
+from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
 from weakprox.result import Result
-from weakprox.selection._bar import Bar
 from weakprox.selection._chain import Chain, need_finite
 from weakprox.selection._lean import Solved
 from weakprox.selection.grid import Grid, as_grid, default_grid
@@ -192,14 +192,16 @@ def regularization_path(
         certify=certify,
         deadline=deadline,
     )
-    with Bar(progress, "regularization path", total=values.size) as bar:
+    with Progress(progress, counted=True) as display:
+        bar = display.add("regularization path", values.size)
         for i, j, found in steps:
             answer = found.low_rank
             values[i, j], gaps[i, j] = found.value, found.gap
             ranks[i, j], svds[i, j] = answer.rank, found.svds
             nonzeros[i, j] = count_nonzeros(answer)
             answers[i].append(answer)
-            bar.step(f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}")
+            note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
+            display.advance(bar, note=note)
             if deadline.passed:
                 break
     missing = LowRank.zero(loss.shape, loss.reference)
@@ -225,7 +227,7 @@ def grid_for(loss: Loss, lams: Any, taus: Any, spectral: Any) -> Grid:
     """The grid given, or the default grid of the data."""
     if lams is not None and taus is not None:
         return as_grid(lams, taus, rising=spectral is not NuclearNorm)
-    centre = getattr(loss, "centre", None)
+    centre = loss_capabilities(loss).centre
     known = spectral in (NuclearBall, TracePSD)
     if lams is not None or taus is not None or centre is None or not known:
         given = "one of them" if (lams is None) != (taus is None) else "neither"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.selection._bar import Bar
+from weakprox.progress import Progress
 from weakprox.selection.noise import Values
 
 SEARCH_SHARE = 0.75  # of the seconds of a fit, what its search may use
@@ -170,10 +171,11 @@ class Search(Generic[C]):
         done: list[list[Loss]] = []
         if self.n_jobs in (None, 1):
             total = len(self.folds) * len(candidates)
-            with Bar(self.progress, "search", total=total) as bar:
+            with Progress(self.progress, counted=True) as display:
+                step = partial(display.advance, display.add("search", total))
                 for fold in self.folds:
                     if not (done and self.deadline.passed):
-                        done.append(_followed(fold, *task, step=bar.step))
+                        done.append(_followed(fold, *task, step=step))
         else:
             from joblib import Parallel, delayed, parallel_config
 
@@ -210,12 +212,13 @@ class Search(Generic[C]):
         best: C | None = None
         before: C | None = None
         waited = 0
-        with Bar(self.progress, "search", total=len(candidates)) as bar:
+        with Progress(self.progress, counted=True) as display:
+            bar = display.add("search", len(candidates))
             for k, candidate in enumerate(candidates):
                 origin = before if start == "before" else best if start == "best" else None
                 if not self._try(candidate, origin):
                     break
-                bar.step()
+                display.advance(bar)
                 before, waited = candidate, waited + 1
                 here = self.mean(candidate)
                 known = np.inf if best is None else self.mean(best)

@@ -21,7 +21,7 @@ from weakprox.linalg.arrays import Array, inner
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.inputs import CHUNK_BYTES
 from weakprox.metering import StopRun
-from weakprox.protocols import Batch, DualPoint, Loss
+from weakprox.protocols import Batch, DualPoint, Loss, loss_capabilities
 from weakprox.resources.limits import room
 from weakprox.result import Status
 from weakprox.solvers._curvature import Contradicted
@@ -42,6 +42,8 @@ class Plan:
     ----------
     eps, alpha, confidence : float
         Accuracy, strong convexity, confidence of the certificate.
+    diameter : float
+        Of the set of h; it limits the sampling error if alpha is 0.
     rarest : float
         Share of the draws that a value has which must have been seen.
     samples : int
@@ -54,9 +56,18 @@ class Plan:
     alpha: float
     confidence: float
     rarest: float
+    diameter: float = math.inf
     samples: int = 0
     variance: float = math.nan
     concentration: float = math.nan
+
+    def cost(self, error: float) -> float:
+        """Return what a squared error of the mean gradient costs in f."""
+        return error / (2 * self.alpha) if self.alpha else math.sqrt(error) * self.diameter
+
+    def allowed(self, cost: float) -> float:
+        """Return the squared error of the mean gradient that costs this much in f."""
+        return 2 * self.alpha * cost if self.alpha else (cost / self.diameter) ** 2
 
 
 @dataclass(frozen=True)
@@ -140,7 +151,8 @@ def more(tools: Tools, have: int, wanted: int) -> Pool:
 
 def condensed(loss: Any, pool: Pool) -> Pool:
     """The smallest batches merged where the loss can, so that few are left."""
-    if not hasattr(loss, "merged"):
+    merged = loss_capabilities(loss).merged
+    if merged is None:
         return pool
     kept = list(pool)
     if len(pool) > GROUPS:  # single ones at once: how far they reach stays exact
@@ -148,11 +160,11 @@ def condensed(loss: Any, pool: Pool) -> Pool:
         kept = [entry for entry in pool if entry[1] > 1]
         groups = min(len(ones), max(1, GROUPS - len(kept)))
         parts = [ones[i::groups] for i in range(groups)]
-        kept += [(loss.merged(part), len(part)) for part in parts]
+        kept += [(merged(part), len(part)) for part in parts]
     kept.sort(key=lambda entry: entry[1])
     while len(kept) > GROUPS:
         (one, j), (two, k), *kept = kept
-        kept = sorted([*kept, (loss.merged([one, two]), j + k)], key=lambda entry: entry[1])
+        kept = sorted([*kept, (merged([one, two]), j + k)], key=lambda entry: entry[1])
     return tuple(kept)
 
 

@@ -11,8 +11,9 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import MeteredLoss
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint, Solver
+from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._sample_pool import DRAWS, Memory
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
 HOPELESS = 0.9  # of eps: no optimisation makes up for a sampling error beyond it
@@ -39,12 +40,12 @@ class Watch:
     """
 
     def __init__(
-        self, problem: Problem, mean: Problem, engine: Solver, memory: Memory, outer: Tools
+        self, problem: Problem, mean: Problem, engine: Method, memory: Memory, outer: Tools
     ) -> None:
         self.problem, self.mean, self.engine = problem, mean, engine
         self.memory, self.outer = memory, outer
         p = memory.parameters
-        self.paid = memory.error / (2 * p.alpha)
+        self.paid = p.cost(memory.error)
         self.possible = self.paid <= HOPELESS * p.eps
         self.goal = p.eps if self.possible else OVERHEAD * self.paid
         self.point: tuple[LowRank, DualPoint] | None = None
@@ -52,9 +53,13 @@ class Watch:
 
     @property
     def target(self) -> float:
-        """What the engine's own gap may be: min over theta of gap/(1-theta) + paid/theta."""
+        """What the engine's own gap may be: min over theta of gap/(1-theta) + paid/theta.
+
+        If alpha is 0, the gap and the sampling error simply add up.
+        """
         spare = math.sqrt(self.goal) - math.sqrt(self.paid)
-        return spare * spare / 4.0**self.memory.retries
+        left = spare * spare if self.memory.parameters.alpha else self.goal - self.paid
+        return left / 4.0**self.memory.retries
 
     def tools(self) -> Tools:
         """Oracles on the samples' mean, counted like the loop's own."""

@@ -48,6 +48,7 @@ from weakprox.solvers._sample_pool import (
     more,
 )
 from weakprox.solvers._sample_watch import Closed, Watch
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
 PILOT = 8  # single samples that show the variance first; they serve like all others
@@ -62,7 +63,7 @@ RAREST_SHARES = (1e-9, 0.5)  # of the draws; at the upper end eight samples are 
 
 
 @dataclass(frozen=True)
-class SampleAverage:
+class SampleAverage(Method):
     """Certified answers for a G known only through samples; nothing to tune.
 
     Parameters
@@ -89,9 +90,6 @@ class SampleAverage:
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         checked_count("rank", self.rank)
-        most = min(problem.shape)
-        if self.rank is not None and self.rank > most:
-            raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
         wanted = f"a number from {LEAST_CONFIDENCE} to below 1"
         given = number("confidence", self.confidence, wanted)
         if not LEAST_CONFIDENCE <= given < 1.0:
@@ -103,8 +101,8 @@ class SampleAverage:
         if problem.loss.is_finite_sum:
             wanted = "a sampler: a finite sum needs no samples, use DavisYin"
             raise InputError("loss", repr(problem.loss), wanted)
-        if not problem.loss.strong_convexity + problem.penalty.curvature > 0.0:
-            problem.constants()  # says what is missing
+        if problem.of_spectral.diameter is None:
+            problem.constants()  # raises unless G + R is strongly convex
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """The pilot, and what it shows of the noise at the first point."""
@@ -112,13 +110,14 @@ class SampleAverage:
         pool = drawn(tools, 0, [1] * (PILOT if cancel else 2 * PILOT))
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
+        across = float(problem.of_spectral.diameter or math.inf)
         memory = Memory(
             X=first,
             V=None,
             h=problem.spectral.value(tools.compressed(first)),
             epoch=0,
             rank=1,
-            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest),
+            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest, across),
             pool=pool,
             noise=noise,
             warm=X is not None,
@@ -128,14 +127,6 @@ class SampleAverage:
     def finished(self, memory: Memory) -> bool:
         """Whether the certificate shows eps, or the engine cannot do better."""
         return memory.done
-
-    def promised(self, memory: Memory) -> float:
-        """Nothing beyond the certificate."""
-        return math.inf
-
-    def oracle_excess(self, memory: Memory) -> float:
-        """Nothing is promised, so nothing is exceeded."""
-        return 0.0
 
     def candidate(self, memory: Memory) -> Candidate:
         """The engine's latest point."""
@@ -186,7 +177,7 @@ class SampleAverage:
 
     def _enough(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """As many samples as measurements say; some of them first, to measure better."""
-        allowed = 2 * memory.parameters.alpha * SHARE * tools.eps
+        allowed = memory.parameters.allowed(SHARE * tools.eps)
         least = 0 if memory.proof is None else math.ceil(1.2 * memory.have)  # they were few
         while True:
             have = memory.have
@@ -258,7 +249,7 @@ class SampleAverage:
     def _test(self, memory: Memory) -> Test:
         """How to test the pool's answer so that pool and test together are smallest."""
         noise, have = memory.noise, memory.have
-        allowed = 2 * memory.parameters.alpha * SHARE * memory.parameters.eps
+        allowed = memory.parameters.allowed(SHARE * memory.parameters.eps)
         confidence = 1.0 - (1.0 - self.confidence) * FIRST * NEXT**memory.attempts
         best = (math.inf, math.inf, GROUPS, math.inf)
         for share in FRESH:

@@ -8,8 +8,12 @@ import pytest
 
 from weakprox.experiments import ablation, figures, run, table2
 from weakprox.experiments.table1_summary import orderings
-from weakprox.report.reproduced import rounded, tables
-from weakprox.report.reproduction import reproduction_page, write_reproduction
+from weakprox.report.reproduction import (
+    reproduction_page,
+    rounded,
+    tables,
+    write_reproduction,
+)
 
 
 @pytest.fixture(scope="module")

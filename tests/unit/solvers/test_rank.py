@@ -72,16 +72,14 @@ def test_full_rank_optimum_and_zero():
     assert result.value == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("good", [1, 4, np.int64(2), "estimate"])
+@pytest.mark.parametrize("good", [1, 4, 4000, np.int64(2), "estimate"])
 def test_good_ranks(good):
-    checked_rank(good, (4, 6))
+    checked_rank(good)
 
 
 @pytest.mark.parametrize(
-    "bad", [0, -1, 5, 2.0, True, None, "auto", np.array([1, 2]), np.nan, [1], np.float64(2)]
+    "bad", [0, -1, 2.0, True, None, "auto", np.array([1, 2]), np.nan, [1], np.float64(2)]
 )
 def test_bad_ranks(bad):
-    with pytest.raises(
-        wp.InputError, match=r"rank: got .* an integer from 1 to 4, or 'estimate'"
-    ):
-        checked_rank(bad, (4, 6))
+    with pytest.raises(wp.InputError, match=r"rank: got .* an integer >= 1, or 'estimate'"):
+        checked_rank(bad)

@@ -73,7 +73,7 @@ class Homotopy(Baseline):
         width = c.gamma * c.theta
         beta0 = self.beta0
         if beta0 is None:
-            D: float = problem.spectral.diameter  # type: ignore[attr-defined]
+            D = float(problem.of_spectral.diameter or math.inf)
             beta0 = D * math.sqrt(factor / width) if width > 0 else 1.0
         return math.sqrt(k + shift) / beta0
 

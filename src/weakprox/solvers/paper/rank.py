@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from weakprox.errors import InputError
+from weakprox.arguments import integer
 from weakprox.linalg.arrays import Array
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
@@ -19,14 +17,10 @@ if TYPE_CHECKING:
     from weakprox.solvers.tools import Tools
 
 
-def checked_rank(rank: object, shape: tuple[int, int]) -> None:
-    """Raise unless the rank is an integer in 1..min(m, d) or "estimate"."""
-    if isinstance(rank, str) and rank == "estimate":
-        return
-    whole = isinstance(rank, (int, np.integer)) and not isinstance(rank, bool)
-    if not whole or not 1 <= rank <= min(shape):  # type: ignore[operator]
-        wanted = f"an integer from 1 to {min(shape)}, or 'estimate'"
-        raise InputError("rank", repr(rank), wanted)
+def checked_rank(rank: object) -> None:
+    """Raise unless the rank is an integer >= 1 or "estimate"."""
+    if not (isinstance(rank, str) and rank == "estimate"):
+        integer("rank", rank, 1, instead="'estimate'")
 
 
 def estimated_rank(problem: Problem, X: Array, p: Parameters, tools: Tools) -> int:

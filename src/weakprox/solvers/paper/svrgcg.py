@@ -18,6 +18,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
+from weakprox.solvers.base import Method
 from weakprox.solvers.paper import practical
 from weakprox.solvers.paper._practical import Course
 from weakprox.solvers.paper.rank import checked_rank, estimated_rank
@@ -53,7 +54,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class SVRGCG:
+class SVRGCG(Method):
     """Settings of the paper's algorithm; what is left out is worked out by theory.
 
     Parameters
@@ -92,7 +93,7 @@ class SVRGCG:
         comparison.
     """
 
-    rank: int | Literal["estimate"]
+    rank: int | Literal["estimate"] = "estimate"
     constants: ConstantSet = "repaired"
     mu: float | None = None
     C0: float | None = None
@@ -110,7 +111,7 @@ class SVRGCG:
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        checked_rank(self.rank, problem.shape)
+        checked_rank(self.rank)
         if self.answer not in ("low_rank", "iterate"):
             raise InputError("answer", repr(self.answer), "'low_rank' or 'iterate'")
         if self.oracle not in ("weak", "exact"):
@@ -164,7 +165,8 @@ class SVRGCG:
         if self.epochs is not None:
             found = replace(found, S=int(self.epochs) + 1)
         course = practical.first_course(found) if wise else None
-        return Memory(X, None, h, 0, int(rank), None, 0.0, found, course)
+        most = min(int(rank), *problem.shape)
+        return Memory(X, None, h, 0, most, None, 0.0, found, course)
 
     def finished(self, memory: Memory) -> bool:
         """Whether S - 1 epochs are done."""
