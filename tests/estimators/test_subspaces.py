@@ -15,9 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from weakprox import InputError, Status, SubspaceClustering, minimize
 from weakprox.checks import check_gradient, check_smoothing
 from weakprox.estimators.subspaces import (
-    DearDiagonal,
     Prepared,
     SelfExpression,
+    WeightedDiagonal,
     affinity,
     eigengap,
     leading,
@@ -92,7 +92,7 @@ def test_loss_and_penalty_keep_their_word():
     gradient = loss.grad(C, loss.everything())
     expected = value + 0.5 * (np.vdot(C, gradient) + np.vdot(C, slope))
     assert loss.value(C, loss.everything()) == pytest.approx(expected)
-    penalty = DearDiagonal(0.3, 0.1, 2.0)
+    penalty = WeightedDiagonal(0.3, 0.1, 2.0)
     check_smoothing(penalty, C)
     off = np.abs(C).sum() - np.abs(np.diag(C)).sum()
     expected = 0.3 * off + 2.0 * np.abs(np.diag(C)).sum() + 0.1 * np.sum(C**2)

@@ -30,7 +30,7 @@ DEFAULT_TOL = 1e-3
 
 @dataclass(frozen=True)
 class Case:
-    """What is to be solved, where it comes from, and how accurately."""
+    """The problem to solve, its source, and the accuracy."""
 
     table: Table
     matrix: Any  # dense; a memory map where the file is one

@@ -1,4 +1,4 @@
-"""`weakprox certify`: how good a matrix is, whoever found it."""
+"""`weakprox certify`: how far a given matrix is from the optimum."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def judge(
 
     integer("max_svds", max_svds, least=0)
     factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
-    # a full factorisation loses only what the set does not allow (negative eigenvalues)
+    # a full factorisation loses only parts outside the set (negative eigenvalues)
     lost = norm(X - factors.dense()) / max(norm(X), np.finfo(float).tiny)
     violation = max(problem.spectral.violation(factors), lost if lost > 1e-9 else 0.0)
     slack = 1e-9 + 1e3 * float(np.finfo(X.dtype).eps)
@@ -138,7 +138,7 @@ def judge(
 def _bound_at(
     problem: Problem, X: Array, eps: float, seed: int, reached: float
 ) -> tuple[float, str]:
-    """The best bound from dual points at X: gradients of the penalty, smoothed variously."""
+    """The best bound from dual points at X, with several smoothings of the penalty."""
     import numpy as np
 
     from weakprox.certificates.split import lower_bound
@@ -170,13 +170,13 @@ def _sound(bound: float) -> float:
 def _bound_by_run(
     problem: Problem, eps: float, seed: int, max_svds: int
 ) -> tuple[float, str] | None:
-    """The bound that a short run proves on its way to half of eps."""
+    """The bound proved by a short run with half of eps as its accuracy."""
     from weakprox import minimize
     from weakprox.result import Status
 
     result = minimize(problem, eps=0.5 * eps, seed=seed, max_svds=max_svds)
     if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # a run ends well on Ctrl-C; here nobody asked for its answer
+        raise KeyboardInterrupt  # the answer of an interrupted run is not wanted here
     proof = result.certificate
     return (proof.lower_bound, proof.rests_on) if proof.proves else None
 

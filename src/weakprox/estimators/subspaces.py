@@ -116,8 +116,8 @@ class SelfExpression(Custom):
 
 
 @dataclass(frozen=True)
-class DearDiagonal(Combinable):
-    r"""Elastic net whose diagonal has a price of its own.
+class WeightedDiagonal(Combinable):
+    r"""Elastic net with a separate weight for the diagonal.
 
     :math:`\lambda_1\sum_{i\ne j}|x_{ij}| + \delta\sum_i|x_{ii}| + \lambda_2\|X\|_F^2`: with
     :math:`\delta` large enough, an exact penalty for a diagonal of zeros that is finite at
@@ -142,12 +142,12 @@ class DearDiagonal(Combinable):
         return 2.0 * self.lam2
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
-        """That of the dearer price."""
+        """The smoothing of the larger weight."""
         theta = max(self.lam1, self.diagonal)
         return Smoothability(theta, 0.5 * theta * shape[0] * shape[1], 2 * self.lam2)
 
     def value(self, X: Array) -> float:
-        """Both prices and the squares."""
+        """Both weighted sums and the squares."""
         xp = namespace(X)
         diagonal = total(xp.abs(xp.linalg.diagonal(X)))
         found = self.lam1 * (total(xp.abs(X)) - diagonal) + self.diagonal * diagonal
@@ -191,9 +191,9 @@ def self_expression(
     """Minimise 1/2 |X - XC|^2 + nuclear |C|_* + lam |C|_1 + ridge/2 |C|^2."""
     loss: Any = SelfExpression(Z)
     penalty: Penalty = ElasticNet(lam, 0.5 * ridge)
-    if zero_diagonal:  # no slope that would move the diagonal off zero is as large
-        dear = nuclear + float(np.max(np.sum(Z * Z, axis=1)))
-        penalty = DearDiagonal(lam, 0.5 * ridge, dear)
+    if zero_diagonal:  # larger than any slope that would move the diagonal off zero
+        large = nuclear + float(np.max(np.sum(Z * Z, axis=1)))
+        penalty = WeightedDiagonal(lam, 0.5 * ridge, large)
     return Problem(loss, penalty, NuclearNorm(nuclear))
 
 
