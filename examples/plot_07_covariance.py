@@ -46,7 +46,7 @@ print(f"{A.shape[0]} samples of {A.shape[1]} genes to learn from, {B.shape[0]} t
 # Nothing needs to be chosen. The certificate says how near the answer is to the optimum of the
 # problem above; limiting the rank to 20 is what most of that distance is due to.
 
-model = wp.SparseLowRankCovariance().fit(A)
+model = wp.SparseLowRankCovariance(random_state=0).fit(A)
 share = model.tau_ / np.trace(np.cov(A.T, bias=True))
 print(f"lam = {model.lam_:.3f}, tau = {share:.0%} of the variance, rank {model.rank_}")
 print(model.certificate_)

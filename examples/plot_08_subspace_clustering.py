@@ -42,7 +42,7 @@ X, digit = pixels[some], label[some]
 # ---
 # The weights come from the noise in the data, measured by their median singular value.
 
-model = wp.SubspaceClustering(n_clusters=10).fit(X)
+model = wp.SubspaceClustering(n_clusters=10, random_state=0).fit(X)
 print(f"nuclear norm {model.nuclear_:.2g}, l1 norm {model.lam_:.2g}, noise {model.noise_:.2g}")
 print(f"coefficients of rank {model.result_.rank}, {model.result_.seconds:.1f} s")
 print(model.certificate_)
@@ -116,5 +116,8 @@ plt.show()
 bases = [np.linalg.qr(rng.standard_normal((40, 4)))[0] for _ in range(6)]
 planes = np.vstack([rng.standard_normal((30, 4)) @ basis.T for basis in bases])
 planes += 0.05 * rng.standard_normal(planes.shape)
-print("random subspaces, 6 of them:", wp.SubspaceClustering().fit(planes).n_clusters_)
-print("digits, 10 of them:", wp.SubspaceClustering().fit(X).n_clusters_)
+print(
+    "random subspaces, 6 of them:",
+    wp.SubspaceClustering(random_state=0).fit(planes).n_clusters_,
+)
+print("digits, 10 of them:", wp.SubspaceClustering(random_state=0).fit(X).n_clusters_)

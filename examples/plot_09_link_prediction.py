@@ -52,7 +52,7 @@ print(f"{A.shape[0]} airports, {kept.size} known edges, {hidden.size} hidden")
 # Fit
 # ---
 
-model = wp.LinkPredictor().fit(known)
+model = wp.LinkPredictor(random_state=0).fit(known)
 print(f"lam = {model.lam_:.2g}, tau = {model.tau_:.2f}, rank {model.result_.rank}")
 print(model.certificate_)
 

@@ -45,7 +45,7 @@ print(f"{1 - observed.mean():.1%} of the votes were not cast")
 # Fill in, and compare
 # --------------------
 
-model = wp.SparseLowRankImputer()
+model = wp.SparseLowRankImputer(random_state=0)
 methods = {
     "mean of the roll call": SimpleImputer(keep_empty_features=True),
     "5 nearest neighbours": KNNImputer(keep_empty_features=True),
@@ -89,7 +89,7 @@ plt.show()
 
 new = rng.permutation(len(known))[:30]
 old = np.setdiff1d(np.arange(len(known)), new)
-filled = wp.SparseLowRankImputer().fit(known[old]).transform(known[new])
+filled = wp.SparseLowRankImputer(random_state=0).fit(known[old]).transform(known[new])
 among = np.isin(place[0], new)
 where = (np.searchsorted(np.sort(new), place[0][among]), place[1][among])
 found = filled[np.argsort(new)][where]

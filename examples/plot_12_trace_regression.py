@@ -44,7 +44,11 @@ def fitted(stack, values):
     """The three methods, each at its own automatic settings."""
     ridge = RidgeCV(np.logspace(-3, 4, 30)).fit(flat(stack), values)
     lasso = LassoCV(max_iter=5000).fit(flat(stack), values)
-    return {"ridge": ridge, "lasso": lasso, "trace": wp.TraceRegression().fit(stack, values)}
+    return {
+        "ridge": ridge,
+        "lasso": lasso,
+        "trace": wp.TraceRegression(random_state=0).fit(stack, values),
+    }
 
 
 models = fitted(known, answers)
@@ -52,9 +56,7 @@ for name, model in models.items():
     found = model.score(new if name == "trace" else flat(new), truth)
     print(f"{name:6s} R^2 on new images {found:.3f}")
 trace = models["trace"]
-print(
-    f"trace: rank {trace.result_.rank} of 8, lam1 = {trace.lam1_:.2g}, tau = {trace.tau_:.2g}"
-)
+print(f"trace: rank {trace.result_.rank} of 8, lam = {trace.lam_:.2g}, tau = {trace.tau_:.2g}")
 print(trace.certificate_)
 
 # %%

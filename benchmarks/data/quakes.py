@@ -85,7 +85,7 @@ def rows(quick: bool = False) -> list[Row]:
         tally.add(name, lambda mask=mask: one_exponential(mask), lambda m: m.score(later))
     ours = tally.add(
         OURS,
-        lambda: HawkesInfectivity().fit(table[early], period=(0.0, end)),
+        lambda: HawkesInfectivity(random_state=0).fit(table[early], period=(0.0, end)),
         lambda model: model.score(table[~early], period=(end, HORIZON)),
     )
     kernel = Kernel(ours.decay_, ours.mixture_)

@@ -89,7 +89,7 @@ def rows(quick: bool = False) -> list[Row]:
             "soft-impute": lambda X, seed=seed: by_hidden_slice(
                 X, seed, [soft(p) for p in PRICES]
             ),
-            "SparseLowRankImputer": SparseLowRankImputer().fit_transform,
+            "SparseLowRankImputer": SparseLowRankImputer(random_state=0).fit_transform,
         }
         for name, method in methods.items():
             tally.add(name, lambda method=method, left=left: method(left), accuracy)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from weakprox.errors import InputError
+
+T = TypeVar("T")
 
 
 def number(argument: str, value: object, wanted: str = "a finite number") -> float:
@@ -78,6 +81,23 @@ def one_of(argument: str, value: Any, options: tuple[Any, ...]) -> Any:
 def is_auto(value: object) -> bool:
     """Whether a setting is left to be chosen; arrays may be compared safely."""
     return isinstance(value, str) and value == "auto"
+
+
+def or_auto(argument: str, value: Any, check: Callable[[str, Any], T]) -> T | None:
+    """None for "auto", else the value as `check` returns it."""
+    if is_auto(value):
+        return None
+    try:
+        return check(argument, value)
+    except InputError as error:
+        raise InputError(argument, error.given, f"{error.wanted}, or 'auto'") from None
+
+
+def bound(argument: str, value: Any) -> float:
+    """The value as a float > 0; None and infinity mean no bound."""
+    if value is None or (isinstance(value, (float, np.floating)) and value == math.inf):
+        return math.inf
+    return positive(argument, value)
 
 
 def generator(argument: str, seed: object) -> np.random.Generator:

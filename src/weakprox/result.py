@@ -16,7 +16,7 @@ from weakprox.linalg.lowrank import LowRank
 
 __all__ = ["COLUMNS", "Certificate", "Counts", "Look", "Result", "Status", "Trace"]
 
-ENTRIES = 1 << 20  # entries of X that are examined at once
+ENTRIES = 1 << 18  # entries of X that are examined at once
 
 
 class Status(Enum):

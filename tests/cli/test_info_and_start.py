@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -47,40 +48,46 @@ def test_info_says_what_would_be_run(folder, weakprox, matrix):
     )
 
 
-def test_defaults_follow_their_stated_rule(folder, weakprox, matrix):
+@pytest.mark.parametrize("given", [(), ("--lam", 1.5)])
+def test_lam_and_tau_are_chosen_as_in_python(given, folder, weakprox, matrix):
     write_matrix("m.csv", matrix, [f"r{i}" for i in range(24)])
-    done = weakprox("info", "m.csv", "--json")
-    found = json.loads(done.stdout)
-    noise = 1.4826 * np.median(np.abs(matrix - np.median(matrix)))
-    lam = noise * np.sqrt(2 * np.log(matrix.size))
-    above = np.linalg.svd(matrix, compute_uv=False) > noise * (np.sqrt(24) + np.sqrt(18))
-    shrunk = np.sign(matrix) * np.maximum(np.abs(matrix) - lam, 0)
-    tau = 0.9 * np.linalg.svd(shrunk, compute_uv=False)[: above.sum()].sum()
-    assert (found["lam"], found["tau"]) == pytest.approx((lam, tau))
-    assert set(found["chosen"]) == {"lam", "tau"}
-    assert (found["row_labels"], found["memory_mapped"]) == (True, False)
-    plain = weakprox("info", "m.csv").stdout
-    assert plain.count("(chosen: ") == 2
+    model = wp.SparseLowRank(*given[1:], random_state=3).fit(matrix)
+    for command in ("info", "estimate"):
+        done = weakprox(command, "m.csv", "--seed", 3, "--json", *given)
+        assert done.exit_code == 0, done.stderr
+        found = json.loads(done.stdout)
+        assert (found["lam"], found["tau"]) == pytest.approx((model.lam_, model.tau_))
+        assert (found["noise"], found["scale"]) == pytest.approx((model.noise_, model.scale_))
+        assert list(found["chosen"]) == (["tau"] if given else ["lam", "tau"])
+    plain = weakprox("info", "m.csv", *given).stdout
+    assert plain.count("chosen by held-out data") == len(found["chosen"])
     assert "with row and column labels" in plain
 
 
-def test_defaults_of_a_large_matrix_agree_with_those_of_a_small_one(monkeypatch):
-    from weakprox.cli import defaults
+def test_the_choice_for_psd_matrices(folder, weakprox, symmetric):
+    model = wp.SparseLowRank(psd=True, random_state=0).fit(symmetric)
+    found = json.loads(weakprox("info", "sym.npy", "--psd", "--json").stdout)
+    assert (found["lam"], found["tau"]) == pytest.approx((model.lam_, model.tau_))
+
+
+@pytest.mark.parametrize("psd", [False, True])
+def test_the_choice_without_room_for_copies_is_similar(psd, monkeypatch):
+    from weakprox.selection import denoise as module
 
     rng = np.random.default_rng(1)
-    u, v = (rng.random((150, 3)) < 0.1) * 9.0, (rng.random((120, 3)) < 0.1) * 9.0
-    for M, psd in ((u @ v.T + rng.standard_normal((150, 120)), False), (u @ u.T, True)):
-        if psd:
-            noise = rng.standard_normal(M.shape)
-            M = M + (noise + noise.T) / 2
-        whole = defaults.choose(M, None, None, psd)
-        with monkeypatch.context() as patch:
-            patch.setattr(defaults, "FULL_BELOW", 10)
-            thin = defaults.choose(M, None, None, psd)
-            patch.setattr(defaults, "MOST_ENTRIES", 8000)
-            sampled = defaults.choose(M, None, None, psd)
-        assert thin.tau == pytest.approx(whole.tau, rel=1e-3)
-        assert sampled.noise == pytest.approx(whole.noise, rel=0.1)
+    u, v = ((rng.random((n, 3)) < 0.3) * 5.0 for n in (150, 120))
+    M = (u @ u.T if psd else u @ v.T) + rng.standard_normal((150, 150 if psd else 120))
+    M = (M + M.T) / 2**0.5 if psd else M
+    chosen = partial(module.choose_weights, M, max_seconds=None, psd=psd)
+    noise, whole = chosen(None, None)
+    monkeypatch.setattr(module, "room", lambda: 0)
+    assert chosen(None, None)[1].tau == whole.tau  # it is not large
+    monkeypatch.setattr(module, "SAMPLE", 8000)
+    other, part = chosen(None, None)
+    assert other == pytest.approx(noise, rel=0.15)
+    assert part.lam == pytest.approx(whole.lam, rel=1.0)
+    assert part.tau == pytest.approx(whole.tau, rel=0.3)
+    assert chosen(1.0, 300.0)[1].tau == 300.0
 
 
 def test_json_has_no_nan():

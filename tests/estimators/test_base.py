@@ -5,15 +5,28 @@ import pandas as pd
 import pytest
 import sklearn
 from selection._signals import sparse_low_rank
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from weakprox import SparseLowRank, SparseLowRankCV, Status
-from weakprox.estimators._callbacks import SUPPORTED
+from weakprox import (
+    HawkesInfectivity,
+    InputError,
+    LinkPredictor,
+    SparseLowRank,
+    SparseLowRankCovariance,
+    SparseLowRankCV,
+    SparseLowRankImputer,
+    Status,
+    TraceRegression,
+    TraceRegressionCV,
+)
+from weakprox.estimators import _base as base
+from weakprox.estimators._base import CALLBACKS
 
 M = sparse_low_rank()[1]
-new = pytest.mark.skipif(not SUPPORTED, reason="scikit-learn before 1.9 has no callbacks")
+new = pytest.mark.skipif(not CALLBACKS, reason="scikit-learn before 1.9 has no callbacks")
 
 
 class Recorder:
@@ -41,7 +54,7 @@ class Recorder:
 @new
 def test_callbacks_hear_of_every_look():
     recorder = Recorder()
-    model = SparseLowRank(0.3, 15.0).set_callbacks(recorder).fit(M)
+    model = SparseLowRank(0.3, 15.0, random_state=0).set_callbacks(recorder).fit(M)
     assert recorder.heard[:2] == ["setup", "begin fit"]
     assert recorder.heard[-2:] == ["end fit", "teardown"]
     assert recorder.heard.count("end look") == len(model.result_.trace)
@@ -50,7 +63,11 @@ def test_callbacks_hear_of_every_look():
 
 @new
 def test_a_callback_can_end_a_fit():
-    model = SparseLowRank(0.3, 15.0, tol=1e-9).set_callbacks(Recorder(most=2)).fit(M)
+    model = (
+        SparseLowRank(0.3, 15.0, tol=1e-9, random_state=0)
+        .set_callbacks(Recorder(most=2))
+        .fit(M)
+    )
     assert model.result_.status is Status.CALLBACK
     assert np.isfinite(model.matrix_).all()
 
@@ -59,7 +76,7 @@ def test_a_callback_can_end_a_fit():
 def test_callbacks_are_torn_down_after_errors():
     recorder = Recorder()
     with pytest.raises(ValueError, match="lam"):
-        SparseLowRank(lam=-1.0).set_callbacks(recorder).fit(M)
+        SparseLowRank(lam=-1.0, random_state=0).set_callbacks(recorder).fit(M)
     assert recorder.heard[-1] == "teardown"
 
 
@@ -72,7 +89,9 @@ class Propagated(Recorder):
 @new
 def test_pipelines_hand_callbacks_on():
     recorder = Propagated()
-    pipe = make_pipeline(StandardScaler(), SparseLowRank(0.1, 15.0)).set_callbacks(recorder)
+    pipe = make_pipeline(
+        StandardScaler(), SparseLowRank(0.1, 15.0, random_state=0)
+    ).set_callbacks(recorder)
     model = pipe.fit(M)[-1]
     assert recorder.heard.count("setup") == recorder.heard.count("teardown") == 1
     assert recorder.heard.count("end look") == len(model.result_.trace)
@@ -80,13 +99,15 @@ def test_pipelines_hand_callbacks_on():
 
 
 def test_without_callbacks_nothing_is_said(capsys):
-    SparseLowRank(0.3, 15.0).fit(M)
+    SparseLowRank(0.3, 15.0, random_state=0).fit(M)
     assert capsys.readouterr() == ("", "")
 
 
 def test_grid_search_works():
     search = GridSearchCV(
-        SparseLowRank(tau=15.0), {"lam": [0.1, 0.4]}, cv=[(np.arange(40), np.arange(40))]
+        SparseLowRank(tau=15.0, random_state=0),
+        {"lam": [0.1, 0.4]},
+        cv=[(np.arange(40), np.arange(40))],
     )
     assert search.fit(M).best_params_["lam"] in (0.1, 0.4)
 
@@ -94,7 +115,7 @@ def test_grid_search_works():
 @pytest.mark.parametrize("name", ["plain", "<script>alert(1)</script>"])
 def test_notebooks_show_the_certificate(name):
     frame = pd.DataFrame(M, columns=[f"{name} {k}" for k in range(M.shape[1])])
-    model = SparseLowRank(0.3, 15.0)
+    model = SparseLowRank(0.3, 15.0, random_state=0)
     before = model._repr_mimebundle_()["text/html"]
     assert "weakprox-certificate" not in before
     model.fit(frame)
@@ -110,12 +131,83 @@ def test_models_draw_themselves():
     pytest.importorskip("matplotlib")
     import matplotlib.pyplot as plt
 
-    model = SparseLowRankCV(n_lams=3, n_taus=3, cv=2).fit(M)
+    model = SparseLowRankCV(n_lams=3, n_taus=3, cv=2, random_state=0).fit(M)
     display = model.plot()
     assert "optimum" in display.ax_.get_title()
     plt.close("all")
 
 
+RNG = np.random.default_rng(0)
+GRAPH = np.triu(RNG.random((40, 40)) < 0.3, 1)
+EVENTS = np.column_stack([np.sort(RNG.uniform(0, 60, 300)), RNG.integers(0, 4, 300)])
+SEARCHES = {
+    "denoising": (SparseLowRank, {}, (M,)),
+    "grid": (SparseLowRankCV, {"n_lams": 3, "n_taus": 3, "cv": 2}, (M,)),
+    "covariance": (SparseLowRankCovariance, {"cv": 2}, (M,)),
+    "imputer": (SparseLowRankImputer, {}, (np.where(M > 0.8, np.nan, M),)),
+    "links": (LinkPredictor, {}, ((GRAPH | GRAPH.T).astype(float),)),
+    "regression": (TraceRegression, {"cv": 2}, (M, M[:, 0] + M[:, 1])),
+    "regression grid": (TraceRegressionCV, {"cv": 2, "lams": [0.1, 0.2]}, (M, M[:, 0])),
+    "events": (HawkesInfectivity, {"cv": 2, "decays": 1.0}, (EVENTS,)),
+}
+
+
+@pytest.fixture(scope="module", params=SEARCHES)
+def searching(request):
+    kind, settings, data = SEARCHES[request.param]
+    return kind(random_state=0, **settings), data
+
+
+def test_searches_are_documented_alike(searching):
+    model, data = searching
+    table = clone(model).fit(*data).cv_results_
+    assert any(name.startswith("param_") for name in table)
+    mean = table["mean_test_score"]
+    assert len({len(column) for column in table.values()}) == 1
+    splits = [table[name] for name in table if name.startswith("split")]
+    np.testing.assert_allclose(np.mean(splits, axis=0), mean)
+    np.testing.assert_allclose(np.std(splits, axis=0), table["std_test_score"], atol=1e-12)
+    assert table["rank_test_score"][np.argmax(mean)] == 1
+
+
+def test_a_time_limit_includes_the_search(searching, monkeypatch):
+    """With no time at all, one candidate is tried and every solve ends at once."""
+    model, data = searching
+    limits = []
+    real = base.minimize
+
+    def spy(*args, **settings):
+        limits.append(settings["max_seconds"])
+        return real(*args, **settings)
+
+    monkeypatch.setattr(base, "minimize", spy)
+    free = clone(model).fit(*data)
+    assert set(limits) == {None}
+    limits.clear()
+    hurried = clone(model).set_params(max_seconds=0.0).fit(*data)
+    assert set(limits) == {0.0}
+    scores = hurried.cv_results_["split0_test_score"]
+    assert np.isfinite(scores).sum() == 1 < len(free.cv_results_["split0_test_score"])
+    assert np.isfinite(hurried.result_.X).all()
+    with pytest.raises(InputError, match="max_seconds"):
+        clone(model).set_params(max_seconds=-1.0).fit(*data)
+
+
+def test_random_state_follows_scikit_learn():
+    kind, data = SparseLowRank, M[:20, :15]
+    fits = [kind(random_state=None).fit(data).scale_ for _ in range(3)]
+    assert len(set(fits)) > 1  # fresh randomness
+    for state in (np.random.RandomState, np.random.default_rng):
+        one, two = (kind(random_state=state(5)).fit(data).scale_ for _ in range(2))
+        assert one == two
+    shared = np.random.RandomState(0)
+    one, two = (kind(random_state=shared).fit(data).scale_ for _ in range(2))
+    assert one != two
+    for bad in (-1, "zero", 1.5):
+        with pytest.raises(InputError, match="random_state"):
+            kind(random_state=bad).fit(data)
+
+
 def test_an_unfitted_model_has_no_certificate():
     with pytest.raises(ValueError, match="not fitted"):
-        _ = SparseLowRank().certificate_
+        _ = SparseLowRank(random_state=0).certificate_

@@ -12,8 +12,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, SparseLowRankCovariance, Status
 from weakprox.checks import check_gradient
-from weakprox.estimators import _covariance_choice as choice
-from weakprox.estimators._common_variance import FreeDiagonal, common_problem, cut
+from weakprox.estimators import covariance as module
+from weakprox.estimators.covariance import FreeDiagonal, common_problem, cut
 
 
 def factors(seed, n=30, p=40, density=0.3):
@@ -30,13 +30,13 @@ S = np.cov(X.T, bias=True)
 
 @pytest.fixture
 def two_folds(monkeypatch):
-    """Choosing by two folds instead of ten, for time."""
-    monkeypatch.setattr(choice, "FOLDS", 2)
+    """Two folds by default instead of ten, for time."""
+    monkeypatch.setitem(SparseLowRankCovariance.__init__.__kwdefaults__, "cv", 2)
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return SparseLowRankCovariance().fit(X)
+    return SparseLowRankCovariance(random_state=0).fit(X)
 
 
 @parametrize_with_checks([SparseLowRankCovariance(), SparseLowRankCovariance(0.1, 1.0)])
@@ -52,7 +52,9 @@ def test_the_model_is_the_one_stated(diagonal):
     C = np.cov(A.T, bias=True)
     lam, tau = 0.1, 0.5 * np.trace(C)
     settings = {"rank": None, "standardize": False, "tol": 1e-6}
-    model = SparseLowRankCovariance(lam, tau, diagonal=diagonal, **settings).fit(A)
+    model = SparseLowRankCovariance(
+        lam, tau, diagonal=diagonal, **settings, random_state=0
+    ).fit(A)
     L, d = cp.Variable((10, 10), PSD=True), cp.Variable(10, nonneg=True)
     whole = L + cp.diag(d) if diagonal else L
     objective = 0.5 * cp.sum_squares(whole - C) + lam * cp.sum(cp.abs(L))
@@ -68,7 +70,7 @@ def test_the_model_is_the_one_stated(diagonal):
 def test_without_penalty_and_diagonal_eigenvalues_are_shifted():
     tau = 0.6 * np.trace(S)
     model = SparseLowRankCovariance(
-        0.0, tau, diagonal=False, rank=None, standardize=False, tol=1e-7
+        0.0, tau, diagonal=False, rank=None, standardize=False, tol=1e-7, random_state=0
     ).fit(X)
     values, vectors = np.linalg.eigh(S)
     shift = np.linspace(0, values[-1], 200_001)
@@ -109,7 +111,7 @@ def test_it_beats_sample_covariance_and_ledoit_wolf():
     errors = []
     for seed in range(4):
         A, truth = factors(seed)
-        model = SparseLowRankCovariance().fit(A)
+        model = SparseLowRankCovariance(random_state=0).fit(A)
         others = [np.cov(A.T, bias=True), LedoitWolf().fit(A).covariance_]
         errors.append(
             [np.linalg.norm(C - truth) for C in (model.covariance_, *others)]
@@ -124,7 +126,10 @@ def test_sparse_factors_are_found_better_with_a_price_on_entries(two_folds):
     errors = []
     for seed in (4, 5, 6, 7):
         A, truth = factors(seed, n=50, p=60, density=0.2)
-        models = [SparseLowRankCovariance(), SparseLowRankCovariance(lam=0.0)]
+        models = [
+            SparseLowRankCovariance(random_state=0),
+            SparseLowRankCovariance(lam=0.0, random_state=0),
+        ]
         errors.append([np.linalg.norm(m.fit(A).covariance_ - truth) for m in models])
     both, low_rank = np.mean(errors, axis=0)
     assert both < 0.9 * low_rank
@@ -132,7 +137,7 @@ def test_sparse_factors_are_found_better_with_a_price_on_entries(two_folds):
 
 def test_unrelated_variables_keep_hardly_any_covariance():
     A = np.random.default_rng(1).standard_normal((60, 20))
-    C = SparseLowRankCovariance().fit(A).covariance_
+    C = SparseLowRankCovariance(random_state=0).fit(A).covariance_
     off = C - np.diag(np.diag(C))
     sample = np.cov(A.T, bias=True)
     assert np.linalg.norm(off) < 0.3 * np.linalg.norm(sample - np.diag(np.diag(sample)))
@@ -154,8 +159,8 @@ def test_the_certificate_counts_what_a_small_rank_costs():
     lam, tau = 0.05, 0.7 * np.trace(S)
     problem = common_problem(S, lam, tau, diagonal=True)
     settings = {"standardize": False, "tol": 1e-4}
-    free = SparseLowRankCovariance(lam, tau, rank=None, **settings).fit(X)
-    capped = SparseLowRankCovariance(lam, tau, rank=1, **settings).fit(X)
+    free = SparseLowRankCovariance(lam, tau, rank=None, **settings, random_state=0).fit(X)
+    capped = SparseLowRankCovariance(lam, tau, rank=1, **settings, random_state=0).fit(X)
     assert free.result_.status is Status.CERTIFIED
     assert free.rank_ > capped.rank_ == 1
     assert capped.result_.status is Status.RANK_LIMITED
@@ -168,49 +173,54 @@ def test_the_certificate_counts_what_a_small_rank_costs():
 
 
 def test_chosen_settings_can_be_given_and_one_of_them_too(fitted):
-    again = SparseLowRankCovariance(fitted.lam_, fitted.tau_).fit(X)
+    again = SparseLowRankCovariance(fitted.lam_, fitted.tau_, random_state=0).fit(X)
     np.testing.assert_array_equal(again.covariance_, fitted.covariance_)
-    assert again.errors_ == {}
-    half = SparseLowRankCovariance(lam=0.2).fit(X)
+    assert again.cv_results_ == {}
+    half = SparseLowRankCovariance(lam=0.2, random_state=0).fit(X)
     assert half.lam_ == 0.2
-    assert len({weight for _, weight in half.errors_}) == 1
-    assert len({share for share, _ in half.errors_}) > 1
+    np.testing.assert_allclose(half.cv_results_["param_lam"], 0.2)
+    assert len(set(half.cv_results_["param_tau"])) > 1
 
 
 def test_the_choice_is_the_least_error_seen(fitted):
-    share = fitted.tau_ / np.trace(S)
-    weight = fitted.lam_ / choice.standard_error(S, len(X))
-    best = min(fitted.errors_, key=fitted.errors_.get)
-    assert best == pytest.approx((share, weight))
+    table = fitted.cv_results_
+    best = int(np.argmax(table["mean_test_score"]))
+    assert table["rank_test_score"][best] == 1
+    assert table["param_lam"][best] == pytest.approx(fitted.lam_)
+    assert table["param_tau"][best] == pytest.approx(fitted.tau_)
+    assert table["share"][best] == pytest.approx(fitted.tau_ / np.trace(S))
+    weight = fitted.lam_ / module.standard_error(S, len(X))
+    assert table["standard_errors"][best] == pytest.approx(weight)
 
 
 def test_random_state_fixes_the_folds(two_folds):
     one, two = (SparseLowRankCovariance(random_state=3).fit(X) for _ in range(2))
     np.testing.assert_array_equal(one.covariance_, two.covariance_)
     other = SparseLowRankCovariance(random_state=4).fit(X)
-    assert other.errors_ != one.errors_
+    one, other = (model.cv_results_["split0_test_score"][0] for model in (one, other))
+    assert other != one
 
 
 def test_standardizing_makes_units_irrelevant(two_folds):
     units = 10.0 ** np.random.default_rng(2).uniform(-3, 3, X.shape[1])
-    plain = SparseLowRankCovariance(standardize=True).fit(X).covariance_
-    scaled = SparseLowRankCovariance().fit(X * units).covariance_
+    plain = SparseLowRankCovariance(standardize=True, random_state=0).fit(X).covariance_
+    scaled = SparseLowRankCovariance(random_state=0).fit(X * units).covariance_
     np.testing.assert_allclose(scaled / np.outer(units, units), plain, rtol=1e-6, atol=1e-9)
 
 
 def test_when_to_standardize():
     scale = np.array([1.0, 2.0, 3.0])
-    assert not choice.units_differ(scale)
-    assert choice.units_differ(np.array([1.0, 2.0, 30.0]))
-    assert choice.units_differ(np.ones(3) + 1e-9)
-    parts = choice.folds(X, centred=False, standardized=True, seed=0)
-    assert len(parts) == choice.FOLDS
+    assert not module.units_differ(scale)
+    assert module.units_differ(np.array([1.0, 2.0, 30.0]))
+    assert module.units_differ(np.ones(3) + 1e-9)
+    parts = module.folds(X, 10, centred=False, standardized=True, seed=0)
+    assert len(parts) == 10
     np.testing.assert_allclose(np.diag(parts[0].kept), 1.0)
     assert parts[0].count == len(X) - 3
 
 
 def test_known_mean(two_folds):
-    model = SparseLowRankCovariance(assume_centered=True).fit(X + 5.0)
+    model = SparseLowRankCovariance(assume_centered=True, random_state=0).fit(X + 5.0)
     assert not model.location_.any()
     np.testing.assert_allclose(np.diag(model.covariance_), np.mean((X + 5) ** 2, 0), rtol=0.05)
 
@@ -218,9 +228,11 @@ def test_known_mean(two_folds):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_keep_their_labels(frame, two_folds):
     names = [f"v{i}" for i in range(5)]
-    model = SparseLowRankCovariance().fit(frame(dict(zip(names, X[:, :5].T, strict=True))))
+    model = SparseLowRankCovariance(random_state=0).fit(
+        frame(dict(zip(names, X[:, :5].T, strict=True)))
+    )
     assert list(model.feature_names_in_) == names
-    plain = SparseLowRankCovariance().fit(X[:, :5])
+    plain = SparseLowRankCovariance(random_state=0).fit(X[:, :5])
     np.testing.assert_allclose(model.covariance_, plain.covariance_, atol=1e-9)
 
 
@@ -242,7 +254,7 @@ def test_frames_keep_their_labels(frame, two_folds):
 )
 def test_bad_settings_are_named(settings, name):
     with pytest.raises(InputError, match=name):
-        SparseLowRankCovariance(**settings).fit(X)
+        SparseLowRankCovariance(**settings, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -251,15 +263,15 @@ def test_bad_settings_are_named(settings, name):
     ids=["two samples", "three", "one variable", "nothing varies", "one does not"],
 )
 def test_tiny_and_constant_data_have_an_answer(A, two_folds):
-    model = SparseLowRankCovariance().fit(A)
+    model = SparseLowRankCovariance(random_state=0).fit(A)
     assert np.isfinite(model.covariance_).all()
     np.testing.assert_allclose(np.diag(model.covariance_), A.var(axis=0), rtol=0.1, atol=1e-12)
     with pytest.raises(ValueError, match="1 sample"):
-        SparseLowRankCovariance().fit(A[:1])
+        SparseLowRankCovariance(random_state=0).fit(A[:1])
 
 
 def test_single_precision_and_copies(fitted):
-    single = SparseLowRankCovariance().fit(X.astype(np.float32))
+    single = SparseLowRankCovariance(random_state=0).fit(X.astype(np.float32))
     np.testing.assert_allclose(single.covariance_, fitted.covariance_, rtol=1e-3, atol=1e-4)
     stored = pickle.dumps(fitted)
     assert len(stored) < 200 * S.nbytes  # no checkpoint of the solver in it

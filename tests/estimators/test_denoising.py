@@ -31,12 +31,12 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return SparseLowRank().fit(M)
+    return SparseLowRank(random_state=0).fit(M)
 
 
 @pytest.fixture(scope="module")
 def searched():
-    return SparseLowRankCV(n_lams=5, n_taus=5, cv=3).fit(M)
+    return SparseLowRankCV(n_lams=5, n_taus=5, cv=3, random_state=0).fit(M)
 
 
 @pytest.mark.parametrize("psd", [False, True])
@@ -44,7 +44,7 @@ def test_the_model_is_the_one_stated(psd):
     cp = pytest.importorskip("cvxpy")
     A = M[:12, :12] if not psd else M[:12, :12] @ M[:12, :12].T
     lam, tau = 0.3, 0.4 * np.linalg.norm(A, "nuc")
-    model = SparseLowRank(lam, tau, psd=psd, debias=False, tol=1e-6).fit(A)
+    model = SparseLowRank(lam, tau, psd=psd, debias=False, tol=1e-6, random_state=0).fit(A)
     X = cp.Variable(A.shape, PSD=True) if psd else cp.Variable(A.shape)
     objective = 0.5 * cp.sum_squares(X - A) + lam * cp.sum(cp.abs(X))
     bound = cp.trace(X) if psd else cp.normNuc(X)
@@ -58,12 +58,12 @@ def test_the_model_is_the_one_stated(psd):
 
 def test_no_penalty_and_no_ball_have_closed_forms():
     soft = np.sign(M) * np.maximum(np.abs(M) - 0.7, 0.0)
-    sparse = SparseLowRank(0.7, 1e4, debias=False).fit(M)
+    sparse = SparseLowRank(0.7, 1e4, debias=False, random_state=0).fit(M)
     np.testing.assert_allclose(sparse.matrix_, soft, atol=1e-3)
     U, s, Vt = np.linalg.svd(M, full_matrices=False)
     theta = 2.0
     tau = float(np.maximum(s - theta, 0.0).sum())
-    low = SparseLowRank(0.0, tau, debias=False).fit(M)
+    low = SparseLowRank(0.0, tau, debias=False, random_state=0).fit(M)
     np.testing.assert_allclose(low.matrix_, (U * np.maximum(s - theta, 0)) @ Vt, atol=1e-3)
 
 
@@ -94,7 +94,7 @@ def test_automatic_settings_beat_the_simple_methods(density):
     ours, theirs = [], []
     for seed in range(4):
         signal, noisy = sparse_low_rank(60, 50, density=density, seed=seed)
-        ours.append(error(SparseLowRank().fit(noisy), signal))
+        ours.append(error(SparseLowRank(random_state=0).fit(noisy), signal))
         theirs.append(simple_methods(noisy, signal))
     assert np.mean(ours) < 0.95 * np.min(np.mean(theirs, axis=0))
 
@@ -103,10 +103,10 @@ def test_noise_that_is_overestimated_at_first():
     """A signal that is neither low-rank nor sparse looks like noise, until it is fitted."""
     signal, noisy = sparse_low_rank(80, 80, rank=40, density=0.3, size=1.0, noise=1.0)
     first = wp.selection.noise_level(noisy)
-    model = SparseLowRank().fit(noisy)
+    model = SparseLowRank(random_state=0).fit(noisy)
     assert first > 1.2
     assert abs(model.noise_ - 1.0) < abs(first - 1.0)
-    known = SparseLowRank(noise=first).fit(noisy)
+    known = SparseLowRank(noise=first, random_state=0).fit(noisy)
     assert error(model, signal) < error(known, signal)
 
 
@@ -115,17 +115,17 @@ def test_searching_a_grid_is_no_worse(fitted, searched):
 
 
 def test_a_given_weight_or_radius_is_kept():
-    assert SparseLowRank(lam=0.2).fit(M).lam_ == 0.2
-    assert SparseLowRank(tau=15.0).fit(M).tau_ == 15.0
+    assert SparseLowRank(lam=0.2, random_state=0).fit(M).lam_ == 0.2
+    assert SparseLowRank(tau=15.0, random_state=0).fit(M).tau_ == 15.0
 
 
 def test_a_cap_on_the_rank():
-    assert SparseLowRank(rank=1).fit(M).rank_ == 1
+    assert SparseLowRank(rank=1, random_state=0).fit(M).rank_ == 1
 
 
 def test_debias_undoes_shrinkage():
-    plain = SparseLowRank(0.4, 15.0, debias=False).fit(M)
-    scaled = SparseLowRank(0.4, 15.0).fit(M)
+    plain = SparseLowRank(0.4, 15.0, debias=False, random_state=0).fit(M)
+    scaled = SparseLowRank(0.4, 15.0, random_state=0).fit(M)
     assert scaled.scale_ > 1.05
     assert error(scaled) < error(plain)
 
@@ -133,20 +133,20 @@ def test_debias_undoes_shrinkage():
 def test_batches_lead_to_the_same_as_all_at_once():
     rng = np.random.default_rng(0)
     stack = SIGNAL + rng.standard_normal((7, 50, 40))
-    whole = SparseLowRank().fit(stack)
-    parts = SparseLowRank()
+    whole = SparseLowRank(random_state=0).fit(stack)
+    parts = SparseLowRank(random_state=0)
     for batch in (stack[:1], stack[1], stack[2:5], stack[5:]):
         parts.partial_fit(batch)
     assert parts.n_samples_seen_ == whole.n_samples_seen_ == 7
     assert parts.noise_ == pytest.approx(whole.noise_, rel=1e-9)
     assert whole.noise_ == pytest.approx(1.0 / 7**0.5, rel=0.03)
     np.testing.assert_allclose(parts.matrix_, whole.matrix_, atol=1e-6)
-    assert error(whole) < error(SparseLowRank().fit(stack[0]))
+    assert error(whole) < error(SparseLowRank(random_state=0).fit(stack[0]))
 
 
 def test_nothing_grows_with_the_number_of_batches():
     rng = np.random.default_rng(0)
-    model = SparseLowRank(0.3, 15.0)
+    model = SparseLowRank(0.3, 15.0, random_state=0)
     sizes = []
     for _ in range(6):
         model.partial_fit(SIGNAL + rng.standard_normal(SIGNAL.shape))
@@ -159,7 +159,7 @@ def test_nothing_grows_with_the_number_of_batches():
 def test_folds_of_a_stack():
     rng = np.random.default_rng(0)
     stack = SIGNAL + rng.standard_normal((6, 50, 40))
-    model = SparseLowRankCV(n_lams=4, n_taus=4, cv=3).fit(stack)
+    model = SparseLowRankCV(n_lams=4, n_taus=4, cv=3, random_state=0).fit(stack)
     assert model.errors_.shape == (3, 4, 4)
     assert error(model) < 0.5 * np.sum((stack.mean(axis=0) - SIGNAL) ** 2)
 
@@ -177,7 +177,7 @@ def test_score_is_the_error_on_unseen_copies(fitted):
     copies = SIGNAL + np.random.default_rng(1).standard_normal((5, 50, 40))
     expected = -np.mean((copies - fitted.matrix_) ** 2)
     assert fitted.score(copies) == pytest.approx(expected)
-    bad = SparseLowRank(lam=10.0, tau=1.0).fit(M)
+    bad = SparseLowRank(lam=10.0, tau=1.0, random_state=0).fit(M)
     assert bad.score(copies) < fitted.score(copies)
 
 
@@ -186,38 +186,40 @@ def test_labels_are_kept(kind):
     names = [f"column {k}" for k in range(40)]
     frame = pd.DataFrame(M, columns=names)
     frame = frame if kind == "pandas" else pl.from_pandas(frame)
-    model = SparseLowRank(0.3, 15.0).set_output(transform=kind).fit(frame)
+    model = SparseLowRank(0.3, 15.0, random_state=0).set_output(transform=kind).fit(frame)
     assert model.feature_names_in_.tolist() == names
     assert list(model.transform(frame).columns) == names
     np.testing.assert_allclose(
-        model.matrix_, SparseLowRank(0.3, 15.0).fit(M).matrix_, atol=1e-12
+        model.matrix_, SparseLowRank(0.3, 15.0, random_state=0).fit(M).matrix_, atol=1e-12
     )
 
 
 def test_other_inputs(tmp_path):
-    plain = SparseLowRank(0.3, 15.0).fit(M).matrix_
+    plain = SparseLowRank(0.3, 15.0, random_state=0).fit(M).matrix_
     path = tmp_path / "m.npy"
     np.save(path, M)
     torch = pytest.importorskip("torch")
     for given in (sp.csc_array(M), np.load(path, mmap_mode="r"), M.tolist(), torch.tensor(M)):
         np.testing.assert_allclose(
-            SparseLowRank(0.3, 15.0).fit(given).matrix_, plain, atol=1e-9
+            SparseLowRank(0.3, 15.0, random_state=0).fit(given).matrix_, plain, atol=1e-9
         )
-    single = SparseLowRank(0.3, 15.0).fit(M.astype(np.float32))
+    single = SparseLowRank(0.3, 15.0, random_state=0).fit(M.astype(np.float32))
     assert single.matrix_.dtype == np.float32
     np.testing.assert_allclose(single.matrix_, plain, atol=0.05)
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (1, 1), (2, 2), (3, 40)])
-@pytest.mark.parametrize("model", [SparseLowRank(), SparseLowRankCV(**SMALL)])
+@pytest.mark.parametrize(
+    "model", [SparseLowRank(random_state=0), SparseLowRankCV(**SMALL, random_state=0)]
+)
 def test_tiny_matrices(shape, model):
     A = np.random.default_rng(0).standard_normal(shape)
     assert np.isfinite(clone(model).fit(A).matrix_).all()
 
 
 def test_zero_and_constant_matrices():
-    assert not SparseLowRank().fit(np.zeros((5, 4))).matrix_.any()
-    flat = SparseLowRank().fit(np.ones((6, 5))).matrix_
+    assert not SparseLowRank(random_state=0).fit(np.zeros((5, 4))).matrix_.any()
+    flat = SparseLowRank(random_state=0).fit(np.ones((6, 5))).matrix_
     np.testing.assert_allclose(flat, np.ones((6, 5)), atol=0.05)
 
 
@@ -226,7 +228,7 @@ def test_psd_answers_are_psd():
     u = np.where(rng.random(30) < 0.3, 2.0, 0.0)
     noise = rng.standard_normal((30, 30))
     A = np.outer(u, u) + (noise + noise.T) / 2
-    model = SparseLowRank(psd=True).fit(A)
+    model = SparseLowRank(psd=True, random_state=0).fit(A)
     assert np.linalg.eigvalsh(model.matrix_).min() > -1e-8
     assert error(model, np.outer(u, u)) < 0.2 * np.sum((A - np.outer(u, u)) ** 2)
 
@@ -245,14 +247,16 @@ def test_the_search_is_documented(searched):
 
 
 def test_one_standard_error_is_simpler(searched):
-    simple = SparseLowRankCV(n_lams=5, n_taus=5, cv=3, one_standard_error=True).fit(M)
+    simple = SparseLowRankCV(
+        n_lams=5, n_taus=5, cv=3, one_standard_error=True, random_state=0
+    ).fit(M)
     path = simple.path_
     ours, best = path.ranks[simple.best_index_], path.ranks[searched.best_index_]
     assert ours <= best
 
 
 def test_a_grid_of_ones_own():
-    model = SparseLowRankCV(lams=[0.1, 0.5], taus=[10.0, 20.0], cv=2).fit(M)
+    model = SparseLowRankCV(lams=[0.1, 0.5], taus=[10.0, 20.0], cv=2, random_state=0).fit(M)
     assert model.lam_ in (0.1, 0.5)
     assert model.tau_ in (10.0, 20.0)
     assert model.errors_.shape == (2, 2, 2)
@@ -267,12 +271,12 @@ def test_clone_pickle_and_pipeline(fitted):
     again = pickle.loads(pickle.dumps(fitted))
     assert again.matrix_.tobytes() == fitted.matrix_.tobytes()
     assert clone(fitted).get_params() == fitted.get_params()
-    pipe = make_pipeline(StandardScaler(), SparseLowRank(0.1, 20.0))
+    pipe = make_pipeline(StandardScaler(), SparseLowRank(0.1, 20.0, random_state=0))
     assert pipe.fit_transform(M).shape == M.shape
 
 
 def test_time_limit_is_honest():
-    model = SparseLowRank(0.3, 15.0, tol=1e-12, max_seconds=0.0).fit(M)
+    model = SparseLowRank(0.3, 15.0, tol=1e-12, max_seconds=0.0, random_state=0).fit(M)
     assert not model.result_.certified
     assert np.isfinite(model.matrix_).all()
 
@@ -292,7 +296,7 @@ def test_time_limit_is_honest():
 )
 def test_bad_settings(settings, argument):
     with pytest.raises(wp.InputError) as caught:
-        SparseLowRank(**settings).fit(M)
+        SparseLowRank(**settings, random_state=0).fit(M)
     assert caught.value.argument == argument
 
 
@@ -302,15 +306,15 @@ def test_bad_settings(settings, argument):
 )
 def test_bad_searches(settings, argument):
     with pytest.raises(wp.InputError) as caught:
-        SparseLowRankCV(**settings).fit(M)
+        SparseLowRankCV(**settings, random_state=0).fit(M)
     assert caught.value.argument == argument
 
 
 def test_bad_shapes(fitted):
-    model = SparseLowRank(0.3, 15.0).partial_fit(M)
+    model = SparseLowRank(0.3, 15.0, random_state=0).partial_fit(M)
     with pytest.raises(wp.ShapeError, match=r"\(49, 40\)"):
         model.partial_fit(M[1:])
     with pytest.raises(wp.ShapeError, match="copies of shape"):
         fitted.score(M[1:])
     with pytest.raises(wp.ShapeError, match="square"):
-        SparseLowRank(psd=True).fit(M)
+        SparseLowRank(psd=True, random_state=0).fit(M)

@@ -53,13 +53,15 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    return SparseLowRankImputer().fit(data[1])
+    return SparseLowRankImputer(random_state=0).fit(data[1])
 
 
 def test_solves_the_problem_it_states():
     gaps = with_gaps(low_rank(3, 9, 7, 2), 0.3)
     lam, tau, ridge = 0.05, 6.0, 0.02
-    model = SparseLowRankImputer(lam=lam, tau=tau, ridge=ridge, scaling="none", tol=1e-6)
+    model = SparseLowRankImputer(
+        lam=lam, tau=tau, ridge=ridge, scaling="none", tol=1e-6, random_state=0
+    )
     model.fit(gaps)
     seen = ~np.isnan(gaps)
     X = cp.Variable(gaps.shape)
@@ -76,7 +78,7 @@ def test_solves_the_problem_it_states():
 @pytest.mark.parametrize("scaling", ["none", "standard"])
 def test_training_rows_get_back_what_the_fit_found(data, lam, scaling):
     gaps = data[1]
-    model = SparseLowRankImputer(lam=lam, scaling=scaling, tol=1e-7).fit(gaps)
+    model = SparseLowRankImputer(lam=lam, scaling=scaling, tol=1e-7, random_state=0).fit(gaps)
     found = model.result_.X * model.scale_ + model.mean_
     missing = np.isnan(gaps)
     filled = model.transform(gaps)
@@ -97,7 +99,7 @@ def test_beats_simple_imputers_on_old_and_new_rows():
         X = low_rank(seed, rows=120)
         gaps = with_gaps(X, 0.4, seed)
         old, new = slice(0, 80), slice(80, None)
-        model = SparseLowRankImputer().fit(gaps[old])
+        model = SparseLowRankImputer(random_state=0).fit(gaps[old])
         ours.append(error(model.transform(gaps[old]), X[old], gaps[old]))
         later.append(error(model.transform(gaps[new]), X[new], gaps[new]))
         means.append(error(SimpleImputer().fit_transform(gaps[old]), X[old], gaps[old]))
@@ -111,7 +113,10 @@ def test_the_price_of_entries_helps_where_the_truth_is_sparse():
     for seed in range(2):
         signal, noise = sparse_low_rank(seed)
         gaps = with_gaps(signal + noise, 0.1, seed)
-        model, alone = SparseLowRankImputer(), SparseLowRankImputer(lam=0.0)
+        model, alone = (
+            SparseLowRankImputer(random_state=0),
+            SparseLowRankImputer(lam=0.0, random_state=0),
+        )
         both.append(error(model.fit_transform(gaps), signal, gaps))
         spectral.append(error(alone.fit_transform(gaps), signal, gaps))
         assert model.result_.nonzeros(1e-2) < alone.result_.nonzeros(1e-2)
@@ -122,11 +127,11 @@ def test_units_do_not_matter(data):
     X, gaps = data
     units = 10.0 ** np.arange(-6, 9, 0.5)[: X.shape[1]]
     shifted = gaps * units + 3 * units
-    model = SparseLowRankImputer(scaling="standard")
+    model = SparseLowRankImputer(scaling="standard", random_state=0)
     plain = model.fit_transform(gaps)
     other = model.fit_transform(shifted)
     assert np.allclose((other - 3 * units) / units, plain, atol=1e-3)
-    automatic = SparseLowRankImputer()
+    automatic = SparseLowRankImputer(random_state=0)
     guess = (automatic.fit_transform(shifted) - 3 * units) / units
     assert automatic.scaling_ == "standard"
     assert error(guess, X, gaps) < 0.3
@@ -134,7 +139,7 @@ def test_units_do_not_matter(data):
 
 def test_observed_entries_and_kind_of_numbers_are_kept(data):
     gaps = data[1].astype(np.float32)
-    filled = SparseLowRankImputer().fit_transform(gaps)
+    filled = SparseLowRankImputer(random_state=0).fit_transform(gaps)
     assert filled.dtype == np.float32
     assert np.array_equal(filled[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
     assert np.all(np.isfinite(filled))
@@ -143,7 +148,7 @@ def test_observed_entries_and_kind_of_numbers_are_kept(data):
 def test_other_marks_for_missing_entries(data, fitted):
     gaps = data[1]
     marked = np.where(np.isnan(gaps), -99.0, gaps)
-    model = SparseLowRankImputer(missing_values=-99).fit(marked)
+    model = SparseLowRankImputer(missing_values=-99, random_state=0).fit(marked)
     assert np.allclose(model.transform(marked), fitted.transform(gaps))
     with pytest.raises(ValueError, match="NaN"):
         model.transform(gaps)
@@ -153,7 +158,7 @@ def test_rows_and_columns_without_any_entry(data):
     gaps = data[1].copy()
     gaps[:, 4] = np.nan
     gaps[7] = np.nan
-    model = SparseLowRankImputer(scaling="standard").fit(gaps)
+    model = SparseLowRankImputer(scaling="standard", random_state=0).fit(gaps)
     filled = model.transform(gaps)
     assert np.allclose(filled[:, 4], 0.0)
     assert np.allclose(filled[7], model.mean_)
@@ -161,13 +166,17 @@ def test_rows_and_columns_without_any_entry(data):
 
 def test_data_that_are_constant_are_filled_by_the_constant():
     gaps = with_gaps(np.full((12, 5), 4.0), 0.2)
-    assert np.allclose(SparseLowRankImputer(scaling="center").fit_transform(gaps), 4.0)
-    assert np.allclose(SparseLowRankImputer().fit_transform(np.zeros((12, 5))), 0.0)
+    assert np.allclose(
+        SparseLowRankImputer(scaling="center", random_state=0).fit_transform(gaps), 4.0
+    )
+    assert np.allclose(
+        SparseLowRankImputer(random_state=0).fit_transform(np.zeros((12, 5))), 0.0
+    )
 
 
 def test_few_entries_are_enough_for_an_answer():
     gaps = np.array([[1.0, np.nan, 3.0], [2.0, 4.0, np.nan], [np.nan, 2.0, 3.5]])
-    filled = SparseLowRankImputer().fit_transform(gaps)
+    filled = SparseLowRankImputer(random_state=0).fit_transform(gaps)
     assert np.all(np.isfinite(filled))
     assert np.array_equal(filled[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
 
@@ -177,7 +186,7 @@ def test_frames_keep_their_labels(data, fitted, kind):
     gaps = data[1]
     names = [f"c{i}" for i in range(gaps.shape[1])]
     frame = pd.DataFrame(gaps, columns=names) if kind == "pandas" else pl.DataFrame(gaps, names)
-    model = SparseLowRankImputer().set_output(transform=kind)
+    model = SparseLowRankImputer(random_state=0).set_output(transform=kind)
     filled = model.fit_transform(frame)
     assert type(filled) is type(frame)
     assert list(filled.columns) == list(model.get_feature_names_out()) == names
@@ -188,7 +197,7 @@ def test_works_in_a_pipeline():
     X = low_rank(5, rows=100)
     y = X[:, 0] - X[:, 1]
     gaps = with_gaps(X, 0.3)
-    ours = make_pipeline(SparseLowRankImputer(), Ridge()).fit(gaps[:70], y[:70])
+    ours = make_pipeline(SparseLowRankImputer(random_state=0), Ridge()).fit(gaps[:70], y[:70])
     simple = make_pipeline(SimpleImputer(), Ridge()).fit(gaps[:70], y[:70])
     assert ours.score(gaps[70:], y[70:]) > max(0.8, simple.score(gaps[70:], y[70:]))
 
@@ -199,7 +208,7 @@ def test_repeats_clones_and_pickles(data, fitted):
     assert np.array_equal(clone(fitted).fit(gaps).transform(gaps), filled)
     assert np.array_equal(pickle.loads(pickle.dumps(fitted)).transform(gaps), filled)
     settings = {"lam": fitted.lam_, "tau": fitted.tau_, "scaling": fitted.scaling_}
-    given = SparseLowRankImputer(**settings).fit(gaps)
+    given = SparseLowRankImputer(**settings, random_state=0).fit(gaps)
     assert np.allclose(given.transform(gaps), filled)
 
 
@@ -224,11 +233,11 @@ def test_shows_its_certificate_and_row_space(fitted):
 )
 def test_refuses_settings(data, settings, argument):
     with pytest.raises(InputError, match=argument):
-        SparseLowRankImputer(**settings).fit(data[1])
+        SparseLowRankImputer(**settings, random_state=0).fit(data[1])
 
 
 def test_refuses_data():
     with pytest.raises(InputError, match="no observed entry"):
-        SparseLowRankImputer().fit(np.full((4, 3), np.nan))
+        SparseLowRankImputer(random_state=0).fit(np.full((4, 3), np.nan))
     with pytest.raises(ValueError, match="infinity"):
-        SparseLowRankImputer().fit(np.full((4, 3), np.inf))
+        SparseLowRankImputer(random_state=0).fit(np.full((4, 3), np.inf))

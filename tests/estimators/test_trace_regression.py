@@ -14,11 +14,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, ShapeError, Status, TraceRegression, TraceRegressionCV
-from weakprox.estimators._trace_search import Setting, Tried
 
 FAST = [
-    TraceRegression(0.01, 10.0),
-    TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2),
+    TraceRegression(0.01, 10.0, random_state=0),
+    TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2, random_state=0),
 ]
 
 
@@ -42,7 +41,7 @@ def test_the_fit_is_the_optimum():
     cvxpy = pytest.importorskip("cvxpy")
     A, b, _ = planted(40)
     lam1, lam2, tau = 0.05, 0.02, 3.0
-    model = TraceRegression(lam1, tau, lam2=lam2, tol=1e-7).fit(A, b)
+    model = TraceRegression(lam1, tau, lam2=lam2, tol=1e-7, random_state=0).fit(A, b)
     B, c = cvxpy.Variable((8, 7)), cvxpy.Variable()
     flat = A.transpose(0, 2, 1).reshape(40, -1)  # CVXPY stacks columns
     left = flat @ cvxpy.vec(B, order="F") + c - b
@@ -59,7 +58,7 @@ def test_a_column_is_an_elastic_net():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((50, 6))
     y = X[:, 0] - 2 * X[:, 3] + 0.2 * rng.standard_normal(50)
-    ours = TraceRegression(0.1, None, lam2=0.05, tol=1e-8).fit(X, y)
+    ours = TraceRegression(0.1, None, lam2=0.05, tol=1e-8, random_state=0).fit(X, y)
     theirs = ElasticNet(alpha=0.2, l1_ratio=0.5, tol=1e-8).fit(X, y)
     assert ours.coef_.shape == (6, 1)
     assert ours.tau_ == np.inf
@@ -74,7 +73,7 @@ def test_beats_ridge_and_lasso_on_low_rank_and_sparse():
     B[2:7, 3:7] = 1.0
     A = rng.standard_normal((90, 12, 10))
     b = np.tensordot(A, B, 2) + 3.0 + 2.0 * rng.standard_normal(90)
-    model = TraceRegression().fit(A, b)
+    model = TraceRegression(random_state=0).fit(A, b)
     flat = A.reshape(90, -1)
     error = np.linalg.norm(model.coef_ - B)
     for other in (RidgeCV(np.logspace(-2, 4, 20)), LassoCV()):
@@ -86,34 +85,47 @@ def test_beats_ridge_and_lasso_on_low_rank_and_sparse():
 
 def test_one_standard_error_is_simpler():
     A, b, _ = planted(60, noise=1.5)
-    best = TraceRegressionCV(rule="best", lam2=0.05).fit(A, b)
-    simple = TraceRegressionCV(lam2=0.05).fit(A, b)
-    assert (simple.tau_, -simple.lam1_) <= (best.tau_, -best.lam1_)
-    automatic = TraceRegression(lam2=0.05).fit(A, b)
-    assert (automatic.lam1_, automatic.tau_) == (best.lam1_, best.tau_)
-    shares = best.cv_results_["mean_test_error"]
-    assert best.cv_results_["split_test_error"].mean(axis=0) == pytest.approx(shares)
+    settings = {"lam2": 0.05, "random_state": 0}
+    best = TraceRegressionCV(**settings).fit(A, b)
+    simple = TraceRegressionCV(one_standard_error=True, **settings).fit(A, b)
+    assert (simple.tau_, -simple.lam_) < (best.tau_, -best.lam_)
+    automatic = TraceRegression(**settings).fit(A, b)
+    assert (automatic.lam_, automatic.tau_) == (best.lam_, best.tau_)
 
 
-def test_the_rules_by_hand():
-    settings = [Setting(0.0, 0.1, 2.0), Setting(0.5, 0.1, 1.0), Setting(0.7, 0.1, 1.0)]
-    errors = np.array([[1.0, 1.1, 1.2], [3.0, 3.1, 9.9]])
-    found = Tried(settings, errors)
-    assert found.best("best") == settings[0]
-    assert found.best("one_se") == settings[1]
+def test_old_names_still_work():
+    A, b, _ = planted(20)
+    settings = {"lam2": 0.05, "random_state": 0}
+    with pytest.warns(DeprecationWarning, match="lam1 is now called lam"):
+        old = TraceRegression(lam1=0.1, tau=3.0, **settings).fit(A, b)
+    new = TraceRegression(lam=0.1, tau=3.0, **settings).fit(A, b)
+    assert np.array_equal(old.coef_, new.coef_)
+    with pytest.warns(DeprecationWarning, match="lam1_"):
+        assert old.lam1_ == 0.1
+    assert clone(old).lam1 == 0.1
+    old = TraceRegressionCV(lam1s=[0.1, 0.3], taus=[3.0], rule="one_se", **settings)
+    with pytest.warns(DeprecationWarning, match=r"(lam1s|rule) is now called"):
+        old.fit(A, b)
+    new = TraceRegressionCV([0.1, 0.3], [3.0], one_standard_error=True, **settings).fit(A, b)
+    assert (old.lam_, old.tau_) == (new.lam_, new.tau_)
 
 
 def test_folds_are_scored_as_refits_would_be():
     A, b, _ = planted(60)
     cv = KFold(3, shuffle=True, random_state=0)
-    grid = TraceRegressionCV([0.1, 0.3], [2.0, 4.0], lam2=0.05, cv=cv, tol=1e-6).fit(A, b)
+    grid = TraceRegressionCV(
+        [0.1, 0.3], [2.0, 4.0], lam2=0.05, cv=cv, tol=1e-6, random_state=0
+    ).fit(A, b)
     for i, (lam, tau) in enumerate([(0.1, 2.0), (0.1, 4.0), (0.3, 2.0), (0.3, 4.0)]):
         errors = []
         for kept, left in cv.split(A):
-            alone = TraceRegression(lam, tau, lam2=0.05, tol=1e-6).fit(A[kept], b[kept])
+            alone = TraceRegression(lam, tau, lam2=0.05, tol=1e-6, random_state=0).fit(
+                A[kept], b[kept]
+            )
             errors.append(np.mean((alone.predict(A[left]) - b[left]) ** 2))
-        assert grid.cv_results_["split_test_error"][:, i] == pytest.approx(errors, rel=1e-2)
-        assert grid.cv_results_["param_lam1"][i] == lam
+        found = [-grid.cv_results_[f"split{k}_test_score"][i] for k in range(3)]
+        assert found == pytest.approx(errors, rel=1e-2)
+        assert grid.cv_results_["param_lam"][i] == lam
 
 
 # --------------------------------------------------------------------------- inputs
@@ -121,12 +133,12 @@ def test_folds_are_scored_as_refits_would_be():
 
 def test_all_forms_of_the_same_data():
     A, b, _ = planted(60)
-    flat, settings = A.reshape(60, -1), {"lam1": 0.1, "tau": 3.0, "shape": (8, 7)}
-    wanted = TraceRegression(**settings).fit(A, b)
+    flat, settings = A.reshape(60, -1), {"lam": 0.1, "tau": 3.0, "shape": (8, 7)}
+    wanted = TraceRegression(**settings, random_state=0).fit(A, b)
     assert wanted.coef_.shape == (8, 7)
     names = [f"x{i}" for i in range(56)]
     for X in (flat, pd.DataFrame(flat, columns=names), pl.DataFrame(flat, schema=names)):
-        model = TraceRegression(**settings).fit(X, b)
+        model = TraceRegression(**settings, random_state=0).fit(X, b)
         assert np.allclose(model.coef_, wanted.coef_)
         assert np.allclose(model.predict(X), wanted.predict(A))
         assert model.n_features_in_ == 56
@@ -139,8 +151,10 @@ def test_sparse_measurements(intercept):
     X = np.where(rng.random((80, 12)) < 0.3, rng.standard_normal((80, 12)), 0.0)
     y = X[:, 1] - X[:, 5]
     settings = {"shape": (4, 3), "fit_intercept": intercept, "tol": 1e-7}
-    one = TraceRegression(0.01, 3.0, **settings).fit(X, y)
-    two = TraceRegression(0.01, 3.0, **settings).fit(scipy.sparse.csr_array(X), y)
+    one = TraceRegression(0.01, 3.0, **settings, random_state=0).fit(X, y)
+    two = TraceRegression(0.01, 3.0, **settings, random_state=0).fit(
+        scipy.sparse.csr_array(X), y
+    )
     assert np.allclose(one.coef_, two.coef_, atol=1e-4)
     assert np.allclose(one.predict(X), two.predict(scipy.sparse.csr_array(X)), atol=1e-3)
     assert (one.intercept_ == 0.0) is not intercept
@@ -148,13 +162,15 @@ def test_sparse_measurements(intercept):
 
 def test_in_a_grid_search():
     A, b, _ = planted(60)
-    search = GridSearchCV(TraceRegression(0.1, shape=(8, 7)), {"tau": [0.1, 3.0]}, cv=2)
+    search = GridSearchCV(
+        TraceRegression(0.1, shape=(8, 7), random_state=0), {"tau": [0.1, 3.0]}, cv=2
+    )
     assert search.fit(A.reshape(60, -1), b).best_params_ == {"tau": 3.0}
 
 
 def test_clone_and_pickle():
     A, b, _ = planted(40)
-    model = TraceRegression(0.1, 3.0).fit(A, b)
+    model = TraceRegression(0.1, 3.0, random_state=0).fit(A, b)
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(A), model.predict(A))
     assert clone(model).get_params() == model.get_params()
     assert "weakprox-certificate" in model._repr_html_()
@@ -162,14 +178,14 @@ def test_clone_and_pickle():
 
 def test_constant_answers_and_constant_features():
     A, b, _ = planted(20)
-    level = TraceRegression().fit(A, np.full(20, 2.5))
+    level = TraceRegression(random_state=0).fit(A, np.full(20, 2.5))
     assert np.allclose(level.predict(A), 2.5)
-    assert np.allclose(TraceRegression().fit(np.ones((20, 3, 2)), b).coef_, 0.0)
+    assert np.allclose(TraceRegression(random_state=0).fit(np.ones((20, 3, 2)), b).coef_, 0.0)
 
 
 def test_no_ridge_is_needed():
     A, b, _ = planted(20)
-    model = TraceRegression(0.1, 3.0, lam2=0.0).fit(A, b)
+    model = TraceRegression(0.1, 3.0, lam2=0.0, random_state=0).fit(A, b)
     assert model.result_.status is Status.CERTIFIED
     assert np.isfinite(model.predict(A)).all()
 
@@ -177,8 +193,8 @@ def test_no_ridge_is_needed():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"lam1": -1.0},
-        {"lam1": "little"},
+        {"lam": -1.0},
+        {"lam": "little"},
         {"lam2": -1.0},
         {"tau": 0.0},
         {"tau": "some"},
@@ -190,33 +206,39 @@ def test_no_ridge_is_needed():
 def test_bad_settings(settings):
     A, b, _ = planted(10)
     with pytest.raises(InputError):
-        TraceRegression(**settings).fit(A, b)
+        TraceRegression(**settings, random_state=0).fit(A, b)
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"rule": "first"}, {"taus": []}, {"lam1s": 3.0}, {"lam1s": [-1.0]}, {"taus": [0]}],
+    [
+        {"one_standard_error": "no"},
+        {"taus": []},
+        {"lams": 3.0},
+        {"lams": [-1.0]},
+        {"taus": [0]},
+    ],
 )
 def test_bad_grids(settings):
     A, b, _ = planted(10)
     with pytest.raises(InputError):
-        TraceRegressionCV(**settings).fit(A, b)
+        TraceRegressionCV(**settings, random_state=0).fit(A, b)
 
 
 def test_bad_data():
     A, b, _ = planted(10)
     with pytest.raises(ShapeError, match="shape"):
-        TraceRegression(shape=(7, 8)).fit(A, b)
+        TraceRegression(shape=(7, 8), random_state=0).fit(A, b)
     with pytest.raises(ShapeError, match="56 features"):
-        TraceRegression(shape=(5, 5)).fit(A.reshape(10, -1), b)
+        TraceRegression(shape=(5, 5), random_state=0).fit(A.reshape(10, -1), b)
     with pytest.raises(InputError):
-        TraceRegression(shape=3).fit(A, b)
+        TraceRegression(shape=3, random_state=0).fit(A, b)
     with pytest.raises(ValueError, match="inconsistent"):
-        TraceRegression().fit(A, b[:5])
+        TraceRegression(random_state=0).fit(A, b[:5])
     with pytest.raises(ValueError, match="NaN"):
-        TraceRegression().fit(A, np.where(b == b[0], np.nan, b))
+        TraceRegression(random_state=0).fit(A, np.where(b == b[0], np.nan, b))
     with pytest.raises(NotFittedError):
-        TraceRegression().predict(A)
-    model = TraceRegression(0.1, 3.0).fit(A, b)
+        TraceRegression(random_state=0).predict(A)
+    model = TraceRegression(0.1, 3.0, random_state=0).fit(A, b)
     with pytest.raises(ValueError, match="features"):
         model.predict(A[:, :4])

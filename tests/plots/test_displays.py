@@ -30,7 +30,7 @@ def result():
 @pytest.fixture(scope="module")
 def model():
     frame = pd.DataFrame(M, columns=[f"c{k}" for k in range(M.shape[1])])
-    return SparseLowRankCV(n_lams=4, n_taus=3, cv=2).fit(frame)
+    return SparseLowRankCV(n_lams=4, n_taus=3, cv=2, random_state=0).fit(frame)
 
 
 def drawn(display):
@@ -143,14 +143,14 @@ def test_path_of_anything():
     ("call", "argument"),
     [
         (lambda: ConvergenceDisplay.from_result(3), "result"),
-        (lambda: ConvergenceDisplay.from_estimator(SparseLowRank()), "estimator"),
+        (lambda: ConvergenceDisplay.from_estimator(SparseLowRank(random_state=0)), "estimator"),
         (lambda: SpectrumDisplay.from_result(3), "result"),
         (lambda: MatrixDisplay.from_result(3), "result"),
         (lambda: MatrixDisplay(matrix=np.eye(3), labels=["a"]), "labels"),
         (lambda: MatrixDisplay(matrix=np.eye(3), columns=["a"]), "columns"),
         (lambda: MatrixDisplay(matrix=np.eye(3), order=[0, 0, 1]), "order"),
         (lambda: MatrixDisplay(matrix=np.ones(3)), "matrix"),
-        (lambda: PathDisplay.from_estimator(SparseLowRank()), "estimator"),
+        (lambda: PathDisplay.from_estimator(SparseLowRank(random_state=0)), "estimator"),
         (lambda: PathDisplay(lams=[1.0], taus=[[1.0]], scores=[[1.0, 2.0]]), "scores"),
         (lambda: PathDisplay(lams=[1.0], taus=[1.0], scores=[1.0]), "taus"),
         (lambda: MatrixDisplay(matrix=np.eye(3)).plot(ax=3), "ax"),

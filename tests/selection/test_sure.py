@@ -69,8 +69,6 @@ def test_it_follows_the_true_error_over_a_grid():
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
-        (lambda: ball_divergence([3.0, 2.0], 1.0, (3, 3)), "values"),
-        (lambda: ball_divergence([3.0, 2.0, 1.0], 0.0, (3, 3)), "tau"),
         (lambda: sure(np.eye(3), np.eye(2), 1.0, 1.0), "X"),
         (lambda: sure(np.eye(3), np.eye(3), -1.0, 1.0), "noise"),
         (lambda: sure_over_grid(np.eye(3), Grid(np.ones(1), np.ones((1, 1))), 0.0), "noise"),

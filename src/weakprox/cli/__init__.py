@@ -1,6 +1,6 @@
 """The command `weakprox`: estimate, certify, verify, info and reproduce.
 
-What a command needs is imported when it runs, so that help and version come at once.
+Commands import what they need when they run, so that help and version are immediate.
 """
 
 from __future__ import annotations

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import positive
-from weakprox.cli.defaults import Choice, choose, value_at_zero
+from weakprox.arguments import nonnegative, positive
 from weakprox.distributed.remote import handed_over
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import largest
+from weakprox.linalg.arrays import Array, largest, norm
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
@@ -31,15 +30,19 @@ DEFAULT_TOL = 1e-3
 
 @dataclass(frozen=True)
 class Case:
-    """What is to be solved, where it comes from, and how accurately."""
+    """The problem to solve, its source, and the accuracy."""
 
     table: Table
     matrix: Any  # dense; a memory map where the file is one
     problem: Problem
-    choice: Choice
+    lam: float
+    tau: float
     psd: bool
     eps: float
     tol: float | None
+    noise: float | None = None  # estimated, if lam or tau was chosen,
+    scale: float | None = None  # and the factor that undoes the shrinkage
+    chosen: tuple[str, ...] = ()  # "lam", "tau"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -50,27 +53,31 @@ class Case:
             "dtype": str(self.matrix.dtype),
             "row_labels": self.table.rows is not None,
             "column_labels": self.table.columns is not None,
-            "lam": self.choice.lam,
-            "tau": self.choice.tau,
-            "chosen": self.choice.notes,
-            "noise": self.choice.noise,
+            "lam": self.lam,
+            "tau": self.tau,
+            "chosen": dict.fromkeys(self.chosen, "held-out data"),
+            "noise": self.noise,
+            "scale": self.scale,
             "psd": self.psd,
             "eps": self.eps,
             "tol": self.tol,
         }
 
     def lines(self) -> list[tuple[str, str]]:
-        """For the reader: what was taken for labels, the weights and how they were chosen."""
+        """For the reader: labels that were found, lam and tau, and how they were chosen."""
         found = []
-        if self.table.format in ("csv", "tsv"):  # where that was found out by looking
+        if self.table.format in ("csv", "tsv"):  # formats whose labels are guessed
             sides = ("first row", self.table.columns), ("first column", self.table.rows)
             read = " and ".join(side for side, labels in sides if labels is not None)
             if read:
                 found.append(("labels", f"the {read} of the file"))
-        for name in ("lam", "tau"):
-            note = self.choice.notes.get(name)
-            text = f"{getattr(self.choice, name):.6g}"
-            found.append((name, text if note is None else f"{text}   (chosen: {note})"))
+        for name, value in (("lam", self.lam), ("tau", self.tau)):
+            note = "   (chosen by held-out data)" if name in self.chosen else ""
+            found.append((name, f"{value:.6g}{note}"))
+        if self.chosen:
+            how = "multiply X by this to undo the shrinkage"
+            found.append(("noise", f"{self.noise:.4g} in each entry (estimated)"))
+            found.append(("scale", f"{self.scale:.4g}   ({how})"))
         return found
 
 
@@ -84,32 +91,45 @@ def load(
     tol: float | None,
     key: str | None = None,
     header: bool | None = None,
+    max_seconds: float | None = None,
     run: bool = True,
     client: Any = None,
+    **search: Any,
 ) -> Case:
     """Read the file and state the problem; bad input is refused before any work.
 
-    With `run` there must be room for a run as well; with a dask client that is on its
-    workers, to whom the matrix is handed over.
+    With `run` there must be room for a run as well; a dask client's workers get the matrix
+    and need the room instead. Further keywords are for the choice of lam and tau.
     """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
     if eps is not None:
         eps = positive("eps", eps)
     tol = positive("tol", DEFAULT_TOL if tol is None else tol) if eps is None else None
+    lam = None if lam is None else nonnegative("lam", lam)
+    tau = None if tau is None else positive("tau", tau)
+    chosen = tuple(name for name, x in (("lam", lam), ("tau", tau)) if x is None)
     table = read_matrix(file, key=key, header="auto" if header is None else header)
     matrix = _placed(table)
     if psd and matrix.shape[0] != matrix.shape[1]:
         m, d = matrix.shape
         raise FileError(file, f"a matrix of {m} x {d}", "a square one, for --psd")
-    if client is None and (run or lam is None or tau is None):  # to choose takes as much
+    if client is None and (run or chosen):  # to choose takes as much
         _check_room(table, matrix, psd)
     try:
         loss = Denoising(matrix if client is None else handed_over(client, file, matrix))
         _check_squares(file, matrix)
-        choice = choose(matrix, lam, tau, psd)
-        spectral = TracePSD(choice.tau) if psd else NuclearBall(choice.tau)
-        problem = Problem(loss, L1(choice.lam), spectral)
+        term = TracePSD if psd else NuclearBall
+        noise = scale = None
+        if lam is None or tau is None:
+            from weakprox.selection.denoise import choose_weights
+
+            Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
+            noise, found = choose_weights(
+                matrix, lam, tau, psd=psd, max_seconds=max_seconds, **search
+            )
+            lam, tau, scale = found.lam, found.tau, found.scale
+        problem = Problem(loss, L1(lam), term(tau))
     except InputError as error:
         if error.argument != "M":
             raise
@@ -120,12 +140,17 @@ def load(
         eps = tol * value_at_zero(matrix)
         if eps == 0.0:
             raise FileError(file, "only zeros", "an accuracy by --eps, or another matrix")
-    _check_weights(matrix, problem, choice.lam, eps, "eps" if tol is None else "tol")
-    return Case(table, matrix, problem, choice, psd, eps, tol)
+    _check_weights(matrix, problem, lam, eps, "eps" if tol is None else "tol")
+    return Case(table, matrix, problem, lam, tau, psd, eps, tol, noise, scale, chosen)
+
+
+def value_at_zero(M: Array) -> float:
+    """Half the squared Frobenius norm, the loss at X = 0."""
+    return 0.5 * norm(M) ** 2
 
 
 def _placed(table: Table) -> Any:
-    """The matrix in memory if a run fits there with it; where it lies on disk if not."""
+    """The matrix in memory if a run with it fits there, else on disk."""
     values = table.values
     if not is_chunked(values) and not on_disk(values):
         return table.dense()
@@ -138,7 +163,7 @@ def _placed(table: Table) -> Any:
 def _check_room(table: Table, matrix: Any, psd: bool) -> None:
     """Raise unless the arrays of a run fit into memory.
 
-    What is on disk may stay there, together with X, where a budget says so.
+    With a budget, a matrix on disk may stay there, together with X.
     """
     parts = isinstance(matrix, Tiled) or on_disk(matrix)
     if parts and not psd and budget() is not None:
@@ -150,7 +175,7 @@ def _check_room(table: Table, matrix: Any, psd: bool) -> None:
 
 
 def _check_squares(file: Path, matrix: Any) -> None:
-    """Raise where the squares of small entries vanish, and with them the value at zero."""
+    """Raise if the squares of small entries underflow, and with them the value at zero."""
     most = largest(matrix)
     if most > 0.0 and value_at_zero(matrix) < sys.float_info.min:
         given = f"entries up to {most:.1e}, whose squares underflow"
@@ -159,10 +184,10 @@ def _check_squares(file: Path, matrix: Any) -> None:
 
 
 def _check_weights(matrix: Any, problem: Problem, lam: float, eps: float, asked: str) -> None:
-    """Raise where lam is so large, or eps so small, that the smoothing underflows."""
+    """Raise if lam is so large, or eps so small, that the smoothing underflows."""
     limit = 0.01 * math.sqrt(float(np.finfo(matrix.dtype).max) / matrix.size)
     constants = problem.constants()
-    # beta, and the number of steps, which is some thousands of it
+    # beta, and the number of steps, which is some thousand times larger
     endless = constants.theta * constants.gamma / eps > 1e-9 * sys.float_info.max
     most = largest(matrix)
     if lam > limit or (endless and lam > most):

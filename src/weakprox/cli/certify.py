@@ -1,14 +1,14 @@
-"""`weakprox certify`: how good a matrix is, whoever found it."""
+"""`weakprox certify`: how far a given matrix is from the optimum."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weakprox.arguments import integer
 from weakprox.cli import options
 from weakprox.cli.console import DONE, UNCONFIRMED, as_json, show, shown_file
 from weakprox.errors import InputError
@@ -16,33 +16,10 @@ from weakprox.errors import InputError
 if TYPE_CHECKING:
     from weakprox.linalg.arrays import Array
     from weakprox.problem import Problem
+    from weakprox.result import Certificate
 
 # Multiples of the theory's smoothing at which the dual point is tried.
 SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What is known of a point: its value and feasibility, and a proved lower bound."""
-
-    value: float
-    violation: float
-    feasible: bool
-    lower_bound: float
-    rests_on: str
-
-    @property
-    def gap(self) -> float | None:
-        """The point is at most this far above the optimum; None if that is not known."""
-        if not (self.feasible and self.bounded):
-            return None
-        gap = self.value - self.lower_bound
-        return 0.0 if gap < 0.0 else gap  # not max(0, gap), which would hide a NaN
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a lower bound at all."""
-        return math.isfinite(self.lower_bound)
 
 
 def certify(
@@ -76,37 +53,38 @@ def certify(
 ) -> None:
     """Prove how far a given X is from the optimum.
 
-    The lower bound comes from dual points: at X itself, and if that does not settle it,
-    from a short run. It holds whatever X is and wherever it comes from.
+    The lower bound comes from dual points at X and, if that is not enough, from a short
+    run. It holds for any X, however it was found.
     """
     from weakprox import __version__
     from weakprox.cli.case import load
 
     case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
     X = _read_point(x_file, x_key, x_header, case.matrix)
-    found = judge(case.problem, X, case.eps, seed, max_svds)
-    reached = found.gap is not None and found.gap <= case.eps
+    proof, violation, feasible = judge(case.problem, X, case.eps, seed, max_svds)
+    gap = proof.gap if feasible and proof.proves else None
+    reached = gap is not None and gap <= case.eps
     summary = {
         **case.settings,
         "x_file": str(x_file),
-        "value": found.value,
-        "violation": found.violation,
-        "feasible": found.feasible,
-        "lower_bound": found.lower_bound,
-        "gap": found.gap,
-        "rests_on": found.rests_on if found.bounded else None,
+        "value": proof.value,
+        "violation": violation,
+        "feasible": feasible,
+        "lower_bound": proof.lower_bound,
+        "gap": gap,
+        "rests_on": proof.rests_on if proof.proves else None,
         "reached": reached,
         "version": __version__,
     }
     if json:
         typer.echo(as_json(summary))
     else:
-        _show(shown_file(x_file), found, case.eps, reached)
+        _show(shown_file(x_file), proof, violation, feasible, case.eps, reached)
     raise typer.Exit(DONE if reached else UNCONFIRMED)
 
 
 def _read_point(file: Path, key: str | None, header: bool | None, data: Array) -> Array:
-    """X in the data's precision; one that does not fit it is refused."""
+    """X in the precision of the data; raises if its values do not fit."""
     import numpy as np
 
     from weakprox.linalg.arrays import largest
@@ -131,16 +109,18 @@ def _read_point(file: Path, key: str | None, header: bool | None, data: Array) -
     return X.astype(data.dtype)
 
 
-def judge(problem: Problem, X: Array, eps: float, seed: int, max_svds: int) -> Judgement:
-    """Value and feasibility of X, and the best lower bound that little work gives."""
+def judge(
+    problem: Problem, X: Array, eps: float, seed: int, max_svds: int
+) -> tuple[Certificate, float, bool]:
+    """Value and a lower bound at little cost, violation, and whether X is feasible."""
     import numpy as np
 
     from weakprox.linalg.arrays import norm
+    from weakprox.result import Certificate
 
-    if max_svds < 0:
-        raise InputError("max_svds", max_svds, "an integer >= 0")
+    integer("max_svds", max_svds, least=0)
     factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
-    # a full factorisation loses only what the set does not allow (negative eigenvalues)
+    # a full factorisation loses only parts outside the set (negative eigenvalues)
     lost = norm(X - factors.dense()) / max(norm(X), np.finfo(float).tiny)
     violation = max(problem.spectral.violation(factors), lost if lost > 1e-9 else 0.0)
     slack = 1e-9 + 1e3 * float(np.finfo(X.dtype).eps)
@@ -152,13 +132,13 @@ def judge(problem: Problem, X: Array, eps: float, seed: int, max_svds: int) -> J
         other = _bound_by_run(problem, eps, seed, max_svds)
         if other is not None and _sound(other[0]) > bound:
             bound, rests_on = other
-    return Judgement(value, violation, feasible, bound, rests_on)
+    return Certificate(value, bound, rests_on), violation, feasible
 
 
 def _bound_at(
     problem: Problem, X: Array, eps: float, seed: int, reached: float
 ) -> tuple[float, str]:
-    """The best bound from dual points at X: gradients of the penalty, smoothed variously."""
+    """The best bound from dual points at X, with several smoothings of the penalty."""
     import numpy as np
 
     from weakprox.certificates.split import lower_bound
@@ -183,48 +163,43 @@ def _bound_at(
 
 
 def _sound(bound: float) -> float:
-    """The bound; if it is no number, one below everything, which is all that is known."""
+    """The bound; minus infinity if it is not a finite number."""
     return bound if math.isfinite(bound) else -math.inf
 
 
 def _bound_by_run(
     problem: Problem, eps: float, seed: int, max_svds: int
 ) -> tuple[float, str] | None:
-    """The bound that a short run proves on its way to half of eps."""
+    """The bound proved by a short run with half of eps as its accuracy."""
     from weakprox import minimize
     from weakprox.result import Status
 
     result = minimize(problem, eps=0.5 * eps, seed=seed, max_svds=max_svds)
     if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # a run ends well on Ctrl-C; here nobody asked for its answer
+        raise KeyboardInterrupt  # the answer of an interrupted run is not wanted here
     proof = result.certificate
     return (proof.lower_bound, proof.rests_on) if proof.proves else None
 
 
-def _show(name: str, found: Judgement, eps: float, reached: bool) -> None:
+def _show(
+    name: str, proof: Certificate, violation: float, feasible: bool, eps: float, reached: bool
+) -> None:
     """The judgement for a reader."""
-    how = "exact" if found.rests_on == "exact" else "true except with probability 1e-10"
+    how = "exact" if proof.rests_on == "exact" else "true except with probability 1e-10"
+    optimum = f"at least {proof.lower_bound:.6g} (proved by duality, {how})"
     lines: list[tuple[str, str]] = [
-        ("value", f"{found.value:.6g}"),
-        ("feasible", f"{'to' if found.feasible else 'NO, off by'} {found.violation:.1e}"),
-        (
-            "optimum",
-            f"at least {found.lower_bound:.6g} (proved by duality, {how})"
-            if found.bounded
-            else "no lower bound found",
-        ),
+        ("value", f"{proof.value:.6g}"),
+        ("feasible", f"{'to' if feasible else 'NO, off by'} {violation:.1e}"),
+        ("optimum", optimum if proof.proves else "no lower bound found"),
     ]
-    if found.gap is not None:
-        lines.append(("gap", f"{found.gap:.3g}   (accuracy asked for: {eps:.3g})"))
+    if feasible and proof.proves:
+        lines.append(("gap", f"{proof.gap:.3g}   (accuracy asked for: {eps:.3g})"))
     if reached:
         show(f"{name}: within {eps:.3g} of the optimum, proved", lines)
         return
-    why = "there is no lower bound" if not found.bounded else "the gap is larger"
-    if not found.feasible:
-        why = "it is not feasible"
-    show(
-        f"{name}: not proved to be within {eps:.3g} of the optimum",
-        lines,
-        f"Accuracy not confirmed: {why}."
-        + (" More --max-svds may give a better bound." if found.feasible else ""),
-    )
+    why = "the gap is larger" if proof.proves else "there is no lower bound"
+    if not feasible:
+        why = "X is not feasible"
+    advice = " More --max-svds may give a better bound." if feasible else ""
+    title = f"{name}: not proved to be within {eps:.3g} of the optimum"
+    show(title, lines, f"Accuracy not confirmed: {why}.{advice}")

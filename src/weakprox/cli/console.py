@@ -1,4 +1,4 @@
-"""What the commands share at the border to the shell: exit codes, errors, printing, JSON."""
+"""Shared by the commands: exit codes, error messages, printing and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXIT_CODES = (
     "nothing written; 3 finished, but the accuracy asked for is not confirmed (outputs are "
     "written); 130 interrupted (the best point so far is written, if there is one)."
 )
-# Arguments of the library that are options here.
+# Arguments of the library that are options of a command.
 OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"} | {
     "max_memory",
     "max_seconds",
@@ -39,7 +39,7 @@ OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"}
 
 
 class Shell(TyperGroup):
-    """The group of commands; turns every failure into one line and an exit code."""
+    """The group of commands; reports every failure by one line and an exit code."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command and end the process with its code."""
@@ -63,7 +63,7 @@ class Shell(TyperGroup):
             code = _failed(f"{where}{error.strerror or error}", FAILED)
         except Exception as error:
             if not hasattr(error, "format_message"):
-                raise  # not foreseen: the traceback is what a bug report needs
+                raise  # unexpected: a bug report needs the traceback
             code = _failed(error.format_message(), BAD)
         if code == INTERRUPTED:
             typer.echo("weakprox: interrupted", err=True)
@@ -71,14 +71,14 @@ class Shell(TyperGroup):
 
 
 def _failed(message: str, code: int) -> int:
-    """Say what went wrong in one line on stderr."""
+    """Print the error as one line on stderr; return the code."""
     typer.echo(f"weakprox: {' '.join(message.split())}", err=True)
     return code
 
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Within, warnings are one line on stderr, as errors are."""
+    """Print warnings inside the block as one line on stderr."""
 
     def one_line(message: Warning | str, *where: Any, **more: Any) -> None:
         typer.echo(f"weakprox: {' '.join(str(message).split())}", err=True)
@@ -89,7 +89,7 @@ def plain_warnings() -> Iterator[None]:
 
 
 def shown_error(error: InputError) -> str:
-    """The message, with the argument written as the option that it is here."""
+    """The message, with the name of the option instead of the argument."""
     if error.argument not in OPTIONS:
         return str(error)
     option = "--" + error.argument.replace("_", "-")
@@ -97,7 +97,7 @@ def shown_error(error: InputError) -> str:
 
 
 def shown_advice(advice: str) -> str:
-    """The same with the library's arguments written as the options that they are here."""
+    """The advice, with the names of options instead of arguments."""
 
     def option(found: re.Match[str]) -> str:
         name = found[2]
@@ -107,7 +107,7 @@ def shown_advice(advice: str) -> str:
 
 
 def clean(value: Any) -> Any:
-    """The same in what JSON knows: no NaN, no infinity, no NumPy."""
+    """The value in JSON types; NaN and infinity become None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -124,7 +124,7 @@ def clean(value: Any) -> Any:
 
 
 def as_json(summary: dict[str, Any]) -> str:
-    """JSON text that every parser takes."""
+    """The summary as standard JSON text."""
     return json.dumps(clean(summary), indent=2, allow_nan=False)
 
 

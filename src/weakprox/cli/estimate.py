@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,12 +89,15 @@ def estimate(
     Minimises 1/2 |X - M|^2 + lam |X|_1 over matrices of nuclear norm at most tau.
     """
     from weakprox import minimize
+    from weakprox.arguments import nonnegative
     from weakprox.cli.case import load
     from weakprox.cli.outputs import Outputs
     from weakprox.cli.solvers import solver_of
     from weakprox.distributed.remote import connected
     from weakprox.resources.memory import as_bytes, limited
 
+    begun = time.monotonic()
+    nonnegative("max_seconds", max_seconds)
     method = solver_of(solver, rank)
     outputs = Outputs.planned(
         [file],
@@ -119,6 +123,9 @@ def estimate(
                 tol=tol,
                 key=key,
                 header=header,
+                rank=rank,
+                seed=seed,
+                max_seconds=max_seconds,
                 client=client,
             )
         stack.enter_context(plain_warnings())
@@ -128,7 +135,7 @@ def estimate(
             rank=rank if method == "auto" else None,
             eps=case.eps,
             seed=seed,
-            max_seconds=max_seconds,
+            max_seconds=max(0.0, max_seconds - (time.monotonic() - begun)),
             max_svds=max_svds,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
@@ -143,12 +150,12 @@ def estimate(
     if json:
         typer.echo(as_json(found))
     elif not quiet:
-        _show(case, result, found, chosen=method == "auto")
+        _show(case, result, found, automatic=method == "auto")
     raise typer.Exit(exit_code(result))
 
 
 def _provable(result: Result, outputs: Outputs) -> Outputs:
-    """The outputs that can be written: without a proof where there is none."""
+    """The outputs that can be written: without the proof if there is none."""
     from weakprox.errors import ProofError
 
     if "proof" not in outputs.paths:
@@ -162,7 +169,7 @@ def _provable(result: Result, outputs: Outputs) -> Outputs:
 
 
 def exit_code(result: Result) -> int:
-    """What the shell is told."""
+    """The exit code of a run."""
     from weakprox.result import Status
 
     if result.status is Status.INTERRUPTED:
@@ -171,7 +178,7 @@ def exit_code(result: Result) -> int:
 
 
 def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
-    """Everything worth knowing about a run, for JSON."""
+    """The summary of a run, for JSON."""
     from weakprox import __version__
 
     proof = result.certificate
@@ -188,7 +195,7 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
         "gap": result.gap,
         "rests_on": proof.rests_on if proof.proves else None,
         "rank": result.rank,
-        "nonzeros": nonzeros(result),
+        "nonzeros": result.nonzeros(),
         "violation": result.violation,
         "counts": result.counts,
         "seconds": result.seconds,
@@ -197,30 +204,13 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def nonzeros(result: Result, share: float = 1e-3) -> int:
-    """Entries above a share of the largest, without forming the whole of X."""
-    import numpy as np
-
-    U, s, Vt = result.factors
-    step = max(1, (8 << 20) // (Vt.shape[1] * Vt.dtype.itemsize))
-    starts = range(0, U.shape[0], step)
-
-    def sizes(first: int) -> Any:
-        return np.abs((U[first : first + step] * s) @ Vt)
-
-    largest = max(float(sizes(first).max()) for first in starts)
-    if largest == 0.0:
-        return 0
-    return sum(int(np.count_nonzero(sizes(first) > share * largest)) for first in starts)
-
-
-def _show(case: Case, result: Result, found: dict[str, Any], *, chosen: bool) -> None:
-    """The summary for a reader, with the reason for the solver if it was ours to choose."""
+def _show(case: Case, result: Result, found: dict[str, Any], *, automatic: bool) -> None:
+    """The summary for a reader, with the reason for the solver if it was chosen."""
     m, d = case.table.shape
     proof = result.certificate
     lines = [
         *case.lines(),
-        *([("solver", f"{result.solver}: {result.reason}")] if chosen else []),
+        *([("solver", f"{result.solver}: {result.reason}")] if automatic else []),
         ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
         ("proof", str(proof)),
         (

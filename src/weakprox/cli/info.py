@@ -1,4 +1,4 @@
-"""`weakprox info`: what a run would be, before it is run."""
+"""`weakprox info`: the problem, the expected work and the memory, without a run."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def info(
     from weakprox.cli.case import load
     from weakprox.resources.memory import as_bytes, limited
 
-    given = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
+    given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with limited(most):
-        case = load(file, **given, psd=psd, key=key, header=header, run=False)
-    memory = plan(case.problem, max_memory=most)  # before anything else takes some
+        case = load(file, **given, psd=psd, key=key, header=header, seed=seed, run=False)
+    memory = plan(case.problem, max_memory=most)  # before anything else takes memory
     p = theory.parameters(case.problem, case.eps, seed=seed)
     found = {
         **describe(case),
@@ -85,7 +85,7 @@ def describe(case: Case) -> dict[str, Any]:
 
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
-    """The same for a reader."""
+    """The description for a reader."""
     from weakprox.resources.limits import shown_bytes
 
     m, d = case.table.shape

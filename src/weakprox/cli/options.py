@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ File = Annotated[Path, typer.Argument(help=f"The matrix: a {FORMATS} file, or a 
 MaxMemory = Annotated[
     str | None,
     typer.Option(
-        help="Memory the command may take, such as 2GB: what does not fit stays on disk.",
+        help="Memory the command may use, such as 2GB: arrays that do not fit stay on disk.",
         show_default=False,
     ),
 ]
 Lam = Annotated[
     float | None,
     typer.Option(
-        help="Weight of the l1 penalty. Default: noise level x sqrt(2 log(m d)).",
+        help="Weight of the l1 penalty. Default: chosen by held-out data.",
         show_default=False,
     ),
 ]
 Tau = Annotated[
     float | None,
     typer.Option(
-        help="Bound on the nuclear norm (the trace with --psd). Default: 0.9 of the leading "
-        "singular values of M soft-thresholded by lam, as many as stand above the noise.",
+        help="Bound on the nuclear norm (the trace with --psd). Default: chosen by "
+        "held-out data.",
         show_default=False,
     ),
 ]
@@ -54,8 +54,8 @@ Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first row of a .csv or .tsv file names the columns; found out if "
-        "neither is given.",
+        help="Whether the first row of a .csv or .tsv file names the columns; guessed by "
+        "default.",
         show_default=False,
     ),
 ]
@@ -68,11 +68,13 @@ Scheduler = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
-MaxSeconds = Annotated[float, typer.Option(help="Stop after so many seconds.")]
+MaxSeconds = Annotated[
+    float, typer.Option(help="Time limit in seconds, for the choice of lam and tau as well.")
+]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        help="Write the state of the run here now and then, so that it can be resumed: "
+        help="Write the state of the run to this file, so that it can be resumed: "
         ".safetensors.",
         show_default=False,
     ),
@@ -82,6 +84,8 @@ CheckpointEvery = Annotated[
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Go on from the checkpoint, or begin if there is none yet."),
+    typer.Option(
+        "--resume", help="Resume from the checkpoint; start a new run if there is none."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, nothing else.")]

@@ -1,4 +1,4 @@
-"""What a run leaves behind: checked before it, written together after it."""
+"""Output files of a run, checked before it and written together after it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Outputs:
     def planned(
         cls, inputs: list[Path], figures: Path | None = None, **paths: Path | None
     ) -> Outputs:
-        """Those asked for; raises if one of them cannot be written."""
+        """The outputs asked for; raises if one of them cannot be written."""
         _check_figures(figures, paths.get("report"))
         wanted = {kind: path for kind, path in paths.items() if path is not None}
         taken = {path.resolve(): "the input file itself" for path in inputs}
@@ -61,11 +61,11 @@ class Outputs:
             raise FileError(checkpoint, "the name of an input or output", "one of its own")
 
     def without(self, kind: str) -> Outputs:
-        """The others."""
+        """The other outputs."""
         return Outputs({k: p for k, p in self.paths.items() if k != kind}, self.figures)
 
     def names(self) -> dict[str, str]:
-        """For the summary."""
+        """File names by kind, for the summary."""
         found = {kind: str(path) for kind, path in self.paths.items()}
         return found if self.figures is None else {**found, "figures": str(self.figures)}
 
@@ -98,7 +98,7 @@ class Outputs:
 
 
 def _check_figures(figures: Path | None, report: Path | None) -> None:
-    """Raise unless the report's plots can be saved as pictures."""
+    """Raise unless the plots of the report can be saved."""
     if figures is None:
         return
     if report is None:

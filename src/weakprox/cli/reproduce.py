@@ -1,4 +1,4 @@
-"""`weakprox reproduce`: the paper's tables and figures, computed again."""
+"""`weakprox reproduce`: reproduce the paper's tables and figures."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def reproduce(
 
 
 def _together(out: Path, known: list[str], new: dict[str, Any]) -> dict[str, Any]:
-    """The new summaries and those already in the directory that were made alike."""
+    """The new summaries, and those in the directory that were made in the same way."""
     made = next(iter(new.values()))["made"]
     found = {}
     for name in known:
@@ -119,5 +119,5 @@ def _show(name: str, title: str, summary: dict[str, Any]) -> None:
     table = Table(*headers, title=title, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*["-" if cell is None else str(cell) for cell in row])
-    width = max(Console().width, 130)  # rather a long line than numbers cut short
+    width = max(Console().width, 130)  # long lines rather than truncated numbers
     Console(highlight=False, width=width).print(table)

@@ -1,4 +1,4 @@
-"""`weakprox verify`: whether a proof file holds, by code that shares nothing with solvers."""
+"""`weakprox verify`: check a proof file with code that is independent of the solvers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def verify(
 
 
 def _said(term: dict[str, Any]) -> str:
-    """A term and its parameters."""
+    """A term with its parameters, for a reader."""
     numbers = ", ".join(f"{name} {value}" for name, value in term.items() if name != "kind")
     return f"{term['kind']} ({numbers})" if numbers else str(term["kind"])
 

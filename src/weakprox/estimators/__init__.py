@@ -1,10 +1,9 @@
-"""Models for data, in scikit-learn's manner: fit, certificate, and nothing to tune."""
+"""Models for data with scikit-learn's interface, automatic settings and certificates."""
 
 from importlib import import_module
 from typing import Any
 
-# Where each name lives. Loaded on first use, so that one model does not cost the import
-# of all; a helper adding a model adds one line.
+# The module of each model, which is imported on first use.
 _HOMES = {
     "HawkesInfectivity": "hawkes",
     "LinkPredictor": "links",
@@ -17,21 +16,11 @@ _HOMES = {
     "TraceRegressionCV": "trace_regression",
 }
 
-__all__ = [
-    "HawkesInfectivity",
-    "LinkPredictor",
-    "SparseLowRank",
-    "SparseLowRankCV",
-    "SparseLowRankCovariance",
-    "SparseLowRankImputer",
-    "SubspaceClustering",
-    "TraceRegression",
-    "TraceRegressionCV",
-]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """A model, loaded when it is first asked for."""
+    """Import a model when it is first used."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

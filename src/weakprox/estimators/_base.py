@@ -1,8 +1,10 @@
-"""What all models share: one way to solve, and a certificate wherever the model is shown."""
+"""What all models share: seed, time limit, the solve, and the certificate in displays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
+from functools import wraps
 from html import escape
 from typing import Any
 
@@ -12,42 +14,97 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.estimators._callbacks import CallbackSupportMixin, called_back, forwarded
+from weakprox.arguments import is_integer, nonnegative
+from weakprox.errors import InputError
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
+from weakprox.selection.search import Deadline, Search
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9 has no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn's class of this name."""
+
+    with_callbacks = None
+
+CALLBACKS = with_callbacks is not None
+DEPRECATED = "deprecated"  # default of parameters that have a new name
+# Parts of the docstrings of all models, by their place holders.
+DOCUMENTED = {
+    "{max_seconds, random_state, verbose}": """max_seconds : float, optional
+        Time limit of the whole fit; a search uses at most three quarters of it.
+    random_state : int, RandomState, Generator or None
+        Fixes everything random. None draws new random numbers at every fit.
+    verbose : bool
+        Whether to show progress.""",
+    "{result_, certificate_}": """result_ : Result
+        The solution of the problem above, with its certificate.
+    certificate_ : Certificate
+        How far from the optimum the solution can be.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : array of str
+        Names of the columns, if the data have any.""",
+    "{cv_results_}": """cv_results_ : dict
+        The candidates tried, a column per quantity, as in scikit-learn: settings
+        ("param_lam", ...), "mean_test_score", "std_test_score", "rank_test_score" and the
+        score of each fold ("split0_test_score", ...). Empty without a search.""",
+}
 
 
 class Certified(CallbackSupportMixin, BaseEstimator):
     """A model whose `fit` ends with `self.result_`, a `Result` of `minimize`.
 
-    Subclasses have the parameters `tol`, `max_seconds`, `random_state` and `verbose`, as
-    far as they use them. With scikit-learn 1.9 or later, callbacks set by `set_callbacks`
-    hear of every look at the run, and may end it.
+    Subclasses have the parameters `tol`, `max_seconds`, `random_state` and `verbose`.
+    During a fit, `_seed` is drawn from `random_state`, and `_deadline` and `_search_end`
+    follow from `max_seconds`. With scikit-learn 1.9 or later, callbacks set by
+    `set_callbacks` are called at every look at a run and may end it.
     """
 
     result_: Result
+    tol: float
+    max_seconds: float | None
+    random_state: Any
+    verbose: bool
+    _seed: int
+    _deadline: Deadline
+    _search_end: Deadline
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Let callbacks hear of `fit`, wherever it is written."""
-        if "fit" in vars(cls):
-            cls.fit = called_back(cls.fit)
+        """Wrap the methods that fit, and complete the docstring."""
+        for place, text in DOCUMENTED.items():
+            cls.__doc__ = (cls.__doc__ or "").replace(place, text)
+        for name in ("fit", "partial_fit"):
+            if name in vars(cls):
+                setattr(cls, name, _with_callbacks(_limited(vars(cls)[name]), name))
         super().__init_subclass__(**named)
 
-    def _solve(self, problem: Problem, **settings: Any) -> Result:
-        """Minimise with the model's own settings; keywords go to `minimize`."""
-        settings.setdefault("tol", getattr(self, "tol", None))
-        settings.setdefault("max_seconds", getattr(self, "max_seconds", None))
-        settings.setdefault("seed", self._seed())
-        settings.setdefault("progress", bool(getattr(self, "verbose", False)))
-        settings["callback"] = _both(settings.get("callback"), forwarded(self))
-        return minimize(problem, **settings)
+    def _solve(self, problem: Problem, *, trial: bool = False, **settings: Any) -> Result:
+        """Minimise with the model's own settings; keywords go to `minimize`.
 
-    def _seed(self) -> int:
-        """A seed for everything random, drawn from `random_state`."""
-        state = getattr(self, "random_state", None)
-        if isinstance(state, (int, np.integer)):
-            return int(state)
-        return 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
+        A solve with `trial` belongs to the search: it shows no progress and leaves time for
+        the final one.
+        """
+        settings.setdefault("tol", self.tol)
+        settings.setdefault("progress", bool(self.verbose) and not trial)
+        settings["max_seconds"] = (self._search_end if trial else self._deadline).left
+        return minimize(problem, seed=self._seed, callback=_forwarded(self), **settings)
+
+    def _search(self, folds: Sequence[Any], trial: Any, **settings: Any) -> Search[Any]:
+        """A search within the time limit of the fit; keywords go to `Search`."""
+        settings |= {"deadline": self._search_end, "progress": bool(self.verbose)}
+        return Search(folds, trial, **settings)
+
+    def _renamed(self, old: str, new: str) -> Any:
+        """The parameter `new`, or `old` if its deprecated name was used."""
+        value = getattr(self, old)
+        if isinstance(value, str) and value == DEPRECATED:
+            return getattr(self, new)
+        text = f"{type(self).__name__}: {old} is now called {new}; {old} will be removed."
+        warnings.warn(text, DeprecationWarning, stacklevel=4)
+        return value
 
     @property
     def certificate_(self) -> Certificate:
@@ -56,7 +113,7 @@ class Certified(CallbackSupportMixin, BaseEstimator):
         return self.result_.certificate
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how the fit got to its answer; `weakprox.plots` has more pictures.
+        """Draw the convergence of the fit; `weakprox.plots` has more pictures.
 
         Parameters
         ----------
@@ -72,11 +129,11 @@ class Certified(CallbackSupportMixin, BaseEstimator):
         return ConvergenceDisplay.from_estimator(self, ax=ax)
 
     def _with_certificate(self, picture: str) -> str:
-        """A picture of the model, and what is proved about it below."""
-        result = getattr(self, "result_", None)
-        if result is None:
+        """The HTML of a model, followed by its certificate."""
+        if not hasattr(self, "result_"):
             return picture
-        return f"{picture}<p class='weakprox-certificate'>{escape(str(result.certificate))}</p>"
+        text = escape(str(self.result_.certificate))
+        return f"{picture}<p class='weakprox-certificate'>{text}</p>"
 
     def _repr_html_inner(self) -> str:
         """scikit-learn's picture of the model, with the certificate."""
@@ -90,15 +147,73 @@ class Certified(CallbackSupportMixin, BaseEstimator):
         return bundle
 
 
-def _both(
-    one: Callable[[Any], bool | None] | None, other: Callable[[Any], bool | None] | None
-) -> Callable[[Any], bool | None] | None:
-    """A callback that asks two of them, and ends the run if one wants to."""
-    if one is None or other is None:
-        return one or other
+def drawn_seed(state: Any) -> int:
+    """An integer seed from `random_state`; None draws a new one, as in scikit-learn."""
+    if is_integer(state) and state >= 0:
+        return int(state)
+    if isinstance(state, np.random.Generator):
+        return int(state.integers(2**31 - 1))
+    try:
+        return int(check_random_state(state).randint(2**31 - 1))
+    except ValueError:
+        wanted = "None, an integer >= 0, a RandomState or a Generator"
+        raise InputError("random_state", repr(state), wanted) from None
 
-    def ask(look: Any) -> bool:
-        answers = [bool(one(look)), bool(other(look))]
-        return any(answers)
 
-    return ask
+def _limited(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """`fit` with one seed and one deadline for everything in it."""
+
+    @wraps(fit)
+    def fitted(model: Any, *args: Any, **named: Any) -> Any:
+        limit = model.max_seconds
+        limit = None if limit is None else nonnegative("max_seconds", limit)
+        model._deadline = Deadline.after(limit)
+        model._search_end = model._deadline.share()
+        model._seed = drawn_seed(model.random_state)
+        try:
+            return fit(model, *args, **named)
+        finally:
+            del model._deadline, model._search_end, model._seed
+
+    return fitted
+
+
+def _with_callbacks(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`fit` as a task that scikit-learn's callbacks are told of, if any are set."""
+    if not CALLBACKS or name != "fit":
+        return fit
+
+    @wraps(fit)
+    def told(model: Any, *args: Any, **named: Any) -> Any:
+        if not hasattr(model, "_skl_callbacks"):
+            return fit(model, *args, **named)
+        task = model._init_callback_context(max_subtasks=None)
+        data = dict(zip(("X", "y"), args, strict=False))
+        data |= {name: named[name] for name in ("X", "y") if name in named}
+        task.call_on_fit_task_begin(estimator=model, **data)
+        fitted = fit(model, *args, **named)
+        task.call_on_fit_task_end(estimator=model, **data)
+        return fitted
+
+    managed: Callable[..., Any] = with_callbacks(told)  # also tears down after errors
+    return managed
+
+
+def _forwarded(model: Any) -> Callable[[Any], bool] | None:
+    """A callback of `minimize` that reports every look as a task; True ends the run."""
+    task = getattr(model, "_callback_fit_ctx", None)
+    if task is None:
+        return None
+
+    def tell(look: Any) -> bool:
+        step = task.subcontext(task_name="look")
+        step.call_on_fit_task_begin(estimator=model)
+        about = {
+            "value": look.value,
+            "lower_bound": look.lower_bound,
+            "svds": look.counts.svds,
+            "seconds": look.seconds,
+        }
+        return bool(step.call_on_fit_task_end(estimator=model, metadata=about))
+
+    return tell

@@ -10,12 +10,13 @@ from scipy.optimize import minimize
 from scipy.sparse import coo_array, csr_array, diags_array, triu
 from scipy.special import expit
 
+from weakprox.arguments import one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.lowrank import LowRank
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
-TIES = 0.01  # weight of the degrees in a score: enough to order pairs that X is silent about
+TIES = 0.01  # weight of the degrees in a score: enough to order pairs where X is zero
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Graph:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of nodes could be an edge."""
+        """Number of pairs of nodes that could be an edge."""
         m, d = self.A.shape
         count: int = m * d - (0 if self.loops else m)
         return count // 2 if self.symmetric else count
@@ -47,11 +48,11 @@ class Graph:
         return Graph(csr_array(A + A.T) if self.symmetric else A, self.symmetric, self.loops)
 
     def some_non_edges(self, count: int, rng: np.random.Generator) -> Vector:
-        """So many pairs without an edge, drawn with replacement, shape (count, 2)."""
+        """Pairs without an edge, drawn with replacement, of shape (count, 2)."""
         m, d = self.A.shape
         edges = coo_array(self.A)
         taken = edges.row.astype(np.int64) * d + edges.col
-        share = 1.0 - edges.nnz / (m * d)  # more than that of one pair: the caller looked
+        share = 1.0 - edges.nnz / (m * d)  # positive: the caller checked
         found = np.zeros((0, 2), dtype=np.int64)
         while len(found) < count:
             cells = rng.integers(0, m * d, int(1.2 * count / share) + 64)
@@ -65,8 +66,7 @@ class Graph:
 
 def read_graph(X: Any, kind: str) -> tuple[Graph, str]:
     """The graph in a checked matrix, and its kind."""
-    if kind not in KINDS:
-        raise InputError("kind", repr(kind), f"one of {', '.join(KINDS)}")
+    one_of("kind", kind, KINDS)
     A = csr_array(X, copy=True)
     A.eliminate_zeros()
     square = A.shape[0] == A.shape[1]
@@ -102,11 +102,11 @@ def checked_pairs(pairs: Any, shape: tuple[int, int]) -> Vector:
 
 @dataclass(frozen=True)
 class Degrees:
-    r"""What turns A into :math:`N = D_r^{-1/2} (A + a) D_c^{-1/2}`, and X back.
+    r"""Degrees that turn A into :math:`N = D_r^{-1/2} (A + a) D_c^{-1/2}`, and X back.
 
     a, the `level`, is `smoothing` times the mean entry of A, and the degrees are those of
     A + a (Amini, Chen, Bickel and Levina 2013), so that the spectral norm of N is 1.
-    Without a, nodes with few edges would rule the spectrum.
+    Without a, nodes with few edges would dominate the spectrum.
     """
 
     level: float
@@ -131,7 +131,7 @@ class Degrees:
         return N
 
     def scores(self, X: LowRank, pairs: Vector) -> Vector:
-        """X mapped back to the scale of A, and a little of what degrees alone suggest."""
+        """Entries of X on the scale of A, plus a small multiple of the degrees' own score."""
         rows, cols = pairs[:, 0], pairs[:, 1]
         size = self.left[rows] * self.right[cols]
         at = entries(X, rows, cols)
@@ -142,12 +142,12 @@ class Degrees:
 
 
 def unshrunk(X: LowRank, N: Vector) -> LowRank:
-    """X times the one factor that brings it nearest to N: both terms shrink what they keep."""
+    """X times the factor that brings it nearest to N, which undoes the shrinkage."""
     return scaled(X, X.inner(N))
 
 
 def scaled(X: LowRank, product: float) -> LowRank:
-    """The same, where the inner product with N is known."""
+    """The same, for a known inner product of X and N."""
     factor = product / X.sqnorm if X.sqnorm > 0.0 else 1.0
     return LowRank(X.U, factor * X.s, X.Vt)
 
@@ -170,8 +170,8 @@ class Calibration:
     """Log-odds of an edge that grow with its score s: at + by log(s) + beyond s.
 
     Fitted by maximum likelihood, with the targets of Platt (1999), which keep it finite, and
-    slopes that are not negative. The second bends the curve for scores that leave no doubt,
-    as in beta calibration (Kull, Silva Filho and Flach 2017).
+    slopes that are not negative. The second bends the curve at large scores, as in beta
+    calibration (Kull, Silva Filho and Flach 2017).
     """
 
     at: float
@@ -180,7 +180,7 @@ class Calibration:
 
     @classmethod
     def of(cls, hidden: Vector, others: Vector, edges: int, non_edges: int) -> Calibration:
-        """From scores: hidden edges stand for all edges, others for all pairs without one."""
+        """Fit to scores of hidden edges, weighted as all edges, and of other pairs."""
         sizes = [hidden.size, others.size]
         score = np.concatenate([hidden, others])
         unit = float(hidden.mean())

@@ -1,12 +1,13 @@
-"""The least-squares contrast of a Hawkes process: quadratic, and one term for each node.
+"""Likelihood of a Hawkes process, and its least-squares contrast.
 
 With intensities linear in the unknowns, lambda_u = m_u + sum_v A_uv psi_v, the contrast
 
     sum_u  1/2 int w_u lambda_u^2 dt - sum over events of u of w_u lambda_u
 
-is in expectation, up to a constant, half the w-weighted distance to the true intensities,
-for any weights that look at the past only. Weights 1/(share of u x pilot's total
-intensity) make it nearly as good as the likelihood where events come in bursts.
+is in expectation, up to a constant, half the w-weighted squared distance to the true
+intensities, for any weights that depend on the past only. It is quadratic, with one term per
+node. Weights 1/(share of u x pilot's total intensity) make it nearly as efficient as the
+likelihood for events in bursts.
 
 In X_uv = A_uv sqrt(N_v / N_u), N the numbers of events, its Hessian is the same for all
 nodes and the noise of its gradient about the same in all entries.
@@ -22,19 +23,105 @@ import numpy as np
 
 from weakprox.estimators._hawkes_events import (
     CHUNK,
+    Codes,
     Events,
+    Kernel,
     Matrix,
     Vector,
     excitation,
+    own_past,
     panels,
+    pulls_of,
 )
-from weakprox.estimators._hawkes_likelihood import Pilot
 from weakprox.linalg import decompositions
 from weakprox.losses import Custom
 
-FAINT, TINY = 1e-10, 1e-12  # what counts as no curvature, relative and absolute
+PRIOR = 0.5  # events at the mean rate added to every baseline, so that none is zero
+STEPS = 60  # EM steps of the pilot
+POLISH = 30  # EM steps after the fit
+FAINT, TINY = 1e-10, 1e-12  # relative and absolute curvature that counts as none
 RIDGE = 5e-3  # weight of squares, relative to the mean of the Hessian's diagonal
 FINEST = 0.5  # first piece of an integral after an event, in units of the fastest decay
+LEAST = 1e-300  # divisor in place of zero
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The terms of the intensity at events: source p of node u has its own factor.
+
+    `at` is (source, event), `exposure` its integral over time, (source, node), and
+    `length` how long that time is. Source 0 is the baseline, 1 everywhere.
+    """
+
+    at: Matrix
+    exposure: Matrix
+    nodes: Codes
+    length: float
+
+    def intensity(self, factors: Matrix) -> Vector:
+        """At each event, that of its own node."""
+        found: Vector = np.einsum("pn,pn->n", self.at, factors[:, self.nodes])
+        return found
+
+    def log_likelihood(self, factors: Matrix) -> float:
+        """Sum of log intensities less the integral of all intensities."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.intensity(factors))
+        return float(logs.sum() - np.sum(factors * self.exposure))
+
+    def improved(self, factors: Matrix, steps: int) -> Matrix:
+        """Factors after EM steps, each multiplied by its share of events over its exposure."""
+        count = factors.shape[1]
+        rate = np.bincount(self.nodes, minlength=count) / self.length
+        rate = np.where(rate > 0, rate, max(rate.sum() / max(1, count), LEAST))
+        due = np.maximum(self.exposure, LEAST)
+        prior = np.zeros_like(due)
+        prior[0] = PRIOR
+        due = due + prior / rate
+        for _ in range(steps):
+            inverse = 1.0 / np.maximum(self.intensity(factors), LEAST)
+            claims = [np.bincount(self.nodes, row * inverse, count) for row in self.at]
+            factors = (factors * np.array(claims) + prior) / due
+        return factors
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A first model: every node reacts to its own past, and alike to that of all nodes."""
+
+    baseline: Vector
+    own: Vector
+    shared: Vector
+    kernel: Kernel
+
+
+def pilot(events: Events, decays: Vector, *, steps: int = STEPS) -> Pilot:
+    """Fit the first model and the shares of the decays by EM."""
+    count, n = events.count, len(events.times)
+    own, every = own_past(events, decays), pulls_of(events.times, decays, events.times)
+    ages = events.stop - events.times
+    gained = -np.expm1(-np.multiply.outer(decays, ages))  # (decay, event)
+    own_due = np.array([np.bincount(events.nodes, row, count) for row in gained])
+    every_due = np.repeat(gained.sum(axis=1)[:, None], count, axis=1)
+    rate = events.totals / events.length
+    factors = np.array([0.5 * rate, np.full(count, 0.3), 0.2 * events.totals / n])
+    shares = np.full(len(decays), 1.0 / len(decays))
+    ones, length = np.ones(n), np.full(count, events.length)
+    for _ in range(steps):
+        sources = Sources(
+            np.array([ones, shares @ own, shares @ every]),
+            np.array([length, shares @ own_due, shares @ every_due]),
+            events.nodes,
+            events.length,
+        )
+        inverse = 1.0 / np.maximum(sources.intensity(factors), LEAST)
+        pulls = own * factors[1][events.nodes] + every * factors[2][events.nodes]
+        claims = shares * (pulls @ inverse)
+        factors = sources.improved(factors, 1)
+        mixed = claims / np.maximum(own_due @ factors[1] + every_due @ factors[2], LEAST)
+        total = max(float(mixed.sum()), LEAST)
+        shares, factors[1:] = mixed / total, factors[1:] * total
+    return Pilot(factors[0], factors[1], factors[2], Kernel(decays, shares))
 
 
 @dataclass(frozen=True)
@@ -45,21 +132,20 @@ class Contrast:
     slopes: Matrix
 
     def __add__(self, other: Contrast) -> Contrast:
-        """Of two periods together."""
+        """The contrast of two periods together."""
         return Contrast(self.gram + other.gram, self.slopes + other.slopes)
 
     def without(self, part: Contrast, share: float) -> Contrast:
-        """Of a period less a part of it, on the scale of the whole."""
+        """The contrast of a period without a part of it, on the scale of the whole."""
         left = 1.0 / (1.0 - share)
         return Contrast(left * (self.gram - part.gram), left * (self.slopes - part.slopes))
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """The contrast of X alone, the baseline (and the free diagonal) at their best.
+    """The contrast of X alone, minimised over the baseline (and the free diagonal).
 
-    Row u has Hessian `gram` - own_u own_u' / own_u[u] where the diagonal is free: whatever
-    a row's diagonal entry does, the free one undoes.
+    With a free diagonal, row u has the Hessian `gram` - own_u own_u' / own_u[u].
     """
 
     gram: Matrix
@@ -79,7 +165,7 @@ class Reduced:
         return cls(inner, left, free)
 
     def gradient(self, X: Matrix, rows: Any = slice(None)) -> Matrix:
-        """Of all terms, or those of some rows."""
+        """Gradient of all terms, or of those of some rows."""
         full = X[rows] @ self.gram
         if self.free:
             own = self.gram[rows]
@@ -121,7 +207,7 @@ class Reduced:
         )
 
     def noise(self, events: int) -> float:
-        """Standard deviation of an entry of the slopes, about, given the number of events."""
+        """Approximate standard deviation of an entry of the slopes."""
         return float(np.sqrt(max(float(np.mean(np.diag(self.gram))), TINY) / events))
 
     @property
@@ -131,7 +217,7 @@ class Reduced:
 
     @property
     def size(self) -> float:
-        """What the contrast can fall by at most, without any penalty but the ridge."""
+        """The largest decrease of the contrast, with no penalty but the ridge."""
         least = self.gram + 2 * self.ridge * np.eye(len(self.gram))
         return 0.5 * float(np.sum(self.slopes * np.linalg.solve(least, self.slopes.T).T))
 
@@ -146,7 +232,7 @@ class Reduced:
 
 
 def _inverse(gram: Matrix) -> Vector:
-    """One over the diagonal, 0 where a node has had no time to excite anything."""
+    """One over the diagonal; 0 for nodes that had no time to excite anything."""
     diagonal = np.diag(gram)
     counts = diagonal > FAINT * diagonal.max()
     return np.where(counts, 1.0 / np.where(counts, diagonal, 1.0), 0.0)

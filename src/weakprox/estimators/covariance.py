@@ -1,90 +1,267 @@
-"""Covariances of a few common factors, each on few variables, and variances of their own."""
+"""Covariances of a few common factors, each on few variables, plus specific variances."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import math
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
-from weakprox.arguments import flag, nonnegative, positive
-from weakprox.errors import InputError
+from weakprox.arguments import flag, integer, nonnegative, or_auto, positive
 from weakprox.estimators._base import Certified
-from weakprox.estimators._common_variance import (
-    common_problem,
-    cut,
-    scatter,
-    squared,
-    with_own_variance,
-)
-from weakprox.estimators._covariance_choice import (
-    FEWEST,
-    FIRST_SHARE,
-    FIRST_WEIGHT,
-    Search,
-    automatic,
-    folds,
-    scale_of,
-    standard_error,
-    units_differ,
-)
+from weakprox.linalg import decompositions
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import Custom, Denoising
+from weakprox.penalties import L1
+from weakprox.problem import Problem
+from weakprox.protocols import Loss
+from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
+from weakprox.selection.search import Search, Weights
+from weakprox.spectral import TracePSD
+
+DIAGONAL_WEIGHT = 0.1  # of squared errors on the diagonal, relative to those off it
+LEAST_OWN = (0.005, 0.05)  # least share of a variance that is specific: 1/n between these
+FEWEST = 4  # samples with which folds make sense; fewer get the first candidate
+SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # of the trace
+ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
+LEAP = 4  # step between shares at first
+EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
+ROUGH = 1e-2  # relative accuracy of the fits of the search
 
 
+class Candidate(NamedTuple):
+    """tau as a share of the trace, and lam in standard errors of a covariance."""
+
+    share: float = 0.6
+    errors: float = 0.125
+
+
+class FreeDiagonal(Custom):
+    r"""Squared distance to S when a non-negative diagonal may be added at a price.
+
+    .. math:: G(L) = \min_{d \ge 0}\ \tfrac12\|L + \mathrm{diag}(d) - S\|_F^2
+              + \tfrac{\rho}{2}\|d\|^2, \qquad \rho = \frac{w}{1 - w}.
+
+    The minimum is at :math:`d_i = (1 - w)(s_{ii} - l_{ii})_+`. Squared errors on the
+    diagonal therefore have the weight w if L is below S there, and 1 otherwise. Smoothness
+    is 1 and strong convexity w, which is `DIAGONAL_WEIGHT`.
+    """
+
+    def __init__(self, S: Values) -> None:
+        self._S, self._at = S, np.diag_indices(S.shape[0])
+        super().__init__(
+            (S.shape[0], S.shape[0]),
+            value=self._distance,
+            grad=self._slope,
+            smoothness=1.0,
+            term_smoothness=1.0,
+            strong_convexity=DIAGONAL_WEIGHT,
+        )
+
+    def __repr__(self) -> str:
+        return f"FreeDiagonal({self.shape[0]} x {self.shape[1]})"
+
+    def _weighted(self, L: Values) -> tuple[Values, Values]:
+        """The residual, and the weights of its diagonal."""
+        residual = L - self._S
+        return residual, np.where(residual[self._at] > 0.0, 1.0, DIAGONAL_WEIGHT)
+
+    def _slope(self, L: Values) -> Values:
+        residual, weights = self._weighted(L)
+        residual[self._at] *= weights
+        return residual
+
+    def _distance(self, L: Values) -> float:
+        residual, weights = self._weighted(L)
+        residual[self._at] *= np.sqrt(weights)
+        return 0.5 * float(np.vdot(residual, residual))
+
+
+def common_problem(S: Values, lam: float, tau: float, *, diagonal: bool) -> Problem:
+    """Minimise G(L) + lam |L|_1 over positive semidefinite L of trace at most tau."""
+    loss: Loss = FreeDiagonal(S) if diagonal else Denoising(S)
+    return Problem(loss, L1(lam), TracePSD(tau))
+
+
+def cut(result: Result, problem: Problem, rank: int | None) -> Result:
+    """The result truncated to its `rank` largest eigenvalues, with its new gap.
+
+    The lower bound on the optimum holds for any point. Truncating costs no iterations, and
+    little value if the eigenvalues left out are small.
+    """
+    found = result.low_rank
+    if rank is None or found.rank <= rank:
+        return result
+    leading = np.argsort(-np.asarray(found.s))[:rank]
+    kept = LowRank(found.U[:, leading], found.s[leading], found.Vt[leading])
+    value = problem.value(kept)
+    proof = replace(result.certificate, value=value)
+    status = result.status if proof.gap <= result.eps else Status.RANK_LIMITED
+    return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
+
+
+def with_own_variance(L: Values, variances: Values, count: int) -> tuple[Values, Values]:
+    """L plus a diagonal that brings it to the given variances, and that diagonal.
+
+    The diagonal is at least 1/count of the variance, which keeps the sum positive definite
+    and its inverse bounded.
+    """
+    least = min(max(LEAST_OWN[0], 1.0 / count), LEAST_OWN[1])
+    own: Values = np.maximum(variances - np.diag(L), least * variances)
+    whole = np.array(L)
+    whole[np.diag_indices_from(whole)] += own
+    return whole, own
+
+
+def scatter(Z: Values) -> Values:
+    """Mean of z z' over the rows of Z."""
+    found: Values = Z.T @ Z / len(Z)
+    return found
+
+
+def squared(A: Values) -> LowRank:
+    """A'A as factors."""
+    if not len(A):
+        return LowRank.zero((A.shape[1], A.shape[1]), A)
+    _, s, Vt = decompositions.svd(A)
+    return LowRank(Vt.T, s**2, Vt)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Covariances of the samples kept and of those left out, and the number kept."""
+
+    kept: Values
+    unseen: Values
+    count: int
+
+
+def folds(Z: Values, count: int, *, centred: bool, standardized: bool, seed: int) -> list[Fold]:
+    """Random parts of the rows, each left out once.
+
+    Mean and scale come from the rows that are kept.
+    """
+    order = np.random.default_rng(seed).permutation(len(Z))
+    found = []
+    for part in np.array_split(order, min(count, len(Z))):
+        others, unseen = np.delete(Z, part, axis=0), Z[part]
+        if not centred:
+            unseen, others = unseen - others.mean(axis=0), others - others.mean(axis=0)
+        scale = scale_of(others) if standardized else 1.0
+        found.append(Fold(scatter(others / scale), scatter(unseen / scale), len(others)))
+    return found
+
+
+def scale_of(Z: Values) -> Values:
+    """Standard deviations of centred columns, 1 for those that do not vary."""
+    scale = np.sqrt(np.mean(Z * Z, axis=0))
+    found: Values = np.where(scale > 0.0, scale, 1.0)
+    return found
+
+
+def units_differ(scale: Values) -> bool:
+    """Whether standard deviations are all equal, or too different to be of one unit."""
+    least, middle, most = float(scale.min()), float(np.median(scale)), float(scale.max())
+    return most - least <= EQUAL * most or most > APART * middle
+
+
+def standard_error(S: Values, count: int) -> float:
+    """Typical standard error of an entry of S when variables are unrelated."""
+    mean = float(np.trace(S)) / int(S.shape[0])
+    return mean / math.sqrt(count)
+
+
+def coordinate_search(
+    search: Search[Candidate], share: float | None, errors: float | None
+) -> Candidate:
+    """The candidate of least loss, by turns along shares and errors; given values stay."""
+    best = Candidate()
+    if share is not None:
+        best = best._replace(share=share)
+    if errors is not None:
+        best = best._replace(errors=errors)
+    leap = LEAP
+    while True:
+        before = best
+        if share is None:
+            best = _along(search, [best._replace(share=x) for x in SHARES], best, leap)
+        if errors is None:
+            best = _along(search, [best._replace(errors=x) for x in ERRORS], best, 1)
+        if best == before:
+            search.best_of([best])  # where both are given, or time was short
+            return best
+        leap = 1
+
+
+def _along(
+    search: Search[Candidate], line: list[Candidate], at: Candidate, leap: int
+) -> Candidate:
+    """A candidate on a line that neither neighbour beats, by ever smaller leaps."""
+    i = line.index(at)
+    while leap:
+        near = [line[k] for k in (i, i - leap, i + leap) if 0 <= k < len(line)]
+        better = line.index(search.best_of(near))
+        if better == i:
+            leap //= 2
+        i = better
+    return line[i]
+
+
+@dataclass(eq=False, repr=False)
 class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     r"""Covariance as a low-rank, sparse part and a non-negative diagonal.
 
     A few common factors explain how variables vary together, L, and each variable has a
-    variance of its own. With S the covariance of the samples, solves
+    specific variance. With S the covariance of the samples, solves
 
     .. math:: \min_{L \succeq 0,\ \mathrm{tr} L \le \tau,\ d \ge 0}\
               \tfrac12\|L + \mathrm{diag}(d) - S\|_F^2 + \lambda\|L\|_1 + \tfrac1{18}\|d\|^2 ,
 
-    which is convex; the last term is what makes the split unique. The certificate speaks of
-    this problem. Then the `rank` largest eigenvalues of L are kept and d is raised until
-    the estimate has the variances of the samples, and to 1/n of them at least (but not to
-    more than 5 %), so that it is positive definite. With ``diagonal=False`` there is no d,
-    and the estimate is L itself.
+    which is convex; the last term makes the split unique. The certificate is about this
+    problem. Then the `rank` largest eigenvalues of L are kept, and d is raised until the
+    estimate has the variances of the samples, but to at least 1/n of them (at most 5 %), so
+    that the estimate is positive definite. With ``diagonal=False`` there is no d, and the
+    estimate is L itself.
 
-    Shrinking the trace takes the same amount off all eigenvalues, which is what sampling
-    adds to them where variables are many; off the smaller ones it takes everything.
+    The bound on the trace subtracts the same amount from all eigenvalues, which corrects
+    the upward bias of sample eigenvalues with many variables, and removes the small ones.
 
     "auto" leaves out a tenth of the samples at a time and takes the tau and lam whose
-    estimates come nearest to the covariance of those left out, in Frobenius norm and in
-    units of the standard deviations of those kept. Tau is sought as a share of the trace,
-    lam in multiples of the standard error of a covariance.
+    estimates are nearest to the covariance of those left out, in Frobenius norm and, with
+    `standardize`, in standard deviations of the samples kept. The search goes by turns
+    along shares of the trace for tau and multiples of the standard error of a covariance
+    for lam.
 
     Parameters
     ----------
     lam : float or "auto"
-        Price of entries of L: covariances of less than lam become zero or nearly so.
+        Weight of the l1 norm of L: covariances below lam become zero or nearly so.
     tau : float or "auto"
-        Bound on the trace of L, the variance that is common.
+        Bound on the trace of L, the common variance.
     diagonal : bool
-        Whether variables have variances of their own.
+        Whether variables have specific variances.
     rank : int or None
-        Largest rank of L; None for that of the optimum. What the limit costs is part of
-        the certificate's gap.
+        Largest rank of L; None for that of the optimum. The certificate's gap includes the
+        cost of the limit.
+    cv : int
+        Number of folds for "auto", no more than there are samples.
     standardize : bool or "auto"
-        Whether to fit variables divided by their standard deviations, and to scale the
-        answer back. lam and tau then refer to correlations. "auto" does so where the
+        Whether to divide variables by their standard deviations for the fit and to scale
+        the answer back. lam and tau then refer to correlations. "auto" does so if the
         largest standard deviation is more than ten times the median, so that units must
-        differ, and where all of them are equal: then somebody has divided by them already,
-        and when samples are left out it is done again, as new samples are in such units.
+        differ, or if all of them are equal: then the data are standardized already, and
+        every fold is standardized again.
     assume_centered : bool
         Whether the mean is known to be zero.
     store_precision : bool
         Whether to keep the inverse.
     tol : float
         Accuracy of the solution, relative to the value; proved by `certificate_`.
-    max_seconds : float, optional
-        Limit for the final solve.
-    random_state : int, RandomState or None
-        Fixes which samples are left out together. None means 0.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -100,20 +277,15 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     components_ : array of shape (rank, n_features)
         Loadings of the common factors: L is ``components_.T @ components_``.
     own_variance_ : array of shape (n_features,)
-        The diagonal added to it; zeros without one.
+        The diagonal added to L, the specific variances; zeros without one.
     rank_ : int
         Rank of the common part.
     lam_, tau_ : float
-        What was used.
-    errors_ : dict
-        (share of the trace, lam in standard errors) to the squared error on samples left
-        out, for every pair tried.
-    result_ : Result
-        The solution, with its certificate.
-    certificate_ : Certificate
-        How far from the optimum the solution can be.
-    n_features_in_, feature_names_in_
-        Variables, and their names if they have any.
+        The values used.
+    {cv_results_}
+        Scores are minus squared errors. "share" is tau over the trace and
+        "standard_errors" is lam in standard errors.
+    {result_, certificate_}
 
     See Also
     --------
@@ -130,7 +302,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     >>> rng = np.random.default_rng(0)
     >>> loadings = 2 * rng.standard_normal((2, 40)) * (rng.random((2, 40)) < 0.3)
     >>> X = rng.standard_normal((30, 2)) @ loadings + rng.standard_normal((30, 40))
-    >>> model = SparseLowRankCovariance().fit(X)
+    >>> model = SparseLowRankCovariance(random_state=0).fit(X)
     >>> truth = loadings.T @ loadings + np.eye(40)
     >>> sample = np.cov(X.T, bias=True)
     >>> error = model.error_norm(truth, scaling=False, squared=False)
@@ -140,32 +312,19 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     True
     """
 
-    def __init__(
-        self,
-        lam: float | str = "auto",
-        tau: float | str = "auto",
-        *,
-        diagonal: bool = True,
-        rank: int | None = 20,
-        standardize: bool | str = "auto",
-        assume_centered: bool = False,
-        store_precision: bool = True,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.diagonal = diagonal
-        self.rank = rank
-        self.standardize = standardize
-        self.assume_centered = assume_centered
-        self.store_precision = store_precision
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | str = "auto"
+    tau: float | str = "auto"
+    _: KW_ONLY
+    diagonal: bool = True
+    rank: int | None = 20
+    cv: int = 10
+    standardize: bool | str = "auto"
+    assume_centered: bool = False
+    store_precision: bool = True
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SparseLowRankCovariance:
         """Estimate the covariance of the columns of X.
@@ -186,14 +345,15 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         self.location_ = np.zeros(Z.shape[1]) if self.assume_centered else Z.mean(axis=0)
         Z = Z - self.location_
         scale = scale_of(Z)
-        standardized = units_differ(scale) if self.standardize == "auto" else self.standardize
+        standardized = or_auto("standardize", self.standardize, flag)
+        standardized = units_differ(scale) if standardized is None else standardized
         scale = scale if standardized else np.ones(Z.shape[1])
         Z = Z / scale
         S = scatter(Z)
-        self.lam_, self.tau_ = self._chosen(Z, S, bool(standardized))
+        self.lam_, self.tau_ = self._chosen(Z, S, standardized)
         problem = common_problem(S, self.lam_, self.tau_, diagonal=self.diagonal)
-        # where nothing varies f is 0 at the optimum, and no share of it can be asked for
-        accuracy = {} if S.any() else {"tol": None, "eps": 1e-12}
+        # without variance f is 0 at the optimum, and a relative accuracy is impossible
+        accuracy: dict[str, Any] = {} if S.any() else {"tol": None, "eps": 1e-12}
         result = cut(self._solve(problem, **accuracy), problem, self.rank)
         self.result_ = replace(result, checkpoint=None)  # several matrices of S's size
         self._set_parts(S, scale, len(Z))
@@ -215,37 +375,57 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     def _chosen(self, Z: Values, S: Values, standardized: bool) -> tuple[float, float]:
         """Lam and tau as given, or by folds."""
-        lam = None if automatic("lam", self.lam) else nonnegative("lam", self.lam)
-        tau = None if automatic("tau", self.tau) else positive("tau", self.tau)
-        self.errors_: dict[tuple[float, float], float] = {}
+        lam = or_auto("lam", self.lam, nonnegative)
+        tau = or_auto("tau", self.tau, positive)
+        self.cv_results_: dict[str, Any] = {}
         trace, unit = float(np.trace(S)), standard_error(S, len(Z))
         if (lam is not None and tau is not None) or trace <= 0.0:
             return lam or 0.0, tau or 1.0
-        share, weight = FIRST_SHARE, FIRST_WEIGHT
+        best = Candidate()
         if len(Z) >= FEWEST:
-            seed, centred = self._seed(), self.assume_centered
-            parts = folds(Z, centred=centred, standardized=standardized, seed=seed)
-            search = Search(parts, self._compare, self.diagonal, self.rank, self.errors_)
-            share, weight = search.best(
-                None if tau is None else tau / trace, None if lam is None else lam / unit
+            parts = folds(
+                Z,
+                self.cv,
+                centred=self.assume_centered,
+                standardized=standardized,
+                seed=self._seed,
             )
-        return weight * unit if lam is None else lam, share * trace if tau is None else tau
+            search = self._search(parts, self._trial)
+            best = coordinate_search(
+                search,
+                None if tau is None else tau / trace,
+                None if lam is None else lam / unit,
+            )
+            found = search.scores()
+            shares, errors = np.array(found.candidates).T
+            tried = [Weights(*pair) for pair in zip(unit * errors, trace * shares, strict=True)]
+            self.cv_results_ = replace(found, candidates=tried).table(
+                share=shares, standard_errors=errors
+            )
+        lam = best.errors * unit if lam is None else lam
+        return lam, best.share * trace if tau is None else tau
 
-    def _compare(self, problem: Any, **settings: Any) -> Any:
-        """A solve that is only compared with others: no time limit, no progress shown."""
-        return self._solve(problem, max_seconds=None, progress=False, **settings)
+    def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, None]:
+        """Squared distance of the estimate to the covariance of the samples left out."""
+        S = fold.kept
+        trace = float(np.trace(S))
+        if trace <= 0.0:  # all samples kept are equal: nothing to estimate from
+            return float(np.sum(fold.unseen**2)), None
+        lam = candidate.errors * standard_error(S, fold.count)
+        problem = common_problem(S, lam, candidate.share * trace, diagonal=self.diagonal)
+        found = cut(self._solve(problem, trial=True, tol=ROUGH), problem, self.rank)
+        estimate = found.low_rank.dense()
+        if self.diagonal:
+            estimate, _ = with_own_variance(estimate, np.diag(S), fold.count)
+        return float(np.sum((estimate - fold.unseen) ** 2)), None
 
     def _check(self) -> None:
         """Raise on settings that cannot work, before any work."""
         for name in ("diagonal", "assume_centered", "store_precision"):
             flag(name, getattr(self, name))
-        if not automatic("standardize", self.standardize, "True, False"):
-            flag("standardize", self.standardize)
-        rank = self.rank
-        whole = isinstance(rank, (int, np.integer)) and not isinstance(rank, bool)
-        if rank is not None and (not whole or rank < 1):
-            raise InputError("rank", repr(rank), "an integer >= 1, or None")
-        if not automatic("lam", self.lam):
-            nonnegative("lam", self.lam)
-        if not automatic("tau", self.tau):
-            positive("tau", self.tau)
+        or_auto("standardize", self.standardize, flag)
+        if self.rank is not None:
+            integer("rank", self.rank, least=1, instead="None")
+        integer("cv", self.cv, least=2)
+        or_auto("lam", self.lam, nonnegative)
+        or_auto("tau", self.tau, positive)

@@ -1,16 +1,192 @@
-"""Denoising a matrix that is low rank and sparse: one of them, many copies, or a stream."""
+"""Denoising a matrix that is low rank and sparse, from one or several noisy copies."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
-from weakprox.estimators._denoising_cv import SparseLowRankCV
-from weakprox.estimators._noisy_matrix import NoisyMatrix, number_or_auto
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from weakprox.arguments import flag, integer, is_auto, nonnegative, or_auto, positive
+from weakprox.errors import ShapeError
+from weakprox.estimators._base import Certified
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import Denoising
+from weakprox.penalties import L1
+from weakprox.problem import Problem
+from weakprox.selection import folded, regularization_path
+from weakprox.selection.denoise import Choice, NoisyMatrix
+from weakprox.selection.noise import SampleMean
 
 __all__ = ["SparseLowRank", "SparseLowRankCV"]
 
+FLOATS = [np.float64, np.float32]
+SPARSE = ["csr", "csc", "coo"]
 
-class SparseLowRank(NoisyMatrix):
+
+class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
+    """What the denoisers share; subclasses choose lam, tau and the scale."""
+
+    low_rank_: LowRank
+    rank: int | None
+    psd: bool
+    debias: bool
+    noise: float | str
+    _searches = True  # whether anything is left to choose
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from a noisy matrix, or from several noisy copies of one.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (m, d), or array of shape (n, m, d)
+            One noisy matrix, or n of them: of the latter, only the mean and the variance
+            across copies are used.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        samples = self._samples(X, reset=True)
+        self._seen = SampleMean.of(samples)
+        self._learn(samples, samples.dtype)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from more noisy copies, in memory that does not grow with their number.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (m, d), or array of shape (n, m, d)
+            One more copy, or n more.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "_seen")
+        samples = self._samples(X, reset=first)
+        if not first and samples.shape[1:] != self._seen.mean.shape:
+            raise ShapeError("X", samples.shape[1:], f"copies of shape {self._seen.mean.shape}")
+        more = SampleMean.of(samples)
+        self._seen = more if first else self._seen.and_also(more)
+        self._learn(None, samples.dtype)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Project new rows on the row space that was learnt, which removes other noise.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (any, d)
+            Rows like those of the matrix. For the rows of the matrix itself `matrix_` is a
+            better estimate, since it also uses their support.
+
+        Returns
+        -------
+        array of the shape of X
+        """
+        check_is_fitted(self, "low_rank_")
+        rows = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse=SPARSE)
+        V = self.components_.astype(rows.dtype, copy=False)
+        return (rows @ V.T) @ V
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean squared distance of the estimate to copies it has not seen.
+
+        Parameters
+        ----------
+        X : array of shape (m, d) or (n, m, d)
+            Noisy copies of the same matrix.
+        y : ignored
+
+        Returns
+        -------
+        float
+            The larger, the better; minus the variance of the noise at best.
+        """
+        check_is_fitted(self, "low_rank_")
+        samples = self._samples(X, reset=False)
+        if samples.shape[1:] != self.matrix_.shape:
+            raise ShapeError("X", samples.shape[1:], f"copies of shape {self.matrix_.shape}")
+        return -float(np.mean([np.mean((sample - self.matrix_) ** 2) for sample in samples]))
+
+    def _learn(self, samples: Any, dtype: Any) -> None:
+        """Choose lam and tau, solve, and set what was learnt."""
+        rank = None if self.rank is None else integer("rank", self.rank, 1, instead="None")
+        for name in ("psd", "debias"):
+            flag(name, getattr(self, name))
+        centre = self._seen.mean.astype(dtype)
+        data = NoisyMatrix(
+            self._seen.mean,
+            psd=self.psd,
+            rank=rank,
+            debias=self.debias,
+            seed=self._seed,
+            deadline=self._search_end,
+            progress=bool(self.verbose),
+        )
+        self.noise_ = self._noise(data)
+        found = self._choose(data, samples)
+        self.lam_, self.tau_ = found.lam, found.tau
+        problem = Problem(Denoising(centre), L1(found.lam), data.ball(found.tau))
+        most = None if rank is None else min(rank, *centre.shape)
+        self.result_ = self._solve(problem, rank=most)
+        X, scale = self.result_.low_rank, found.scale
+        if math.isnan(scale):  # nothing was held out: least squares on the data themselves
+            scale = max(1.0, X.inner(centre) / X.sqnorm) if X.rank else 1.0
+        self.cv_results_, self.scale_ = found.table, float(scale)
+        self.low_rank_ = LowRank(X.U, X.s * dtype.type(scale), X.Vt)
+        self.rank_ = X.rank
+        self.components_ = X.Vt[: X.rank]
+        self.n_samples_seen_ = self._seen.count
+        self.matrix_ = self.low_rank_.dense()
+
+    @abstractmethod
+    def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
+        """lam, tau and the factor that undoes shrinkage; NaN for that of least squares."""
+
+    def _noise(self, data: NoisyMatrix) -> float:
+        """The noise level given, seen across copies, or estimated from one matrix."""
+        given = or_auto("noise", self.noise, nonnegative)
+        if given is not None:
+            return given
+        first = self._seen.noise()
+        several = self._seen.count > 1
+        return first if several or not self._searches else data.noise(first)
+
+    def _samples(self, X: Any, *, reset: bool) -> Any:
+        """The data as a stack of matrices."""
+        if getattr(X, "ndim", 2) == 3 and not issparse(X):
+            stack = check_array(X, dtype=FLOATS, allow_nd=True, ensure_2d=False)
+            if reset:
+                self.n_features_in_ = int(stack.shape[2])
+                if hasattr(self, "feature_names_in_"):
+                    del self.feature_names_in_
+        else:
+            one = validate_data(self, X, reset=reset, dtype=FLOATS, accept_sparse=SPARSE)
+            stack = (one.toarray() if issparse(one) else one)[None]
+        if self.psd and stack.shape[1] != stack.shape[2]:
+            raise ShapeError("X", stack.shape[1:], "square matrices, with psd=True")
+        return (stack + stack.transpose(0, 2, 1)) / 2 if self.psd else stack
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+@dataclass(eq=False, repr=False)
+class SparseLowRank(_Denoiser):
     r"""A low-rank and sparse matrix, seen through noise.
 
     Solves :math:`\min \tfrac12\|X - M\|_F^2 + \lambda\|X\|_1` over
@@ -18,35 +194,31 @@ class SparseLowRank(NoisyMatrix):
     answer by a factor that undoes the shrinkage.
 
     "auto" splits M into independent copies (data thinning, which needs the noise level),
-    fits a small grid of lam and tau without one of them, and takes what comes nearest to
-    that one. `SparseLowRankCV` does the same on a large grid with every copy.
+    fits a small grid of lam and tau to all but one of them, and takes the pair whose
+    answer is nearest to that one. `SparseLowRankCV` uses a larger grid and every copy.
 
     Parameters
     ----------
     lam : float or "auto"
-        Price of an entry: what two or three times the noise would not reach is set to zero.
+        Weight of the l1 norm. Typical values set entries below two or three standard
+        deviations of the noise to zero.
     tau : float or "auto"
-        Bound on the sum of singular values (of the eigenvalues with `psd`).
+        Bound on the sum of singular values (of eigenvalues with `psd`).
     rank : int, optional
         Largest rank of the answer.
     psd : bool
         Whether the matrix is known to be symmetric positive semidefinite.
     debias : bool
-        Whether to undo the shrinkage that lam and tau cause, by the factor (at least 1) that
-        brings the answer nearest to held-out data, or to M itself if nothing was searched.
+        Whether to undo the shrinkage by lam and tau with the factor (at least 1) that
+        brings the answer nearest to held-out data, or to M itself without a search.
     noise : float or "auto"
-        Standard deviation of the noise in the entries of M. By default that across copies.
-        For a single matrix, the smaller of two robust estimates, from its median singular
-        value and from the median of its entries; where what a first fit leaves over shows
-        clearly less, that.
+        Standard deviation of the noise in the entries of M. "auto" takes it from the
+        differences of copies. For a single matrix it takes the smaller of two robust
+        estimates, from the median singular value and from the median absolute deviation of
+        the entries, or that of the residual of a first fit if it is clearly smaller.
     tol : float
         Accuracy of the solution, relative to the value; proved by `certificate_`.
-    max_seconds : float, optional
-        Limit for the final solve.
-    random_state : int, RandomState or None
-        Fixes the thinning. None means 0.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -59,15 +231,12 @@ class SparseLowRank(NoisyMatrix):
     components_ : array of shape (rank, d)
         Orthonormal basis of its row space.
     lam_, tau_, scale_, noise_ : float
-        What was used, chosen or estimated.
-    result_ : Result
-        The solution before it was scaled, with its certificate.
-    certificate_ : Certificate
-        How far from the optimum the solution can be.
+        The values used.
+    {cv_results_}
+        Scores are minus mean squared errors.
     n_samples_seen_ : int
         Noisy copies seen.
-    n_features_in_, feature_names_in_
-        Columns, and their names if they have any.
+    {result_, certificate_}
 
     See Also
     --------
@@ -81,7 +250,7 @@ class SparseLowRank(NoisyMatrix):
     >>> rng = np.random.default_rng(0)
     >>> u = np.where(rng.random(60) < 0.2, 3.0, 0.0)
     >>> M = np.outer(u, u) + rng.standard_normal((60, 60))
-    >>> model = SparseLowRank().fit(M)
+    >>> model = SparseLowRank(random_state=0).fit(M)
     >>> error = np.linalg.norm(model.matrix_ - np.outer(u, u))
     >>> bool(error < 0.25 * np.linalg.norm(M - np.outer(u, u)))
     True
@@ -89,39 +258,127 @@ class SparseLowRank(NoisyMatrix):
     'certified'
     """
 
-    def __init__(
-        self,
-        lam: float | str = "auto",
-        tau: float | str = "auto",
-        *,
-        rank: int | None = None,
-        psd: bool = False,
-        debias: bool = True,
-        noise: float | str = "auto",
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.rank = rank
-        self.psd = psd
-        self.debias = debias
-        self.noise = noise
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | str = "auto"
+    tau: float | str = "auto"
+    _: KW_ONLY
+    rank: int | None = None
+    psd: bool = False
+    debias: bool = True
+    noise: float | str = "auto"
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     @property
     def _searches(self) -> bool:  # type: ignore[override]
-        return isinstance(self.lam, str) or isinstance(self.tau, str)
+        return is_auto(self.lam) or is_auto(self.tau)
 
-    def _choose(self, samples: Any) -> tuple[float, float, float | None]:
-        lam, tau = number_or_auto("lam", self.lam), number_or_auto("tau", self.tau)
+    def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
+        lam = or_auto("lam", self.lam, nonnegative)
+        tau = or_auto("tau", self.tau, positive)
         if lam is not None and tau is not None:
-            return lam, tau, None if self.debias else 1.0
-        if not self._seen.mean.any():  # nothing to choose by, and nothing to find
-            return lam or 0.0, tau or 1.0, 1.0
-        return self._search(self.lam, self.tau)
+            return Choice(lam, tau, math.nan if self.debias else 1.0, {})
+        if not self._seen.mean.any():  # a matrix of zeros
+            return Choice(lam or 0.0, tau or 1.0, 1.0, {})
+        return data.search(self.noise_, lam, tau)
+
+
+@dataclass(eq=False, repr=False)
+class SparseLowRankCV(_Denoiser):
+    """`SparseLowRank` with lam and tau chosen on a whole grid, by every held-out copy.
+
+    One matrix is split into independent copies by data thinning; of several noisy copies,
+    random groups are averaged. Each is left out in turn, and the pair with the least mean
+    squared distance to them is taken.
+
+    Parameters
+    ----------
+    lams, taus : "auto" or sequence of float
+        Weights and radii to try; by default `n_lams` and `n_taus` of them, from
+        `weakprox.selection.default_grid`.
+    n_lams, n_taus : int
+        Number of weights and radii to try.
+    cv : int
+        Number of copies to split one matrix into, or of groups of noisy copies.
+    one_standard_error : bool
+        Whether to take the simplest answer (smallest rank, then fewest nonzeros) that is
+        worse than the best by at most one standard error of their difference.
+    rank, psd, debias, noise, tol, max_seconds, random_state, verbose
+        As in `SparseLowRank`.
+    n_jobs : int, optional
+        Copies to leave out in parallel, each with one thread.
+
+    Attributes
+    ----------
+    matrix_, low_rank_, rank_, components_, lam_, tau_, scale_, noise_, result_, certificate_
+        As in `SparseLowRank`; `result_` is the solution before it was scaled.
+    path_ : weakprox.selection.Path
+        Solutions on the whole matrix for every point of the grid.
+    errors_ : array of shape (cv, n_lams, n_taus)
+        Mean squared distances to the copies that were left out.
+    best_index_ : tuple of int
+        Row and column of the point chosen.
+    cv_results_ : dict
+        As in `SparseLowRank`, with the "rank" and "nonzeros" of the answers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from weakprox import SparseLowRankCV
+    >>> rng = np.random.default_rng(0)
+    >>> u = np.where(rng.random(30) < 0.3, 3.0, 0.0)
+    >>> M = np.outer(u, u) + rng.standard_normal((30, 30))
+    >>> search = SparseLowRankCV(
+    ...     n_lams=4, n_taus=4, cv=3, one_standard_error=True, random_state=0
+    ... )
+    >>> model = search.fit(M)
+    >>> model.rank_
+    1
+    >>> model.errors_.shape
+    (3, 4, 4)
+    """
+
+    lams: Any = "auto"
+    taus: Any = "auto"
+    _: KW_ONLY
+    n_lams: int = 10
+    n_taus: int = 10
+    cv: int = 5
+    one_standard_error: bool = False
+    rank: int | None = None
+    psd: bool = False
+    debias: bool = True
+    noise: float | str = "auto"
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+    def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
+        cv = integer("cv", self.cv, least=2)
+        flag("one_standard_error", self.one_standard_error)
+        several = samples is not None and len(samples) > 1
+        copies = folded(samples, cv, data.seed) if several else data.copies(self.noise_, cv)
+        lams, taus = (None if is_auto(x) else x for x in (self.lams, self.taus))
+        grid = data.grid(self.noise_, lams, taus, self.n_lams, self.n_taus)
+        judged = data.held_out(copies, grid, n_jobs=self.n_jobs)
+        self.path_ = path = regularization_path(
+            Denoising(self._seen.mean),
+            grid.lams,
+            grid.taus,
+            spectral=data.ball,
+            rank=data.rank,
+            seed=data.seed,
+            max_seconds=self._search_end.left,
+            progress=data.progress,
+        )
+        self.errors_ = judged.errors(debias=self.debias)
+        simplest = self.one_standard_error and len(self.errors_) > 1
+        point = path.best(self.errors_, one_standard_error=simplest)
+        self.best_index_ = (point.row, point.column)
+        index = point.row * grid.shape[1] + point.column
+        found = data.choice(grid, judged, index)
+        more = {"rank": path.ranks.ravel(), "nonzeros": path.nonzeros.ravel()}
+        return replace(found, table=found.table | more)

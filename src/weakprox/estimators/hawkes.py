@@ -2,43 +2,122 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, reduce
+from itertools import pairwise
 from operator import add
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import flag, nonnegative, positive
-from weakprox.errors import InputError
-from weakprox.estimators._base import Certified
-from weakprox.estimators._hawkes_choice import (
-    FEW,
-    LAMS,
-    SHARES,
-    Record,
-    choose,
-    first_factors,
-    unscaled,
+from weakprox.arguments import (
+    bound,
+    flag,
+    integer,
+    is_auto,
+    nonnegative,
+    or_auto,
+    positive,
 )
-from weakprox.estimators._hawkes_contrast import Contrast, Reduced, contrasts
-from weakprox.estimators._hawkes_events import Events, excitation
-from weakprox.estimators._hawkes_likelihood import POLISH, Pilot, pilot
-from weakprox.estimators._hawkes_process import ProcessMixin
-from weakprox.estimators._hawkes_records import decays_of, record
+from weakprox.errors import InputError
+from weakprox.estimators._base import DEPRECATED, Certified
+from weakprox.estimators._hawkes_contrast import (
+    POLISH,
+    Contrast,
+    Pilot,
+    Reduced,
+    Sources,
+    contrasts,
+    pilot,
+)
+from weakprox.estimators._hawkes_events import (
+    Events,
+    Kernel,
+    Matrix,
+    Vector,
+    decays_of,
+    excitation,
+    exposure,
+    record,
+    simulate,
+)
 from weakprox.linalg import decompositions
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
 from weakprox.result import Result
+from weakprox.selection.search import Search, Weights
 from weakprox.spectral import NuclearBall
 
-LEAST = 10  # events per fold needed for a choice
+LAMS = (0.0, 0.5, 1.0, 2.0, 4.0)  # tried weights, in units of the noise
+SHARES = (0.05, 0.12, 0.25, 0.5, 1.0)  # tried radii, relative to the norm without a bound
+FEW = (2.0, 0.25)  # weight and share if there are too few events for a search
+LEAST = 10  # events per fold needed for a search
 SCARCE = 5  # events per node needed for it, on average
-LOOSE = 20.0  # how much less accurate solutions may be that only choices rest on
+LOOSE = 20.0  # factor by which the solves of the search are less accurate
+ZERO = 1e-3  # entries of X up to this share of the largest count as zero
 FLOOR = 1e-6  # smallest radius, and smallest value that counts
 
 
-class HawkesInfectivity(ProcessMixin, Certified):
+@dataclass(frozen=True)
+class Pieces:
+    """Events with the kernel sums at them, and the pieces of time between edges."""
+
+    events: Events
+    kernel: Kernel
+    pulls: Matrix  # (node, event)
+    edges: Vector
+
+    @cached_property
+    def exposures(self) -> Matrix:
+        """Exposure of each node in each piece: (piece, node)."""
+        return np.array(
+            [
+                exposure(self.events, self.kernel, float(a), float(b))
+                for a, b in pairwise(self.edges)
+            ]
+        )
+
+    def piece(self, k: int) -> np.ndarray[Any, Any]:
+        """Which events lie in piece k."""
+        times, last = self.events.times, k == len(self.edges) - 2
+        inside = times >= self.edges[k]
+        return np.asarray(inside & ((times < self.edges[k + 1]) | last))
+
+    def sources(
+        self, A: Matrix, chosen: np.ndarray[Any, Any], due: Vector, length: float
+    ) -> Sources:
+        """Baseline, own past and A's pull at the chosen events; `due` is the exposure."""
+        nodes, pulls = self.events.nodes[chosen], self.pulls[:, chosen]
+        own = pulls[nodes, np.arange(len(nodes))]
+        mutual = np.einsum("vn,nv->n", pulls, A[nodes])
+        at = np.array([np.ones(len(nodes)), own, mutual])
+        exposures = np.array([np.full(len(A), length), due, A @ due])
+        return Sources(at, exposures, nodes, length)
+
+    def whole(self, A: Matrix) -> Sources:
+        """The same over the whole period."""
+        events = self.events
+        due = exposure(events, self.kernel, events.start, events.stop)
+        return self.sources(A, np.ones(len(events.times), bool), due, events.length)
+
+
+def unscaled(X: Matrix, events: Events) -> Matrix:
+    """A from X = A sqrt(N_v / N_u), without negative and negligible entries."""
+    scale = np.sqrt(np.maximum(events.totals, 1.0))
+    kept = np.where(ZERO * np.abs(X).max() < X, X, 0.0)
+    return kept * scale[:, None] / scale
+
+
+def first_factors(first: Pilot, free: bool) -> Matrix:
+    """Start of EM: the pilot's baseline and self-excitation, and A unchanged."""
+    own = np.maximum(first.own, 1e-3) if free else np.zeros_like(first.own)
+    return np.array([first.baseline, own, np.ones_like(own)])
+
+
+@dataclass(eq=False, repr=False)
+class HawkesInfectivity(Certified):
     """Low-rank, sparse, non-negative infectivity of a multivariate Hawkes process.
 
     Events of node v raise the rate of events of node u for a while:
@@ -48,20 +127,20 @@ class HawkesInfectivity(ProcessMixin, Certified):
     g a mixture of exponentials with integral 1, so that A[u, v] is the expected number of
     events of u that one event of v triggers directly.
 
-    `fit` goes in three steps. (1) A pilot, in which every node reacts to its own past and
-    to everyone's alike, is fitted by EM; it gives the mixture g and weights for what
-    follows. (2) The infectivity minimises the least-squares contrast, weighted by the
-    pilot's intensity, plus an l1 price and a high price on negative entries, within a
-    nuclear norm ball: a certified problem (`result_`). It is stated in
-    X = A sqrt(N_v / N_u), N the numbers of events, which makes the noise of all entries
-    alike. (3) Entries below zero by the solver's accuracy are set to zero, and baselines,
-    the diagonal and one factor per row are refined by EM steps on the likelihood; they
-    keep the rank and the zeros of X.
+    `fit` has three steps. (1) A pilot, in which every node reacts to its own past and alike
+    to that of all nodes, is fitted by EM. It gives the mixture g and the weights of the next
+    step. (2) The infectivity minimises the least-squares contrast, weighted by the pilot's
+    intensity, plus an l1 norm and a large penalty on negative entries, over a nuclear norm
+    ball: a certified problem (`result_`). Its variable is X = A sqrt(N_v / N_u), N the
+    numbers of events, so that all entries have about the same noise. (3) Entries that are
+    negative within the solver's accuracy are set to zero, and baselines, the diagonal and
+    one factor per row are refined by EM steps on the likelihood, which keep the rank and the
+    zeros of X.
 
     Parameters
     ----------
     lam : float or "auto"
-        Price of an entry, in standard deviations of the contrast's gradient.
+        Weight of the l1 norm, in standard deviations of the contrast's gradient.
     tau : float, None or "auto"
         Bound on the nuclear norm of X; None for no bound.
     decays : float, sequence of float or "auto"
@@ -70,28 +149,25 @@ class HawkesInfectivity(ProcessMixin, Certified):
         to one over the 5 % quantile of the gaps between events; those with a share
         below 0.001 are dropped.
     self_excitation : bool
-        Whether how much nodes excite themselves stays free of penalties. A is then a
-        diagonal plus the low-rank and sparse matrix, of which `rank_` is the rank.
-    folds : int
-        Pieces of time for the automatic choice of `lam` and `tau`: every piece is left out
-        in turn, and the pair with the largest likelihood on the pieces left out, given
-        all that happened before, is taken. With fewer than 10 events a piece or 5 a node,
-        lam = 2 and tau = a quarter of the nuclear norm without a bound.
+        Whether self-excitation is free of penalties. A is then a diagonal plus the low-rank
+        and sparse matrix, whose rank is `rank_`.
+    cv : int
+        Number of pieces of time for "auto". Every piece is left out in turn, and the pair
+        with the largest likelihood on the pieces left out, given their past, is taken. With
+        fewer than 10 events a piece or 5 a node, lam is 2 and tau a quarter of the nuclear
+        norm without a bound.
     tol : float
-        Accuracy of the certified problem, relative to how far its value can fall.
-    max_seconds : float, optional
-        Limit for one solution.
-    random_state : int, RandomState or None
-        Seed of the solver, and of `simulate` unless it is given another.
-    verbose : bool
-        Show progress of the last solution.
+        Accuracy of the certified problem, relative to the largest decrease of its value.
+    {max_seconds, random_state, verbose}
+    folds : deprecated
+        Use `cv`.
 
     Attributes
     ----------
     infectivity_ : array of shape (nodes, nodes)
         A; row u, column v: how much v excites u.
     baseline_ : array of shape (nodes,)
-        Events per unit of time that nothing triggered.
+        Events per unit of time that no event triggered.
     decay_, mixture_ : arrays
         Rates of the exponentials and their shares of g.
     spectral_radius_ : float
@@ -101,18 +177,14 @@ class HawkesInfectivity(ProcessMixin, Certified):
     nodes_ : array
         Labels of the nodes, in the order of rows and columns.
     lam_, tau_ : float
-        What was used; `tau_` is infinite where there is no bound.
-    cv_results_ : dict
-        Tried `lam` and `tau`, `log_likelihood` per event left out, and the pieces' shares
-        of it as `folds`; empty without a choice.
+        The values used; `tau_` is infinite if there is no bound.
+    {cv_results_}
+        Scores are log-likelihoods on the pieces left out; their mean is per event.
     log_likelihood_ : float
         Per event, on the training period.
     period_ : (float, float)
         The training period.
-    result_ : Result
-        The certified solution X.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    {result_, certificate_}
 
     Examples
     --------
@@ -125,28 +197,17 @@ class HawkesInfectivity(ProcessMixin, Certified):
     (2, 2)
     """
 
-    def __init__(
-        self,
-        lam: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] | None = "auto",
-        *,
-        decays: Any = "auto",
-        self_excitation: bool = True,
-        folds: int = 5,
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.decays = decays
-        self.self_excitation = self_excitation
-        self.folds = folds
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] | None = "auto"
+    _: KW_ONLY
+    decays: Any = "auto"
+    self_excitation: bool = True
+    cv: int = 5
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+    folds: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any = None, *, period: tuple[float, float] | None = None) -> Self:
         """Learn from a record of events.
@@ -156,60 +217,98 @@ class HawkesInfectivity(ProcessMixin, Certified):
         X : array or frame of shape (events, 1 + label columns)
             The first column is the time. The others say which node the event belongs to:
             a label (a number or, in a frame, a string), or several that make up one. With
-            no other column, all events belong to one node. Rows may come in any order.
+            no other column, all events belong to one node. Rows may be in any order.
         y : ignored
         period : (float, float), optional
-            When the observation began and ended; first and last event if not given.
+            Start and end of the observation; first and last event if not given.
+
+        Returns
+        -------
+        self
         """
-        self._check()
+        lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
+        flag("self_excitation", self.self_excitation)
+        positive("tol", self.tol)
+        cv = integer("cv", self._renamed("folds", "cv"), least=2)
         data = validate_data(self, X, dtype=None, ensure_min_samples=2)
         events, self.nodes_ = record(data, None, period)
+        few = len(events.times) < max(LEAST * cv, SCARCE * events.count)
+        if few or events.count == 1 or (lam is not None and tau is not None):
+            cv = 1  # nothing to choose, or too little to choose by
         first = self._pilot(events)
-        edges = np.quantile(events.times, np.linspace(0.0, 1.0, self._folds(events) + 1))
+        edges = np.quantile(events.times, np.linspace(0.0, 1.0, cv + 1))
         edges[0], edges[-1] = events.start, events.stop
         parts = contrasts(events, first, edges)
         whole = reduce(add, parts)
         pulls = excitation(events, first.kernel, events.times)
-        kept = Record(events, first.kernel, pulls, edges)
+        kept = Pieces(events, first.kernel, pulls, edges)
         self._events, self._kernel = events, first.kernel
         reduced = Reduced.of(whole, self.self_excitation)
-        self.lam_, self.tau_ = self._choose(kept, reduced, parts, whole, first)
-        self.result_ = self._solution(reduced, self.lam_, self.tau_, progress=self.verbose)
+        weights = self._candidates(reduced, lam, tau, few=cv == 1)
+        self.cv_results_: dict[str, Any] = {}
+        best = weights[0]
+        if len(weights) > 1:
+            best = self._choose(kept, parts, whole, first, weights)
+        self.lam_, self.tau_ = best
+        self.result_ = self._solution(reduced, best)
         self._finish(kept, first)
         return self
 
+    def _candidates(
+        self, reduced: Reduced, lam: float | None, tau: float | None, *, few: bool
+    ) -> list[Weights]:
+        """Weights and radii to try, radii ascending."""
+        lams = [lam] if lam is not None else [FEW[0]] if few else list(LAMS)
+        found = []
+        for weight in lams:
+            if tau is not None:
+                taus = [tau]
+            else:
+                free = self._solution(reduced, Weights(weight, np.inf), trial=True)
+                norm = free.low_rank.nuclear_norm
+                taus = [max(x * norm, FLOOR) for x in ([FEW[1]] if few else SHARES)]
+            found += [Weights(weight, radius) for radius in taus]
+        return found
+
     def _choose(
         self,
-        kept: Record,
-        reduced: Reduced,
+        kept: Pieces,
         parts: list[Contrast],
         whole: Contrast,
         first: Pilot,
-    ) -> tuple[float, float]:
-        """Both as given, or by the pieces of time left out."""
-        self.cv_results_: dict[str, Any] = {}
-        few = len(parts) == 1
-        lams = ([FEW[0]] if few else list(LAMS)) if _is_auto(self.lam) else [float(self.lam)]
-        grid = []
-        for lam in lams:
-            taus = [np.inf if self.tau is None else self.tau]
-            if _is_auto(self.tau):
-                free = self._solution(reduced, lam, np.inf, loose=True).low_rank.nuclear_norm
-                shares = [FEW[1]] if few else SHARES
-                taus = [max(share * free, FLOOR) for share in shares]
-            grid.append((lam, [float(tau) for tau in taus]))
-        if len(grid) == 1 and len(grid[0][1]) == 1:
-            return grid[0][0], grid[0][1][0]
+        weights: list[Weights],
+    ) -> Weights:
+        """The candidate of largest likelihood on pieces of time that are left out."""
+        events, free = kept.events, self.self_excitation
+        every = np.sum(kept.exposures, axis=0)
+        start = first_factors(first, free)
 
-        def solve(reduced: Reduced, lam: float, tau: float, start: Any) -> Result:
-            return self._solution(reduced, lam, tau, loose=True, start=start)
+        def prepare(k: int) -> tuple[int, Reduced]:
+            share = float(kept.piece(k).mean())
+            return k, Reduced.of(whole.without(parts[k], share), free)
 
-        self.cv_results_ = choose(kept, parts, whole, first, self.self_excitation, grid, solve)
-        best = int(np.argmax(self.cv_results_["log_likelihood"]))
-        return float(self.cv_results_["lam"][best]), float(self.cv_results_["tau"][best])
+        def trial(
+            data: tuple[int, Reduced], candidate: Weights, before: Matrix | None
+        ) -> tuple[float, Matrix]:
+            k, reduced = data
+            inside, due = kept.piece(k), kept.exposures[k]
+            length = float(kept.edges[k + 1] - kept.edges[k])
+            X = self._solution(reduced, candidate, trial=True, start=before).X
+            A = unscaled(X, events)
+            rest = kept.sources(A, ~inside, every - due, events.length - length)
+            factors = rest.improved(start, POLISH)
+            found = kept.sources(A, inside, due, length).log_likelihood(factors)
+            return -found * len(parts) / len(events.times), X
 
-    def _finish(self, kept: Record, first: Pilot) -> None:
-        """Refine what has one number per node, and set what was learnt."""
+        search: Search[Weights] = self._search(range(len(parts)), trial, prepare=prepare)
+        search.grid(list(dict.fromkeys(weights)), lambda one, two: one.lam == two.lam)
+        found = search.scores()
+        self.cv_results_ = found.table()
+        best: Weights = found.best()
+        return best
+
+    def _finish(self, kept: Pieces, first: Pilot) -> None:
+        """Refine baselines, diagonal and row factors, and set what was learnt."""
         A = unscaled(np.asarray(self.result_.X), kept.events)
         sources = kept.whole(A)
         factors = sources.improved(first_factors(first, self.self_excitation), POLISH)
@@ -221,46 +320,77 @@ class HawkesInfectivity(ProcessMixin, Certified):
         self.log_likelihood_ = sources.log_likelihood(factors) / len(kept.events.times)
         self.period_ = (kept.events.start, kept.events.stop)
 
-    def _check(self) -> None:
-        """Raise on settings that cannot work, before any work."""
-        if not _is_auto(self.lam):
-            nonnegative("lam", self.lam)
-        if self.tau is not None and not _is_auto(self.tau):
-            positive("tau", self.tau)
-        flag("self_excitation", self.self_excitation)
-        whole = isinstance(self.folds, (int, np.integer)) and not isinstance(self.folds, bool)
-        if not whole or self.folds < 2:
-            raise InputError("folds", repr(self.folds), "an integer >= 2")
-        positive("tol", self.tol)
-
-    def _folds(self, events: Events) -> int:
-        """Pieces of time; one where nothing is to be chosen or there is too little."""
-        chosen = not (_is_auto(self.lam) or _is_auto(self.tau))
-        few = len(events.times) < max(LEAST * self.folds, SCARCE * events.count)
-        return 1 if chosen or few or events.count == 1 else int(self.folds)
-
     def _pilot(self, events: Events) -> Pilot:
-        """The pilot, with the decays that count."""
+        """The pilot, without decays of a negligible share."""
         decays = decays_of(self.decays, events)
         first = pilot(events, decays)
         used = first.kernel.shares >= 1e-3
-        if not _is_auto(self.decays) or used.all() or not used.any():
+        if not is_auto(self.decays) or used.all() or not used.any():
             return first
         return pilot(events, decays[used])
 
     def _solution(
-        self, reduced: Reduced, lam: float, tau: float, *, loose: bool = False, **settings: Any
+        self, reduced: Reduced, weights: Weights, *, trial: bool = False, start: Any = None
     ) -> Result:
-        """Of the certified problem at a price in units of noise, and a radius."""
-        accuracy = self.tol * (LOOSE if loose else 1.0)
+        """Solve the certified problem, less accurately in trials; lam is in units of noise."""
+        lam, tau = weights
+        accuracy = self.tol * (LOOSE if trial else 1.0)
         price = lam * reduced.noise(len(self._events.times))
         below = max(float(np.abs(reduced.slopes).max()), price, FLOOR)
         penalty = SignedL1(price, below, reduced.ridge)
         ball = NuclearBall(max(tau, FLOOR) if np.isfinite(tau) else reduced.reach)
-        settings = {"progress": False, **settings, "tol": None}
         eps = accuracy * max(reduced.size, FLOOR**2)
-        return self._solve(Problem(reduced.loss(), penalty, ball), eps=eps, **settings)
+        problem = Problem(reduced.loss(), penalty, ball)
+        return self._solve(problem, trial=trial, tol=None, eps=eps, start=start)
 
+    def intensity(self, times: Any) -> np.ndarray[Any, Any]:
+        """Rates of all nodes at these times, given the training events: (times, nodes)."""
+        check_is_fitted(self, "infectivity_")
+        at = np.asarray(times, dtype=float)
+        if at.ndim > 1 or not np.all(np.isfinite(at)):
+            raise InputError("times", f"shape {at.shape}", "a number or a list of numbers")
+        pulls = excitation(self._events, self._kernel, np.atleast_1d(at))
+        rates: Matrix = self.baseline_ + pulls.T @ self.infectivity_.T
+        return rates[0] if at.ndim == 0 else rates
 
-def _is_auto(setting: Any) -> bool:
-    return isinstance(setting, str) and setting == "auto"
+    def score(
+        self, X: Any, y: Any = None, *, period: tuple[float, float] | None = None
+    ) -> float:
+        """Log-likelihood per event, in the units of time of the data.
+
+        Parameters
+        ----------
+        X : array or frame, as in `fit`
+            Events of a later period, or of another record.
+        y : ignored
+        period : (float, float), optional
+            The period that X covers: by default from the end of the training period, or
+            from the first event where that is earlier, to the last event. A period that
+            begins at the end of training or later has the training events as its past;
+            another has none.
+        """
+        check_is_fitted(self, "infectivity_")
+        data = validate_data(self, X, dtype=None, reset=False)
+        before = self._events
+        later = float(np.asarray(data[:, 0], dtype=float).min()) >= before.stop
+        events, _ = record(data, self.nodes_, period, start=before.stop if later else None)
+        together = before.then(events) if events.start >= before.stop else events
+        pulls = excitation(together, self._kernel, events.times)
+        due = exposure(together, self._kernel, events.start, events.stop)
+        rates = self.baseline_[events.nodes]
+        rates = rates + np.einsum("vn,nv->n", pulls, self.infectivity_[events.nodes])
+        expected = self.baseline_.sum() * events.length + float((self.infectivity_ @ due).sum())
+        return float((np.log(rates).sum() - expected) / len(events.times))
+
+    def simulate(self, horizon: float, random_state: Any = None) -> np.ndarray[Any, Any]:
+        """A record over [0, horizon] that begins with an empty past: columns as in `fit`."""
+        check_is_fitted(self, "infectivity_")
+        horizon = positive("horizon", horizon)
+        state = self.random_state if random_state is None else random_state
+        rng = np.random.default_rng(check_random_state(state).randint(2**31 - 1))
+        drawn = simulate(self.baseline_, self.infectivity_, self._kernel, horizon, rng)
+        if self.n_features_in_ == 1:
+            return drawn.times[:, None]
+        labels = self.nodes_[drawn.nodes].reshape(len(drawn.times), -1)
+        kind = object if labels.dtype.kind not in "biuf" else float
+        return np.column_stack([drawn.times.astype(kind), labels.astype(kind)])

@@ -2,36 +2,204 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import nonnegative, positive
+from weakprox.arguments import nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
-from weakprox.estimators._completion_choice import (
-    SCALINGS,
-    Given,
-    Scaled,
-    Spectral,
-    Vector,
-    choose,
-)
-from weakprox.estimators._completion_rows import RowSpace
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
+from weakprox.selection.search import Search, stream
 from weakprox.solvers import DavisYin
-from weakprox.spectral import NuclearBall
+from weakprox.spectral import NuclearBall, NuclearNorm
 
-ROUGH = 1e-2  # relative accuracy of the fits that only serve to choose
+Vector = np.ndarray[Any, np.dtype[Any]]
+Scaling = Literal["none", "center", "standard"]
+SCALINGS: tuple[Scaling, ...] = ("none", "center", "standard")
+HIDDEN = 0.1  # share of the observed entries that is hidden for the search
+FEWEST = 20  # observed entries, with fewer of which nothing is hidden
+HALVINGS = 12  # of the weight of the nuclear norm, from the one at which X is zero
+PATIENCE = 3  # halvings without a gain after which the search ends
+SHARES = tuple(4.0**-k for k in range(5))  # of the largest lam that is tried
+ROUGH = 1e-2  # relative accuracy of the fits of the search
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
-LEAST = 1e-3  # a bound that leaves nothing, relative to the largest singular value
+LEAST = 1e-3  # least bound, relative to the largest singular value
+CHUNK = 256  # rows completed at a time: each needs a small matrix
+STEPS = 60  # of the splitting at most
+STILL = 1e-4  # relative change at which the splitting ends
+RELAXATION = 1.6  # over-relaxation, the usual one
 
 
+class Candidate(NamedTuple):
+    """Settings in units that carry over from a part of the entries to all of them.
+
+    `nuclear` is the weight of the nuclear norm relative to the largest singular value of
+    the data. `share` is lam in units of nuclear / (sqrt m + sqrt d): noise of that size in
+    each entry has about the spectral norm `nuclear`. The defaults apply if there is too
+    little to learn from.
+    """
+
+    scaling: Scaling = "standard"
+    nuclear: float = 0.1
+    share: float = 1 / 16
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Columns less `centre`, divided by `unit`."""
+
+    centre: Vector
+    unit: Vector
+
+    @classmethod
+    def of(cls, X: Vector, scaling: Scaling) -> Scale:
+        """From the observed entries; empty and constant columns are not scaled."""
+        seen = ~np.isnan(X)
+        count = np.maximum(seen.sum(axis=0), 1)
+        plain = cls(np.zeros(X.shape[1]), np.ones(X.shape[1]))
+        if scaling == "none":
+            return plain
+        mean = np.where(seen, X, 0.0).sum(axis=0) / count
+        if scaling == "center":
+            return replace(plain, centre=mean)
+        return cls(mean, deviations(X, mean, count))
+
+    def apply(self, X: Vector) -> Vector:
+        """Scaled data."""
+        scaled: Vector = (X - self.centre) / self.unit
+        return scaled
+
+    def undo(self, Z: Vector) -> Vector:
+        """Data in their original units."""
+        found: Vector = Z * self.unit + self.centre
+        return found
+
+
+def deviations(X: Vector, mean: Vector, count: Vector) -> Vector:
+    """Standard deviations of columns, 1 for those that are constant up to rounding."""
+    off = np.where(np.isnan(X), 0.0, X - mean)
+    found: Vector = np.sqrt((off**2).sum(axis=0) / count)
+    found[found <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = 1.0
+    return found
+
+
+class Scaled:
+    """Data on one scale: the loss, and the largest singular value of the observed part."""
+
+    def __init__(self, X: Vector, scaling: Scaling) -> None:
+        self.scale = Scale.of(X, scaling)
+        self.Z = self.scale.apply(X)
+        self.top = float(np.linalg.norm(np.nan_to_num(self.Z), 2))
+        self.loss = Completion.from_dense(self.Z)
+
+    def weights(
+        self, candidate: Candidate, lam: float | None, tau: float | None
+    ) -> tuple[float, NuclearBall | NuclearNorm]:
+        """Lam and the spectral term of a candidate, or as given."""
+        weight = candidate.nuclear * self.top or 1.0  # any weight will do for zeros
+        noise = float(np.sum(np.sqrt(self.Z.shape)))
+        lam = candidate.share * weight / noise if lam is None else lam
+        return lam, NuclearNorm(weight) if tau is None else NuclearBall(tau)
+
+
+class HiddenEntries:
+    """Data with a tenth of the observed entries hidden."""
+
+    def __init__(self, X: Vector, seed: int) -> None:
+        rows, cols = np.nonzero(~np.isnan(X))
+        chosen = stream(seed, 1).permutation(rows.size)[: round(HIDDEN * rows.size)]
+        self.place = (rows[chosen], cols[chosen])
+        self.truth = X[self.place]
+        self.left = X.copy()
+        self.left[self.place] = np.nan
+        self.unit = Scale.of(self.left, "standard").unit[self.place[1]]
+        self._scaled: dict[Scaling, Scaled] = {}
+
+    def scaled(self, scaling: Scaling) -> Scaled:
+        """The data on one scale, made once."""
+        if scaling not in self._scaled:
+            self._scaled[scaling] = Scaled(self.left, scaling)
+        return self._scaled[scaling]
+
+    def errors(self, data: Scaled, X: Vector) -> tuple[float, float]:
+        """Mean squared errors: on the scale of the fit, and in deviations of the columns."""
+        off = data.scale.undo(X)[self.place] - self.truth
+        own = data.scale.unit[self.place[1]]
+        return float(np.mean((off / own) ** 2)), float(np.mean((off / self.unit) ** 2))
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    r"""The answer :math:`X = A B^\top`, :math:`B = V S^{1/2}`, as a model of single rows.
+
+    :math:`\|X\|_* = \min \tfrac12 (\|A\|_F^2 + \|B\|_F^2)` over all such factors. So at the
+    optimum each row a of A solves, for that row's observed entries,
+
+    .. math::
+        \min_a \tfrac12 \|x_o - B_o a\|^2 + \tfrac{c}{2} \|a\|^2
+        + \lambda \|B a\|_1 + \tfrac{\rho}{2} \|B a\|^2
+
+    with c the multiplier of the bound on the nuclear norm. New rows are completed by the
+    same problem, and rows of the training data get the values of the fit.
+    """
+
+    B: Vector  # columns x rank
+    multiplier: float
+    lam: float
+    ridge: float
+
+    @classmethod
+    def of(cls, Z: Vector, X: LowRank, lam: float, ridge: float) -> RowSpace:
+        """From data with NaN where nothing was observed, and the low-rank answer."""
+        B = X.Vt.T * np.sqrt(X.s)
+        dense = X.dense()
+        pull = float(np.nansum((Z - dense) * dense))
+        pull -= ridge * X.sqnorm + lam * float(np.abs(dense).sum())
+        # at least a little, for rows with fewer entries than the rank
+        multiplier = max(pull / max(X.nuclear_norm, np.finfo(float).tiny), 1e-9)
+        return cls(B[:, X.s > 0], multiplier, lam, ridge)
+
+    def complete(self, Z: Vector) -> Vector:
+        """All entries of rows with NaN where nothing is known."""
+        filled = np.empty(Z.shape)
+        for first in range(0, len(Z), CHUNK):
+            part = slice(first, first + CHUNK)
+            filled[part] = self._some(Z[part])
+        return filled
+
+    def _some(self, Z: Vector) -> Vector:
+        """The same for a few rows, by alternating directions where lam is not zero."""
+        B, size = self.B, np.sum(self.B**2, axis=0)  # B'B is diagonal
+        seen = ~np.isnan(Z)
+        known = np.where(seen, Z, 0.0) @ B
+        H = np.stack([B[row].T @ B[row] for row in seen])
+        H += np.diag(self.ridge * size + self.multiplier)
+        if self.lam == 0.0 or B.shape[1] == 0:
+            return np.linalg.solve(H, known[..., None])[..., 0] @ B.T
+        # a penalty of the splitting that weighs as much as the multiplier on average
+        step = self.multiplier / float(size.mean())
+        inverse = np.linalg.inv(H + np.diag(step * size))
+        X, split, dual = np.zeros(Z.shape), np.zeros(Z.shape), np.zeros(Z.shape)
+        for _ in range(STEPS):
+            a = inverse @ (known + step * ((split - dual) @ B))[..., None]
+            last, X = X, a[..., 0] @ B.T
+            ahead = RELAXATION * X + (1.0 - RELAXATION) * split + dual
+            split = np.sign(ahead) * np.maximum(np.abs(ahead) - self.lam / step, 0.0)
+            dual = ahead - split
+            if float(np.abs(X - last).max()) <= STILL * float(np.abs(X).max()):
+                break
+        return X
+
+
+@dataclass(eq=False, repr=False)
 class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     r"""Fills missing entries by a matrix that is low rank and sparse.
 
@@ -45,51 +213,45 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     Parameters
     ----------
     lam : float or "auto"
-        Price of an entry, at least 0. "auto" hides a tenth of the observed entries and
-        takes the price that predicts them best.
+        Weight of the l1 norm. "auto" hides a tenth of the observed entries and takes the
+        weight that predicts them best.
     tau : float or "auto"
-        Bound on the nuclear norm of X. "auto" finds by the same hidden entries a price of
-        the nuclear norm, and takes the norm that this leads to.
+        Bound on the nuclear norm of X. "auto" finds a weight of the nuclear norm by the
+        same hidden entries and takes the norm of its solution.
     ridge : float
-        :math:`\rho`, positive: it makes the problem strongly convex, on which the
-        certificate rests. An observed entry has the weight 1 beside it.
+        :math:`\rho`, positive. It makes the problem strongly convex, which the certificate
+        needs. The squared error of an observed entry has the weight 1.
     scaling : {"auto", "none", "center", "standard"}
-        What is done to columns before: nothing, subtract their mean, or divide by the
-        standard deviation too. "auto" takes what predicts hidden entries best.
+        Preparation of the columns: none, subtract the mean, or also divide by the standard
+        deviation. "auto" takes the one that predicts hidden entries best.
     missing_values : float
-        What stands for a missing entry, NaN by default.
+        Marks a missing entry, NaN by default.
     tol : float
         Accuracy to prove, relative to the value of the problem.
-    max_seconds : float, optional
-        Limit for the last fit; the best point so far is kept.
-    random_state : int, RandomState or None
-        Fixes which entries are hidden; None is the same as 0.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
-    result_ : Result
-        Of the problem above, with its certificate.
     lam_, tau_, scaling_
-        What was used.
+        The values used.
+    {cv_results_}
+        "param_nuclear" is the weight of the nuclear norm, relative to the largest singular
+        value, and "param_share" is lam relative to that weight. Scores are minus mean
+        squared errors in standard deviations of the columns.
     components_ : array of shape (rank, columns)
         Orthonormal basis of the rows of X.
     mean_, scale_ : arrays of shape (columns,)
-        What is subtracted from columns, and what they are divided by.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of str
-        Names of the columns, where the data have any.
+        Centre and scale of the columns.
+    {result_, certificate_}
 
     Notes
     -----
     `transform` keeps observed entries. It completes each row by the same problem with the
-    row space held fixed, so that rows the model was fitted to get back what the fit found,
-    to its accuracy. A column without any observed entry is filled with 0.
+    row space held fixed, so that rows of the training data get the values of the fit, to
+    its accuracy. A column without any observed entry is filled with 0.
 
-    The scale is chosen by errors in standard deviations of the columns, the rest by errors
-    on that scale: columns may have units of their own.
+    The scaling is chosen by errors in standard deviations of the columns, the other
+    settings by errors on that scale: columns may have different units.
 
     Examples
     --------
@@ -98,36 +260,24 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 30))
     >>> seen = np.where(rng.random(X.shape) < 0.7, X, np.nan)
-    >>> filled = SparseLowRankImputer().fit_transform(seen)
+    >>> filled = SparseLowRankImputer(random_state=0).fit_transform(seen)
     >>> bool(np.mean((filled - X) ** 2) < 0.05 * np.mean(X**2))
     True
     """
 
-    def __init__(
-        self,
-        *,
-        lam: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] = "auto",
-        ridge: float = 3e-4,
-        scaling: Literal["auto", "none", "center", "standard"] = "auto",
-        missing_values: float = np.nan,
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.ridge = ridge
-        self.scaling = scaling
-        self.missing_values = missing_values
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] = "auto"
+    _: KW_ONLY
+    ridge: float = 3e-4
+    scaling: Literal["auto", "none", "center", "standard"] = "auto"
+    missing_values: float = np.nan
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
-        """NaN is what it is for; float32 comes back as such."""
+        """NaN is allowed; float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = _is_nan(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -141,30 +291,70 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         X : array or frame of shape (rows, columns)
             The data.
         y : ignored
-            For scikit-learn's sake.
 
         Returns
         -------
-        SparseLowRankImputer
-            The model itself.
+        self
         """
-        given = self._given()
+        lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
+        one_of("scaling", self.scaling, ("auto", *SCALINGS))
         self._ridge = positive("ridge", self.ridge)
         X = self._read(X, reset=True)[1]
         if np.isnan(X).all():
             raise InputError("X", "no observed entry", "at least one")
-        settings = choose(X, given, self._rough, self._seed())
-        data = Scaled(X, settings.scaling)
-        self.scaling_, self._scale = settings.scaling, data.scale
+        best = self._choose(X, lam, tau)
+        data = Scaled(X, best.scaling)
+        self.scaling_, self._scale = best.scaling, data.scale
         self.mean_, self.scale_ = data.scale.centre, data.scale.unit
-        self.lam_, spectral = data.weights(settings, given)
-        if given.tau is None:
-            norm = self._rough(data.loss, self.lam_, spectral).low_rank.nuclear_norm
-        self.tau_ = given.tau or max(norm, LEAST * (data.top or 1.0))
-        self.result_ = self._fitted(data.loss, self.lam_, NuclearBall(self.tau_))
+        self.lam_, spectral = data.weights(best, lam, tau)
+        if tau is None:
+            norm = self._fitted(data.loss, self.lam_, spectral, trial=True)
+            tau = max(norm.low_rank.nuclear_norm, LEAST * (data.top or 1.0))
+        self.tau_ = tau
+        self.result_ = self._fitted(data.loss, self.lam_, NuclearBall(tau))
         self._rows = RowSpace.of(data.Z, self.result_.low_rank, self.lam_, self._ridge)
         self.components_ = self.result_.low_rank.Vt
         return self
+
+    def _choose(self, X: Vector, lam: float | None, tau: float | None) -> Candidate:
+        """The settings that are not given, by the prediction of hidden entries.
+
+        First the scaling and the nuclear weight at the smallest lam, then the nuclear
+        weight in smaller steps, then lam.
+        """
+        self.cv_results_: dict[str, Any] = {}
+        scalings = SCALINGS if self.scaling == "auto" else (self.scaling,)
+        given = lam is not None and tau is not None and len(scalings) == 1
+        if given or int((~np.isnan(X)).sum()) < FEWEST:
+            return Candidate() if len(scalings) > 1 else Candidate(scalings[0])
+
+        def trial(
+            hidden: HiddenEntries, candidate: Candidate, start: Result | None
+        ) -> tuple[tuple[float, float], Result]:
+            data = hidden.scaled(candidate.scaling)
+            lam_, spectral = data.weights(candidate, lam, tau)
+            found = self._fitted(data.loss, lam_, spectral, trial=True, start=start)
+            return hidden.errors(data, found.X), found
+
+        search: Search[Candidate] = self._search([HiddenEntries(X, self._seed)], trial)
+        paths = []
+        for scaling in scalings:
+            first = Candidate(scaling, share=SHARES[-1])
+            halved = [first._replace(nuclear=2.0**-k) for k in range(1, HALVINGS + 1)]
+            line = halved if tau is None else [first]
+            paths.append(search.best_of(line, start="before", patience=PATIENCE))
+        tried = [each for each in paths if each in search.losses]
+        best = min(tried, key=lambda each: search.mean(each, 1))
+        if tau is None:
+            finer = [best._replace(nuclear=f * best.nuclear) for f in (2**0.5, 0.5**0.5)]
+            best = search.best_of([best, *finer], start="best", last_of_equals=True)
+        if lam is None:
+            larger = [best._replace(share=share) for share in SHARES[-2::-1]]
+            best = search.best_of([best, *larger], start="best", last_of_equals=True)
+        self.cv_results_ = search.scores(1).table()
+        # With more entries the largest singular value of the data grows like their number,
+        # that of the noise like its root.
+        return best._replace(nuclear=best.nuclear * float(np.sqrt(1.0 - HIDDEN)))
 
     def transform(self, X: Any) -> Vector:
         """The same rows with their missing entries filled.
@@ -189,17 +379,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             filled[missing] = guess[missing[rows]]
         return filled
 
-    def _given(self) -> Given:
-        """Parameters, checked."""
-        if self.scaling not in ("auto", *SCALINGS):
-            wanted = f"one of auto, {', '.join(SCALINGS)}"
-            raise InputError("scaling", repr(self.scaling), wanted)
-        return Given(
-            None if self.lam == "auto" else nonnegative("lam", self.lam),
-            None if self.tau == "auto" else positive("tau", self.tau),
-            None if self.scaling == "auto" else self.scaling,
-        )
-
     def _read(self, X: Any, *, reset: bool) -> tuple[Vector, Vector]:
         """The data as they came, and in double precision with NaN for missing entries."""
         finite = "allow-nan" if _is_nan(self.missing_values) else True
@@ -215,21 +394,21 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             work[np.equal(X, self.missing_values)] = np.nan
         return X, work
 
-    def _rough(
-        self, loss: Completion, lam: float, spectral: Spectral, start: Result | None = None
-    ) -> Result:
-        """The answer, roughly."""
-        settings: dict[str, Any] = {"tol": ROUGH, "max_seconds": None, "progress": False}
-        return self._fitted(loss, lam, spectral, start=start, **settings)
-
     def _fitted(
-        self, loss: Completion, lam: float, spectral: Spectral, **settings: Any
+        self,
+        loss: Completion,
+        lam: float,
+        spectral: NuclearBall | NuclearNorm,
+        *,
+        trial: bool = False,
+        start: Result | None = None,
     ) -> Result:
-        """The problem solved."""
+        """Solve the problem, roughly in trials."""
+        settings: dict[str, Any] = {"tol": ROUGH} if trial else {}
         if min(loss.shape) <= FULL:
             settings["solver"] = DavisYin(first_rank=min(loss.shape))
-        penalty = ElasticNet(lam, 0.5 * self._ridge)
-        return self._solve(Problem(loss, penalty, spectral), **settings)
+        problem = Problem(loss, ElasticNet(lam, 0.5 * self._ridge), spectral)
+        return self._solve(problem, trial=trial, start=start, **settings)
 
 
 def _is_nan(value: Any) -> bool:

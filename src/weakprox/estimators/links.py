@@ -2,43 +2,159 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import positive
+from weakprox.arguments import bound, integer, nonnegative, or_auto, positive
 from weakprox.estimators._base import Certified
 from weakprox.estimators._graphs import (
     Calibration,
     Degrees,
+    Graph,
     Vector,
     checked_pairs,
+    entries,
+    placements,
     read_graph,
+    scaled,
     unshrunk,
 )
-from weakprox.estimators._link_choice import FULL, Given, choose, decomposed, resolved
+from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.thin_svd import thin_svd
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.protocols import SpectralTerm
 from weakprox.result import Result
+from weakprox.selection.search import Search, stream
 from weakprox.solvers import DavisYin
+from weakprox.spectral import NuclearBall, NuclearNorm
 
-ROUGH = 1e-2  # relative accuracy of the fits that only serve to choose
-LEAST = 1e-3  # a radius that leaves nothing, beside the spectral norm of N, which is 1
+HIDDEN_SHARE = 0.1  # of the edges, hidden at a time
+HIDDEN = 1000  # edges to hide in total, if that takes no more than ROUNDS
+ROUNDS = 3
+FEWEST = 10  # edges, and pairs without one; with fewer of them nothing is hidden
+NON_EDGES = 10_000  # pairs that hidden edges are compared with
+CUTS = 2.0 ** (-np.arange(1, 17) / 4)  # of singular values, whose largest is 1
+HIGHEST = 0.9  # largest cut, relative to the largest singular value
+ZEROED = (0.95, 0.9, 0.75, 0.5, 0.25, 0.0)  # quantiles of entries that are tried as lam
+SAMPLE = 20_000  # entries from which such a quantile is estimated
+FULL = 4000  # size up to which all singular values are computed, which is faster there
+KEPT = 256  # singular values that are computed beyond that size
+ROUGH = 1e-2  # relative accuracy of the fits of the search
+LEAST = 1e-3  # least radius; the spectral norm of N is 1
 ZERO = 1e-3  # entries of X below this share of the largest count as zero
 
 
+class Candidate(NamedTuple):
+    """Settings in units that carry over from one graph to another.
+
+    `nuclear` is the weight of the nuclear norm: at lam = 0 it is subtracted from the
+    singular values of N. lam is the quantile `zeroed` of the entries of that answer; None
+    stands for the lam given. The defaults apply if there is too little to learn from.
+    """
+
+    nuclear: float = 0.5
+    zeroed: float | None = 0.5
+
+
+class Decomposed:
+    """The normalised matrix N of a graph, its singular triplets, and lam and tau if given."""
+
+    def __init__(
+        self, graph: Graph, smoothing: float, lam: float | None, tau: float | None, seed: int
+    ) -> None:
+        self.degrees = Degrees.of(graph, smoothing)
+        self.N = self.degrees.normalised(graph)
+        self.triplets = decomposed(self.N, graph.symmetric)
+        self.lam, self.tau, self.seed = lam, tau, seed
+
+    def resolved(self, candidate: Candidate) -> tuple[LowRank, float, float]:
+        """The answer at lam = 0, the cut that leads to it, and lam."""
+        X = self.triplets
+        cut = min(candidate.nuclear, HIGHEST * float(X.s[0]))
+        if self.tau is not None:
+            cut = cut_for(X.s, self.tau)
+        point = cut_off(X, cut)
+        if candidate.zeroed is None and self.lam is not None:
+            return point, cut, self.lam
+        if not candidate.zeroed:
+            return point, cut, 0.0
+        rng = stream(self.seed, 2)
+        rows, cols = (rng.integers(0, size, SAMPLE) for size in X.shape)
+        lam = float(np.quantile(np.abs(entries(point, rows, cols)), candidate.zeroed))
+        return point, cut, lam
+
+    def spectral(self, cut: float, tau: float | None) -> NuclearBall | NuclearNorm:
+        """The ball of radius tau, no larger than any matrix needs, or the nuclear weight."""
+        if tau is None:
+            return NuclearNorm(cut)
+        widest = float(np.sqrt(min(self.N.shape)) * np.linalg.norm(self.N))
+        return NuclearBall(min(tau, widest))
+
+
+class Round(NamedTuple):
+    """A graph with some edges hidden, to be found among pairs without an edge."""
+
+    graph: Graph
+    hidden: Vector
+    others: Vector
+
+
+def rounds(graph: Graph, seed: int) -> list[Round]:
+    """Edges hidden at random, several times; none if there are too few."""
+    rng = stream(seed, 1)
+    rows, cols, _ = graph.edges()
+    if min(rows.size, graph.pairs - rows.size) < FEWEST:
+        return []
+    size, order = round(HIDDEN_SHARE * rows.size), rng.permutation(rows.size)
+    found = []
+    for k in range(min(ROUNDS, -(-HIDDEN // size))):
+        hidden = order[k * size : (k + 1) * size]
+        ends = np.stack([rows[hidden], cols[hidden]], axis=1)
+        found.append(Round(graph.without(hidden), ends, graph.some_non_edges(NON_EDGES, rng)))
+    return found
+
+
+def decomposed(N: Vector, symmetric: bool) -> LowRank:
+    """Singular triplets of N: all of them, or the leading ones if N is large."""
+    if min(N.shape) > FULL:
+        return thin_svd(N, KEPT, tol=1e-4, strict=False).triplets
+    if symmetric:  # an eigendecomposition is much faster
+        values, V = decompositions.eigh(N)
+        order = np.argsort(-np.abs(values))
+        values, V = values[order], V[:, order]
+        return LowRank(V, np.abs(values), (V * np.where(values < 0, -1.0, 1.0)).T)
+    return LowRank(*decompositions.svd(N))
+
+
+def cut_off(X: LowRank, cut: float) -> LowRank:
+    """Singular values less `cut`, but not below zero."""
+    keep = max(1, int((X.s > cut).sum()))
+    return LowRank(X.U[:, :keep], np.maximum(X.s[:keep] - cut, 0.0), X.Vt[:keep])
+
+
+def cut_for(s: Vector, tau: float) -> float:
+    """The cut that leaves singular values with the sum tau; 0 if they have no more."""
+    if float(s.sum()) <= tau:
+        return 0.0
+    cuts = (np.cumsum(s) - tau) / np.arange(1, s.size + 1)
+    return float(cuts[np.nonzero(s > cuts)[0][-1]])
+
+
 def _calibrated(model: LinkPredictor) -> bool:
-    """Whether probabilities can be told; always before `fit`, so that it says what is amiss."""
+    """Whether there are probabilities; True before `fit`, so that its error is raised."""
     return not hasattr(model, "result_") or model.calibration_ is not None
 
 
+@dataclass(eq=False, repr=False)
 class LinkPredictor(Certified):
     r"""Link prediction and graph denoising by a low-rank and sparse matrix.
 
@@ -49,58 +165,52 @@ class LinkPredictor(Certified):
         \min_X \tfrac12 \|X - N\|_F^2 + \lambda \|X\|_1
         \quad\text{subject to}\quad \|X\|_* \le \tau
 
-    and takes :math:`f D_r^{1/2} X D_c^{1/2}` as the graph that the noisy one stands for.
-    Communities and hubs make it low rank; most pairs being far apart makes it sparse. Both
-    terms shrink what they keep, so f brings X as near to N as one factor can.
+    and takes :math:`f D_r^{1/2} X D_c^{1/2}` as the graph without noise. Communities and
+    hubs make it low rank, and it is sparse because most pairs are far apart. The factor f
+    undoes the shrinkage: it brings X as near to N as possible.
 
     Parameters
     ----------
     lam : float or "auto"
-        Price of an entry of X, at least 0. "auto" hides a tenth of the edges, up to three
-        times, and takes the price at which they are found best among pairs without an edge,
-        by the area under the ROC curve. It tries quantiles of the entries at lam = 0.
-    tau : float or "auto"
-        Bound on the nuclear norm of X; the largest singular value of N is 1. `inf` is no
-        bound. "auto" finds by the same hidden edges how much to take off the singular
-        values of N, and takes the nuclear norm that this leads to.
+        Weight of the l1 norm of X. "auto" hides a tenth of the edges, up to three times,
+        and takes the weight that ranks them best among pairs without an edge, by the area
+        under the ROC curve. It tries quantiles of the entries at lam = 0.
+    tau : float, None or "auto"
+        Bound on the nuclear norm of X; the largest singular value of N is 1. None is no
+        bound. "auto" finds a weight of the nuclear norm by the same hidden edges and takes
+        the norm of its solution.
     smoothing : float
-        The constant a, as a multiple of the mean entry of A: by how much nodes with few
-        edges are held back. A quarter is what Amini et al. use.
+        The constant a, as a multiple of the mean entry of A. It limits the influence of
+        nodes with few edges. Amini et al. use a quarter.
     kind : {"auto", "undirected", "directed", "bipartite"}
-        What rows and columns are. In a bipartite graph they are different nodes; otherwise
-        the same, and the diagonal is ignored. "auto" takes a symmetric matrix for an
-        undirected graph, another square one for a directed graph.
+        In a bipartite graph rows and columns are different nodes; otherwise they are the
+        same, and the diagonal is ignored. "auto" takes a symmetric matrix for an undirected
+        graph and another square one for a directed graph.
     tol : float
         Accuracy to prove, relative to the value of the problem.
-    max_seconds : float, optional
-        Limit for the last fit; the best point so far is kept.
-    random_state : int, RandomState or None
-        Fixes which edges are hidden; None is the same as 0.
-    verbose : bool
-        Whether to show progress.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
-    result_ : Result
-        Of the problem above, with `result_.X` and its certificate.
     lam_, tau_, kind_
-        What was used.
+        The values used; `tau_` is infinite if there is no bound.
+    {cv_results_}
+        "param_nuclear" is the weight of the nuclear norm, and "param_zeroed" the quantile
+        of the entries that is taken as lam (None for a lam that was given). Scores are
+        areas under the ROC curve.
     adjacency_ : sparse array
         The graph, without the diagonal unless it is bipartite.
     denoised_ : sparse array
         The graph without its noise.
     calibration_ : object or None
-        Probability of an edge as a growing function of its score; None if there are fewer
-        than 10 edges, or fewer than 10 pairs without one.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of str
-        Names of the columns, where the data have any.
+        Probability of an edge as an increasing function of its score; None if there are
+        fewer than 10 edges, or fewer than 10 pairs without one.
+    {result_, certificate_}
 
     Notes
     -----
-    Sparse matrices are taken as they are, but the problem is solved on dense ones: the
-    memory needed grows with the square of the number of nodes.
+    The problem is solved with dense matrices, also for sparse input: the memory grows with
+    the square of the number of nodes.
 
     References
     ----------
@@ -115,32 +225,21 @@ class LinkPredictor(Certified):
     >>> groups = np.arange(60) // 20  # three groups of friends, who know 60 % of each other
     >>> friends = np.random.default_rng(0).random((60, 60)) < 0.6
     >>> A = np.triu(friends & (groups[:, None] == groups), 1)
-    >>> model = LinkPredictor().fit(A + A.T)
+    >>> model = LinkPredictor(random_state=0).fit(A + A.T)
     >>> same, other = model.score_pairs([[0, 5], [0, 45]])
     >>> bool(same > 2 * other)
     True
     """
 
-    def __init__(
-        self,
-        *,
-        lam: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] = "auto",
-        smoothing: float = 0.25,
-        kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto",
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam = lam
-        self.tau = tau
-        self.smoothing = smoothing
-        self.kind = kind
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] | None = "auto"
+    _: KW_ONLY
+    smoothing: float = 0.25
+    kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """Sparse input, weights that are not negative."""
@@ -157,57 +256,100 @@ class LinkPredictor(Certified):
         X : array, sparse matrix or frame of shape (rows, columns)
             Adjacency matrix: weights of edges, 0 where there is none.
         y : ignored
-            For scikit-learn's sake.
 
         Returns
         -------
-        LinkPredictor
-            The model itself.
+        self
         """
-        given = Given.checked(self.lam, self.tau)
+        lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
         smoothing = positive("smoothing", self.smoothing)
         X = validate_data(
             self, X, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True
         )
         graph, self.kind_ = read_graph(X, self.kind)
-        degrees_of = partial(Degrees.of, smoothing=smoothing)
-        seed = self._seed()
-        learnt = choose(graph, degrees_of, given, self._rough, seed)
-        self._degrees = degrees_of(graph)
-        N = self._degrees.normalised(graph)
-        triplets = decomposed(N, graph.symmetric)
-        point, cut, self.lam_ = resolved(triplets, learnt.settings, given, seed)
-        if given.tau is None and self.lam_ > 0.0:
-            point = self._rough(N, self.lam_, given.spectral(N, cut))
-        self.tau_ = given.tau or max(point.nuclear_norm, LEAST)
-        ball = Given(self.lam_, self.tau_).spectral(N, cut)
-        self.result_ = self._fitted(N, self.lam_, ball)
-        self._clean = unshrunk(self.result_.low_rank, N)
-        self.adjacency_ = graph.A
-        edges = graph.edges()[0].size
+        prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
+        best, hidden, others = self._choose(graph, prepare, lam, tau)
+        data = prepare(graph)
+        point, cut, self.lam_ = data.resolved(best)
+        if tau is None:
+            if self.lam_ > 0.0:
+                spectral = data.spectral(cut, None)
+                point = self._fitted(data.N, self.lam_, spectral, trial=True).low_rank
+            tau = max(point.nuclear_norm, LEAST)
+        self.tau_ = tau
+        self.result_ = self._fitted(data.N, self.lam_, data.spectral(cut, tau))
+        self._degrees, self.adjacency_ = data.degrees, graph.A
+        self._clean = unshrunk(self.result_.low_rank, data.N)
         self.calibration_ = None
-        if learnt.hidden.size:
-            rest = graph.pairs - edges
-            self.calibration_ = Calibration.of(learnt.hidden, learnt.others, edges, rest)
+        if hidden.size:
+            edges = graph.edges()[0].size
+            self.calibration_ = Calibration.of(hidden, others, edges, graph.pairs - edges)
         return self
 
-    def _rough(self, N: Vector, lam: float, spectral: SpectralTerm) -> LowRank:
-        """The answer, roughly."""
-        settings: dict[str, Any] = {"tol": ROUGH, "max_seconds": None, "progress": False}
-        return self._fitted(N, lam, spectral, **settings).low_rank
+    def _choose(
+        self, graph: Graph, prepare: Any, lam: float | None, tau: float | None
+    ) -> tuple[Candidate, Vector, Vector]:
+        """The settings that are not given, and scores of hidden edges and other pairs.
 
-    def _fitted(self, N: Vector, lam: float, spectral: SpectralTerm, **settings: Any) -> Result:
-        """The problem solved."""
+        By the AUC: first the nuclear weight at lam = 0, where the answer has a closed form;
+        then lam; then, as lam shrinks too, whether a neighbouring nuclear weight is better.
+        """
+        self.cv_results_: dict[str, Any] = {}
+        zeroed = 0.5 if lam is None else None
+        parts = rounds(graph, self._seed)
+        if not parts:
+            return Candidate(zeroed=zeroed), np.zeros(0), np.zeros(0)
+
+        def trial(
+            data: tuple[Round, Decomposed], candidate: Candidate, start: Any
+        ) -> tuple[float, tuple[Vector, Vector]]:
+            part, found = data
+            X, cut, price = found.resolved(candidate)
+            if price > 0.0:
+                spectral = found.spectral(cut, tau)
+                X = self._fitted(found.N, price, spectral, trial=True).low_rank
+                X = unshrunk(X, found.N)
+            else:
+                X = scaled(X, float(X.s @ found.triplets.s[: X.s.size]))
+            pair = found.degrees.scores(X, part.hidden), found.degrees.scores(X, part.others)
+            return -float(placements(*pair).mean()), pair
+
+        search: Search[Candidate] = self._search(
+            parts, trial, prepare=lambda part: (part, prepare(part.graph))
+        )
+        cuts = [float(cut) for cut in (CUTS if tau is None else CUTS[:1])]
+        best = search.best_of([Candidate(cut, 0.0) for cut in cuts])
+        place = cuts.index(best.nuclear)
+        options = ZEROED if lam is None else (None,)
+        found = search.best_of([best._replace(zeroed=option) for option in options])
+        if found in search.losses or lam is not None:
+            best = found
+        if tau is None and (lam or best.zeroed):
+            near = cuts[max(0, place - 1) : place + 2]
+            beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
+            best = search.best_of([best, *beside])
+        self.cv_results_ = search.scores().table()
+        scored = search.answers.get(best, [(np.zeros(0), np.zeros(0))])  # if time was short
+        hidden, others = (np.concatenate(part) for part in zip(*scored, strict=True))
+        # with more edges the singular values of the noise fall like the root of the degrees
+        cut = best.nuclear * float(np.sqrt(1.0 - HIDDEN_SHARE))
+        return best._replace(nuclear=cut), hidden, others
+
+    def _fitted(
+        self, N: Vector, lam: float, spectral: SpectralTerm, *, trial: bool = False
+    ) -> Result:
+        """Solve the problem, roughly in trials."""
+        settings: dict[str, Any] = {"tol": ROUGH} if trial else {}
         if min(N.shape) <= FULL:  # full decompositions: few steps, and sharper bounds
             settings["solver"] = DavisYin(first_rank=min(N.shape))
-        return self._solve(Problem(Denoising(N), L1(lam), spectral), **settings)
+        problem = Problem(Denoising(N), L1(lam), spectral)
+        return self._solve(problem, trial=trial, **settings)
 
     def score_pairs(self, pairs: Any) -> Vector:
         """How likely pairs of nodes are to be joined: the larger, the likelier.
 
         The score is the entry of the denoised matrix, in units of the weights of A, plus a
-        hundredth of what the degrees alone suggest. That orders pairs for which the entry
-        is zero.
+        hundredth of the score by degrees alone, which orders pairs whose entry is zero.
 
         Parameters
         ----------
@@ -230,11 +372,11 @@ class LinkPredictor(Certified):
     def predict_proba(self, pairs: Any) -> Vector:
         """Probability that pairs of nodes are joined in the graph as it was given.
 
-        Calibrated on edges that were hidden and on pairs without one: of pairs that get
-        0.3, not knowing whether they are edges, about three in ten are. Where the graph
-        lacks some edges, so do the probabilities. For pairs that it was given as edges,
-        they only say how typical those are. This method is missing where nothing could be
-        hidden, see `calibration_`.
+        Calibrated on hidden edges and on pairs without an edge: of unseen pairs with the
+        probability 0.3, about three in ten are edges. If the graph lacks some edges, the
+        probabilities are too small in proportion. For edges of the training graph they only
+        say how typical these are. This method is missing if nothing could be hidden, see
+        `calibration_`.
 
         Parameters
         ----------
@@ -252,14 +394,14 @@ class LinkPredictor(Certified):
         return np.stack([1.0 - edge, edge], axis=1)
 
     def recommend(self, node: int, n: int = 10) -> tuple[Vector, Vector]:
-        """Columns that a row is likeliest to be joined to and is not yet.
+        """Columns that a row is most likely to be joined to, without those it is joined to.
 
         Parameters
         ----------
         node : int
             The row.
         n : int
-            How many columns, fewer if there are not so many.
+            Largest number of columns.
 
         Returns
         -------
@@ -275,7 +417,7 @@ class LinkPredictor(Certified):
             open_[node] = False
         cols = np.nonzero(open_)[0]
         scores = self.score_pairs(np.stack([np.full(cols.size, node), cols], axis=1))
-        best = np.argsort(-scores, kind="stable")[: max(0, int(n))]
+        best = np.argsort(-scores, kind="stable")[: integer("n", n, least=0)]
         return cols[best], scores[best]
 
     @property

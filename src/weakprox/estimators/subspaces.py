@@ -2,21 +2,245 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import laplacian
 from sklearn.base import ClusterMixin
 from sklearn.cluster import spectral_clustering
 from sklearn.utils.validation import validate_data
 
-from weakprox.arguments import flag, nonnegative, positive
-from weakprox.errors import InputError
-from weakprox.estimators._affinity import CONNECTED, affinity, cosines, eigengap
+from weakprox.arguments import flag, integer, nonnegative, or_auto, positive
 from weakprox.estimators._base import Certified
-from weakprox.estimators._self_expression import RIDGE, Prepared, self_expression
+from weakprox.linalg import decompositions
+from weakprox.linalg.arrays import Array, namespace, sqnorm, total
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import Custom
+from weakprox.penalties import Combinable, ElasticNet
+from weakprox.problem import Problem
+from weakprox.protocols import Geometry, LossCapabilities, Penalty, Smoothability
+from weakprox.selection.noise import Values, noise_edge, noise_level
+from weakprox.spectral import NuclearNorm
+
+# Weights refer to data whose leading singular value is 1.
+RIDGE = 0.1
+NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the noise between them
+DIRECT = 0.3  # weight of coefficients relative to cosines
+CONNECTED = 1e-9  # added to affinities, so that the graph is connected
+MOST_CLUSTERS = 20  # among which a gap is sought
+SMALL = 1e-3  # eigenvalues of a Laplacian that count as zero
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Samples as rows of coordinates, leading singular value 1, and the noise in them."""
+
+    Z: Values
+    noise: float
+
+    @classmethod
+    def of(cls, X: Values) -> Prepared:
+        """Scale samples to unit length, centre them, and add a constant coordinate.
+
+        The constant coordinate draws the sum of every sample's coefficients to one, as
+        affine subspaces require. Its length is that of the mean, but at most that of the
+        leading direction: a longer one would slow the solver down and change nothing.
+        """
+        n = len(X)
+        length = np.linalg.norm(X, axis=1, keepdims=True)
+        X = X / np.where(length > 0.0, length, 1.0)
+        mean = X.mean(axis=0)
+        U, s, _ = decompositions.svd(X - mean)
+        if s[0] <= 1e-12 * math.sqrt(n):  # all samples have the same direction
+            return cls(np.full((n, 1), 1.0 / math.sqrt(n)), 0.0)
+        noise = noise_level(X - mean, "spectrum") / float(s[0])
+        keep = s > 1e-9 * s[0]
+        constant = min(float(np.linalg.norm(mean)), s[0] / math.sqrt(n)) / s[0]
+        Z = np.column_stack([U[:, keep] * (s[keep] / s[0]), np.full(n, constant)])
+        return cls(Z, noise)
+
+    def weights(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """The weights (nuclear, lam) at which noise of this level is removed.
+
+        The largest squared singular value of pure noise is noise^2 (sqrt n + sqrt d)^2. The
+        product of a sample x with noise has the standard deviation noise |x|, and the
+        largest of n such products is about sqrt(2 log n) times that. If subspaces fill most
+        of the space, the median singular value is signal and the noise level far too large:
+        hence the limits.
+        """
+        edge = noise_edge(shape, self.noise) ** 2
+        nuclear = min(max(edge, NUCLEAR[0]), NUCLEAR[1])
+        noise = math.sqrt(nuclear) / (math.sqrt(shape[0]) + math.sqrt(shape[1]))
+        length = math.sqrt(sqnorm(self.Z) / len(self.Z))
+        return nuclear, noise * length * math.sqrt(2.0 * math.log(max(2, len(self.Z))))
+
+
+class SelfExpression(Custom):
+    r"""How well samples are combinations of each other, :math:`\tfrac12\|X - XC\|_F^2`.
+
+    X has the samples as columns, which are the rows of Z here. Quadratic with Hessian
+    :math:`X^\top X`, so that values follow from gradients (`origin`).
+    """
+
+    def __init__(self, Z: Values) -> None:
+        n = len(Z)
+        self._Z, self._Zt = Z, np.ascontiguousarray(Z.T)
+        self._K = Z @ self._Zt
+        self.origin: tuple[float, Values] = (0.5 * sqnorm(Z), -self._K)
+        largest = float(decompositions.eigvalsh(Z.T @ Z)[-1]) * (1.0 + 1e-12)
+        super().__init__(
+            (n, n),
+            value=self._residual,
+            grad=self._slope,
+            smoothness=largest,
+            term_smoothness=largest,
+        )
+
+    def __repr__(self) -> str:
+        return f"SelfExpression({self._Z.shape[0]} samples, {self._Z.shape[1]} coordinates)"
+
+    @property
+    def capabilities(self) -> LossCapabilities:
+        """A quadratic: values follow from gradients."""
+        return replace(super().capabilities, origin=lambda: self.origin)
+
+    def _slope(self, C: Values) -> Values:
+        slope: Values = self._Z @ (self._Zt @ C)
+        slope -= self._K
+        return slope
+
+    def _residual(self, C: Values) -> float:
+        return 0.5 * sqnorm(self._Zt - self._Zt @ C)
+
+
+@dataclass(frozen=True)
+class WeightedDiagonal(Combinable):
+    r"""Elastic net with a separate weight for the diagonal.
+
+    :math:`\lambda_1\sum_{i\ne j}|x_{ij}| + \delta\sum_i|x_{ii}| + \lambda_2\|X\|_F^2`: with
+    :math:`\delta` large enough, an exact penalty for a diagonal of zeros that is finite at
+    low-rank points, where the diagonal is only nearly zero.
+    """
+
+    lam1: float
+    lam2: float
+    diagonal: float
+    separable: bool = field(default=True, init=False, repr=False)
+    rowwise: bool = field(default=False, init=False, repr=False)  # a row has its own column
+    _weights = ("lam1", "lam2", "diagonal")
+
+    def __post_init__(self) -> None:
+        """Check the weights."""
+        for name in self._weights:
+            object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
+
+    @property
+    def curvature(self) -> float:
+        """2 lam2."""
+        return 2.0 * self.lam2
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """The smoothing of the larger weight."""
+        theta = max(self.lam1, self.diagonal)
+        return Smoothability(theta, 0.5 * theta * shape[0] * shape[1], 2 * self.lam2)
+
+    def value(self, X: Array) -> float:
+        """Both weighted sums and the squares."""
+        xp = namespace(X)
+        diagonal = total(xp.abs(xp.linalg.diagonal(X)))
+        found = self.lam1 * (total(xp.abs(X)) - diagonal) + self.diagonal * diagonal
+        return found + self.lam2 * sqnorm(X)
+
+    def pull(self, y: Array) -> Array:
+        """K is the identity."""
+        return y
+
+    def dual_value(self, y: Array) -> float:
+        """No linear term."""
+        return 0.0
+
+    def feasible(self, y: Array) -> Array:
+        """Clip entries to their box."""
+        xp = namespace(y)
+        at = xp.arange(y.shape[0])
+        own = xp.clip(y[at, at], -self.diagonal, self.diagonal)
+        y = xp.clip(y, -self.lam1, self.lam1)
+        y[at, at] = own
+        return y
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """clip(y + t X) to the box."""
+        return self.feasible(t * X if y is None else y + t * X)
+
+    def distance(self, y: Array) -> float:
+        """|y|^2 / (2 theta)."""
+        theta = max(self.lam1, self.diagonal)
+        return sqnorm(y) / (2 * theta) if theta > 0 else 0.0
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Any square shape will do; the loss has no other."""
+
+
+def self_expression(
+    Z: Values, nuclear: float, lam: float, ridge: float, *, zero_diagonal: bool
+) -> Problem:
+    """Minimise 1/2 |X - XC|^2 + nuclear |C|_* + lam |C|_1 + ridge/2 |C|^2."""
+    loss: Any = SelfExpression(Z)
+    penalty: Penalty = ElasticNet(lam, 0.5 * ridge)
+    if zero_diagonal:  # larger than any slope that would move the diagonal off zero
+        large = nuclear + float(np.max(np.sum(Z * Z, axis=1)))
+        penalty = WeightedDiagonal(lam, 0.5 * ridge, large)
+    return Problem(loss, penalty, NuclearNorm(nuclear))
+
+
+def cosines(C: LowRank, power: float) -> Values:
+    """Powers of |cosine| between the rows of U sqrt(s), without the diagonal."""
+    rows = np.asarray(C.U * np.sqrt(C.s), dtype=float)
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = rows / np.where(length > 0.0, length, 1.0)
+    A: Values = np.minimum(np.abs(rows @ rows.T), 1.0) ** power
+    np.fill_diagonal(A, 0.0)
+    return A
+
+
+def leading(A: Values, count: int | None) -> Values:
+    """The `count` largest entries of each column, relative to the largest."""
+    n = len(A)
+    if count is not None and count < n - 1:
+        least = np.partition(A, n - count, axis=0)[n - count]
+        A = np.where(least > A, 0.0, A)
+    largest = A.max(axis=0)
+    found: Values = A / np.where(largest > 0.0, largest, 1.0)
+    return found
+
+
+def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
+    """Symmetric sum of cosines and, with a smaller weight, of coefficients."""
+    sizes = np.abs(np.asarray(C.dense(), dtype=float))
+    np.fill_diagonal(sizes, 0.0)
+    A = leading(cosines(C, power), n_neighbors) + DIRECT * leading(sizes, n_neighbors)
+    found: Values = 0.5 * (A + A.T)
+    return found
+
+
+def eigengap(W: Values) -> int:
+    """Number of clusters of a graph, by the largest gap of its Laplacian's eigenvalues.
+
+    The gap is relative, since overlapping clusters make all eigenvalues larger.
+    """
+    most = min(MOST_CLUSTERS, len(W) - 1)
+    if most < 2:
+        return len(W)
+    values = decompositions.eigvalsh(laplacian(W + CONNECTED, normed=True))[: most + 1]
+    growth = np.diff(values) / (values[1:] + SMALL)
+    return int(np.argmax(growth[1:])) + 2
+
+
+@dataclass(eq=False, repr=False)
 class SubspaceClustering(ClusterMixin, Certified):
     r"""Low-rank sparse subspace clustering (Wang, Xu & Leng 2013, LRSSC).
 
@@ -26,33 +250,32 @@ class SubspaceClustering(ClusterMixin, Certified):
     .. math:: \min_C\ \tfrac12\|X - XC\|_F^2 + \beta_1\|C\|_* + \beta_2\|C\|_1
               + \tfrac{\rho}{2}\|C\|_F^2 ,
 
-    which is convex, and clusters the graph that C makes of the samples. The nuclear norm
-    keeps the samples of a subspace connected, the l1 norm keeps subspaces apart, and the
-    squares make the answer unique. The certificate speaks of this problem.
+    which is convex, and clusters a graph of the samples made from C. The nuclear norm keeps
+    the samples of a subspace connected, the l1 norm separates subspaces, and the squares
+    make the answer unique. The certificate is about this problem.
 
     Before, samples are scaled to unit length and centred, and get one constant coordinate,
     so that coefficients sum to about one: the subspaces may be affine. X is then scaled to
-    leading singular value 1, which is what the weights below refer to.
+    leading singular value 1, to which the weights below refer.
 
-    Afterwards two graphs are added. One has the sizes of coefficients,
+    The graph is the sum of two. One has the sizes of coefficients,
     :math:`|C| + |C|^\top`, as in sparse subspace clustering (Elhamifar & Vidal 2013). The
     other, which counts three times as much, has the cosines between rows of
     :math:`U\Sigma^{1/2}`, :math:`C = U\Sigma V^\top`, raised to a power, as in low-rank
-    representation (Liu et al. 2013): samples are near that are explained alike. In both,
-    each sample keeps its `n_neighbors` largest affinities, divided by the largest. Spectral
-    clustering of the sum gives the labels.
+    representation (Liu et al. 2013). In both, each sample keeps its `n_neighbors` largest
+    affinities, divided by the largest. Spectral clustering of the sum gives the labels.
 
-    "auto" measures the noise in X by its median singular value (Gavish & Donoho 2014) and
-    takes the weights that pure noise would not get past: its largest squared singular value
-    for `nuclear`, kept between 0.001 and 0.01, and sqrt(2 log n) standard deviations of its
-    product with a sample for `lam`.
+    "auto" estimates the noise in X from its median singular value (Gavish & Donoho 2014)
+    and takes the weights at which pure noise of that size is removed: its largest squared
+    singular value for `nuclear`, limited to 0.001 to 0.01, and sqrt(2 log n) standard
+    deviations of its product with a sample for `lam`.
 
     Parameters
     ----------
     n_clusters : int or "auto"
-        Number of clusters. By default, from 2 to 20, where the eigenvalues of the Laplacian
-        of the cosines (to half the power) have their largest relative gap. That finds
-        clusters that are well apart; where they overlap, the number had better be known.
+        Number of clusters. "auto" takes 2 to 20 clusters, by the largest relative gap of
+        the eigenvalues of the Laplacian of the cosines (to half the power). This finds
+        well-separated clusters; if they overlap, give the number.
     nuclear : float or "auto"
         Weight of the nuclear norm, positive.
     lam : float or "auto"
@@ -60,21 +283,16 @@ class SubspaceClustering(ClusterMixin, Certified):
     ridge : float
         Weight of the squares, positive.
     zero_diagonal : bool
-        Whether a sample must not explain itself. Needed where `nuclear` is small beside
-        `lam`; else the low rank already forbids it.
+        Whether the diagonal of C is zero. Needed if `nuclear` is much smaller than `lam`;
+        otherwise the low rank has this effect.
     n_neighbors : int or None
         Affinities kept per sample; None for all.
     power : float
-        Power of the cosines. Larger ones tell clusters apart that are near each other.
+        Power of the cosines. Larger powers separate clusters that are near each other.
     tol : float
-        Accuracy of C, relative to the value; proved by `certificate_`. Clusters do not
-        need a small one.
-    max_seconds : float, optional
-        Limit for the solver.
-    random_state : int, RandomState or None
-        Fixes the spectral clustering. None means 0.
-    verbose : bool
-        Whether to show progress.
+        Accuracy of C, relative to the value; proved by `certificate_`. Clusters need no
+        high accuracy.
+    {max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -87,22 +305,17 @@ class SubspaceClustering(ClusterMixin, Certified):
     coefficients_ : array of shape (n_samples, n_samples)
         C; column j says how sample j is made of the others.
     nuclear_, lam_ : float
-        What was used.
+        The values used.
     noise_ : float
         Standard deviation of the noise in the entries of X, scaled as above.
-    result_ : Result
-        The solution, with its certificate.
-    certificate_ : Certificate
-        How far from the optimum the solution can be.
-    n_features_in_, feature_names_in_
-        Features, and their names if they have any.
+    {result_, certificate_}
 
     Notes
     -----
     C has n_samples squared entries. 2000 samples take about 15 seconds on one core.
 
-    Samples are compared by direction alone. Where clusters differ by their distance from
-    the origin, as round clouds do, other methods are better.
+    Samples are compared by direction alone. For clusters that differ by their distance from
+    the origin, such as round clouds, other methods are better.
 
     Examples
     --------
@@ -111,37 +324,23 @@ class SubspaceClustering(ClusterMixin, Certified):
     >>> rng = np.random.default_rng(0)
     >>> planes = [rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) for _ in range(3)]
     >>> X = np.vstack(planes) + 0.05 * rng.standard_normal((120, 30))
-    >>> labels = SubspaceClustering(n_clusters=3).fit_predict(X)
+    >>> labels = SubspaceClustering(n_clusters=3, random_state=0).fit_predict(X)
     >>> [len(set(part)) for part in labels.reshape(3, 40)]
     [1, 1, 1]
     """
 
-    def __init__(
-        self,
-        n_clusters: int | str = "auto",
-        *,
-        nuclear: float | str = "auto",
-        lam: float | str = "auto",
-        ridge: float = RIDGE,
-        zero_diagonal: bool = False,
-        n_neighbors: int | None = 20,
-        power: float = 8.0,
-        tol: float = 1e-2,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.nuclear = nuclear
-        self.lam = lam
-        self.ridge = ridge
-        self.zero_diagonal = zero_diagonal
-        self.n_neighbors = n_neighbors
-        self.power = power
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    n_clusters: int | str = "auto"
+    _: KW_ONLY
+    nuclear: float | str = "auto"
+    lam: float | str = "auto"
+    ridge: float = RIDGE
+    zero_diagonal: bool = False
+    n_neighbors: int | None = 20
+    power: float = 8.0
+    tol: float = 1e-2
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SubspaceClustering:
         """Find the clusters of the rows of X.
@@ -156,16 +355,19 @@ class SubspaceClustering(ClusterMixin, Certified):
         -------
         self
         """
-        self._check()
+        flag("zero_diagonal", self.zero_diagonal)
+        positive("ridge", self.ridge)
+        positive("power", self.power)
+        nuclear = or_auto("nuclear", self.nuclear, positive)
+        lam = or_auto("lam", self.lam, nonnegative)
+        if self.n_neighbors is not None:
+            integer("n_neighbors", self.n_neighbors, least=1, instead="None")
         X = validate_data(self, X, ensure_min_samples=2)
-        wanted = self.n_clusters
-        if not isinstance(wanted, str) and wanted > len(X):
-            raise InputError("n_clusters", f"{wanted}, with n_samples={len(X)}", "no more")
+        count = or_auto("n_clusters", self.n_clusters, lambda n, x: integer(n, x, 1, len(X)))
         data = Prepared.of(np.asarray(X, dtype=float))
-        nuclear, lam = data.weights(X.shape)
-        self.noise_ = data.noise
-        self.nuclear_ = nuclear if isinstance(self.nuclear, str) else float(self.nuclear)
-        self.lam_ = lam if isinstance(self.lam, str) else float(self.lam)
+        self.noise_, automatic = data.noise, data.weights(X.shape)
+        self.nuclear_ = automatic[0] if nuclear is None else nuclear
+        self.lam_ = automatic[1] if lam is None else lam
         problem = self_expression(
             data.Z, self.nuclear_, self.lam_, self.ridge, zero_diagonal=self.zero_diagonal
         )
@@ -173,43 +375,12 @@ class SubspaceClustering(ClusterMixin, Certified):
         self.result_ = replace(result, checkpoint=None)  # many matrices of the size of C
         self.coefficients_ = self.result_.X
         self.affinity_matrix_ = affinity(self.result_.low_rank, self.power, self.n_neighbors)
-        self._cluster()
-        return self
-
-    def _cluster(self) -> None:
-        """Number of clusters and labels, from the affinities."""
         C, W = self.result_.low_rank, self.affinity_matrix_ + CONNECTED
-        if isinstance(self.n_clusters, str):  # gaps show in a smoother graph
-            self.n_clusters_ = eigengap(cosines(C, 0.5 * self.power))
+        if count is None:  # gaps show in a smoother graph
+            count = eigengap(cosines(C, 0.5 * self.power))
+        self.n_clusters_ = count
+        if count in (1, len(W)):  # nothing to find
+            self.labels_ = np.arange(len(W), dtype=np.int32) % count
         else:
-            self.n_clusters_ = int(self.n_clusters)
-        if self.n_clusters_ in (1, len(W)):  # nothing to find
-            self.labels_ = np.arange(len(W), dtype=np.int32) % self.n_clusters_
-            return
-        self.labels_ = spectral_clustering(
-            W, n_clusters=self.n_clusters_, random_state=self._seed()
-        )
-
-    def _check(self) -> None:
-        """Raise on settings that cannot work, before any work."""
-        flag("zero_diagonal", self.zero_diagonal)
-        positive("ridge", self.ridge)
-        positive("power", self.power)
-        for name, number in (("nuclear", positive), ("lam", nonnegative)):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                if given != "auto":
-                    raise InputError(name, repr(given), "a number or 'auto'")
-            else:
-                number(name, given)
-        _whole("n_clusters", self.n_clusters, instead="auto")
-        _whole("n_neighbors", self.n_neighbors, instead=None)
-
-
-def _whole(name: str, given: Any, *, instead: Any) -> None:
-    """Raise unless it is a whole number >= 1, or the value that may stand instead."""
-    if given is instead or (isinstance(given, str) and given == instead):
-        return
-    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
-    if not whole or given < 1:
-        raise InputError(name, repr(given), f"an integer >= 1, or {instead!r}")
+            self.labels_ = spectral_clustering(W, n_clusters=count, random_state=self._seed)
+        return self

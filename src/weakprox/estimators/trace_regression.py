@@ -2,18 +2,288 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import RegressorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import nonnegative, positive
-from weakprox.errors import InputError
-from weakprox.estimators._trace_model import TraceModel, is_auto
-from weakprox.estimators._trace_search import LAMS, TAUS, TINY, Design
+from weakprox.arguments import (
+    bound,
+    flag,
+    integer,
+    is_auto,
+    is_integer,
+    nonnegative,
+    one_of,
+    or_auto,
+    positive,
+)
+from weakprox.errors import InputError, ShapeError
+from weakprox.estimators._base import DEPRECATED, Certified
+from weakprox.linalg import decompositions
+from weakprox.losses import Sensing
+from weakprox.losses.inputs import as_shape
+from weakprox.penalties import ElasticNet
+from weakprox.problem import Problem
+from weakprox.result import Result
+from weakprox.spectral import NuclearBall
+
+LAMS = (0.0, 1e-2, 3e-2, 1e-1, 3e-1)  # tried weights, relative to the largest useful one
+TAUS = (0.1, 0.2, 0.4, 0.7, 1.0)  # tried radii, relative to the ridge solution's norm
+RIDGE = 5e-3  # least weight of squares, relative to the mean curvature
+RIDGES = RIDGE * 2.0 ** np.arange(1, 13)  # larger weights that a plain ridge regression tries
+MOST = 2000  # rows or columns up to which it does
+LOOSE = 10.0  # factor by which the solves of the search are less accurate
+TINY = 1e-12
+Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class TraceRegression(TraceModel):
+class Setting(NamedTuple):
+    """A candidate: weight of sizes, weight of squares, bound on the nuclear norm."""
+
+    lam: float
+    lam2: float
+    tau: float
+
+
+@dataclass(frozen=True)
+class Design:
+    """Measurements and responses, centred if there is an intercept."""
+
+    A: Any  # (n, m d), dense or CSR
+    b: Matrix
+    shape: tuple[int, int]
+    centre: Matrix
+    level: float
+
+    @classmethod
+    def of(cls, A: Any, b: Matrix, shape: tuple[int, int], intercept: bool) -> Design:
+        """Centre the data; a sparse A that has to be centred becomes dense."""
+        if not intercept:
+            return cls(A, b, shape, np.zeros(A.shape[1]), 0.0)
+        A = A.toarray() if issparse(A) else A
+        centre, level = A.mean(axis=0), float(b.mean())
+        return cls(A - centre, b - level, shape, centre, level)
+
+    @cached_property
+    def loss(self) -> Sensing:
+        """Mean of half the squared residuals."""
+        if issparse(self.A):
+            return Sensing(self.A, self.b, shape=self.shape)
+        return Sensing(self.A.reshape(-1, *self.shape), self.b)
+
+    @property
+    def curvature(self) -> float:
+        """Mean eigenvalue of the Hessian."""
+        squares = self.A.multiply(self.A).sum() if issparse(self.A) else np.sum(self.A**2)
+        mean = float(squares) / (len(self.b) * int(self.A.shape[1]))
+        return max(mean, float(TINY))
+
+    @property
+    def size(self) -> float:
+        """The loss at zero."""
+        return max(0.5 * float(np.mean(self.b**2)), TINY**2)
+
+    @property
+    def largest_lam(self) -> float:
+        """The weight from which on all entries are zero."""
+        return float(np.max(np.abs(self.A.T @ self.b))) / len(self.b)
+
+    def ridges(self) -> list[float]:
+        """Weights of squares to try: the least, and that of a plain ridge regression.
+
+        The latter has the smallest generalised cross-validation error.
+        """
+        least = RIDGE * self.curvature
+        if min(self.A.shape) > MOST:
+            return [least]
+        A = self.A.toarray() if issparse(self.A) else self.A
+        U, s, _ = decompositions.svd(A)
+        n, along = len(self.b), U.T @ self.b
+        errors = []
+        for weight in self.curvature * RIDGES:
+            kept = s**2 / (s**2 + 2 * n * weight)
+            left = self.b @ self.b - float(np.sum((2 - kept) * kept * along**2))
+            errors.append(left / max(n - 1 - float(kept.sum()), 1e-3) ** 2)
+        return [least, float(self.curvature * RIDGES[int(np.argmin(errors))])]
+
+    def intercept(self, coef: Matrix) -> float:
+        """The intercept that makes the mean of the residuals zero."""
+        return self.level - float(self.centre @ coef.ravel())
+
+
+class _TraceModel(RegressorMixin, Certified, ABC):
+    """What the trace regressions share; subclasses say which weights and radii to try."""
+
+    lam2: float | Literal["auto"]
+    shape: tuple[int, int] | None
+    fit_intercept: bool
+    cv: Any
+    _simplest = False  # whether the one-standard-error rule applies
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the coefficients.
+
+        Parameters
+        ----------
+        X : array of shape (n, m, d) or (n, m d), frame, or SciPy sparse (n, m d)
+            The A_i. Sparse data stay sparse only without an intercept.
+        y : array of shape (n,)
+            The b_i.
+
+        Returns
+        -------
+        self
+        """
+        or_auto("lam2", self.lam2, nonnegative)
+        flag("fit_intercept", self.fit_intercept)
+        positive("tol", self.tol)
+        lams, taus = self._given()
+        rows, shape = self._flat(X)
+        A, b = validate_data(
+            self,
+            rows,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        b = np.asarray(b, dtype=float)
+        self._shape = shape or (int(A.shape[1]), 1)
+        if self._shape[0] * self._shape[1] != A.shape[1]:
+            wanted = f"(m, d) with m d = {A.shape[1]} features"
+            raise ShapeError("shape", self._shape, wanted)
+        design = Design.of(A, b, self._shape, self.fit_intercept)
+        chosen = self._choose(A, b, design, lams, taus)
+        self.lam_, self.lam2_, self.tau_ = chosen
+        self.result_ = self._solution(design, chosen)
+        self.coef_ = np.asarray(self.result_.X)
+        self.intercept_ = design.intercept(self.coef_)
+        return self
+
+    def predict(self, X: Any) -> Matrix:
+        """<A_i, B> + c for every A_i, given as in `fit`."""
+        check_is_fitted(self, "coef_")
+        rows, _ = self._flat(X)
+        A = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
+        found: Matrix = A @ self.coef_.ravel() + self.intercept_
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse data and stacks of matrices are accepted."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _flat(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
+        """The A_i as rows, and their shape as given or found."""
+        given = None if self.shape is None else as_shape(self.shape)
+        if issparse(X) or getattr(X, "ndim", 2) != 3:
+            return X, given
+        X = np.asarray(X)
+        shape = (int(X.shape[1]), int(X.shape[2]))
+        if given is not None and given != shape:
+            raise ShapeError("shape", given, f"{shape}, that of the matrices in X")
+        return X.reshape(len(X), -1), shape
+
+    def __getattr__(self, name: str) -> Any:
+        """`lam1_` is the deprecated name of `lam_`."""
+        if name != "lam1_" or "lam_" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        warnings.warn("lam1_ is now called lam_", DeprecationWarning, stacklevel=2)
+        return self.lam_
+
+    @abstractmethod
+    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+        """Weights and radii to try, checked; None for those of the data."""
+
+    def _choose(
+        self,
+        A: Any,
+        b: Matrix,
+        design: Design,
+        lams: Sequence[float] | None,
+        taus: Sequence[float] | None,
+    ) -> Setting:
+        """The candidate of least error on the folds, or the only one."""
+        if lams is None:
+            lams = [share * design.largest_lam for share in LAMS]
+        lam2 = or_auto("lam2", self.lam2, nonnegative)
+        settings = []
+        for squares in design.ridges() if lam2 is None else [lam2]:
+            radii = taus
+            if radii is None:
+                free = self._solution(design, Setting(0.0, squares, np.inf), trial=True)
+                norm = free.low_rank.nuclear_norm
+                radii = [max(share * norm, TINY) for share in TAUS]
+            settings += [Setting(lam, squares, tau) for lam in lams for tau in radii]
+        self.cv_results_: dict[str, Any] = {}
+        if len(settings) == 1:
+            return settings[0]
+
+        def prepare(fold: tuple[Any, Any]) -> tuple[Design, Any, Matrix]:
+            kept, left = fold
+            part = Design.of(A[kept], b[kept], self._shape, self.fit_intercept)
+            return part, A[left], b[left]
+
+        def trial(
+            data: tuple[Design, Any, Matrix], setting: Setting, start: Any
+        ) -> tuple[float, Matrix]:
+            part, unseen, answers = data
+            X = self._solution(part, setting, trial=True, start=start).X
+            found = unseen @ X.ravel() + part.intercept(X)
+            return float(np.mean((found - answers) ** 2)), X
+
+        folds = list(self._folds(len(b)).split(A, b))
+        search = self._search(folds, trial, prepare=prepare)
+        search.grid(list(dict.fromkeys(settings)), lambda one, two: one[:2] == two[:2])
+        found = search.scores()
+        self.cv_results_ = found.table()
+        chosen: Setting = found.best(_complexity if self._simplest else None)
+        return chosen
+
+    def _folds(self, n: int) -> Any:
+        """The splitter, with no more folds than rows."""
+        if is_integer(self.cv):
+            wanted = "a splitter or an iterable"
+            return check_cv(min(integer("cv", self.cv, least=2, instead=wanted), n))
+        return check_cv(self.cv)
+
+    def _solution(
+        self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None
+    ) -> Result:
+        """Solve the certified problem, less accurately in trials."""
+        penalty, radius = ElasticNet(setting.lam, setting.lam2), setting.tau
+        if not np.isfinite(radius):
+            radius = _reach(design, penalty)
+        eps = self.tol * design.size * (LOOSE if trial else 1.0)
+        problem = Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
+        return self._solve(problem, trial=trial, tol=None, eps=eps, start=start)
+
+
+def _reach(design: Design, penalty: ElasticNet) -> float:
+    """A nuclear norm above that of every solution, whose value is at most that of zero."""
+    curvature = max(design.loss.strong_convexity + penalty.curvature, TINY)
+    return 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature)) + TINY
+
+
+def _complexity(setting: Setting) -> tuple[float, float]:
+    """Smaller for simpler models: a smaller radius and, at equal ones, a larger weight."""
+    return setting.tau, -setting.lam
+
+
+@dataclass(eq=False, repr=False)
+class TraceRegression(_TraceModel):
     r"""Linear regression with a low-rank, sparse matrix of coefficients.
 
     Minimises, over matrices B of nuclear norm at most `tau` and an intercept c,
@@ -22,37 +292,33 @@ class TraceRegression(TraceModel):
        \frac1n \sum_i \tfrac12 (\langle A_i, B\rangle + c - b_i)^2
        + \lambda_1 \|B\|_1 + \lambda_2 \|B\|_F^2 ,
 
-    the paper's Example 3. Features are neither centred nor scaled beforehand, apart from
-    what the intercept does.
+    the paper's Example 3. Features are not scaled, and centred only by the intercept.
 
     Parameters
     ----------
-    lam1 : float or "auto"
-        Price of the sizes of entries.
+    lam : float or "auto"
+        :math:`\lambda_1`, the weight of the l1 norm.
     tau : float, None or "auto"
         Bound on the nuclear norm; None for no bound.
     lam2 : float or "auto"
-        Price of the squares of entries. "auto" tries two: 0.005 times the mean curvature of
-        the loss, enough for strong convexity and little otherwise, and what suits a plain
-        ridge regression (by generalised cross-validation; left out where both sides of the
-        design exceed 2000).
+        :math:`\lambda_2`, the weight of the squares. "auto" tries two: 0.005 times the mean
+        curvature of the loss, enough for strong convexity and little otherwise, and the
+        weight of a plain ridge regression (by generalised cross-validation; not if both
+        sides of the design exceed 2000).
     shape : (int, int), optional
-        Shape of B, where the A_i come as rows of m d numbers (in C order). Without it they
-        are one column: an elastic net, whose nuclear norm is the Euclidean one.
+        Shape of B, if the A_i are rows of m d numbers (in C order). Without it B is one
+        column: an elastic net, whose nuclear norm is the Euclidean norm.
     fit_intercept : bool
         Whether there is a c.
     cv : int, splitter or iterable
-        Folds for "auto", as in scikit-learn: of lam1 (0, and 0.01 to 0.3 times the price
-        at which all is zero), lam2 and tau (0.1 to 1 times the nuclear norm of the solution
-        with lam2 alone), those with the smallest mean squared error are taken.
+        Folds for "auto", as in scikit-learn. It tries 0 and 0.01 to 0.3 times the weight at
+        which B is zero for lam, and 0.1 to 1 times the nuclear norm of the solution with
+        lam2 alone for tau, and takes those with the smallest mean squared error.
     tol : float
         Accuracy of the certified problem, relative to the loss at zero.
-    max_seconds : float, optional
-        Limit for one solution.
-    random_state : int, RandomState or None
-        Seed of the solver.
-    verbose : bool
-        Show progress of the last solution.
+    {max_seconds, random_state, verbose}
+    lam1 : deprecated
+        Use `lam`.
 
     Attributes
     ----------
@@ -60,16 +326,11 @@ class TraceRegression(TraceModel):
         B.
     intercept_ : float
         c.
-    lam1_, lam2_, tau_ : float
-        What was used; `tau_` is infinite where there is no bound.
-    cv_results_ : dict
-        Tried `param_lam1`, `param_lam2` and `param_tau` with `mean_test_error`,
-        `std_test_error` and `split_test_error` (mean squared errors); empty without a
-        choice.
-    result_ : Result
-        The certified solution.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    lam_, lam2_, tau_ : float
+        The values used; `tau_` is infinite if there is no bound.
+    {cv_results_}
+        Scores are minus mean squared errors.
+    {result_, certificate_}
 
     Examples
     --------
@@ -84,66 +345,46 @@ class TraceRegression(TraceModel):
     ((4, 3), True)
     """
 
-    def __init__(
-        self,
-        lam1: float | Literal["auto"] = "auto",
-        tau: float | Literal["auto"] | None = "auto",
-        *,
-        lam2: float | Literal["auto"] = "auto",
-        shape: tuple[int, int] | None = None,
-        fit_intercept: bool = True,
-        cv: Any = 5,
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam1 = lam1
-        self.tau = tau
-        self.lam2 = lam2
-        self.shape = shape
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] | None = "auto"
+    _: KW_ONLY
+    lam2: float | Literal["auto"] = "auto"
+    shape: tuple[int, int] | None = None
+    fit_intercept: bool = True
+    cv: Any = 5
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+    lam1: Any = DEPRECATED
 
-    def _check(self) -> None:
-        super()._check()
-        if not is_auto(self.lam1):
-            nonnegative("lam1", self.lam1)
-        if self.tau is not None and not is_auto(self.tau):
-            positive("tau", self.tau)
-
-    def _lams(self, design: Design) -> Sequence[float]:
-        return useful_lams(design) if is_auto(self.lam1) else [float(self.lam1)]
-
-    def _taus(self, free: Callable[[], float]) -> Sequence[float]:
-        if is_auto(self.tau):
-            return useful_taus(free())
-        return [np.inf if self.tau is None else float(self.tau)]
+    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+        lam = or_auto("lam", self._renamed("lam1", "lam"), nonnegative)
+        tau = or_auto("tau", self.tau, bound)
+        return None if lam is None else [lam], None if tau is None else [tau]
 
 
-class TraceRegressionCV(TraceModel):
-    """`TraceRegression` whose price and radius are chosen from a grid by folds.
+@dataclass(eq=False, repr=False)
+class TraceRegressionCV(_TraceModel):
+    """`TraceRegression` whose weight and radius are chosen from a grid by folds.
 
     Parameters
     ----------
-    lam1s : sequence of float, optional
-        Prices to try; those that `TraceRegression` tries if not given.
-    taus : sequence of float, optional
-        Bounds on the nuclear norm to try, infinity among them if wanted; likewise.
-    rule : {"one_se", "best"}
-        "best" takes the pair with the smallest mean squared error over the folds,
-        "one_se" the simplest (smallest tau, then largest lam1) within one standard error
-        of it.
+    lams : "auto" or sequence of float
+        Weights to try; by default those that `TraceRegression` tries.
+    taus : "auto" or sequence of float
+        Bounds on the nuclear norm to try, infinity for none; by default likewise.
+    one_standard_error : bool
+        Whether to take the simplest model (smallest tau, then largest lam) that is worse
+        than the best by at most one standard error of their difference.
     lam2, shape, fit_intercept, cv, tol, max_seconds, random_state, verbose
         As in `TraceRegression`.
+    lam1s, rule : deprecated
+        Use `lams` and `one_standard_error`.
 
     Attributes
     ----------
-    coef_, intercept_, lam1_, lam2_, tau_, cv_results_, result_
+    coef_, intercept_, lam_, lam2_, tau_, cv_results_, result_
         As in `TraceRegression`.
 
     Examples
@@ -153,80 +394,48 @@ class TraceRegressionCV(TraceModel):
     >>> rng = np.random.default_rng(0)
     >>> A = rng.standard_normal((60, 4, 3))
     >>> b = A[:, 1, 1] + A[:, 1, 2] + 0.1 * rng.standard_normal(60)
-    >>> model = TraceRegressionCV(lam1s=[0.01, 0.1], taus=[0.5, 1.5]).fit(A, b)
-    >>> model.lam1_, model.tau_
+    >>> model = TraceRegressionCV(lams=[0.01, 0.1], taus=[0.5, 1.5]).fit(A, b)
+    >>> model.lam_, model.tau_
     (0.01, 1.5)
     """
 
-    def __init__(
-        self,
-        lam1s: Sequence[float] | None = None,
-        taus: Sequence[float] | None = None,
-        *,
-        rule: Literal["one_se", "best"] = "one_se",
-        lam2: float | Literal["auto"] = "auto",
-        shape: tuple[int, int] | None = None,
-        fit_intercept: bool = True,
-        cv: Any = 5,
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.lam1s = lam1s
-        self.taus = taus
-        self.rule = rule
-        self.lam2 = lam2
-        self.shape = shape
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
+    lams: Any = "auto"
+    taus: Any = "auto"
+    _: KW_ONLY
+    one_standard_error: bool = False
+    lam2: float | Literal["auto"] = "auto"
+    shape: tuple[int, int] | None = None
+    fit_intercept: bool = True
+    cv: Any = 5
+    tol: float = 1e-4
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+    lam1s: Any = DEPRECATED
+    rule: Any = DEPRECATED
 
-    def _check(self) -> None:
-        super()._check()
-        if self.rule not in ("one_se", "best"):
-            raise InputError("rule", repr(self.rule), "'one_se' or 'best'")
-        for name, least in (("lam1s", nonnegative), ("taus", _radius)):
-            values = getattr(self, name)
-            if values is not None and not [
-                least(name, value) for value in _listed(name, values)
-            ]:
-                raise InputError(name, "none", "at least one value")
+    @property
+    def _simplest(self) -> bool:  # type: ignore[override]
+        rule = self._renamed("rule", "one_standard_error")
+        return bool(rule == "one_se" if isinstance(rule, str) else rule)
 
-    def _rule(self) -> Literal["best", "one_se"]:
-        return self.rule
-
-    def _lams(self, design: Design) -> Sequence[float]:
-        return useful_lams(design) if self.lam1s is None else [float(x) for x in self.lam1s]
-
-    def _taus(self, free: Callable[[], float]) -> Sequence[float]:
-        if self.taus is None:
-            return useful_taus(free())
-        return sorted(float(tau) for tau in self.taus)
+    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+        if self.rule != DEPRECATED:
+            one_of("rule", self.rule, ("one_se", "best"))
+        flag("one_standard_error", self.one_standard_error)
+        lams = _listed("lams", self._renamed("lam1s", "lams"), nonnegative)
+        taus = _listed("taus", self.taus, bound)
+        return lams, None if taus is None else sorted(taus)
 
 
-def useful_lams(design: Design) -> list[float]:
-    """Zero, and shares of the price at which all entries are zero."""
-    return [share * design.largest_lam for share in LAMS]
-
-
-def useful_taus(free: float) -> list[float]:
-    """Shares of the nuclear norm without price and bound."""
-    return [max(share * free, TINY) for share in TAUS]
-
-
-def _radius(name: str, value: Any) -> float:
-    """A positive number, or infinity for no bound."""
-    if isinstance(value, (float, np.floating)) and value == np.inf:
-        return float(value)
-    return positive(name, value)
-
-
-def _listed(name: str, values: Any) -> list[Any]:
+def _listed(name: str, values: Any, check: Any) -> list[float] | None:
+    """The values as a list of floats, None for "auto" or None."""
+    if values is None or is_auto(values):
+        return None
     try:
-        return list(values)
+        found = [check(name, value) for value in values]
     except TypeError:
-        raise InputError(name, repr(values), "a sequence of numbers, or None") from None
+        raise InputError(name, repr(values), "a sequence of numbers, or 'auto'") from None
+    if not found:
+        raise InputError(name, "none", "at least one value")
+    return found

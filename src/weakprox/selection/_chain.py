@@ -1,4 +1,4 @@
-"""Runs in a chain: each begins where its neighbours ended."""
+"""A chain of runs, each warm-started from its neighbours on a grid."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from weakprox.selection._lean import (
     lean_point,
     unconstrained,
 )
+from weakprox.selection.search import Deadline
 from weakprox.solvers.warm import Warmth
 from weakprox.spectral import NuclearBall, TracePSD
 
-SHARE = 0.25  # of the memory that is left, what the points of a row may hold
+SHARE = 0.25  # of the free memory, what the points of a row may hold
 INSIDE = 1e-6  # relative distance from the sphere that is not rounding
-FAR = 1.5  # ratio of radii beyond which a neighbour is none
+FAR = 1.5  # points whose radii differ by a larger ratio do not warm-start each other
 
 
 class Chain:
     """Solves neighbouring problems one after the other, row by row of a grid.
 
-    Within a row a run begins where the last one ended. Where the row before is known too,
-    it begins at the corner that the three neighbours suggest.
+    Within a row a run starts from the last answer. If the row before is known, it starts
+    from an extrapolation of its three neighbours.
     """
 
     def __init__(
@@ -49,25 +50,26 @@ class Chain:
         rank: int | None,
         certify: bool,
         columns: int,
+        deadline: Deadline,
     ) -> None:
-        self.loss, self.columns = loss, columns
+        self.loss, self.columns, self.deadline = loss, columns, deadline
         self.tol, self.seed, self.rank, self.certify = tol, seed, rank, certify
         self.above: list[Warmth | None] = []  # of the row before
         self.row: list[Warmth | None] = []
         self.tau = math.nan  # radius of the last point,
         self.last: Solved | None = None  # and its answer, if that radius had no effect
         self.corner: Warmth | None = None  # of the row before, at the last column
-        self.free: float | None = None  # radius from which on balls do nothing in this row
+        self.free: float | None = None  # balls of at least this radius have no effect
         self.count = 0  # points so far: names of random streams
         self.memory = room()
 
     def next_row(self) -> None:
-        """Go on with another row of the grid."""
+        """Start the next row of the grid."""
         self.above, self.row, self.corner = self.row, [], None
         self.free = self.last = None
 
     def solve(self, penalty: Penalty, ball: SpectralTerm, tau: float) -> Solved:
-        """The next point of this row, with this radius."""
+        """Solve the next point of this row."""
         if self.last is not None and not self.certify:
             # a ball that was not touched is not touched when it grows
             self.row.append(self.row[-1])
@@ -85,7 +87,7 @@ class Chain:
         return found
 
     def _cut(self, found: Solved, R: Penalty, ball: SpectralTerm) -> Solved:
-        """The answer's leading triplets, as many as allowed, and what that costs."""
+        """Truncate the answer to the rank allowed; the gap includes the cost."""
         X, most = found.low_rank, self.rank
         if most is None or X.rank <= most:
             return found
@@ -96,7 +98,7 @@ class Chain:
         )
 
     def _lean(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved | None:
-        """By the bare iteration, where the problem has the form for it and stays low-rank."""
+        """Solve by the bare iteration if the problem has its form and stays low-rank."""
         if self.certify:
             return None
         problem = Problem(self.loss, R, ball)
@@ -111,7 +113,7 @@ class Chain:
         return lean_point(problem, past, self.tol, self.seed + self.count)
 
     def _whole(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved:
-        """By a run like any other."""
+        """Solve by an ordinary run."""
         problem = Problem(self.loss, R, ball)
         choice = choose(problem)
         if choice.solver.warm_starts:
@@ -120,23 +122,28 @@ class Chain:
                 eps=0.0,
                 tol=self.tol,
                 seed=self.seed,
-                budget=Budget(),
+                budget=Budget(max_seconds=self.deadline.left),
                 reason=choice.reason,
                 estimated=not self.certify,
             )
             result = Run(problem, choice.solver, settings, None, past).execute(None)
         else:
             result = minimize(
-                problem, tol=self.tol, seed=self.seed, progress=False, proof=False
+                problem,
+                tol=self.tol,
+                seed=self.seed,
+                max_seconds=self.deadline.left,
+                progress=False,
+                proof=False,
             )
         answer, warmth = result.low_rank, None
-        # without its ball a problem is as good as solved: neighbours need no help
+        # a problem whose ball has no effect is nearly solved: neighbours need no warm start
         if isinstance(result.dual, SplitDual) and not inside(answer, ball, self.tau):
             warmth = Warmth.of(problem, result.dual)
         return Solved(answer, result.value, result.gap, result.counts.svds, warmth)
 
     def _past(self, penalty: Penalty, tau: float) -> Warmth | None:
-        """What the neighbours suggest for the next point; None to begin from nothing."""
+        """The warm start for the next point; None without a neighbour."""
         column = len(self.row)
         before = self.row[-1] if self.row else None
         if before is not None and not self.tau / FAR <= tau <= self.tau * FAR:
@@ -149,7 +156,7 @@ class Chain:
         return above.beside(before, across)
 
     def _keep(self, warmth: Warmth | None) -> None:
-        """Remember the end of a run; of large matrices, that of the last one only."""
+        """Keep the end of a run for its neighbours; of large matrices only the last one."""
         bytes_each = 2 * itemsize(self.loss.reference) * math.prod(self.loss.shape)
         if bytes_each * (self.columns + 2) > SHARE * self.memory:
             self.above, self.row = [], [None] * len(self.row)
@@ -157,7 +164,7 @@ class Chain:
 
 
 def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
-    """Whether an answer lies within its ball, away from the sphere."""
+    """Whether an answer lies inside its ball, away from the sphere."""
     ball = isinstance(term, (NuclearBall, TracePSD))
     return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau
 

@@ -1,4 +1,4 @@
-"""Which weights and radii to try: ranges that the data and their noise suggest."""
+"""Weights and radii to try, in ranges derived from the data and their noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import nonnegative, number
+from weakprox.arguments import integer, nonnegative, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.thin_eigh import thin_eigh
@@ -57,11 +57,11 @@ def default_grid(
 ) -> Grid:
     r"""Weights and radii for a noisy matrix.
 
-    Weights fall from :math:`\sigma\sqrt{2\log(md)}`, above which soft thresholding leaves no
-    noise at all, to a sixteenth of it; the last one is 0, low rank alone. Radii refer to the
-    soft-thresholded matrix: from 20 % to 90 % of the sum of its leading singular values, as
-    many as M has above the noise edge :math:`\sigma(\sqrt m+\sqrt d)`, since beyond that noise
-    fills the room that is left. The last one is so large that it has no effect: sparsity alone.
+    Weights fall from :math:`\sigma\sqrt{2\log(md)}`, at which soft thresholding removes
+    nearly all noise, to a sixteenth of it. The last weight is 0: low rank alone. Radii go
+    from 20 % to 90 % of the sum of the leading singular values of the soft-thresholded
+    matrix, as many as M has above the noise edge :math:`\sigma(\sqrt m+\sqrt d)`. The last
+    radius is so large that it has no effect: sparsity alone.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def default_grid(
     noise : float, optional
         Its standard deviation; estimated if not given.
     n_lams, n_taus : int
-        How many of each, two at least.
+        Number of weights and of radii, at least two.
     psd : bool
         Whether radii bound the trace of a positive semidefinite matrix.
 
@@ -80,8 +80,7 @@ def default_grid(
     """
     A = matrix("M", M)
     for name, count in (("n_lams", n_lams), ("n_taus", n_taus)):
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 2:
-            raise InputError(name, repr(count), "an integer >= 2")
+        integer(name, count, least=2)
     noise = noise_level(A) if noise is None else nonnegative("noise", noise)
     largest = float(np.abs(A).max())
     if largest == 0.0:
@@ -95,8 +94,8 @@ def default_grid(
     for lam in lams:
         shrunk = np.sign(A) * np.maximum(np.abs(A) - lam, 0.0)
         signal = float(leading_values(shrunk, math.inf, psd=psd, first=count)[:count].sum())
-        signal = signal or largest  # nothing is left, and any radius will do
-        # larger than any nuclear norm, but for lam = 0, where that would be M itself
+        signal = signal or largest  # nothing is left: any radius will do
+        # above every nuclear norm; for lam = 0 that would give M itself
         last = math.sqrt(min(A.shape)) * float(np.linalg.norm(shrunk)) if lam else signal
         rows.append(np.append(shares * signal, max(last, signal)))
     return Grid(lams, np.array(rows))
@@ -121,7 +120,7 @@ def leading_values(A: Values, edge: float, *, psd: bool = False, first: int = 16
 
 
 def as_grid(lams: Any, taus: Any, *, rising: bool = True) -> Grid:
-    """Weights and radii as the user gave them, checked and put in order."""
+    """The user's weights and radii, checked and sorted."""
     weights = _vector("lams", lams, zero=True)
     order = np.argsort(-weights, kind="stable")
     radii = np.asarray(taus, dtype=float)

@@ -1,33 +1,132 @@
-"""Errors on copies that a fit has not seen, for every point of a grid."""
+"""Noisy copies of one matrix, and errors on copies that a fit has not seen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from weakprox.arguments import integer, nonnegative
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
-from weakprox.progress import Progress
 from weakprox.protocols import Penalty, SpectralTerm
+from weakprox.selection._lean import Solved
 from weakprox.selection.grid import Grid
-from weakprox.selection.noise import Values
-from weakprox.selection.thinning import Copies, whole
-from weakprox.selection.walk import walk
+from weakprox.selection.noise import Values, matrix, sample_stack
+from weakprox.selection.path import walk
+from weakprox.selection.search import Deadline, Search, stream
 from weakprox.spectral import NuclearBall
 
-Products = tuple[Values, Values]
+THINNING = 0x7EA5  # name of the random stream of copies and groups
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Independent noisy copies of one matrix: some to fit, the others to score.
+
+    Attributes
+    ----------
+    means : array of shape (k, m, d)
+        The copies.
+    counts : array of shape (k,)
+        Number of samples that each copy is the mean of.
+    """
+
+    means: Values
+    counts: Values
+
+    def __len__(self) -> int:
+        return int(self.means.shape[0])
+
+    def mean(self) -> Values:
+        """The mean of all samples."""
+        found: Values = np.average(self.means, axis=0, weights=self.counts)
+        return found
+
+    def without(self, k: int) -> Values:
+        """The mean of all samples but those of copy k."""
+        kept = np.delete(np.arange(len(self)), k)
+        found: Values = np.average(self.means[kept], axis=0, weights=self.counts[kept])
+        return found
+
+    def louder(self, k: int) -> float:
+        """Factor by which the noise grows if copy k is left out."""
+        return math.sqrt(self.counts.sum() / (self.counts.sum() - self.counts[k]))
+
+
+def thinned(M: Any, noise: float, copies: int = 5, seed: int = 0) -> Copies:
+    r"""Split one matrix with Gaussian noise into independent copies whose mean it is.
+
+    With :math:`w_k` standard normal, :math:`M + \sigma\sqrt K (w_k - \bar w)` are independent
+    of each other, each with :math:`K` times the variance (data thinning; Neufeld, Dharamshi,
+    Gao & Witten, "Data thinning for convolution-closed distributions", 2024).
+
+    Parameters
+    ----------
+    M : array of shape (m, d)
+        Signal plus noise of the same variance in all entries.
+    noise : float
+        Standard deviation of the noise. If it is too small, the copies share noise and the
+        answer chosen overfits.
+    copies : int
+        Number of copies, at least two.
+    seed : int
+        Fixes the random numbers.
+
+    Returns
+    -------
+    Copies
+    """
+    A, noise = matrix("M", M), nonnegative("noise", noise)
+    count = integer("copies", copies, least=2)
+    w = stream(seed, THINNING).standard_normal((count, *A.shape))
+    w -= w.mean(axis=0)
+    w *= noise * math.sqrt(count)
+    w += A
+    return Copies(w, np.ones(count))
+
+
+def folded(samples: Any, folds: int = 5, seed: int = 0) -> Copies:
+    """Means of disjoint random groups of samples.
+
+    Parameters
+    ----------
+    samples : array or memory map of shape (n, m, d)
+        At least two noisy copies of one matrix; read one by one.
+    folds : int
+        Number of groups, at least two and at most the number of samples.
+    seed : int
+        Fixes the groups.
+
+    Returns
+    -------
+    Copies
+    """
+    n = sample_stack(samples)
+    k = min(integer("folds", folds, least=2), n)
+    group = np.arange(n) % k
+    stream(seed, THINNING).shuffle(group)
+    means = np.zeros((k, *samples.shape[1:]))
+    counts = np.bincount(group, minlength=k).astype(float)
+    for i in range(n):
+        means[group[i]] += np.asarray(to_numpy(samples[i]), dtype=float) / counts[group[i]]
+    if not np.isfinite(means).all():
+        raise InputError("samples", "NaN or infinite entries", "finite numbers")
+    return Copies(means, counts)
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What is needed to judge every point of a grid, with or without rescaling.
+    """Errors on unseen copies for every point of a grid, with or without rescaling.
 
-    An answer X is multiplied by a factor c before it is compared with a copy Z that it has
-    not seen, |c X - Z|^2 = c^2 |X|^2 - 2 c <X, Z> + |Z|^2.
+    An answer X is multiplied by a factor c before it is compared with an unseen copy Z:
+    |c X - Z|^2 = c^2 |X|^2 - 2 c <X, Z> + |Z|^2.
 
     Attributes
     ----------
@@ -36,7 +135,7 @@ class HeldOut:
     constants : array of shape (folds,)
         |Z|^2.
     entries : int
-        Entries of a matrix.
+        Number of entries of a matrix.
     """
 
     along: Values
@@ -72,12 +171,13 @@ def held_out(
     rank: int | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
+    max_seconds: float | None = None,
     progress: bool | Literal["auto"] = False,
 ) -> HeldOut:
     """Fit on all copies but one, a whole path at a time, and compare with that one.
 
-    Weights refer to the noise of the mean of all copies. With fewer of them the noise is
-    larger, and the weights are raised as much.
+    Weights refer to the noise of the mean of all copies. The mean of fewer copies has more
+    noise, and the weights are raised by the same factor.
 
     Parameters
     ----------
@@ -86,9 +186,10 @@ def held_out(
     grid : Grid
         Weights and radii.
     folds : int, optional
-        How many copies to leave out, one after the other; all by default.
+        Number of copies to leave out, one after the other; all by default.
     penalty, spectral : callable
-        What a weight and a radius stand for, as in `regularization_path`.
+        Make a penalty of a weight and a spectral term of a radius, as in
+        `regularization_path`.
     tol : float
         Accuracy of the answers, relative to f.
     rank : int, optional
@@ -96,49 +197,59 @@ def held_out(
     seed : int
         Fixes every random choice of the solver.
     n_jobs : int, optional
-        Folds at a time, by joblib; each of them then uses one thread of BLAS.
+        Folds to work on at a time, by joblib, each with one thread of BLAS.
+    max_seconds : float, optional
+        Time limit. The points of the first copy that are not reached have errors NaN;
+        further copies that are not completed are left out.
     progress : bool or "auto"
-        A progress bar on stderr, where folds are done one by one.
+        Whether to show a progress bar on stderr; only without `n_jobs`.
 
     Returns
     -------
     HeldOut
     """
-    count = len(copies) if folds is None else min(whole("folds", folds, least=1), len(copies))
-    settings = {"tol": tol, "rank": rank, "seed": seed}
-    tasks = [(copies, k, grid, penalty, spectral, settings) for k in range(count)]
-    if n_jobs in (None, 1):
-        with Progress(progress, counted=True) as display:
-            bar = display.add("held-out errors", count * grid.taus.size)
-            done = [_fold(*task, step=partial(display.advance, bar)) for task in tasks]
-    else:
-        from joblib import Parallel, delayed, parallel_config
-
-        with parallel_config(backend="loky", inner_max_num_threads=1):
-            done = Parallel(n_jobs=n_jobs)(delayed(_fold)(*task) for task in tasks)
-    along, squares = (np.array(part) for part in zip(*done, strict=True))
+    count = len(copies) if folds is None else integer("folds", folds, least=1)
+    count = min(count, len(copies))
+    deadline = Deadline.after(max_seconds)
+    settings = {"tol": tol, "rank": rank, "seed": seed, "deadline": deadline}
+    search: Search[tuple[int, int]] = Search(
+        range(count),
+        _compared,
+        prepare=partial(_left_out, copies, grid, penalty, spectral, settings),
+        deadline=deadline,
+        progress=progress,
+        n_jobs=n_jobs,
+    )
+    search.grid(list(np.ndindex(grid.shape)))
+    count = len(search.losses[0, 0])
+    found = np.full((2, count, *grid.shape), np.nan)
+    for (i, j), losses in search.losses.items():
+        found[:, :, i, j] = np.array(losses).T
     constants = np.array([np.sum(Z * Z) for Z in copies.means[:count]])
-    return HeldOut(along, squares, constants, copies.means[0].size)
+    return HeldOut(found[0], found[1], constants, copies.means[0].size)
 
 
-def _fold(
+class _LeftOut(NamedTuple):
+    """A copy, and the answers of the path that was fitted without it."""
+
+    Z: Values
+    steps: Iterator[tuple[int, int, Solved]]
+
+
+def _left_out(
     copies: Copies,
-    k: int,
     grid: Grid,
-    penalty: Any,
-    spectral: Any,
+    penalty: Callable[[float], Penalty],
+    spectral: Callable[[float], SpectralTerm],
     settings: dict[str, Any],
-    step: Callable[[], None] | None = None,
-) -> Products:
-    """<X, Z> and |X|^2 over the grid, X fitted without copy k and Z that copy."""
-    along, squares = np.zeros(grid.shape), np.zeros(grid.shape)
+    k: int,
+) -> _LeftOut:
     louder = Grid(copies.louder(k) * grid.lams, grid.taus)
-    Z = copies.means[k]
-    for i, j, found in walk(
-        Denoising(copies.without(k)), louder, penalty, spectral, **settings
-    ):
-        X = found.low_rank
-        along[i, j], squares[i, j] = X.inner(Z), X.sqnorm
-        if step is not None:
-            step()
-    return along, squares
+    loss = Denoising(copies.without(k))
+    return _LeftOut(copies.means[k], walk(loss, louder, penalty, spectral, **settings))
+
+
+def _compared(fold: _LeftOut, at: tuple[int, int], start: None) -> tuple[Any, None]:
+    """<X, Z> and |X|^2 of the next point; the path itself provides the warm starts."""
+    X = next(fold.steps)[2].low_rank
+    return (X.inner(fold.Z), X.sqnorm), None

@@ -1,13 +1,15 @@
-"""How much noise there is: from a spectrum, from entries, or from repeated samples."""
+"""Noise levels, estimated from a spectrum, from entries, or from repeated samples."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
+from weakprox.arguments import one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import is_array, to_numpy
@@ -16,7 +18,7 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 Method = Literal["auto", "spectrum", "entries"]
 
 GAUSSIAN = 1.4826  # standard deviations in a median absolute deviation
-MOST = 1000  # rows and columns that a spectrum is judged by
+MOST = 1000  # rows and columns from which a spectrum is computed
 
 
 def noise_level(M: Any, method: Method = "auto") -> float:
@@ -31,9 +33,9 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         Donoho, "The Optimal Hard Threshold for Singular Values is 4/sqrt(3)", 2014), which
         holds while the signal's rank is below half of the smaller side. "entries" takes the
         median absolute deviation of the entries, which holds while the signal touches less
-        than half of them. Each is too large where its assumption fails, so "auto" takes the
-        smaller one; a median absolute deviation of zero, as in data that are mostly zeros,
-        says nothing and is left out.
+        than half of them. Each is too large if its assumption fails, so "auto" takes the
+        smaller one. A median absolute deviation of zero, as in data that are mostly zeros,
+        is ignored.
 
     Returns
     -------
@@ -41,8 +43,7 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         Zero for a matrix without noise, such as one of low rank.
     """
     A = matrix("M", M)
-    if method not in ("auto", "spectrum", "entries"):
-        raise InputError("method", repr(method), "'auto', 'spectrum' or 'entries'")
+    one_of("method", method, ("auto", "spectrum", "entries"))
     if method == "entries":
         return _from_entries(A)
     if method == "spectrum":
@@ -57,7 +58,7 @@ def noise_of_mean(samples: Any) -> float:
     Parameters
     ----------
     samples : array of shape (n, m, d)
-        Noisy copies of one matrix, two at least. Read sample by sample, so that a memory map
+        At least two noisy copies of one matrix. Read sample by sample, so that a memory map
         is never loaded whole.
 
     Returns
@@ -65,18 +66,52 @@ def noise_of_mean(samples: Any) -> float:
     float
         Root of the mean, over entries, of the variance across samples, over sqrt(n).
     """
+    sample_stack(samples)
+    return SampleMean.of(samples).noise()
+
+
+@dataclass(frozen=True)
+class SampleMean:
+    """Mean, number and scatter of noisy copies, which are not kept themselves."""
+
+    mean: Values
+    count: int
+    scatter: float
+
+    @classmethod
+    def of(cls, samples: Any) -> SampleMean:
+        """Read samples one by one, so that a memory map is never loaded whole."""
+        seen = cls(np.zeros(samples.shape[1:]), 0, 0.0)
+        for k in range(int(samples.shape[0])):
+            one = np.asarray(to_numpy(samples[k]), dtype=float)
+            seen = seen.and_also(cls(one, 1, 0.0))
+        return seen
+
+    def and_also(self, other: SampleMean) -> SampleMean:
+        """The summary of both together."""
+        if self.count == 0:
+            return other
+        count = self.count + other.count
+        step = other.mean - self.mean
+        between = float(np.sum(step * step)) * self.count * other.count / count
+        mean = self.mean + step * (other.count / count)
+        return SampleMean(mean, count, self.scatter + other.scatter + between)
+
+    def noise(self) -> float:
+        """Standard deviation of the noise in the entries of the mean."""
+        if self.count == 1:
+            return noise_level(self.mean)
+        return math.sqrt(self.scatter / ((self.count - 1) * self.mean.size * self.count))
+
+
+def sample_stack(samples: Any) -> int:
+    """The number of samples in an array of shape (n, m, d), at least two."""
     if not is_array(samples) or samples.ndim != 3:
         given = getattr(samples, "shape", type(samples).__name__)
         raise ShapeError("samples", given, "an array of shape (n, m, d)")
-    count = int(samples.shape[0])
-    if count < 2:
-        raise ShapeError("samples", f"{count} of them", "two at least: one shows no variance")
-    mean, scatter = np.zeros(samples.shape[1:]), 0.0
-    for k in range(count):
-        step = np.asarray(to_numpy(samples[k]), dtype=float) - mean
-        mean += step / (k + 1)
-        scatter += float(np.sum(step * step)) * k / (k + 1)
-    return math.sqrt(scatter / ((count - 1) * mean.size * count))
+    if samples.shape[0] < 2:
+        raise ShapeError("samples", f"{samples.shape[0]} of them", "at least two")
+    return int(samples.shape[0])
 
 
 def matrix(name: str, M: Any) -> Values:
@@ -110,7 +145,7 @@ def _from_spectrum(A: Values) -> float:
 @lru_cache(maxsize=256)
 def mp_median(ratio: float) -> float:
     """Median of the Marchenko-Pastur law for this ratio of sides, at most 1."""
-    from scipy.integrate import quad  # dear to import, and rarely needed
+    from scipy.integrate import quad  # slow to import, and rarely needed
     from scipy.optimize import brentq
 
     low, high = (1.0 - math.sqrt(ratio)) ** 2, (1.0 + math.sqrt(ratio)) ** 2
@@ -132,16 +167,15 @@ def mp_median(ratio: float) -> float:
 
 
 def noise_edge(shape: tuple[int, int], noise: float) -> float:
-    """Largest singular value that noise alone has, nearly: noise (sqrt m + sqrt d)."""
+    """Approximate largest singular value of pure noise: noise (sqrt m + sqrt d)."""
     return noise * (math.sqrt(shape[0]) + math.sqrt(shape[1]))
 
 
 def shrunk_values(s: Values, shape: tuple[int, int], noise: float) -> Values:
-    """Singular values with the noise taken out, those below its edge left out.
+    """Singular values above the noise edge, shrunk by the effect of the noise.
 
-    The shrinkage that is best in Frobenius norm (Gavish & Donoho, "Optimal Shrinkage of
-    Singular Values", 2017). Their sum estimates the nuclear norm of the signal, as far as
-    it can be told from the noise.
+    The optimal shrinkage in Frobenius norm (Gavish & Donoho, "Optimal Shrinkage of Singular
+    Values", 2017). Their sum estimates the nuclear norm of the detectable signal.
     """
     s = np.asarray(s, dtype=float)
     s = s[s > noise_edge(shape, noise)]

@@ -1,21 +1,33 @@
-"""Solutions for a whole grid of weights and radii, and the choice of one of them."""
+"""Solutions for a whole grid of weights and radii, each started from its neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from weakprox._minimize import minimize
+from weakprox.arguments import integer, positive
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
+from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.protocols import Loss, Penalty, SpectralTerm
+from weakprox.progress import Progress
+from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
 from weakprox.result import Result
+from weakprox.selection._chain import Chain, need_finite
+from weakprox.selection._lean import Solved
+from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
+from weakprox.selection.search import Deadline, least
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
+TINY = float(np.finfo(float).tiny)
+ZERO = 1e-3  # entries below this share of the largest count as zero, as in Result.nonzeros
 Counts = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -50,7 +62,8 @@ class Path:
     seconds : float
         Time for all of it.
     loss, penalty, spectral
-        The loss, and what makes a penalty of a weight and a spectral term of a radius.
+        The loss, and the functions that make a penalty of a weight and a spectral term of
+        a radius.
     """
 
     lams: Values
@@ -88,24 +101,10 @@ class Path:
         if found.ndim not in (2, 3) or found.shape[-2:] != self.taus.shape:
             wanted = f"an array of shape {self.taus.shape}, or (folds, ...) of them"
             raise ShapeError("scores", found.shape, wanted)
-        folds = found.reshape(-1, *self.taus.shape)
-        mean = folds.mean(axis=0)
-        if not np.isfinite(mean).any():
-            raise InputError("scores", "no finite number", "one at least")
-        row, column = np.unravel_index(int(np.nanargmin(mean)), mean.shape)
-        if one_standard_error:
-            if folds.shape[0] < 2:
-                raise InputError("scores", "one fold", "two or more, for a standard error")
-            away = folds - folds[:, row, column][:, None, None]
-            error = away.std(axis=0, ddof=1) / np.sqrt(folds.shape[0])
-            near = away.mean(axis=0) <= error
-            near[row, column] = True
-            simple = [
-                (self.ranks[i, j], self.nonzeros[i, j], mean[i, j], i, j)
-                for i, j in zip(*np.nonzero(near), strict=True)
-            ]
-            row, column = min(simple)[-2:]
-        i, j = int(row), int(column)
+        folds = found.reshape(-1, self.taus.size)
+        simplicity = list(zip(self.ranks.ravel(), self.nonzeros.ravel(), strict=True))
+        best = least(folds, simplicity if one_standard_error else None)
+        i, j = divmod(best, self.taus.shape[1])
         return Point(i, j, float(self.lams[i]), float(self.taus[i, j]))
 
     def problem(self, row: int, column: int) -> Problem:
@@ -116,3 +115,153 @@ class Path:
     def solve(self, row: int, column: int, **settings: Any) -> Result:
         """A result of its own for one point, certified; keywords go to `minimize`."""
         return minimize(self.problem(row, column), **settings)
+
+
+def regularization_path(
+    loss: Loss,
+    lams: Any = None,
+    taus: Any = None,
+    *,
+    penalty: Callable[[float], Penalty] = L1,
+    spectral: Callable[[float], SpectralTerm] = NuclearBall,
+    tol: float = 1e-3,
+    rank: int | None = None,
+    seed: int = 0,
+    certify: bool = False,
+    max_seconds: float | None = None,
+    progress: bool | Literal["auto"] = False,
+) -> Path:
+    """Solve min G(X) + R(X) + h(X) for all weights of R and all radii of h on a grid.
+
+    The path goes from simple answers to rich ones: weights fall and radii rise. Each run
+    starts from its solved neighbours, with their dual points and the block of the last
+    decomposition.
+
+    Parameters
+    ----------
+    loss : Loss
+        G, a finite sum.
+    lams : sequence of float, optional
+        Weights, in any order.
+    taus : sequence of float, or array of shape (len(lams), k), optional
+        Radii, the same ones for all weights or a row for each. Both are found by
+        `default_grid` if not given, for a loss that is a squared distance.
+    penalty : callable
+        `penalty(lam)` is R; `penalties.L1` by default.
+    spectral : callable
+        `spectral(tau)` is h: `NuclearBall` by default, `TracePSD`, `NuclearNorm` (for
+        which `taus` are prices, tried from high to low), or your own.
+    tol : float
+        Accuracy relative to f. The default is smaller than the random error of scores on
+        held-out data; `Path.solve` solves a point more accurately.
+    rank : int, optional
+        Largest rank of the answers. Answers of a higher rank are truncated to it; their
+        gaps include the cost.
+    seed : int
+        Fixes every random choice.
+    certify : bool
+        Prove every gap. By default runs stop by the solver's own estimate, which neglects
+        singular values outside its thin decomposition and saves the time of the proofs.
+        `Path.solve` returns any single point with its proof.
+    max_seconds : float, optional
+        Time limit. Points that are not reached have a zero answer, the value NaN and the
+        gap infinity.
+    progress : bool or "auto"
+        A progress bar on stderr; "auto" shows it on a terminal only.
+
+    Returns
+    -------
+    Path
+    """
+    need_finite(loss)
+    grid = grid_for(loss, lams, taus, spectral)
+    shape = grid.shape
+    values, gaps = np.full(shape, np.nan), np.full(shape, np.inf)
+    ranks, nonzeros, svds = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    answers: list[list[LowRank]] = [[] for _ in grid.lams]
+    begun = time.perf_counter()
+    deadline = Deadline.after(max_seconds)
+    steps = walk(
+        loss,
+        grid,
+        penalty,
+        spectral,
+        tol=tol,
+        rank=rank,
+        seed=seed,
+        certify=certify,
+        deadline=deadline,
+    )
+    with Progress(progress, counted=True) as display:
+        bar = display.add("regularization path", values.size)
+        for i, j, found in steps:
+            answer = found.low_rank
+            values[i, j], gaps[i, j] = found.value, found.gap
+            ranks[i, j], svds[i, j] = answer.rank, found.svds
+            nonzeros[i, j] = count_nonzeros(answer)
+            answers[i].append(answer)
+            note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
+            display.advance(bar, note=note)
+            if deadline.passed:
+                break
+    missing = LowRank.zero(loss.shape, loss.reference)
+    rows = [tuple(row + [missing] * (shape[1] - len(row))) for row in answers]
+    return Path(
+        lams=grid.lams,
+        taus=grid.taus,
+        values=values,
+        gaps=gaps,
+        ranks=ranks,
+        nonzeros=nonzeros,
+        svds=svds,
+        answers=tuple(rows),
+        certified=certify,
+        seconds=time.perf_counter() - begun,
+        loss=loss,
+        penalty=penalty,
+        spectral=spectral,
+    )
+
+
+def grid_for(loss: Loss, lams: Any, taus: Any, spectral: Any) -> Grid:
+    """The grid given, or the default grid of the data."""
+    if lams is not None and taus is not None:
+        return as_grid(lams, taus, rising=spectral is not NuclearNorm)
+    centre = loss_capabilities(loss).centre
+    known = spectral in (NuclearBall, TracePSD)
+    if lams is not None or taus is not None or centre is None or not known:
+        given = "one of them" if (lams is None) != (taus is None) else "neither"
+        wanted = "both, unless the loss is a squared distance with a ball: then neither"
+        raise InputError("lams, taus", given, wanted)
+    return default_grid(centre(loss.everything()), psd=spectral is TracePSD)
+
+
+def walk(
+    loss: Loss,
+    grid: Grid,
+    penalty: Callable[[float], Penalty],
+    spectral: Callable[[float], SpectralTerm],
+    *,
+    tol: float,
+    rank: int | None = None,
+    seed: int = 0,
+    certify: bool = False,
+    deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
+) -> Iterator[tuple[int, int, Solved]]:
+    """Row, column and answer of every point, in the order of the path."""
+    tol = positive("tol", tol)
+    if rank is not None:
+        rank = integer("rank", rank, least=1)
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed, "certify": certify}
+    chain = Chain(loss, columns=grid.shape[1], deadline=deadline, **settings)
+    for i, lam in enumerate(grid.lams):
+        chain.next_row()
+        R = penalty(float(lam))
+        for j, tau in enumerate(grid.taus[i]):
+            yield i, j, chain.solve(R, spectral(float(tau)), float(tau))
+
+
+def count_nonzeros(X: LowRank) -> int:
+    """Entries above a thousandth of the largest in size."""
+    size = np.abs(np.asarray(to_numpy(X.dense())))
+    return int(np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY)))

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import nonnegative, positive
+from weakprox.arguments import integer, nonnegative, positive
 from weakprox.errors import InputError
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.protocols import Penalty, SpectralTerm
 from weakprox.selection.grid import Grid
+from weakprox.selection.held_out import THINNING
 from weakprox.selection.noise import Values, matrix
-from weakprox.selection.thinning import stream, whole
-from weakprox.selection.walk import walk
+from weakprox.selection.path import walk
+from weakprox.selection.search import stream
 from weakprox.spectral import NuclearBall
 
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
@@ -33,7 +34,7 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
     M : array of shape (m, d)
         The noisy matrix.
     X : array of shape (m, d)
-        What was made of it.
+        The estimate.
     noise : float
         Standard deviation of its entries.
     divergence : float
@@ -50,11 +51,10 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
     return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * divergence)
 
 
-def ball_divergence(values: Any, tau: float, shape: tuple[int, int]) -> float:
-    r"""Divergence of the projection on a nuclear norm ball, in closed form.
+def ball_divergence(s: Values, tau: float, shape: tuple[int, int]) -> float:
+    r"""Divergence of the projection on a nuclear norm ball, from all singular values s of M.
 
-    With singular values :math:`s_i`, of which :math:`p` stay positive as
-    :math:`f_i = s_i - \theta`,
+    If :math:`p` of them stay positive as :math:`f_i = s_i - \theta`, it is
 
     .. math:: (p - 1) + |m - d| \sum_{i \le p} \frac{f_i}{s_i}
               + 2 \sum_{i \le p} \sum_{j \ne i} \frac{s_i f_i}{s_i^2 - s_j^2},
@@ -62,31 +62,12 @@ def ball_divergence(values: Any, tau: float, shape: tuple[int, int]) -> float:
     an adaptation of Candès, Sing-Long & Trzasko, "Unbiased Risk Estimates for Singular Value
     Thresholding and Spectral Estimators", 2013, to a threshold that moves so that the sum
     stays tau.
-
-    Parameters
-    ----------
-    values : array of shape (min(m, d),)
-        All singular values of M, no two of them equal.
-    tau : float
-        Radius.
-    shape : (int, int)
-        Of M.
-
-    Returns
-    -------
-    float
-        The number of entries if the ball is so large that nothing is projected.
     """
-    s = np.sort(np.asarray(values, dtype=float))[::-1]
     m, d = shape
-    if s.ndim != 1 or s.size != min(m, d):
-        raise InputError("values", f"{s.size} singular values", f"all {min(m, d)} of them")
-    tau = positive("tau", tau)
-    if s.sum() <= tau:
+    if s.sum() <= tau:  # M itself
         return float(m * d)
     f = np.asarray(project_capped(s, tau), dtype=float)
-    active = f > 0.0
-    p = int(active.sum())
+    p = int((f > 0.0).sum())
     differences = s[:p, None] ** 2 - s[None, :] ** 2
     np.fill_diagonal(differences, np.inf)
     cross = (s[:p] * f[:p])[:, None] / differences
@@ -108,8 +89,7 @@ def sure_over_grid(
     r"""Stein's estimate for every point of a grid, divergences by Monte Carlo.
 
     The divergence is estimated by :math:`\langle w, X(M + h w) - X(M)\rangle / h` for random
-    :math:`w` and a small :math:`h` (Ramani et al. 2008), so that each probe costs one
-    path more.
+    :math:`w` and a small :math:`h` (Ramani et al. 2008). Each probe costs one more path.
 
     Parameters
     ----------
@@ -120,11 +100,12 @@ def sure_over_grid(
     noise : float
         Standard deviation of the noise.
     penalty, spectral : callable
-        What a weight and a radius stand for, as in `regularization_path`.
+        Make a penalty of a weight and a spectral term of a radius, as in
+        `regularization_path`.
     probes : int
-        Random directions, whose estimates are averaged.
+        Number of random directions; their estimates are averaged.
     tol : float
-        Accuracy of the answers; their errors are divided by h.
+        Accuracy of the answers. Their errors are divided by h.
     rank : int, optional
         Largest rank of the answers.
     seed : int
@@ -137,7 +118,7 @@ def sure_over_grid(
     """
     A, noise = matrix("M", M), positive("noise", noise)
     settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed}
-    rng = stream(seed)
+    rng = stream(seed, THINNING)
     symmetric = bool(np.array_equal(A, A.T)) and getattr(spectral, "symmetric", False)
 
     def answers(B: Values) -> list[Any]:
@@ -146,7 +127,7 @@ def sure_over_grid(
 
     plain = answers(A)
     divergence = np.zeros(len(plain))
-    for _ in range(whole("probes", probes, least=1)):
+    for _ in range(integer("probes", probes, least=1)):
         w = np.asarray(rng.standard_normal(A.shape))
         if symmetric:
             w = (w + w.T) / 2.0

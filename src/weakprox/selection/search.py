@@ -1,0 +1,294 @@
+"""The search behind automatic settings: candidates, warm paths, losses on held-out data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import numpy as np
+
+from weakprox.errors import InputError
+from weakprox.progress import Progress
+from weakprox.selection.noise import Values
+
+SEARCH_SHARE = 0.75  # of the seconds of a fit, what its search may use
+
+C = TypeVar("C", bound=Hashable)
+Loss = float | tuple[float, ...]
+Trial = Callable[[Any, C, Any], tuple[Loss, Any]]
+
+
+def stream(seed: int, name: int) -> np.random.Generator:
+    """A random stream of its own: `default_rng(seed)` may have made the user's data."""
+    return np.random.default_rng([seed, name])
+
+
+class Weights(NamedTuple):
+    """The candidate that most models try: weight of the penalty and bound."""
+
+    lam: float
+    tau: float
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A time (of `time.monotonic`) by which work should end; None is no limit."""
+
+    end: float | None = None
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline:
+        """The time in so many seconds."""
+        return cls(None if seconds is None else time.monotonic() + seconds)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left, at least 0; None without a limit."""
+        return None if self.end is None else max(0.0, self.end - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """Whether no time is left."""
+        return self.left == 0.0
+
+    def share(self, part: float = SEARCH_SHARE) -> Deadline:
+        """An earlier deadline, after this part of the time that is left."""
+        return self if self.left is None else Deadline.after(part * self.left)
+
+
+def least(losses: Any, simplicity: Sequence[Any] | None = None) -> int:
+    """Index of the least mean loss, or of the simplest candidate near it.
+
+    Parameters
+    ----------
+    losses : array of shape (folds, candidates)
+        Losses on held-out data; NaN for candidates that were not tried.
+    simplicity : sequence, optional
+        A key per candidate, smaller for simpler ones. With it the one-standard-error rule
+        applies: the simplest candidate is taken whose mean loss exceeds the least by no
+        more than one standard error. The error is that of the difference, fold by fold,
+        since candidates share the noise of a fold.
+    """
+    found = np.asarray(losses, dtype=float)
+    mean = found.mean(axis=0)
+    if not np.isfinite(mean).any():
+        raise InputError("scores", "no finite number", "one at least")
+    best = int(np.nanargmin(mean))
+    if simplicity is None:
+        return best
+    if len(found) < 2:
+        raise InputError("scores", "one fold", "two or more, for a standard error")
+    away = found - found[:, [best]]
+    near = away.mean(axis=0) <= away.std(axis=0, ddof=1) / np.sqrt(len(found))
+    near[best] = True
+    return min((simplicity[i], mean[i], i) for i in range(len(mean)) if near[i])[-1]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Candidates, as named tuples, and their losses of shape (folds, candidates)."""
+
+    candidates: Sequence[Any]
+    losses: Values
+
+    def best(self, simplicity: Callable[[Any], Any] | None = None) -> Any:
+        """The candidate of least mean loss; with `simplicity`, see `least`."""
+        keys = None
+        if simplicity is not None and len(self.losses) > 1:  # one fold has no standard error
+            keys = [simplicity(candidate) for candidate in self.candidates]
+        return self.candidates[least(self.losses, keys)]
+
+    def table(self, **more: Any) -> dict[str, Any]:
+        """A column per quantity, named as in scikit-learn; scores are minus losses."""
+        scores = -self.losses
+        mean = scores.mean(axis=0)
+        places = np.empty(mean.size, dtype=np.int32)
+        places[np.argsort(-mean, kind="stable")] = np.arange(1, mean.size + 1)
+        names = self.candidates[0]._fields
+        columns: dict[str, Any] = {
+            f"param_{name}": np.array([c[i] for c in self.candidates])
+            for i, name in enumerate(names)
+        }
+        columns |= {
+            "mean_test_score": mean,
+            "std_test_score": scores.std(axis=0),
+            "rank_test_score": places,
+            **more,
+        }
+        return columns | {f"split{k}_test_score": score for k, score in enumerate(scores)}
+
+
+class Search(Generic[C]):
+    """Tries candidates on folds of the data and remembers their losses.
+
+    Parameters
+    ----------
+    folds : sequence
+        The parts of the data that are left out in turn.
+    trial : callable
+        `trial(data, candidate, start)` fits a candidate to the data that are kept, starting
+        from the answer `start` or from nothing (None). It returns the loss on the data
+        that are left out (the smaller, the better; several losses if a model compares by
+        more than one) and the answer.
+    prepare : callable, optional
+        `prepare(fold)` makes the data of a trial, once per fold; by default the fold itself.
+    deadline : Deadline
+        No candidate is begun after it, except the first.
+    progress : bool or "auto"
+        Whether to show a progress bar on stderr; "auto" shows it on a terminal only.
+    n_jobs : int, optional
+        Folds to work on at a time, by joblib, each with one thread of BLAS.
+    """
+
+    def __init__(
+        self,
+        folds: Sequence[Any],
+        trial: Trial[C],
+        *,
+        prepare: Callable[[Any], Any] = lambda fold: fold,
+        deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
+        progress: bool | Literal["auto"] = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.folds, self.trial = folds, trial
+        self.prepare, self.n_jobs = prepare, n_jobs
+        self.deadline, self.progress = deadline, progress
+        self.losses: dict[C, list[Loss]] = {}
+        self.answers: dict[C, list[Any]] = {}  # of the candidates that `best_of` returned
+        self._data: list[Any] | None = None
+
+    def grid(
+        self, candidates: Sequence[C], linked: Callable[[C, C], bool] = lambda a, b: True
+    ) -> None:
+        """Try all candidates, fold by fold, so that the data of one fold exist at a time.
+
+        A candidate starts from the answer to the one before it if `linked` says so.
+        """
+        task = (self.prepare, self.trial, candidates, linked, self.deadline)
+        done: list[list[Loss]] = []
+        if self.n_jobs in (None, 1):
+            total = len(self.folds) * len(candidates)
+            with Progress(self.progress, counted=True) as display:
+                step = partial(display.advance, display.add("search", total))
+                for fold in self.folds:
+                    if not (done and self.deadline.passed):
+                        done.append(_followed(fold, *task, step=step))
+        else:
+            from joblib import Parallel, delayed, parallel_config
+
+            with parallel_config(backend="loky", inner_max_num_threads=1):
+                done = Parallel(self.n_jobs)(delayed(_followed)(f, *task) for f in self.folds)
+        tried = min(len(candidates), len(done[0]))
+        whole = [found for found in done if len(found) >= tried]
+        for i, candidate in enumerate(candidates[:tried]):
+            self.losses[candidate] = [found[i] for found in whole]
+
+    def best_of(
+        self,
+        candidates: Sequence[C],
+        *,
+        start: Literal["before", "best"] | None = None,
+        patience: int | None = None,
+        last_of_equals: bool = False,
+    ) -> C:
+        """Try candidates one after the other; return the one of least mean (first) loss.
+
+        If there is no time for any of them, the first is returned.
+
+        Parameters
+        ----------
+        candidates : sequence
+            Those already tried are not tried again.
+        start : {"before", "best"}, optional
+            Whose answers a trial starts from: the candidate before it, or the best so far.
+        patience : int, optional
+            End after so many candidates in a row that are no better.
+        last_of_equals : bool
+            Whether the last of equally good candidates is returned instead of the first.
+        """
+        best: C | None = None
+        before: C | None = None
+        waited = 0
+        with Progress(self.progress, counted=True) as display:
+            bar = display.add("search", len(candidates))
+            for k, candidate in enumerate(candidates):
+                origin = before if start == "before" else best if start == "best" else None
+                if not self._try(candidate, origin):
+                    break
+                display.advance(bar)
+                before, waited = candidate, waited + 1
+                here = self.mean(candidate)
+                known = np.inf if best is None else self.mean(best)
+                if best is None or here < known or (last_of_equals and here == known):
+                    best, waited = candidate, 0
+                self._forget(candidates[: k + 1], {best, before})
+                if waited == patience:
+                    break
+        self._forget(candidates, {best})
+        return candidates[0] if best is None else best
+
+    def _forget(self, candidates: Sequence[C], kept: set[C | None]) -> None:
+        """Drop the answers of candidates that nothing starts from any more."""
+        for candidate in candidates:
+            if candidate not in kept:
+                self.answers.pop(candidate, None)
+
+    def mean(self, candidate: C, column: int = 0) -> float:
+        """Mean over folds of a candidate's loss."""
+        return float(np.mean([_columns(loss)[column] for loss in self.losses[candidate]]))
+
+    def scores(self, column: int = 0) -> Scores:
+        """Everything that was tried, by one of the losses."""
+        tried = list(self.losses)
+        found = [[_columns(x)[column] for x in self.losses[c]] for c in tried]
+        return Scores(tried, np.array(found, dtype=float).T)
+
+    def _try(self, candidate: C, origin: C | None) -> bool:
+        """Try a candidate on all folds; False if there is no time for it."""
+        if candidate in self.losses:
+            return True
+        starts = self.answers.get(origin) if origin is not None else None
+        if self._data is None:
+            self._data = [self.prepare(fold) for fold in self.folds]
+        losses: list[Loss] = []
+        answers: list[Any] = []
+        for k, data in enumerate(self._data):
+            if self.deadline.passed and (self.losses or losses):
+                break
+            loss, answer = self.trial(data, candidate, starts[k] if starts else None)
+            losses.append(loss)
+            answers.append(answer)
+        if len(losses) < len(self._data) and self.losses:
+            return False
+        self.losses[candidate], self.answers[candidate] = losses, answers
+        return True
+
+
+def _columns(loss: Loss) -> tuple[float, ...]:
+    return loss if isinstance(loss, tuple) else (loss,)
+
+
+def _followed(
+    fold: Any,
+    prepare: Callable[[Any], Any],
+    trial: Trial[C],
+    candidates: Sequence[C],
+    linked: Callable[[C, C], bool],
+    deadline: Deadline,
+    step: Callable[[], None] | None = None,
+) -> list[Loss]:
+    """Losses of the candidates on one fold, until the deadline but one at least."""
+    data, found = prepare(fold), list[Loss]()
+    answer: Any = None
+    for i, candidate in enumerate(candidates):
+        if found and deadline.passed:
+            break
+        start = answer if i and linked(candidates[i - 1], candidate) else None
+        loss, answer = trial(data, candidate, start)
+        found.append(loss)
+        if step is not None:
+            step()
+    return found

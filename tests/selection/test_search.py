@@ -1,0 +1,152 @@
+"""The search: paths, warm starts, rules of choice and time limits, on made-up losses."""
+
+import numpy as np
+import pytest
+
+from weakprox import InputError
+from weakprox.selection.search import Deadline, Scores, Search, Weights, least
+
+LOSSES = {1: 5.0, 2: 3.0, 3: 4.0, 4: 3.0, 5: 9.0}
+
+
+class Recorder:
+    """A trial whose loss is known, and which notes what it was started from."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, fold, candidate, start):
+        self.calls.append((fold, candidate, start))
+        return LOSSES[candidate] + fold, (fold, candidate)
+
+
+def test_a_grid_is_tried_fold_by_fold_from_linked_answers():
+    trial = Recorder()
+    search = Search([0, 10], trial)
+    search.grid([1, 2, 3], lambda one, two: two != 3)
+    assert trial.calls == [
+        (0, 1, None), (0, 2, (0, 1)), (0, 3, None),
+        (10, 1, None), (10, 2, (10, 1)), (10, 3, None),
+    ]  # fmt: skip
+    assert search.scores().losses.tolist() == [[5.0, 3.0, 4.0], [15.0, 13.0, 14.0]]
+
+
+def test_the_data_of_a_fold_are_prepared_once():
+    made = []
+
+    def prepare(fold):
+        made.append(fold)
+        return fold
+
+    search = Search([0, 10], Recorder(), prepare=prepare)
+    search.best_of([1, 2])
+    search.best_of([3, 2])
+    assert made == [0, 10]
+
+
+@pytest.mark.parametrize(("start", "origin"), [(None, None), ("before", 3), ("best", 2)])
+def test_where_trials_start(start, origin):
+    trial = Recorder()
+    search = Search([0], trial)
+    assert search.best_of([1, 2, 3, 5], start=start) == 2
+    assert trial.calls[-1] == (0, 5, None if origin is None else (0, origin))
+    assert list(search.answers) == [2]
+
+
+def test_nothing_is_tried_twice_and_ties_follow_the_order():
+    trial = Recorder()
+    search = Search([0, 1], trial)
+    assert search.best_of([1, 2, 3]) == 2
+    assert search.best_of([2, 4]) == 2
+    assert search.best_of([2, 4], last_of_equals=True) == 4
+    assert [candidate for _, candidate, _ in trial.calls] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_patience_ends_a_line():
+    trial = Recorder()
+    assert Search([0], trial).best_of([2, 1, 3, 5, 4], patience=2) == 2
+    assert len(trial.calls) == 3
+
+
+def test_several_losses():
+    def trial(fold, candidate, start):
+        return (candidate, -candidate), None
+
+    search = Search([0], trial)
+    assert search.best_of([1, 2, 3]) == 1
+    assert search.mean(3, 1) == -3.0
+    assert search.scores(1).losses.tolist() == [[-1.0, -2.0, -3.0]]
+
+
+class Clock:
+    """A deadline that passes after so many questions."""
+
+    def __init__(self, questions):
+        self.questions = questions
+
+    @property
+    def passed(self):
+        self.questions -= 1
+        return self.questions < 0
+
+
+@pytest.mark.parametrize(
+    ("questions", "folds", "tried"), [(0, 1, 1), (1, 1, 2), (2, 1, 3), (3, 1, 3), (5, 2, 3)]
+)
+def test_a_grid_that_runs_out_of_time(questions, folds, tried):
+    """Folds that are not complete do not count, except the first."""
+    search = Search([0, 10], Recorder(), deadline=Clock(questions))
+    search.grid([1, 2, 3])
+    assert search.scores().losses.shape == (folds, tried)
+
+
+def test_a_line_that_runs_out_of_time():
+    late = Deadline.after(0.0)
+    search = Search([0, 10], Recorder(), deadline=late)
+    assert search.best_of([1, 2]) == 1
+    assert search.scores().losses.tolist() == [[5.0]]
+    assert search.best_of([3, 2]) == 3  # the first, if none can be tried
+
+
+def test_deadlines():
+    assert Deadline().left is None
+    assert not Deadline().passed
+    assert Deadline().share() == Deadline()
+    soon = Deadline.after(1000.0)
+    assert 0 < soon.share(0.5).left < 501.0 < soon.left
+    assert Deadline.after(0.0).passed
+
+
+def test_jobs_find_the_same():
+    one, two = Search([0, 10, 20], Recorder()), Search([0, 10, 20], Recorder(), n_jobs=2)
+    for search in (one, two):
+        search.grid([1, 2, 3])
+    assert np.array_equal(one.scores().losses, two.scores().losses)
+
+
+def test_one_standard_error_takes_the_simplest_of_the_good():
+    losses = np.array([[1.0, 1.1, 1.2], [3.0, 3.1, 9.9]])
+    assert least(losses) == 0
+    # always worse by 0.1: the standard error of the difference is zero
+    assert least(losses, [2, 1, 1]) == 0
+    losses[1, 1] = 2.95
+    assert least(losses, [2, 1, 1]) == 1
+    with pytest.raises(InputError, match="one fold"):
+        least(losses[:1], [2, 1, 1])
+    with pytest.raises(InputError, match="no finite"):
+        least([[np.nan]])
+    assert least([[np.nan, 2.0]]) == 1
+
+
+def test_tables_are_named_as_in_scikit_learn():
+    found = Scores([Weights(0.1, 2.0), Weights(0.2, 3.0)], np.array([[1.0, 2.0], [3.0, 1.0]]))
+    table = found.table(more=[7, 8])
+    assert table["param_lam"].tolist() == [0.1, 0.2]
+    assert table["param_tau"].tolist() == [2.0, 3.0]
+    assert table["mean_test_score"].tolist() == [-2.0, -1.5]
+    assert table["std_test_score"].tolist() == [1.0, 0.5]
+    assert table["rank_test_score"].tolist() == [2, 1]
+    assert table["split1_test_score"].tolist() == [-3.0, -1.0]
+    assert table["more"] == [7, 8]
+    assert found.best() == Weights(0.2, 3.0)
+    assert found.best(lambda each: each.tau) == Weights(0.1, 2.0)
