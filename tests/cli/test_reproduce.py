@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from weakprox import __version__, experiments
 from weakprox.cli.reproduce import reproduce
 from weakprox.experiments import Experiment, Interrupted
-from weakprox.report import reproduced
+from weakprox.report import reproduction
 
 app = typer.Typer()
 app.command()(reproduce)
@@ -80,7 +80,7 @@ def test_the_report_holds_what_was_made_alike_and_nothing_else(toys, tmp_path):
 
 def test_quick_runs_say_so(toys, tmp_path, monkeypatch):
     monkeypatch.setitem(
-        reproduced.MAIN, "first", lambda summary: (["a wide column, wide enough"], [["1"]])
+        reproduction.MAIN, "first", lambda summary: (["a wide column, wide enough"], [["1"]])
     )
     asked = ["first", "--out", tmp_path, "--processes", 1]
     quick, full = call(*asked, "--quick").stdout, call(*asked).stdout

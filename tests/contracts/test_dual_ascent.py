@@ -115,7 +115,7 @@ def test_samplers_are_refused(name):
     assert caught.value.argument == "loss"
 
 
-@pytest.mark.parametrize("rank", [0, -1, 6, 1.5, True, "2"])
+@pytest.mark.parametrize("rank", [0, -1, 1.5, True, "2"])
 def test_bad_ranks_are_refused(rank):
     with pytest.raises(wp.InputError) as caught:
         run(build("ball", *data("ball", 3, 3)), DualAscent(rank=rank))

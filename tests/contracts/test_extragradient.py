@@ -236,7 +236,7 @@ def test_a_start_is_an_answer():
     assert again.value <= good.value + 1e-9
 
 
-@pytest.mark.parametrize("rank", [0, 6, 1.5, True, "estimate"])
+@pytest.mark.parametrize("rank", [0, 1.5, True, "estimate"])
 def test_bad_ranks_are_refused(rank):
     with pytest.raises(wp.InputError) as caught:
         run(build("matrix"), Extragradient(rank=rank))

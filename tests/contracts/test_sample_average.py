@@ -388,7 +388,7 @@ def test_time_is_limited():
 
 @pytest.mark.parametrize("kind", ["cancel", "vary"])
 def test_samples_that_do_not_fit_end_the_run(kind, monkeypatch):
-    monkeypatch.setattr("weakprox.solvers._sample_pool.room", lambda: 100_000)
+    monkeypatch.setattr("weakprox.solvers.sample_average.room", lambda: 100_000)
     result = solve(build(kind), eps=0.05, max_samples=None)
     if kind == "cancel":
         assert result.status is wp.Status.CONFIDENT  # they are reduced to their mean
@@ -431,7 +431,7 @@ def test_shares_that_mean_nothing_are_refused(rarest):
     assert caught.value.argument == "rarest"
 
 
-@pytest.mark.parametrize("rank", [0, 6, 2.5, "many"])
+@pytest.mark.parametrize("rank", [0, 2.5, "many"])
 def test_ranks_that_cannot_be_are_refused(rank):
     with pytest.raises(wp.InputError, match="rank"):
         solve(build("cancel"), SampleAverage(rank=rank))

@@ -110,10 +110,10 @@ def test_wrong_solvers(bad):
 
 
 @pytest.mark.parametrize(
-    "bad", [0, -1, 6, 2.0, True, None, "auto", np.array([1, 2]), NAN, [2]], ids=repr
+    "bad", [0, -1, 2.0, True, None, "auto", np.array([1, 2]), NAN, [2]], ids=repr
 )
 def test_ranks(bad):
-    refused(lambda: minimise(solver=wp.SVRGCG(bad)), "rank", "from 1 to 5")
+    refused(lambda: minimise(solver=wp.SVRGCG(bad)), "rank", "'estimate'")
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, NAN, INF, "a", "1", None, True, 1j, [1.0]], ids=repr)

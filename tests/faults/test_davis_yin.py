@@ -34,8 +34,10 @@ def test_ranks_that_are_none(rank):
     refused(lambda: solve(DavisYin(rank=rank)), "rank", "integer >= 1")
 
 
-def test_a_rank_no_matrix_of_this_shape_has():
-    refused(lambda: solve(DavisYin(rank=16)), "rank", "from 1 to 15")
+def test_a_rank_beyond_the_shape_is_no_cap():
+    none, large = solve(DavisYin()), solve(DavisYin(rank=16))
+    assert np.array_equal(none.X, large.X)
+    assert none.counts == large.counts
 
 
 @pytest.mark.parametrize("memory", [-1, True, False, "x", 2.5, 0.0, None, np.nan])

@@ -49,7 +49,7 @@ def reproduce(
 ) -> None:
     """Compute tables and figures of the paper again; a stopped run continues."""
     from weakprox.experiments import ALL, Interrupted, run
-    from weakprox.experiments.cache import write_json
+    from weakprox.experiments.harness import write_json
 
     names = _names(what, list(ALL))
     if out.exists() and not out.is_dir():
@@ -113,9 +113,9 @@ def _show(name: str, title: str, summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from weakprox.report.reproduced import rounded, tables
+    from weakprox.report.reproduction import MAIN, rounded
 
-    headers, rows = rounded(tables(name, summary))
+    headers, rows = rounded(MAIN[name](summary))
     table = Table(*headers, title=title, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*["-" if cell is None else str(cell) for cell in row])

@@ -1,4 +1,4 @@
-"""Worker processes: one job at a time each, one BLAS thread each, gone when told to go."""
+"""Worker processes with one job at a time and one BLAS thread each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Task:
 
 
 def usable_cpus() -> int:
-    """CPUs this process may use."""
+    """Return how many CPUs this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -39,7 +39,7 @@ def completed(
 ) -> Generator[tuple[int, Record], None, None]:
     """Yield (place in tasks, result) as jobs end; tasks are started in the order given.
 
-    With one process everything happens in this one. Closing the iterator ends the
+    With processes=1 the jobs run in the calling process. Closing the iterator ends the
     workers. A job that fails raises `JobError` here.
     """
     if processes == 1 or not tasks:
@@ -66,7 +66,7 @@ def completed(
 
 
 def performed(task: Task) -> Record:
-    """The result of a job done here, as JSON would give it back."""
+    """Run a job in this process; return its result as JSON would read it back."""
     try:
         result: Record = plain(task.work(dict(task.job)))
     except Exception as error:
@@ -83,7 +83,7 @@ class Worker:
         self.pipe, far_end = spawn.Pipe()
         self.process = spawn.Process(target=_serve, args=(far_end,), daemon=True)
         self.process.start()
-        far_end.close()  # ours only: the pipe must end when the worker does
+        far_end.close()  # this copy only: the pipe must end when the worker does
         self.task: tuple[int, Task] | None = None
 
     def give(self, numbered: tuple[int, Task] | None) -> None:
@@ -94,7 +94,7 @@ class Worker:
                 self.pipe.send(numbered[1])
 
     def take(self) -> tuple[int, Record]:
-        """The answer to the last task, or its error."""
+        """Return the answer to the last task, or raise its error."""
         assert self.task is not None
         place, task = self.task
         try:
@@ -117,8 +117,8 @@ class Worker:
 
 
 def _serve(pipe: Connection[Any, Any]) -> None:
-    """A worker's life: take tasks and answer them until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """Take tasks and answer them until the pipe closes; the parent handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
@@ -130,7 +130,7 @@ def _serve(pipe: Connection[Any, Any]) -> None:
 
 
 def _leave_with_parent() -> None:
-    """End this worker, even in the middle of a job, when the parent is gone."""
+    """End this worker when the parent ends, even in the middle of a job."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -139,7 +139,7 @@ def _leave_with_parent() -> None:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Environment for new processes: BLAS reads it once, when NumPy is imported."""
+    """Set the environment of new processes; BLAS reads it when NumPy is imported."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
@@ -154,9 +154,9 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def ignoring_ctrl_c() -> Iterator[None]:
-    """New processes inherit this, so that Ctrl-C cannot hit them while they start."""
+    """Ignore Ctrl-C while new processes start: they inherit the setting."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals belong to the main thread
+        yield  # only the main thread may set signal handlers
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

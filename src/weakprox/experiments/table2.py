@@ -1,8 +1,8 @@
 """Table 2, measured: how samples and SVDs grow as the accuracy asked for gets finer.
 
-A small instance of the figures' kind, so that methods whose bounds are hopeless at
-d = 300 can be followed over a range of accuracies. At fixed mu the smoothed objective
-decides; with mu tied to eps, mu = eps / (2 gamma), the original one. The exponent p of a
+A small instance of the figures' kind, so that methods that are far too slow at d = 300
+can be followed over a range of accuracies. At fixed mu accuracy refers to the smoothed
+objective; with mu tied to eps, mu = eps / (2 gamma), to the original one. The exponent p of a
 method is the least-squares slope of log(work) against log(1/eps).
 
 SVRGCG is run with an oracle of the rank of Y, as in the paper's figures, and with one of
@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from weakprox import theory
-from weakprox.experiments.base import ORDER, Experiment, Job, Record
+from weakprox.experiments.base import Experiment, Job, Record, stream_seed
 from weakprox.experiments.figures import COPIES
-from weakprox.experiments.instances import Matrix, instance
-from weakprox.experiments.noisy import FiniteCopies, NoisyCopies
-from weakprox.experiments.optimum import optimum, smoothed_optimum
+from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies, instance
+from weakprox.experiments.optimum import optimum
 from weakprox.experiments.race import Watch, race
 from weakprox.losses import Denoising
 from weakprox.penalties import L1, Smoothed
@@ -75,8 +74,8 @@ def jobs(quick: bool, seed: int) -> list[Job]:
 
 
 def work(job: Job) -> Record:
-    """One method on one instance: work to each accuracy of the job."""
-    seeds = [job["seed"], ORDER.index("table2") + 1, job["run"]]
+    """Run one method on one instance; return the work to each accuracy of the job."""
+    seeds = stream_seed("table2", job["seed"], job["run"])
     M, tau, size = instance(D, R, seeds)
     h, penalty = NuclearBall(tau), L1(LAM)
     targets = [a * size for a in job["accuracies"]]
@@ -88,10 +87,7 @@ def work(job: Job) -> Record:
         loss = NoisyCopies(M, NOISE)
     exact = Problem(Denoising(M), penalty, h)
     gap = 0.02 * targets[-1]
-    if job["mu"] == "fixed":
-        best = smoothed_optimum(M, LAM, mu, h, gap=gap)
-    else:
-        best = optimum(M, LAM, h, gap=gap)
+    best = optimum(M, LAM, h, gap=gap, mu=mu if job["mu"] == "fixed" else 0.0)
     smooth = Smoothed.of(penalty, mu, (D, D))
 
     def value(X: Matrix) -> float:
@@ -122,7 +118,7 @@ def work(job: Job) -> Record:
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
-    """Exponents with their standard errors beside the theory's, and the means behind them."""
+    """Return exponents with standard errors beside the theory's, and the means behind them."""
     rows = []
     for method, predicted in THEORY.items():
         for mu in ("fixed", "tied"):
@@ -137,7 +133,7 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
                     asked[accuracy] = asked.get(accuracy, 0) + 1
                     if hit is not None:
                         hits.setdefault(accuracy, []).append(hit)
-            # a mean over only those runs that got there would bend the line
+            # means over successful runs alone would bend the line
             whole = sorted(a for a in hits if len(hits[a]) == asked[a])[::-1]
             unit = "full_gradients" if method in FINITE else "samples"
             rows.append(
@@ -166,7 +162,7 @@ def _mean(hits: list[Record], unit: str) -> float:
 
 
 def _fit(accuracies: list[float], hits: dict[float, list[Record]], unit: str) -> Record | None:
-    """Slope of log(mean work) on log(1/eps) and its standard error; None under 3 points."""
+    """Fit log(mean work) to log(1/eps): slope and standard error; None under 3 points."""
     if len(accuracies) < 3:
         return None
     x = -np.log(accuracies)

@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from weakprox.report.page import Page
-from weakprox.report.reproduced import (
-    ablation_table,
-    epochs_run,
-    exponents_table,
-    methods_table,
-    rounded,
-    table1_table,
-    tables,
-    variants_table,
-    verdicts_table,
-)
 
 Summary = Mapping[str, Any]
+Table = tuple[list[str], list[list[Any]]]
+NAMES = {
+    "low_rank": "1-SVD",
+    "projection": "projection",
+    "low_rank_sparse": "with l1",
+}
 UNWELCOME = ((None, "is not decided", "warning"), (False, "FAILS", "bad"))
 AXES = {
     "samples": "stochastic gradients",
@@ -34,10 +29,10 @@ def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) 
     Parameters
     ----------
     directory : path
-        Where to, an existing directory; plots go to `figures` inside it and need
-        matplotlib (without it there are none, and the page says so).
+        An existing directory; plots go to `figures` inside it and need matplotlib
+        (without it there are none, and the page says so).
     summaries : mapping
-        What `weakprox.experiments.run` returned.
+        The result of `weakprox.experiments.run`.
     """
     page = reproduction_page(summaries)
     directory = Path(directory)
@@ -52,7 +47,7 @@ def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) 
 
 
 def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
-    """The page itself."""
+    """Return the page."""
     page = Page(
         "Low-rank and nonsmooth: the experiments of Garber & Kaplan, computed again",
         "AISTATS 2019, arXiv 1809.10477; by weakprox reproduce",
@@ -194,7 +189,7 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
 
 
 def _series(method: str, summary: Summary, accuracy: str) -> str:
-    """The legend's entry; that of SVRGCG says how many epochs were run."""
+    """Return the legend's entry; that of SVRGCG includes the number of epochs."""
     if method != "SVRGCG":
         return method
     count = epochs_run(summary, accuracy)
@@ -202,7 +197,7 @@ def _series(method: str, summary: Summary, accuracy: str) -> str:
 
 
 def _epochs(summary: Summary, paper: bool) -> list[str]:
-    """How many epochs SVRGCG ran, and what that means."""
+    """Return how many epochs SVRGCG ran, and what that means."""
     found = summary["epochs"]
     counts = ", ".join(f"{epochs_run(summary, key)} at {key}" for key in found)
     said = f"Epochs that SVRGCG began until it was there or was stopped: {counts}."
@@ -223,7 +218,7 @@ def _epochs(summary: Summary, paper: bool) -> list[str]:
 
 
 def _claim(page: Page, claim: Summary, where: str) -> None:
-    """The paper's claim, with whatever fails or is not decided said openly."""
+    """Add the paper's claim, and which parts of it fail or are undecided."""
     for rivals, heading in (
         (("SCG", "SCGS"), f"The paper's claim at {where}:"),
         (("SCGS convex",), "Beyond it, against SCGS in its convex version:"),
@@ -319,4 +314,132 @@ SECTIONS: dict[str, Callable[[Page, str, Summary], None]] = {
     "epochs": _figure,
 }
 
-__all__ = ["reproduction_page", "tables", "write_reproduction"]
+
+# ---- tables, for the page and for the terminal
+
+
+def table1_table(summary: Summary) -> Table:
+    """Table 1: our means with medians and standard errors, and the paper's."""
+    headers = ["c", "method"]
+    for what in ("error", "nnz ratio", "rank"):
+        headers += [what, "median", "s.e.", "paper"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["c"], NAMES[row["method"]]]
+        for key in ("error", "nnz_ratio", "rank"):
+            cells += [row[key], row[f"{key}_median"], row[f"{key}_se"], row["paper"][key]]
+        rows.append(cells)
+    return headers, rows
+
+
+def variants_table(summary: Summary) -> Table:
+    """The l1 method for every rule for lam, at two tolerances."""
+    headers = ["c", "tau", "lam", "error", "median", "nnz, 0.001", "nnz, 1 %", "rank"]
+    own, nnz = ("c", "tau", "lam", "error", "error_median"), ("0.001", "0.01 of the largest")
+    rows = [
+        [
+            *(one[key] for key in own),
+            *(one["nnz_ratio"][key] for key in nnz),
+            one["rank"]["0.001 |y|^2"],
+        ]
+        for one in summary["variants"]
+        if one["method"] == "low_rank_sparse" and one["noise"] == "matrix"
+    ]
+    return headers, rows
+
+
+def methods_table(summary: Summary) -> Table:
+    """Figures: work per method and accuracy, ratios to SVRGCG, and SVRGCG's epochs."""
+    headers = ["accuracy", "method", "reached", "epochs", "samples", "ratio"]
+    headers += ["rank-one SVDs", "ratio", "seconds", "ratio"]
+    rows: list[list[Any]] = []
+    for accuracy in next(iter(summary["spent"].values())):
+        for method, entries in summary["spent"].items():
+            entry = entries[accuracy]
+            ratios = entry.get("ratio_to_SVRGCG") or {}
+            epochs = epochs_run(summary, accuracy) if method == "SVRGCG" else None
+            reached = f"{entry['reached']} of {entry['runs']}"
+            cells: list[Any] = [accuracy, method, reached, epochs]
+            for measure in ("samples", "rank_one_svds", "seconds"):
+                found = [entry[measure], ratios.get(measure)]
+                if not entry["exact"]:  # some runs were stopped: more would have been needed
+                    found = [None if x is None else f"> {_short(x, 3)}" for x in found]
+                cells += found
+            rows.append(cells)
+    return headers, rows
+
+
+def epochs_run(summary: Summary, accuracy: str) -> str:
+    """How many epochs SVRGCG began to reach an accuracy: "1", or "3 to 5" over the runs."""
+    found = summary["epochs"][accuracy]
+    least, most = found["least"], found["most"]
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def exponents_table(summary: Summary) -> Table:
+    """Table 2: measured exponents beside the theory's."""
+    headers = ["method", "oracle rank", "mu"]
+    headers += ["samples ~", "s.e.", "theory", "SVDs ~", "s.e.", "theory", "points", "counted"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["method"], row["oracle_rank"], row["mu"]]
+        for key in ("samples", "svds"):
+            fit = row[key] or {"exponent": None, "standard_error": None}
+            cells += [fit["exponent"], fit["standard_error"], row[f"theory_{key}"]]
+        unit = row["sample_unit"].replace("_", " ")
+        rows.append([*cells, len(row["accuracies"]), unit])
+    return headers, rows
+
+
+def ablation_table(summary: Summary) -> Table:
+    """The ablation: work per instance, accuracy and arm."""
+    headers = ["instance", "accuracy", "prox, gradient", "reached", "samples", "gradients"]
+    headers += ["rank-one SVDs", "oracle calls", "samples by theory"]
+    spent = ("samples", "gradients", "rank_one_svds", "calls", "theory_samples")
+    rows = [
+        [
+            *(row[key] for key in ("instance", "accuracy", "arm")),
+            f"{row['reached']} of {row['runs']}",
+            *(row[key] for key in spent),
+        ]
+        for row in summary["rows"]
+    ]
+    return headers, rows
+
+
+def verdicts_table(summary: Summary) -> Table:
+    """The ablation: the ratios that the paper's claim is about; none of a quick run."""
+    names = {
+        "instance": "instance",
+        "accuracy": "accuracy",
+        "samples_plain_over_reduced": "samples, plain / reduced",
+        "theory_samples_plain_over_reduced": "the same by theory's schedule",
+        "calls_weak_over_exact": "calls, weak / exact",
+        "rank_one_svds_exact_over_weak": "rank-one SVDs, exact / weak",
+    }
+    rows = [[one[key] for key in names] for one in summary["verdicts"] or ()]
+    return list(names.values()), rows
+
+
+MAIN: dict[str, Callable[[Summary], Table]] = {
+    "table1": table1_table,
+    "figure1": methods_table,
+    "figure2": methods_table,
+    "table2": exponents_table,
+    "ablation": ablation_table,
+    "epochs": methods_table,
+}
+
+
+def rounded(table: Table, digits: int = 3) -> Table:
+    """Return the table with numbers rounded for reading; integers keep all digits."""
+    headers, rows = table
+    return headers, [[_short(cell, digits) for cell in row] for row in rows]
+
+
+def _short(cell: Any, digits: int) -> Any:
+    if not isinstance(cell, float):
+        return cell
+    if abs(cell) >= 10 ** (digits - 1):
+        return f"{cell:.0f}"
+    return f"{cell:.{digits}g}"

@@ -14,7 +14,7 @@ from weakprox.solvers.davis_yin import DavisYin
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.footprint import ARRAYS, array_bytes, thin_bytes
 from weakprox.solvers.lean import LeanSplitting
-from weakprox.solvers.paper.svrgcg import SVRGCG
+from weakprox.solvers.paper.adaptive_svrgcg import AdaptiveSVRGCG
 from weakprox.solvers.sample_average import SampleAverage
 
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
@@ -71,9 +71,9 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         )
     if not fits:
         return Choice(
-            SVRGCG(rank="estimate" if rank is None else rank, constants="practical"),
+            AdaptiveSVRGCG(rank="estimate" if rank is None else rank),
             f"{arrays} arrays of the size of X, which the faster methods hold, do not fit in "
-            "memory; SVRGCG holds few",
+            "memory; AdaptiveSVRGCG holds few",
         )
     if not problem.loss.is_finite_sum:
         return Choice(

@@ -167,7 +167,7 @@ def _applicable(problem: Problem) -> dict[str, Solver]:
         made = getattr(solvers, name)
         if arrays_of(made) is None:
             continue
-        method = made(rank="estimate") if name == "SVRGCG" else made()
+        method = made(rank="estimate") if "SVRGCG" in name else made()
         try:
             method.check(problem)
         except InputError:

@@ -19,26 +19,26 @@ from weakprox.solvers import (
     _curvature,
     _extrapolation,
     _gap_driven,
-    _sample_pool,
     davis_yin,
     dual_ascent,
     extragradient,
     lean,
     sample_average,
 )
-from weakprox.solvers.paper import _practical, fista, hcgm, scgs, subgradient, svrgcg
-from weakprox.theory._parameters import Parameters
+from weakprox.solvers.paper import adaptive_svrgcg, fista, hcgm, scgs, subgradient, svrgcg
+from weakprox.theory._theorems import Parameters
 from weakprox.theory.gradients import Pool
 
 MEMORIES: tuple[type, ...] = (
     _conditional.Memory,
-    _sample_pool.Memory,
+    adaptive_svrgcg.Memory,
     davis_yin.Memory,
     dual_ascent.Memory,
     extragradient.Memory,
     fista.MomentumMemory,
     hcgm.HomotopyMemory,
     lean.Memory,
+    sample_average.Memory,
     scgs.SlidingMemory,
     subgradient.SubgradientMemory,
     svrgcg.Memory,
@@ -66,16 +66,16 @@ PARTS: tuple[type, ...] = (
     _curvature.Curvature,
     _extrapolation.History,
     _gap_driven.Plan,
-    _practical.Course,
-    _sample_pool.Plan,
+    adaptive_svrgcg.Course,
     extragradient.Trial,
+    sample_average.Plan,
 )
 # those that may have been chosen for the user, or by another solver
 SOLVERS: tuple[type, ...] = (
+    adaptive_svrgcg.AdaptiveSVRGCG,
     davis_yin.DavisYin,
     dual_ascent.DualAscent,
     lean.LeanSplitting,
     sample_average.SampleAverage,
-    svrgcg.SVRGCG,
 )
 STORED: tuple[type, ...] = (*MEMORIES, *PARTS, *SOLVERS)

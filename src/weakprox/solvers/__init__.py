@@ -5,6 +5,7 @@ from weakprox.solvers.davis_yin import DavisYin
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
 from weakprox.solvers.lean import LeanSplitting
+from weakprox.solvers.paper.adaptive_svrgcg import AdaptiveSVRGCG
 from weakprox.solvers.paper.fista import FISTA
 from weakprox.solvers.paper.hcgm import HCGM, SHCGM
 from weakprox.solvers.paper.scg import SCG
@@ -23,6 +24,7 @@ __all__ = [
     "STORC",
     "SVRF",
     "SVRGCG",
+    "AdaptiveSVRGCG",
     "DavisYin",
     "DualAscent",
     "Extragradient",

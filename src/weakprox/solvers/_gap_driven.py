@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from weakprox.errors import InputError
+from weakprox.arguments import optional_counts
 from weakprox.linalg.arrays import Array, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
-from weakprox.solvers._conditional import checked_count
 from weakprox.solvers._prox import capped
 from weakprox.solvers.tools import Tools
 
@@ -42,11 +41,8 @@ class GapDriven:
     patience: ClassVar[int] = PATIENCE
 
     def check_rank(self, problem: Problem) -> None:
-        """Raise unless the cap on the rank makes sense."""
-        checked_count("rank", self.rank)
-        most = min(problem.shape)
-        if self.rank is not None and self.rank > most:
-            raise InputError("rank", repr(self.rank), f"an integer from 1 to {most}, or None")
+        """Raise unless the cap on the rank is None or an integer >= 1."""
+        optional_counts(rank=self.rank)
 
     def first(
         self, problem: Problem, X: Array | None, reference: Array, tools: Tools

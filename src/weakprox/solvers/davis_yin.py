@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
@@ -36,7 +37,6 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint
-from weakprox.solvers._conditional import checked_count, need_finite_sum
 from weakprox.solvers._curvature import Curvature
 from weakprox.solvers._extrapolation import History
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at
@@ -103,11 +103,11 @@ class DavisYin(GapDriven):
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
-        checked_count("first_rank", self.first_rank)
+        optional_counts(first_rank=self.first_rank)
         whole = isinstance(self.memory, (int, np.integer)) and not isinstance(self.memory, bool)
         if not whole or self.memory < 0:
             raise InputError("memory", repr(self.memory), "an integer >= 0")
-        need_finite_sum("DavisYin", problem, "SVRGCG")
+        problem.check_finite_sum("DavisYin", "SVRGCG")
         problem.check_provable()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:

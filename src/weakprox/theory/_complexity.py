@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from weakprox.arguments import number
-from weakprox.theory._parameters import Parameters
+from weakprox.theory._theorems import Parameters
 
 
 @dataclass(frozen=True)

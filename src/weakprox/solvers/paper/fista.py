@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from weakprox.arguments import flag
+from weakprox.arguments import flag, optional_numbers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.kernels import add_scaled
-from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
@@ -25,11 +22,10 @@ from weakprox.solvers._conditional import (
     Smoothing,
     first_point,
     ground,
-    need_finite_sum,
     smooth_gradient,
+    with_initial_gap,
 )
 from weakprox.solvers.tools import Tools
-from weakprox.theory._theorems import check_overrides, initial_gap
 
 
 @dataclass(frozen=True)
@@ -63,10 +59,10 @@ class FISTA(Smoothing):
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        check_overrides(C0=self.C0)
+        optional_numbers(C0=self.C0)
         flag("momentum", self.momentum)
         self.check_mu(problem)
-        need_finite_sum("FISTA", problem, "SVRGCG")
+        problem.check_finite_sum("FISTA", "SVRGCG")
         bounded = hasattr(problem.spectral, "diameter")
         problem.constants(strongly_convex=not bounded)
 
@@ -80,11 +76,7 @@ class FISTA(Smoothing):
             given = "a first point where f is infinite (zero, if none was given)"
             raise InputError("start", given, "a feasible one")
         if p.alpha > 0:
-            C0 = self.C0
-            if C0 is None:
-                R, rng = Smoothed.of(problem.penalty, p.mu, problem.shape), tools.rng(0, 3)
-                C0 = initial_gap(problem, R, tools.loss, first, p.alpha, rng)
-            p = replace(p, C0=max(float(C0), np.finfo(float).tiny))
+            p = with_initial_gap(p, problem, first, self.C0, tools)
         return MomentumMemory(first, 0, p, before=first, h=h)
 
     def candidate(self, memory: MomentumMemory) -> Candidate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from weakprox.arguments import optional_counts
 from weakprox.linalg.arrays import Array, eps_of, sqnorm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
@@ -18,7 +19,6 @@ from weakprox.solvers._conditional import (
     STRETCH,
     Baseline,
     Memory,
-    checked_count,
     first_point,
     ground,
     smooth_gradient,
@@ -53,7 +53,7 @@ class ProjectedSubgradient(Baseline):
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        checked_count("batch", self.batch)
+        optional_counts(batch=self.batch)
         problem.constants()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> SubgradientMemory:
