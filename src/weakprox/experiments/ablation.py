@@ -95,7 +95,6 @@ class Arm(SVRGCG):
         """Keep the arm: unlike `SVRGCG`, it has no deprecated settings."""
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         one_of("oracle", self.oracle, ("weak", "exact"))
         flag("variance_reduction", self.variance_reduction)
         super().check(problem)
@@ -160,7 +159,7 @@ def work(job: Job) -> Record:
 def _sensing(
     r: int, accuracy: float, relative: float, seeds: list[int]
 ) -> tuple[Problem, Watch]:
-    """Example 3: b = <A, X0> + noise with standard Gaussian A, drawn as they are needed.
+    """Return Example 3: b = <A, X0> + noise with standard Gaussian A, drawn when needed.
 
     E g(X) is 1/2 |X - X0|^2 and a constant, so the exact objective is known. Smoothness
     of a term in the sense that the linear batch size needs is m d + 2.

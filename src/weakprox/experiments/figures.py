@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,12 +28,10 @@ from weakprox.experiments.instances import (
     seconds_per_sample,
 )
 from weakprox.experiments.optimum import optimum
-from weakprox.experiments.race import MEASURES, Watch, banded, race, thinned
+from weakprox.experiments.race import MEASURES, Watch, banded, methods, race, thinned
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.protocols import Solver
-from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRGCG
 from weakprox.spectral import NuclearBall
 
 D, LAM, NOISE = 300, 2.0, 5.0
@@ -99,7 +97,7 @@ def jobs(name: str, quick: bool, seed: int) -> list[Job]:
 
 
 class Case(NamedTuple):
-    """An instance of the figures as a problem with samples, and what is known about it."""
+    """An instance of the figures as a problem with samples, and its exact constants."""
 
     problem: Problem
     watch: Watch
@@ -136,7 +134,8 @@ def work(job: Job) -> Record:
         watch.drawn = n = math.ceil(problem.loss.sigma**2 / eps)
         copies = FiniteCopies(case.M, NOISE, n, np.random.default_rng([*seeds, COPIES]))
         problem = Problem(copies, problem.penalty, problem.spectral)
-    solver, seed = _solver(method, setup, mu, C0), 1000 * job["seed"] + job["run"]
+    solver = methods(setup.oracle_rank, mu, C0, max_inner=setup.d)[method]  # as the paper
+    seed = 1000 * job["seed"] + job["run"]
     found = race(problem, solver, watch, seed=seed, cap=job["cap"])
     return {
         **found,
@@ -145,21 +144,6 @@ def work(job: Job) -> Record:
         "optimum_gap": case.optimum_gap / case.size,
         "curve": [[*row[:-1], row[-1] / case.size] for row in thinned(watch.curve)],
     }
-
-
-def _solver(method: str, setup: Setup, mu: float, C0: float) -> Solver:
-    """Return the method as the paper runs it: theory's settings, the same mu and C0."""
-    rank, most = setup.oracle_rank, setup.d
-    solvers: dict[str, Any] = {
-        "SVRGCG": SVRGCG(rank=rank, mu=mu, C0=C0, constants="paper", answer="iterate"),
-        "SCG": SCG(mu=mu),
-        "SCGS": SCGS(mu=mu, C0=C0, max_inner=most),
-        "SCGS convex": SCGS(mu=mu, max_inner=most, strongly_convex=False),
-        "STORC": STORC(mu=mu, max_inner=most),
-        "HCGM": HCGM(),
-        "SHCGM": SHCGM(),
-    }
-    return solvers[method]  # type: ignore[no-any-return]
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:

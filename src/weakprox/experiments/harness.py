@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import cache as memoised
 from importlib.metadata import version
 from pathlib import Path
@@ -97,10 +98,10 @@ def _results(
     # the longest first: a long job started last would keep one worker busy alone
     places.sort(key=lambda at: -_cost(jobs[at[0].name][at[1]]))
     results: dict[str, list[Record]] = {e.name: [{}] * len(jobs[e.name]) for e in experiments}
-    totals = {e.name: (e.title, sum(map(_cost, jobs[e.name]))) for e in experiments}
+    totals = {e.name: sum(map(_cost, jobs[e.name])) for e in experiments}
     done = 0
     try:
-        with Display(progress, totals) as display:
+        with Display(progress, totals, {e.name: e.title for e in experiments}) as display:
             tasks, missing = [], []
             for e, place in places:
                 job = jobs[e.name][place]
@@ -128,23 +129,16 @@ def _cost(job: Job) -> float:
     return float(job.get("cost", 1.0))
 
 
+@dataclass(frozen=True)
 class Cache:
     """Results by experiment, job, version, source code and machine.
 
     Results of other code have other keys. A file whose contents do not match its key and
     digest is treated as absent.
-
-    Parameters
-    ----------
-    directory : Path or None
-        Where the files live; None keeps nothing.
-    read : bool
-        Whether earlier results may be used; new ones are stored either way.
     """
 
-    def __init__(self, directory: Path | None, *, read: bool = True) -> None:
-        self.directory = directory
-        self.read = read
+    directory: Path | None  # None stores nothing
+    read: bool = True  # whether earlier results may be used; new ones are always stored
 
     def find(self, experiment: str, job: Job) -> Record | None:
         """Return the stored result of a job, None if there is none or the file is damaged."""

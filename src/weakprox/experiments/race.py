@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from weakprox.experiments.instances import Matrix
 from weakprox.problem import Problem
 from weakprox.protocols import Solver
 from weakprox.result import Counts, Status
-from weakprox.solvers import Look
+from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRF, SVRGCG, Look
 
 MEASURES = ("samples", "rank_one_svds", "seconds")
 
@@ -65,6 +66,25 @@ class Watch:
             "seconds": seconds - self.unbilled() + self.per_sample * samples,
             "seconds_sampling": self.per_sample * samples,
         }
+
+
+def methods(rank: int, mu: float, C0: float, max_inner: int | None = None) -> dict[str, Any]:
+    """Return the methods by name, with theory's settings and the same mu and C0.
+
+    `rank` is that of SVRGCG's oracle, `max_inner` caps the vertices of a sliding step.
+    """
+    ours = SVRGCG(rank=rank, constants="paper", mu=mu, C0=C0, answer="iterate")
+    return {
+        "SVRGCG": ours,
+        "SVRGCG finite": replace(ours, constants="repaired"),
+        "SCG": SCG(mu=mu),
+        "SCGS": SCGS(mu=mu, C0=C0, max_inner=max_inner),
+        "SCGS convex": SCGS(mu=mu, max_inner=max_inner, strongly_convex=False),
+        "STORC": STORC(mu=mu, max_inner=max_inner),
+        "SVRF": SVRF(mu=mu),
+        "HCGM": HCGM(),
+        "SHCGM": SHCGM(),
+    }
 
 
 def race(problem: Problem, solver: Solver, watch: Watch, *, seed: int, cap: int) -> Record:

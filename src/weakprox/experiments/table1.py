@@ -76,7 +76,7 @@ def jobs(quick: bool, seed: int) -> list[Job]:
 
 
 def work(job: Job) -> Record:
-    """All methods on one draw; both ways to read the noise see the same y."""
+    """Run all methods on one draw; both ways to read the noise share y."""
     c = job["c"]
     rng = stream("table1", job["seed"], LEVELS.index(c), job["draw"])
     M, y = table1_signal(job["n"], c, rng, job["noise"])
@@ -118,7 +118,7 @@ def measured(X: Matrix, y: Matrix) -> dict[str, Any]:
 
 
 def _l1(M: Matrix, y: Matrix, tau: float, lam: float, gap: float) -> dict[str, Any]:
-    """The l1 problem, and how well it was solved."""
+    """Solve the l1 problem; also return the proved gap."""
     unit = 0.5 * float(np.sum(M * M))  # the value at X = 0
     found = optimum(M, lam, TracePSD(tau), gap=gap * unit, max_steps=20_000)
     return {**measured(found.X, y), "gap": found.gap / unit, "steps": found.steps}

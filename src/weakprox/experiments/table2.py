@@ -11,7 +11,6 @@ full rank, which covers the optimum.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,10 @@ from weakprox.experiments.base import Experiment, Job, Record, stream_seed
 from weakprox.experiments.figures import COPIES
 from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies, instance
 from weakprox.experiments.optimum import optimum
-from weakprox.experiments.race import Watch, race
+from weakprox.experiments.race import Watch, methods, race
 from weakprox.losses import Denoising
 from weakprox.penalties import L1, Smoothed
 from weakprox.problem import Problem
-from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRF, SVRGCG
 from weakprox.spectral import NuclearBall
 
 D, R, LAM, NOISE, TERMS = 40, 2, 2.0, 5.0, 1000
@@ -98,23 +96,9 @@ def work(job: Job) -> Record:
     watch = Watch(value, best.lower_bound, targets)
     C0 = theory.parameters(exact, targets[-1], mu=mu).C0
     rank = ORACLE_RANK.get(job["method"], 1)
-    ours = SVRGCG(rank=rank, constants="paper", mu=mu, C0=C0, answer="iterate")
-    ours_finite = replace(ours, constants="repaired")
-    solvers: dict[str, Any] = {
-        "SVRGCG": ours,
-        "SVRGCG, full rank": ours,
-        "SVRGCG finite": ours_finite,
-        "SVRGCG finite, full rank": ours_finite,
-        "SCG": SCG(mu=mu),
-        "SCGS": SCGS(mu=mu, C0=C0),
-        "SCGS convex": SCGS(mu=mu, strongly_convex=False),
-        "STORC": STORC(mu=mu),
-        "SVRF": SVRF(mu=mu),
-        "HCGM": HCGM(),
-        "SHCGM": SHCGM(),
-    }
+    solver = methods(rank, mu, C0)[job["method"].removesuffix(", full rank")]
     seed, problem = 1000 * job["seed"] + job["run"], Problem(loss, penalty, h)
-    return race(problem, solvers[job["method"]], watch, seed=seed, cap=job["cap"])
+    return race(problem, solver, watch, seed=seed, cap=job["cap"])
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:

@@ -1,8 +1,11 @@
-"""The report of `weakprox reproduce`: the paper's tables and figures beside ours."""
+"""The report of `weakprox reproduce`: the paper's tables and figures beside ours.
+
+The tables are used by the page and by the command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +26,159 @@ AXES = {
 }
 
 
+def table1_table(summary: Summary) -> Table:
+    """Table 1: ours, its medians and standard errors, and the paper's."""
+    headers = ["c", "method"]
+    for what in ("error", "nnz ratio", "rank"):
+        headers += [what, "median", "s.e.", "paper"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["c"], NAMES[row["method"]]]
+        for key in ("error", "nnz_ratio", "rank"):
+            cells += [row[key], row[f"{key}_median"], row[f"{key}_se"], row["paper"][key]]
+        rows.append(cells)
+    return headers, rows
+
+
+def _columns(rows: Iterable[Summary], columns: Mapping[str, Any]) -> Table:
+    """Headers, and the cells of each row: an entry by its name, or a function of the row."""
+    return list(columns), [
+        [pick(row) if callable(pick) else row[pick] for pick in columns.values()]
+        for row in rows
+    ]
+
+
+def variants_table(summary: Summary) -> Table:
+    """The l1 method for every rule for lam, at two tolerances."""
+    chosen = [
+        one
+        for one in summary["variants"]
+        if one["method"] == "low_rank_sparse" and one["noise"] == "matrix"
+    ]
+    columns = {
+        "c": "c",
+        "tau": "tau",
+        "lam": "lam",
+        "error": "error",
+        "median": "error_median",
+        "nnz, 0.001": lambda one: one["nnz_ratio"]["0.001"],
+        "nnz, 1 %": lambda one: one["nnz_ratio"]["0.01 of the largest"],
+        "rank": lambda one: one["rank"]["0.001 |y|^2"],
+    }
+    return _columns(chosen, columns)
+
+
+def methods_table(summary: Summary) -> Table:
+    """Figures: work per method and accuracy, ratios to SVRGCG, and SVRGCG's epochs."""
+    headers = ["accuracy", "method", "reached", "epochs", "samples", "ratio"]
+    headers += ["rank-one SVDs", "ratio", "seconds", "ratio"]
+    rows: list[list[Any]] = []
+    for accuracy in next(iter(summary["spent"].values())):
+        for method, entries in summary["spent"].items():
+            entry = entries[accuracy]
+            ratios = entry.get("ratio_to_SVRGCG") or {}
+            epochs = epochs_run(summary, accuracy) if method == "SVRGCG" else None
+            reached = f"{entry['reached']} of {entry['runs']}"
+            cells: list[Any] = [accuracy, method, reached, epochs]
+            for measure in ("samples", "rank_one_svds", "seconds"):
+                found = [entry[measure], ratios.get(measure)]
+                if not entry["exact"]:  # some runs were stopped: more would have been needed
+                    found = [None if x is None else f"> {_short(x, 3)}" for x in found]
+                cells += found
+            rows.append(cells)
+    return headers, rows
+
+
+def epochs_run(summary: Summary, accuracy: str) -> str:
+    """How many epochs SVRGCG began to reach an accuracy: "1", or "3 to 5" over the runs."""
+    found = summary["epochs"][accuracy]
+    least, most = found["least"], found["most"]
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def exponents_table(summary: Summary) -> Table:
+    """Table 2: measured exponents beside the theory's."""
+    headers = ["method", "oracle rank", "mu", "samples ~", "s.e.", "theory"]
+    headers += ["SVDs ~", "s.e.", "theory", "points", "counted"]
+    rows = []
+    for row in summary["rows"]:
+        cells: list[Any] = [row["method"], row["oracle_rank"], row["mu"]]
+        for key in ("samples", "svds"):
+            fit = row[key] or {"exponent": None, "standard_error": None}
+            cells += [fit["exponent"], fit["standard_error"], row[f"theory_{key}"]]
+        unit = row["sample_unit"].replace("_", " ")
+        rows.append([*cells, len(row["accuracies"]), unit])
+    return headers, rows
+
+
+def ablation_table(summary: Summary) -> Table:
+    """The ablation: work per instance, accuracy and arm."""
+    columns = {
+        "instance": "instance",
+        "accuracy": "accuracy",
+        "prox, gradient": "arm",
+        "reached": lambda row: f"{row['reached']} of {row['runs']}",
+        "samples": "samples",
+        "gradients": "gradients",
+        "rank-one SVDs": "rank_one_svds",
+        "oracle calls": "calls",
+        "samples by theory": "theory_samples",
+    }
+    return _columns(summary["rows"], columns)
+
+
+def verdicts_table(summary: Summary) -> Table:
+    """The ablation: the ratios in the paper's claim; empty for a quick run."""
+    columns = {
+        "instance": "instance",
+        "accuracy": "accuracy",
+        "samples, plain / reduced": "samples_plain_over_reduced",
+        "the same by theory's schedule": "theory_samples_plain_over_reduced",
+        "calls, weak / exact": "calls_weak_over_exact",
+        "rank-one SVDs, exact / weak": "rank_one_svds_exact_over_weak",
+    }
+    return _columns(summary["verdicts"] or (), columns)
+
+
+MAIN: dict[str, Callable[[Summary], Table]] = {
+    "table1": table1_table,
+    "figure1": methods_table,
+    "figure2": methods_table,
+    "table2": exponents_table,
+    "ablation": ablation_table,
+    "epochs": methods_table,
+}
+
+
+def tables(name: str, summary: Summary) -> Table:
+    """Headers and rows of an experiment's main table."""
+    return MAIN[name](summary)
+
+
+def rounded(table: Table, digits: int = 3) -> Table:
+    """Return the table with floats rounded to a few significant digits."""
+    headers, rows = table
+    return headers, [[_short(cell, digits) for cell in row] for row in rows]
+
+
+def _short(cell: Any, digits: int) -> Any:
+    if not isinstance(cell, float):
+        return cell
+    if abs(cell) >= 10 ** (digits - 1):
+        return f"{cell:.0f}"
+    return f"{cell:.{digits}g}"
+
+
 def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) -> Path:
     """Write report.html, and its plots as PNG and SVG, into the directory.
 
     Parameters
     ----------
     directory : path
-        An existing directory; plots go to `figures` inside it and need matplotlib
-        (without it there are none, and the page says so).
+        Where to, an existing directory; plots go to `figures` inside it and need
+        matplotlib (without it there are none, and the page says so).
     summaries : mapping
-        The result of `weakprox.experiments.run`.
+        What `weakprox.experiments.run` returned.
     """
     page = reproduction_page(summaries)
     directory = Path(directory)
@@ -47,7 +193,7 @@ def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) 
 
 
 def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
-    """Return the page."""
+    """The page itself."""
     page = Page(
         "Low-rank and nonsmooth: the experiments of Garber & Kaplan, computed again",
         "AISTATS 2019, arXiv 1809.10477; by weakprox reproduce",
@@ -189,7 +335,7 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
 
 
 def _series(method: str, summary: Summary, accuracy: str) -> str:
-    """Return the legend's entry; that of SVRGCG includes the number of epochs."""
+    """The legend's entry; that of SVRGCG says how many epochs were run."""
     if method != "SVRGCG":
         return method
     count = epochs_run(summary, accuracy)
@@ -197,7 +343,7 @@ def _series(method: str, summary: Summary, accuracy: str) -> str:
 
 
 def _epochs(summary: Summary, paper: bool) -> list[str]:
-    """Return how many epochs SVRGCG ran, and what that means."""
+    """How many epochs SVRGCG ran, and what that means."""
     found = summary["epochs"]
     counts = ", ".join(f"{epochs_run(summary, key)} at {key}" for key in found)
     said = f"Epochs that SVRGCG began until it was there or was stopped: {counts}."
@@ -218,7 +364,7 @@ def _epochs(summary: Summary, paper: bool) -> list[str]:
 
 
 def _claim(page: Page, claim: Summary, where: str) -> None:
-    """Add the paper's claim, and which parts of it fail or are undecided."""
+    """The paper's claim, with whatever fails or is not decided said openly."""
     for rivals, heading in (
         (("SCG", "SCGS"), f"The paper's claim at {where}:"),
         (("SCGS convex",), "Beyond it, against SCGS in its convex version:"),
@@ -313,133 +459,3 @@ SECTIONS: dict[str, Callable[[Page, str, Summary], None]] = {
     "ablation": _ablation,
     "epochs": _figure,
 }
-
-
-# ---- tables, for the page and for the terminal
-
-
-def table1_table(summary: Summary) -> Table:
-    """Table 1: our means with medians and standard errors, and the paper's."""
-    headers = ["c", "method"]
-    for what in ("error", "nnz ratio", "rank"):
-        headers += [what, "median", "s.e.", "paper"]
-    rows = []
-    for row in summary["rows"]:
-        cells: list[Any] = [row["c"], NAMES[row["method"]]]
-        for key in ("error", "nnz_ratio", "rank"):
-            cells += [row[key], row[f"{key}_median"], row[f"{key}_se"], row["paper"][key]]
-        rows.append(cells)
-    return headers, rows
-
-
-def variants_table(summary: Summary) -> Table:
-    """The l1 method for every rule for lam, at two tolerances."""
-    headers = ["c", "tau", "lam", "error", "median", "nnz, 0.001", "nnz, 1 %", "rank"]
-    own, nnz = ("c", "tau", "lam", "error", "error_median"), ("0.001", "0.01 of the largest")
-    rows = [
-        [
-            *(one[key] for key in own),
-            *(one["nnz_ratio"][key] for key in nnz),
-            one["rank"]["0.001 |y|^2"],
-        ]
-        for one in summary["variants"]
-        if one["method"] == "low_rank_sparse" and one["noise"] == "matrix"
-    ]
-    return headers, rows
-
-
-def methods_table(summary: Summary) -> Table:
-    """Figures: work per method and accuracy, ratios to SVRGCG, and SVRGCG's epochs."""
-    headers = ["accuracy", "method", "reached", "epochs", "samples", "ratio"]
-    headers += ["rank-one SVDs", "ratio", "seconds", "ratio"]
-    rows: list[list[Any]] = []
-    for accuracy in next(iter(summary["spent"].values())):
-        for method, entries in summary["spent"].items():
-            entry = entries[accuracy]
-            ratios = entry.get("ratio_to_SVRGCG") or {}
-            epochs = epochs_run(summary, accuracy) if method == "SVRGCG" else None
-            reached = f"{entry['reached']} of {entry['runs']}"
-            cells: list[Any] = [accuracy, method, reached, epochs]
-            for measure in ("samples", "rank_one_svds", "seconds"):
-                found = [entry[measure], ratios.get(measure)]
-                if not entry["exact"]:  # some runs were stopped: more would have been needed
-                    found = [None if x is None else f"> {_short(x, 3)}" for x in found]
-                cells += found
-            rows.append(cells)
-    return headers, rows
-
-
-def epochs_run(summary: Summary, accuracy: str) -> str:
-    """How many epochs SVRGCG began to reach an accuracy: "1", or "3 to 5" over the runs."""
-    found = summary["epochs"][accuracy]
-    least, most = found["least"], found["most"]
-    return str(least) if least == most else f"{least} to {most}"
-
-
-def exponents_table(summary: Summary) -> Table:
-    """Table 2: measured exponents beside the theory's."""
-    headers = ["method", "oracle rank", "mu"]
-    headers += ["samples ~", "s.e.", "theory", "SVDs ~", "s.e.", "theory", "points", "counted"]
-    rows = []
-    for row in summary["rows"]:
-        cells: list[Any] = [row["method"], row["oracle_rank"], row["mu"]]
-        for key in ("samples", "svds"):
-            fit = row[key] or {"exponent": None, "standard_error": None}
-            cells += [fit["exponent"], fit["standard_error"], row[f"theory_{key}"]]
-        unit = row["sample_unit"].replace("_", " ")
-        rows.append([*cells, len(row["accuracies"]), unit])
-    return headers, rows
-
-
-def ablation_table(summary: Summary) -> Table:
-    """The ablation: work per instance, accuracy and arm."""
-    headers = ["instance", "accuracy", "prox, gradient", "reached", "samples", "gradients"]
-    headers += ["rank-one SVDs", "oracle calls", "samples by theory"]
-    spent = ("samples", "gradients", "rank_one_svds", "calls", "theory_samples")
-    rows = [
-        [
-            *(row[key] for key in ("instance", "accuracy", "arm")),
-            f"{row['reached']} of {row['runs']}",
-            *(row[key] for key in spent),
-        ]
-        for row in summary["rows"]
-    ]
-    return headers, rows
-
-
-def verdicts_table(summary: Summary) -> Table:
-    """The ablation: the ratios that the paper's claim is about; none of a quick run."""
-    names = {
-        "instance": "instance",
-        "accuracy": "accuracy",
-        "samples_plain_over_reduced": "samples, plain / reduced",
-        "theory_samples_plain_over_reduced": "the same by theory's schedule",
-        "calls_weak_over_exact": "calls, weak / exact",
-        "rank_one_svds_exact_over_weak": "rank-one SVDs, exact / weak",
-    }
-    rows = [[one[key] for key in names] for one in summary["verdicts"] or ()]
-    return list(names.values()), rows
-
-
-MAIN: dict[str, Callable[[Summary], Table]] = {
-    "table1": table1_table,
-    "figure1": methods_table,
-    "figure2": methods_table,
-    "table2": exponents_table,
-    "ablation": ablation_table,
-    "epochs": methods_table,
-}
-
-
-def rounded(table: Table, digits: int = 3) -> Table:
-    """Return the table with numbers rounded for reading; integers keep all digits."""
-    headers, rows = table
-    return headers, [[_short(cell, digits) for cell in row] for row in rows]
-
-
-def _short(cell: Any, digits: int) -> Any:
-    if not isinstance(cell, float):
-        return cell
-    if abs(cell) >= 10 ** (digits - 1):
-        return f"{cell:.0f}"
-    return f"{cell:.{digits}g}"

@@ -154,6 +154,20 @@ class Smoothing(Baseline):
         super().check(problem)
         self.check_mu(problem)
 
+    def bound(self, memory: Any) -> float:
+        """Return the theorem's bound on E f_mu - f_mu* at the iterate."""
+        raise NotImplementedError
+
+    def finished(self, memory: Any) -> bool:
+        """Whether the theorem's bound has come down to eps."""
+        return bool(self.bound(memory) <= memory.parameters.target)
+
+    def promised(self, memory: Any) -> float:
+        """Return the theorem's bound on E f - f*; infinite if vertices are capped."""
+        if getattr(self, "max_inner", None) is not None:
+            return math.inf
+        return self.bound(memory) + float(memory.parameters.bias)
+
     def check_mu(self, problem: Problem) -> None:
         """Raise unless mu is positive, if there is something to smooth."""
         optional_numbers(mu=self.mu)

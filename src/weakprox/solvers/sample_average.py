@@ -170,14 +170,13 @@ class SampleAverage:
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         optional_counts(rank=self.rank)
-        wanted = f"a number from {LEAST_CONFIDENCE} to below 1"
-        given = number("confidence", self.confidence, wanted)
-        if not LEAST_CONFIDENCE <= given < 1.0:
-            raise InputError("confidence", repr(self.confidence), wanted)
-        wanted = f"a number from {RAREST_SHARES[0]} to {RAREST_SHARES[1]}"
-        share = number("rarest", self.rarest, wanted)
-        if not RAREST_SHARES[0] <= share <= RAREST_SHARES[1]:
-            raise InputError("rarest", repr(self.rarest), wanted)
+        for name, (low, high), most in (
+            ("confidence", (LEAST_CONFIDENCE, math.nextafter(1.0, 0.0)), "below 1"),
+            ("rarest", RAREST_SHARES, f"{RAREST_SHARES[1]}"),
+        ):
+            given, wanted = getattr(self, name), f"a number from {low} to {most}"
+            if not low <= number(name, given, wanted) <= high:
+                raise InputError(name, repr(given), wanted)
         if problem.loss.is_finite_sum:
             wanted = "a sampler: a finite sum needs no samples, use DavisYin"
             raise InputError("loss", repr(problem.loss), wanted)
@@ -396,17 +395,9 @@ class Watch:
 
     def tools(self) -> Tools:
         """Return oracles on the samples' mean, counted with those of the run."""
-        outer = self.outer
-        return Tools(
-            self.mean,
-            MeteredLoss(self.mean.loss, outer.loss._meter),
-            outer.spectral,
-            eps=self.target,
-            seed=outer.seed,
-            tick=self.tick,
-            arena=outer.arena,
-            choose=outer.choose,
-        )
+        loss = MeteredLoss(self.mean.loss, self.outer.loss._meter)
+        outer = replace(self.outer, eps=self.target, tol=0.0, tick=self.tick)
+        return replace(outer, problem=self.mean, loss=loss)
 
     def tick(self, candidate: Candidate) -> None:
         """Report an inner step to the run, and end the round if its point is good enough."""
@@ -435,11 +426,10 @@ class Watch:
             below = FAILED * candidate.gap if candidate.gap > 0.0 else -math.inf
             self.memory = replace(memory, below=below) if worth else memory
             return worth
-        worth = memory.ticks >= memory.next_try
-        if worth:
-            later = math.ceil(LATER * memory.ticks) + 1
-            self.memory = replace(memory, next_try=later)
-        return worth
+        if memory.ticks < memory.next_try:
+            return False
+        self.memory = replace(memory, next_try=math.ceil(LATER * memory.ticks) + 1)
+        return True
 
     def good(self, candidate: Candidate) -> bool:
         """Whether the candidate's gap, sampling error included, reaches the goal."""

@@ -39,7 +39,7 @@ class Complexity:
 
 
 def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...]:
-    """The rows of the paper's Table 2, evaluated.
+    """Evaluate the rows of the paper's Table 2.
 
     Parameters
     ----------

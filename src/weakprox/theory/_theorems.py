@@ -284,7 +284,7 @@ def _inner_batch(
 ) -> int:
     """k_t = 16 L^2/(alpha beta eta), that is 32 (L/alpha)^2 at the default step.
 
-    Where the terms are convex, co-coercivity replaces one L/alpha by 1.
+    If the terms are convex, co-coercivity replaces one L/alpha by 1.
     """
     if problem.loss.samples_cancel:
         return 0

@@ -44,7 +44,7 @@ INNER = {True: 8.0, False: 16.0}  # the same for inner samples, of a finite sum 
 
 @dataclass(frozen=True)
 class Course:
-    """What a run knows between epochs, beyond the paper's memory."""
+    """State between epochs, beyond the paper's memory."""
 
     level: int  # how often the accuracy has been halved
     weight: float  # proximal weight, from alpha upwards
@@ -147,9 +147,10 @@ class Epoch:
         self.before, self.p, self.number = memory, memory.parameters, memory.epoch + 1
         self.rng = tools.rng(self.number)
         k_s, k_t = _whole(solver.k_s, self.number), _whole(solver.k_t, self.number, 1)
-        self.source, self.course = opened(
-            tools.loss, self.p, memory.X, memory.course, self.rng, k_s=k_s, k_t=k_t
+        self.snapshot, self.course = opened(
+            tools.loss, self.p, memory.X, memory.course, self.rng, k_s
         )
+        self.quiet = tools.loss.samples_cancel or self._takes_all_terms(k_t)
         self.target = accuracy(self.p, self.course.level)
         self.R = solver.dual(problem, memory)
         self.beta = self.p.beta_G + self.R.smoothness
@@ -157,13 +158,20 @@ class Epoch:
         self.basis, self.delta = memory.basis, memory.delta
         most = min(problem.shape) if solver.estimates_rank else memory.rank
         self.rank = Rank(memory.rank, most)
-        self.judged = self.source.quiet and self.p.finite_sum  # values of f are at hand
+        self.judged = self.quiet and self.p.finite_sum  # values of f are at hand
         self.G = self._loss(self.X) if self.judged else math.nan
-        quiet, weight = self.source.quiet, self.course.weight
-        self.weight = min(weight, self.beta) if quiet else self.p.alpha
+        self.weight = min(self.course.weight, self.beta) if self.quiet else self.p.alpha
         self.gap, self.near = math.inf, math.inf  # of the smoothed problem; what it hides
-        self.hopeless = 0
+        self.first_gap = math.inf  # at the snapshot
+        self.hopeless, self.inner_samples = 0, FEWEST
         self.A: Array | None = None  # one array serves all targets of the epoch
+
+    def _takes_all_terms(self, k_t: int | None) -> bool:
+        """Whether full gradients are used: half of the terms, sampled, cost as much."""
+        if not self.p.finite_sum:
+            return False
+        n = self.p.n_terms
+        return 2 * self.p.k_t >= n if k_t is None else k_t >= n
 
     @property
     def done(self) -> bool:
@@ -172,12 +180,11 @@ class Epoch:
 
     def step(self, t: int) -> None:
         """One weak proximal step with a line search."""
-        p, factor = self.p, 1.0 if self.source.quiet else 2.0
+        p, factor = self.p, 1.0 if self.quiet else 2.0
         given = self.solver.eta is not None
         eta = self.solver.step_size(p.alpha / (factor * self.beta), self.number, t)
         self.weight = factor * self.beta * eta if given else self.weight
-        weight, k_t = self.weight, _whole(self.solver.k_t, self.number, t)
-        A = self.source.proximal_target(self.X, self.R, weight, self.gap, k_t, self.A)
+        weight, A = self.weight, self._target(t)
         allowed = max(p.alpha * p.delta, SHARE * self.target)
         prox = self.tools.spectral.weak_prox(
             A,
@@ -214,6 +221,41 @@ class Epoch:
         about = {"delta_estimate": prox.delta_estimate, "scratch": A, "dual": self.R}
         seen = Candidate(self.X, offered, self.h, self.number, t, gap=self.course.gap, **about)
         self.tools.tick(seen)
+
+    def _target(self, t: int) -> Array:
+        """Return the proximal target X - gradient/weight of step t."""
+        X, loss, k_t = self.X, self.tools.loss, _whole(self.solver.k_t, self.number, t)
+        first = self.gap == math.inf
+        if first or self.quiet or k_t is not None:
+            size = loss.n_terms if self.quiet else k_t or 0
+            return self.snapshot.target(
+                loss, X, self.R, self.weight, self.rng, size, first=first, out=self.A
+            )
+        if self.first_gap == math.inf:
+            self.first_gap = self.gap
+        A = self._reduced_gradient()
+        self.R.target(X, A, self.weight)
+        return A
+
+    def _reduced_gradient(self) -> Array:
+        """Return the gradient, its variance being a small share of what is left to gain.
+
+        Noisy gradients overestimate the gap in the mean, so half of it is trusted.
+        """
+        p, loss = self.p, self.tools.loss
+        room = p.alpha * max(0.5 * (self.first_gap + self.gap), self.target)
+        size = min(self.inner_samples, p.k_t)
+        found = self.snapshot.difference(loss, self.X, self.rng, size)
+        while True:
+            wanted = min(math.ceil(INNER[p.finite_sum] * found.variance / room), p.k_t)
+            if wanted <= found.size:
+                break
+            size = wanted - found.size
+            found = found.joined(self.snapshot.difference(loss, self.X, self.rng, size))
+        self.inner_samples = max(FEWEST, wanted)
+        assert self.snapshot.gradient is not None
+        add_scaled(found.mean, 1.0, self.snapshot.gradient)
+        return found.mean
 
     def _loss(self, X: Array) -> float:
         return self.problem.loss.value(X, self.problem.loss.everything())
@@ -279,7 +321,7 @@ class Epoch:
         is too small, or that the accuracy is already reached.
         """
         p, theory = self.p, self.p.alpha / self.beta
-        if self.source.quiet:
+        if self.quiet:
             hopeless = self.weight <= p.alpha and fell < theory * self.target
             self.hopeless = self.hopeless + 1 if hopeless else 0
             if eta >= LONG or fell < theory * self.gap:
@@ -376,87 +418,30 @@ class Line:
         return low
 
 
-@dataclass
-class Source:
-    """Variance-reduced gradients of an epoch, from as many samples as they need."""
-
-    loss: Any  # metered
-    p: Parameters
-    snapshot: Snapshot
-    rng: np.random.Generator
-    quiet: bool  # no inner noise: samples cancel, or all terms are taken
-    target: float  # accuracy of the epoch
-    first_gap: float = math.inf  # at the snapshot
-    size: int = FEWEST
-
-    def proximal_target(
-        self, X: Array, R: Smoothed, weight: float, gap: float, k_t: int | None, out: Any
-    ) -> Array:
-        """Return X - gradient/weight; `gap` is that of the last step, infinite at first."""
-        first = gap == math.inf
-        if first or self.quiet or k_t is not None:
-            size = self.loss.n_terms if self.quiet else k_t or 0
-            return self.snapshot.target(
-                self.loss, X, R, weight, self.rng, size, first=first, out=out
-            )
-        if self.first_gap == math.inf:
-            self.first_gap = gap
-        A = self._reduced(X, gap)
-        R.target(X, A, weight)
-        return A
-
-    def _reduced(self, X: Array, gap: float) -> Array:
-        """Return the gradient, its variance being a small share of what is left to gain.
-
-        Noisy gradients overestimate the gap in the mean, so half of it is trusted.
-        """
-        room = self.p.alpha * max(0.5 * (self.first_gap + gap), self.target)
-        price = INNER[self.p.finite_sum]
-        found = self.snapshot.difference(self.loss, X, self.rng, min(self.size, self.p.k_t))
-        while True:
-            wanted = min(math.ceil(price * found.variance / room), self.p.k_t)
-            if wanted <= found.size:
-                break
-            missing = wanted - found.size
-            found = found.joined(self.snapshot.difference(self.loss, X, self.rng, missing))
-        self.size = max(FEWEST, wanted)
-        assert self.snapshot.gradient is not None
-        add_scaled(found.mean, 1.0, self.snapshot.gradient)
-        return found.mean
-
-
 def opened(
     loss: Any,
     p: Parameters,
     X: Array,
     course: Course,
     rng: np.random.Generator,
-    *,
     k_s: int | None,
-    k_t: int | None,
-) -> tuple[Source, Course]:
-    """Return gradients from a snapshot at X, and the course with what its samples show.
+) -> tuple[Snapshot, Course]:
+    """Return a snapshot at X, and the course with what its samples show.
 
     If the samples' centre determines the loss, later epochs reuse it. The exact minimiser
     over k of them is within sigma^2/(2 alpha k) in the mean, so that POOLED leaves an
     eighth of the accuracy. Otherwise the snapshot is the paper's, with measured variance.
     """
-    target = accuracy(p, course.level)
     if p.finite_sum:
-        # an inner sample costs two gradients, so half of the terms cost as much as all
-        full = 2 * p.k_t >= p.n_terms if k_t is None else k_t >= p.n_terms
-        snapshot = Snapshot.take(loss, X, rng, None)
-        return Source(loss, p, snapshot, rng, loss.samples_cancel or full, target), course
-    needed, most = course.variance / (p.alpha * target), p.k_s(course.level)
+        return Snapshot.take(loss, X, rng, None), course
+    needed, most = course.variance / (p.alpha * accuracy(p, course.level)), p.k_s(course.level)
     if loss.samples_cancel and loss.has_centre:
         kept = 0 if course.pool is None else course.pool.size
         fresh = max(1, min(math.ceil(POOLED * needed), most) - kept) if k_s is None else k_s
         snapshot = Snapshot.pooled(loss, X, rng, fresh, course.pool)
-        course = replace(course, pool=snapshot.pool)
-    elif k_s is None and not loss.samples_cancel:
+        return snapshot, replace(course, pool=snapshot.pool)
+    if k_s is None and not loss.samples_cancel:
         size = max(FEWEST, min(math.ceil(FRESH * needed), most))
         snapshot, variance = Snapshot.measured(loss, X, rng, size)
-        course = replace(course, variance=variance)
-    else:
-        snapshot = Snapshot.take(loss, X, rng, most if k_s is None else k_s)
-    return Source(loss, p, snapshot, rng, loss.samples_cancel, target), course
+        return snapshot, replace(course, variance=variance)
+    return Snapshot.take(loss, X, rng, most if k_s is None else k_s), course

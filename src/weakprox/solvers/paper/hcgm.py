@@ -1,4 +1,4 @@
-"""HCGM and SHCGM: homotopy conditional gradient methods, whose smoothing shrinks as they go.
+"""HCGM and SHCGM: homotopy conditional gradient methods, with decreasing smoothing.
 
 Yurtsever, Fercoq, Locatello & Cevher, "A Conditional Gradient Framework for Composite
 Convex Minimization", ICML 2018 (HCGM, full gradients), and Locatello, Yurtsever, Fercoq &
@@ -34,7 +34,7 @@ from weakprox.theory.gradients import mean_gradient
 
 @dataclass(frozen=True)
 class HomotopyMemory(Memory):
-    """Also the recursions of the bound, and the running mean of gradients."""
+    """The memory of the baselines, the bound's recursions, and the mean of gradients."""
 
     bound: float = math.inf  # on E f_mu(X_k) - f*, with the mu of the step that made X_k
     noise: float = 0.0  # on the root mean square error of the running mean
@@ -52,7 +52,6 @@ class Homotopy(Baseline):
     SHIFT: ClassVar[int]
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
         if self.beta0 is not None:
             positive("beta0", self.beta0)
@@ -62,7 +61,7 @@ class Homotopy(Baseline):
         return self.promised(memory) <= memory.parameters.eps
 
     def promised(self, memory: HomotopyMemory) -> float:
-        """Bound on E f(X_k) - f*: the recursion's, and what smoothing still hides."""
+        """Return the bound on E f(X_k) - f*: that of the recursion, plus the bias."""
         return memory.bound + memory.parameters.bias
 
     def _smoothed(self, problem: Problem, k: int) -> Smoothed:
@@ -123,7 +122,6 @@ class HCGM(Homotopy):
     STEP, FACTOR, SHIFT = 2, 4 / 3, 1
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
         problem.check_finite_sum("HCGM", "SHCGM")
 
@@ -156,7 +154,6 @@ class SHCGM(Homotopy):
     STEP, FACTOR, SHIFT = 9, 81 / 17, 8
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
         optional_numbers(sigma=self.sigma)
         integer("batch", self.batch, 1)

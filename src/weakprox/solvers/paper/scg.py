@@ -34,7 +34,7 @@ class SCG(Smoothing):
     :math:`\mathbb{E} f_\mu(X_k) - f_\mu^* \le 4 L D^2 / (k+2)`, with L the smoothness of
     f_mu and D the diameter of the set (1 % more, for vertices that are found to a
     hundredth of what the bound allows them to miss). Strong convexity is not needed and
-    not used. Where G is a finite sum and no sigma is given, full gradients are taken.
+    not used. If G is a finite sum and no sigma is given, full gradients are taken.
 
     Parameters
     ----------
@@ -47,7 +47,6 @@ class SCG(Smoothing):
     sigma: float | None = None
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
         optional_numbers(sigma=self.sigma)
 
@@ -64,10 +63,9 @@ class SCG(Smoothing):
         """Whether the theorem's bound has come down to eps."""
         return 0 < memory.parameters.predicted_svds <= memory.done
 
-    def promised(self, memory: Memory) -> float:
-        """The theorem's bound on E f(X_k) - f*."""
-        p = memory.parameters
-        return _scale(p) / (memory.done + 2) + p.bias
+    def bound(self, memory: Memory) -> float:
+        """Return the theorem's bound on E f_mu(X_k) - f_mu*."""
+        return _scale(memory.parameters) / (memory.done + 2)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""

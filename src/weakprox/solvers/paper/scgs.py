@@ -145,7 +145,6 @@ class SCGS(Smoothing):
     max_inner: int | None = None
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
         optional_numbers(sigma=self.sigma, C0=self.C0)
         flag("strongly_convex", self.strongly_convex)
@@ -162,17 +161,11 @@ class SCGS(Smoothing):
         return SlidingMemory(first, 0, p, x=first)
 
     def finished(self, memory: SlidingMemory) -> bool:
-        """Whether the theorem's bound has come down to eps (of a run without a cap)."""
-        p = memory.parameters
-        return memory.epoch > 0 and self._bound(memory) <= max(p.target, 0.0)
+        """Whether the theorem's bound has come down to eps, after a phase at least."""
+        return memory.epoch > 0 and super().finished(memory)
 
-    def promised(self, memory: SlidingMemory) -> float:
-        """The theorem's bound on E f - f*; nothing is promised under a cap."""
-        if self.max_inner is not None:
-            return math.inf
-        return self._bound(memory) + memory.parameters.bias
-
-    def _bound(self, memory: SlidingMemory) -> float:
+    def bound(self, memory: SlidingMemory) -> float:
+        """Return the theorem's bound on E f_mu - f_mu*, of a run without a cap."""
         p, k = memory.parameters, memory.done
         if self.strongly_convex:
             return p.C0 * 2.0**-memory.epoch
@@ -215,7 +208,7 @@ def _phase(p: Ground, s: int) -> tuple[Rule, Callable[[int], float], range]:
 
 
 def _horizon_free(p: Ground, done: int) -> tuple[Rule, Callable[[int], float], range]:
-    """A stretch of the convex version, whose parameters do not know the horizon."""
+    """A stretch of the convex version, whose parameters do not depend on the horizon."""
     L, D = p.beta, p.diameter
     rule = Rule(
         gamma=lambda k: 3 / (k + 2),

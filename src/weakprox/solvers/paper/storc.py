@@ -38,7 +38,6 @@ class VarianceReduced(Smoothing):
     """Common part of STORC and SVRF: epochs t that halve the bound L D^2 / 2^(t+1)."""
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
         problem.check_finite_sum(type(self).__name__, "SCG or SCGS")
 
@@ -50,13 +49,10 @@ class VarianceReduced(Smoothing):
         vertex = tools.spectral.extreme(G, rng=rng)
         return replace(memory, X=vertex.V.dense(), basis=vertex.basis)
 
-    def finished(self, memory: Memory) -> bool:
-        """Whether the theorem's bound has come down to eps."""
-        return _bound(memory) <= max(memory.parameters.target, 0.0)
-
-    def promised(self, memory: Memory) -> float:
-        """The theorem's bound on E f(w_t) - f*."""
-        return _bound(memory) + memory.parameters.bias
+    def bound(self, memory: Memory) -> float:
+        """Return L D^2 / 2^(t+1), the bound on E f_mu(w_t) - f_mu* of a run without a cap."""
+        p = memory.parameters
+        return (1 + VERTEX) * p.beta_term * p.diameter**2 * 0.5 ** (memory.epoch + 1)
 
 
 @dataclass(frozen=True)
@@ -90,17 +86,12 @@ class STORC(VarianceReduced):
     max_inner: int | None = None
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
         optional_numbers(lipschitz=self.lipschitz)
         if self.case is not None:
             one_of("case", self.case, get_args(Case))
         optional_counts(max_inner=self.max_inner)
         problem.constants(strongly_convex=self.case == "strongly_convex")
-
-    def promised(self, memory: Memory) -> float:
-        """The theorem's bound; nothing is promised under a cap."""
-        return math.inf if self.max_inner is not None else super().promised(memory)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: full gradient, then N_t sliding steps."""
@@ -174,12 +165,6 @@ class SVRF(VarianceReduced):
                 tools, X, G, gamma, accuracy=gamma * miss, start=basis, rng=rng, at=(t, k)
             )
         return replace(memory, X=X, basis=basis, epoch=t, done=memory.done + N)
-
-
-def _bound(memory: Memory) -> float:
-    """L D^2 / 2^(t+1), the bound on E f_mu(w_t) - f_mu* (of a run without a cap)."""
-    p = memory.parameters
-    return (1 + VERTEX) * p.beta_term * p.diameter**2 * 0.5 ** (memory.epoch + 1)
 
 
 def _ceil(x: float) -> int:

@@ -61,7 +61,7 @@ class Memory:
 class Settings:
     """Settings and bounds that `SVRGCG` and `AdaptiveSVRGCG` share."""
 
-    rank: int | Literal["estimate"]
+    rank: int | Literal["estimate"] = "estimate"
     constants: ConstantSet = "repaired"
     mu: float | None = None
     C0: float | None = None
@@ -206,7 +206,6 @@ class SVRGCG(Settings):
             object.__setattr__(self, "__class__", kind)
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         one_of("constants", self.constants, ("repaired", "paper"))
         super().check(problem)
 
