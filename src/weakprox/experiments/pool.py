@@ -49,7 +49,7 @@ def completed(
     workers: list[Worker] = []
     waiting = iter(enumerate(tasks))
     try:
-        with one_blas_thread(), ignoring_ctrl_c():
+        with starting_workers():
             for _ in range(min(processes, len(tasks))):
                 workers.append(Worker())
         for worker in workers:
@@ -138,28 +138,23 @@ def _leave_with_parent() -> None:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Set the environment of new processes; BLAS reads it when NumPy is imported."""
+def starting_workers() -> Iterator[None]:
+    """Give new processes one BLAS thread, and have them ignore Ctrl-C while they start.
+
+    They inherit both. BLAS reads its environment when NumPy is imported, and only the main
+    thread may set signal handlers.
+    """
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:
         yield
     finally:
+        if main:
+            signal.signal(signal.SIGINT, handler)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@contextmanager
-def ignoring_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C while new processes start: they inherit the setting."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set signal handlers
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
