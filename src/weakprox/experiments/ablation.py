@@ -99,9 +99,9 @@ class Arm(SVRGCG):
         flag("variance_reduction", self.variance_reduction)
         super().check(problem)
 
-    def step_size(self, default: float, epoch: int, step: int) -> float:
+    def _step_size(self, default: float, epoch: int, step: int) -> float:
         """Return 1 for exact steps."""
-        return 1.0 if self.oracle == "exact" else super().step_size(default, epoch, step)
+        return 1.0 if self.oracle == "exact" else super()._step_size(default, epoch, step)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch, with the rank and the batch of the arm."""
@@ -113,12 +113,12 @@ class Arm(SVRGCG):
         after = super().step(problem, replace(memory, rank=rank, parameters=p), tools)
         return replace(after, rank=memory.rank, parameters=memory.parameters)
 
-    def snapshot(
+    def _snapshot(
         self, loss: Any, X: Array, rng: np.random.Generator, k_s: int | None
     ) -> Snapshot:
         """Return the epoch's source of gradients."""
         if self.variance_reduction:
-            return super().snapshot(loss, X, rng, k_s)
+            return super()._snapshot(loss, X, rng, k_s)
         return Fresh(X, None, None, size=k_s)
 
 

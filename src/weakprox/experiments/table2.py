@@ -108,17 +108,13 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
         for mu in ("fixed", "tied"):
             if predicted[mu] is None:
                 continue
-            hits: dict[float, list[Record]] = {}
-            asked: dict[float, int] = {}
+            hits: dict[float, list[Any]] = {}  # None for a run that fell short
             for job, result in zip(jobs, results, strict=True):
-                if (job["method"], job["mu"]) != (method, mu):
-                    continue
-                for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
-                    asked[accuracy] = asked.get(accuracy, 0) + 1
-                    if hit is not None:
+                if (job["method"], job["mu"]) == (method, mu):
+                    for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
                         hits.setdefault(accuracy, []).append(hit)
             # means over successful runs alone would bend the line
-            whole = sorted(a for a in hits if len(hits[a]) == asked[a])[::-1]
+            whole = sorted((a for a in hits if None not in hits[a]), reverse=True)
             unit = "full_gradients" if method in FINITE else "samples"
             rows.append(
                 {

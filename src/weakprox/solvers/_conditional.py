@@ -80,11 +80,10 @@ def ground(
     *,
     mu: float | None,
     sigma: float | None = 0.0,
-    strongly_convex: bool = False,
     bounded: bool = True,
 ) -> Ground:
     """Return the constants of a run; sigma=None estimates the noise from a pilot."""
-    c = problem.constants(strongly_convex=strongly_convex)
+    c = problem.constants(strongly_convex=False)
     if mu is None:
         mu = tools.eps / (2.0 * c.gamma) if c.theta > 0 and c.gamma > 0 else 0.0
     smooth = Smoothed.of(problem.penalty, mu, problem.shape)
@@ -154,19 +153,19 @@ class Smoothing(Baseline):
         super().check(problem)
         self.check_mu(problem)
 
-    def bound(self, memory: Any) -> float:
+    def _bound(self, memory: Any) -> float:
         """Return the theorem's bound on E f_mu - f_mu* at the iterate."""
         raise NotImplementedError
 
     def finished(self, memory: Any) -> bool:
         """Whether the theorem's bound has come down to eps."""
-        return bool(self.bound(memory) <= memory.parameters.target)
+        return bool(self._bound(memory) <= memory.parameters.target)
 
     def promised(self, memory: Any) -> float:
         """Return the theorem's bound on E f - f*; infinite if vertices are capped."""
         if getattr(self, "max_inner", None) is not None:
             return math.inf
-        return self.bound(memory) + float(memory.parameters.bias)
+        return self._bound(memory) + float(memory.parameters.bias)
 
     def check_mu(self, problem: Problem) -> None:
         """Raise unless mu is positive, if there is something to smooth."""

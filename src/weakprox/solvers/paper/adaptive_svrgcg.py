@@ -99,8 +99,8 @@ class AdaptiveSVRGCG(Settings):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Parameters, the first point and the first accuracy."""
-        X, p = self.prepare(problem, X, tools)
-        rank = min(FIRST_RANK if self.estimates_rank else int(self.rank), *problem.shape)
+        X, p = self._prepare(problem, X, tools)
+        rank = min(FIRST_RANK if self._estimates_rank else int(self.rank), *problem.shape)
         h = problem.spectral.value(tools.compressed(X))
         course = Course(level=1, weight=p.alpha, variance=p.sigma**2)
         return Memory(X, None, h, 0, rank, None, 0.0, p, course)
@@ -156,7 +156,7 @@ class Epoch:
         self.beta = self.p.beta_G + self.R.smoothness
         self.X, self.V, self.h = memory.X * 1.0, memory.V, memory.h_bound
         self.basis, self.delta = memory.basis, memory.delta
-        most = min(problem.shape) if solver.estimates_rank else memory.rank
+        most = min(problem.shape) if solver._estimates_rank else memory.rank
         self.rank = Rank(memory.rank, most)
         self.judged = self.quiet and self.p.finite_sum  # values of f are at hand
         self.G = self._loss(self.X) if self.judged else math.nan
@@ -182,7 +182,7 @@ class Epoch:
         """One weak proximal step with a line search."""
         p, factor = self.p, 1.0 if self.quiet else 2.0
         given = self.solver.eta is not None
-        eta = self.solver.step_size(p.alpha / (factor * self.beta), self.number, t)
+        eta = self.solver._step_size(p.alpha / (factor * self.beta), self.number, t)
         self.weight = factor * self.beta * eta if given else self.weight
         weight, A = self.weight, self._target(t)
         allowed = max(p.alpha * p.delta, SHARE * self.target)
@@ -328,7 +328,7 @@ class Epoch:
                 self.weight = max(p.alpha, 0.5 * self.weight)
             elif eta < SHORT:
                 self.weight = min(self.beta, 2.0 * self.weight)
-        if self.solver.estimates_rank:
+        if self.solver._estimates_rank:
             self.rank.follow(used, 2.0 * lost, allowed)
 
     def memory(self) -> Memory:

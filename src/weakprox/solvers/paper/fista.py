@@ -86,7 +86,7 @@ class FISTA(Smoothing):
         """Whether the theorem's bound has come down to eps, after a step at least."""
         return memory.done > 0 and super().finished(memory)
 
-    def bound(self, memory: MomentumMemory) -> float:
+    def _bound(self, memory: MomentumMemory) -> float:
         """Return the theorem's bound on f_mu(X_k) - f_mu*."""
         p, k = memory.parameters, memory.done
         if p.alpha > 0:

@@ -63,7 +63,7 @@ class SCG(Smoothing):
         """Whether the theorem's bound has come down to eps."""
         return 0 < memory.parameters.predicted_svds <= memory.done
 
-    def bound(self, memory: Memory) -> float:
+    def _bound(self, memory: Memory) -> float:
         """Return the theorem's bound on E f_mu(X_k) - f_mu*."""
         return _scale(memory.parameters) / (memory.done + 2)
 

@@ -164,7 +164,7 @@ class SCGS(Smoothing):
         """Whether the theorem's bound has come down to eps, after a phase at least."""
         return memory.epoch > 0 and super().finished(memory)
 
-    def bound(self, memory: SlidingMemory) -> float:
+    def _bound(self, memory: SlidingMemory) -> float:
         """Return the theorem's bound on E f_mu - f_mu*, of a run without a cap."""
         p, k = memory.parameters, memory.done
         if self.strongly_convex:

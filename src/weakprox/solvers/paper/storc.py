@@ -49,7 +49,7 @@ class VarianceReduced(Smoothing):
         vertex = tools.spectral.extreme(G, rng=rng)
         return replace(memory, X=vertex.V.dense(), basis=vertex.basis)
 
-    def bound(self, memory: Memory) -> float:
+    def _bound(self, memory: Memory) -> float:
         """Return L D^2 / 2^(t+1), the bound on E f_mu(w_t) - f_mu* of a run without a cap."""
         p = memory.parameters
         return (1 + VERTEX) * p.beta_term * p.diameter**2 * 0.5 ** (memory.epoch + 1)

@@ -76,13 +76,13 @@ class Settings:
     answer: Literal["low_rank", "iterate"] = "low_rank"
 
     @property
-    def estimates_rank(self) -> bool:
+    def _estimates_rank(self) -> bool:
         """Whether the rank is left to the method."""
         return isinstance(self.rank, str) and self.rank == "estimate"
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        if not self.estimates_rank:
+        if not self._estimates_rank:
             integer("rank", self.rank, 1, instead="'estimate'")
         one_of("answer", self.answer, ("low_rank", "iterate"))
         optional_numbers(
@@ -100,7 +100,7 @@ class Settings:
                 raise InputError(name, repr(given), wanted)
         problem.constants()
 
-    def prepare(
+    def _prepare(
         self, problem: Problem, X: Array | None, tools: Tools
     ) -> tuple[Array, Parameters]:
         """Return the first point (zero unless given) and the parameters of the run."""
@@ -124,7 +124,7 @@ class Settings:
             found = replace(found, S=int(self.epochs) + 1)
         return X, found
 
-    def step_size(self, default: float, epoch: int, step: int) -> float:
+    def _step_size(self, default: float, epoch: int, step: int) -> float:
         """Return eta at this step, which must be in (0, 1]."""
         eta = scheduled(self.eta, default, epoch, step)
         if not 0 < eta <= 1:
@@ -201,7 +201,7 @@ class SVRGCG(Settings):
             old, new = "constants='practical'", "weakprox.solvers.AdaptiveSVRGCG"
             kind = import_module("weakprox.solvers.paper.adaptive_svrgcg").AdaptiveSVRGCG
         if kind is not None:
-            text = f"SVRGCG: {old} is deprecated and will be removed; use {new}"
+            text = f"SVRGCG: {old} will be removed; use {new}"
             warnings.warn(text, DeprecationWarning, stacklevel=3)
             object.__setattr__(self, "__class__", kind)
 
@@ -211,8 +211,8 @@ class SVRGCG(Settings):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Parameters, rank and the first point X_1."""
-        X, p = self.prepare(problem, X, tools)
-        if self.estimates_rank:
+        X, p = self._prepare(problem, X, tools)
+        if self._estimates_rank:
             rank = estimated_rank(problem, X, p, tools)
         else:
             rank = min(int(self.rank), *problem.shape)
@@ -235,11 +235,11 @@ class SVRGCG(Settings):
         k_s = None if p.finite_sum else int(scheduled(self.k_s, p.k_s(s), s))
         steps = int(scheduled(self.inner, p.inner, s))
 
-        snapshot = self.snapshot(tools.loss, memory.X, rng, k_s)
+        snapshot = self._snapshot(tools.loss, memory.X, rng, k_s)
         X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
         delta, A = memory.delta, None  # one array serves all targets of the epoch
         for t in range(1, steps + 1):
-            eta = self.step_size(p.eta, s, t)
+            eta = self._step_size(p.eta, s, t)
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
             weight = 2 * p.beta * eta
             A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=t == 1, out=A)
@@ -258,7 +258,7 @@ class SVRGCG(Settings):
             tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate, scratch=A))
         return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis, delta=delta)
 
-    def snapshot(
+    def _snapshot(
         self, loss: Any, X: Array, rng: np.random.Generator, k_s: int | None
     ) -> Snapshot:
         """Return the epoch's source of gradients, from k_s samples or from all terms."""
