@@ -75,7 +75,7 @@ def measured(name: str, accuracy: float, seconds: float) -> dict[str, object]:
 
 def main() -> int:
     """Measure all, or those named; 1 if one is further off than RATIO."""
-    from weakprox.solvers.footprint import ARRAYS
+    from weakprox.solvers.base import ARRAYS
 
     off = 0
     print(f"{'solver':<22}{'run':<7}{'SVDs':>6}{'measured':>10}{'plan':>7}{'ratio':>7}")

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -22,7 +23,6 @@ MODULES = (
     "weakprox.checks",
     "weakprox.report",
     "weakprox.storage",
-    "weakprox.experiments",
     "weakprox.estimators",
     "weakprox.selection",
     "weakprox.plots",
@@ -60,10 +60,27 @@ def test_public_classes_document_their_public_methods(pair):
 
 @pytest.mark.parametrize("pair", NAMES, ids=ids)
 def test_every_public_name_is_in_the_reference(pair):
-    import re
-
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert re.search(rf"\b{pair[1]}\b", text), f"{pair[1]} is missing in docs/api.md"
+
+
+def documented_names():
+    """Names with an entry of their own, on any page of the documentation."""
+    entry = re.compile(r"^\.\. auto(?:class|data|exception|function):: (\S+)$", re.MULTILINE)
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    return [name for page in pages for name in entry.findall(page.read_text("utf-8"))]
+
+
+def test_the_reference_lists_at_most_90_names():
+    names = documented_names()
+    assert len(set(names)) == len(names)
+    assert 60 <= len(names) <= 90
+
+
+@pytest.mark.parametrize("name", documented_names())
+def test_documented_names_exist(name):
+    module, _, last = name.rpartition(".")
+    assert hasattr(import_module(module or "weakprox"), last)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +137,15 @@ def test_a_numpy_run_does_not_import_torch():
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "package", ["plots", "proofs", "report", "storage", "streams", "verifier"]
+)
+def test_no_public_name_shadows_its_module(package):
+    names = import_module(f"weakprox.{package}").__all__
+    modules = {path.stem for path in (SOURCE / package).glob("*.py")}
+    assert not modules & set(names)
 
 
 def test_version_is_a_string():

@@ -1,46 +1,81 @@
-"""The front door: one function that checks, seeds, runs and returns."""
+"""The front door: check the arguments, choose solver and accuracy, run, return.
+
+Data of extreme size are solved in another unit. With X = u X', every term of f in the
+library has a twin with f(X) = u^2 f'(X'): G and the quadratic parts of R keep their constants,
+other weights and radii are divided by u. If entries of the data are so large or small that
+powers might leave the range of their dtype, u makes them about one. It is a power of two, so
+that no bit changes.
+"""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.arguments import flag
-from weakprox.errors import InputError, SamplerError
-from weakprox.linalg.arrays import Array, eps_of, itemsize, zeros
+from weakprox.arguments import (
+    flag,
+    generator,
+    integer,
+    is_integer,
+    nonnegative,
+    one_of,
+    positive,
+)
+from weakprox.certificates.split import SplitDual
+from weakprox.errors import ConvexityError, InputError, ShapeError
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    eps_of,
+    is_array,
+    is_real,
+    itemsize,
+    namespace,
+    norm,
+    zeros,
+)
+from weakprox.linalg.foreign import refuse_foreign
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
+from weakprox.penalties import Sum
 from weakprox.problem import Problem
 from weakprox.proofs import witnessed
-from weakprox.protocols import Solver
-from weakprox.resources.memory import honours_budget
+from weakprox.resources.memory import budget, honours_budget
 from weakprox.result import Look, Result
-from weakprox.run.begin import first_point, last_state, warmth
-from weakprox.run.choose import choose, is_automatic
-from weakprox.run.identity import Call
-from weakprox.run.keeper import Keeper
-from weakprox.run.loop import Run, Settings
+from weakprox.run.checkpoint import Keeper, last_state
+from weakprox.run.choose import Choice, chosen_for
+from weakprox.run.loop import Run
 from weakprox.run.plan import check_room
-from weakprox.run.units import callback_in, problem_in, result_from, start_in, unit_of
+from weakprox.run.state import Call, Settings
+from weakprox.solvers.base import Method
+from weakprox.solvers.warm import Warmth
 from weakprox.storage.table import PathLike
 
-TOL = 1e-4  # relative accuracy where none is asked for
+TOL = 1e-4  # relative accuracy by default
 SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
-ROUGH = 0.1  # relative accuracy that will do for that
+ROUGH = 0.1  # relative accuracy that suffices for that
 LEAST_TOL = 1e-14  # in float64: bounds allow for 64 units of rounding
+SMALLEST = 2.0**-480  # squares of smaller data underflow
+# Settings of solvers in the units of the problem.
+IN_UNITS = ("mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0")
 
 
 @honours_budget
 def minimize(
     problem: Problem,
-    solver: Solver | Literal["auto"] | None = None,
+    solver: Method | type | str | None = None,
     *,
     tol: float | None = None,
     eps: float | None = None,
     rank: int | None = None,
-    seed: int = 0,
+    seed: int | np.random.Generator | None = 0,
     start: Array | Result | None = None,
     resume: Result | bool | None = None,
     checkpoint: PathLike | None = None,
@@ -62,44 +97,51 @@ def minimize(
     ----------
     problem : Problem
         What to solve.
-    solver : Solver or "auto", optional
-        How; by default whatever is expected to prove its accuracy soonest:
-        `SampleAverage` where G is known through samples only, `DualAscent` for a squared
-        distance with `MaxAffine`, else `DavisYin`; `SVRGCG` where memory is short.
-        `result.explain()` says why.
+    solver : Solver, class or str, optional
+        An object such as `SVRGCG(rank=10)`, a class, or a name such as "svrgcg" or
+        "davis-yin" in any case. By default ("auto"), the solver that is expected to prove
+        its accuracy soonest: `SampleAverage` if G is known through samples only,
+        `LeanSplitting` for large, float32 or GPU data with a squared distance, an entrywise
+        penalty and a nuclear ball, `DualAscent` for a squared distance with `MaxAffine`,
+        otherwise `DavisYin`; `SVRGCG` if memory is short. `result.explain()` says why.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
         second counts only where f nearly vanishes. 1e-4 if neither it nor `eps` is given,
-        and at least 1.2e-7 for float32 and 1e-14 for float64 data.
+        and at least 1.2e-7 for float32 and 1e-14 for float64 data. Solvers that plan for an
+        absolute accuracy get one from a rough run.
     eps : float, optional
         Accuracy in the value of f (absolute), instead of `tol`.
     rank : int, optional
-        Largest rank of the answer, for the default solver; as large as the optimum's if
-        not given. Where it is too small for the accuracy, the run says so.
-    seed : int
+        Largest rank of the answer, for the default solver or one given by class or name; as
+        large as the optimum's if not given. If it is too small for the accuracy, the status
+        says so.
+    seed : int, numpy Generator or None
         Fixes every random choice: the same call on the same machine (and number of BLAS
-        threads) gives the same bits.
+        threads) gives the same bits. A Generator gives one integer, None a fresh one;
+        `result.seed` is the integer used.
     start : array of shape (m, d) or Result, optional
         Feasible first point; zero by default. The result of a neighbouring problem (same
         loss, another weight or radius) gives its dual point and its decomposition too.
     resume : Result or bool, optional
-        Go on from the last epoch end of an earlier result of the same problem, solver
-        and seed; the end is the same, to the bit, as that of an uninterrupted run. True:
-        go on from the file `checkpoint`, or begin if there is none yet.
+        Continue from the last epoch end of an earlier result of the same problem, solver
+        and seed (None for that result's seed). The end is the same, to the bit, as that of
+        an uninterrupted run. True: continue from the file `checkpoint`, or begin if there
+        is none yet.
     checkpoint : path, optional
         A file, such as "run.safetensors", that holds the state of the run, so that it can
-        be resumed after whatever ended it. The last but one is kept beside it.
+        be resumed however it ended. The state before the last is kept beside it.
     checkpoint_every : float, optional
         Seconds between writes, 60 by default; 0 writes after every outer step.
     max_seconds, max_samples, max_svds : optional
-        Limits; the best point so far is returned when one is reached.
+        Limits, numbers >= 0; the best point so far is returned when one is reached.
+        `max_seconds` covers the whole call, rough runs included.
     callback : callable, optional
         Called with a `Look` whenever the run is evaluated; returning True ends it.
     progress : bool or "auto"
         A progress bar on stderr; "auto" shows it on a terminal only.
     look_every : int, optional
-        Evaluate f every so many inner steps; by default at every step first, then ever
-        more rarely (each tenth more steps), and at epoch ends.
+        Evaluate f every so many inner steps; by default at every step first, then at
+        growing intervals (a tenth of the steps so far), and at epoch ends.
     stop_when_certified : bool
         End as soon as the duality gap proves eps (finite sums only).
     evaluation_samples : int
@@ -108,109 +150,114 @@ def minimize(
         certify the answer of a solver that does not certify its own.
     max_memory : int or str, optional
         Bytes that this process may hold in all, such as "4GB". Data in files are read
-        block by block, what does not fit is kept in a scratch file (in TMPDIR), and a
-        solver is chosen that can do so; `weakprox.plan` shows it before.
+        block by block, arrays that do not fit are kept in a scratch file (in TMPDIR), and
+        a solver is chosen that can do so; `weakprox.plan` shows the memory beforehand.
     proof : bool, optional
         Whether the result keeps what `result.proof` needs: the dual point of its lower
         bound, an array the size of X, and the problem. By default it keeps the dual point
-        if that takes at most 256 MiB, no `max_memory` is set and it costs no extra work,
-        and the problem is let go when you let it go.
+        if that takes at most 256 MiB, no `max_memory` is set and it costs no extra work;
+        it does not keep the problem alive.
 
     Returns
     -------
     Result
         Feasible, low-rank, with value, status, counts and trace. Ctrl-C returns it too.
     """
+    begun = time.perf_counter()
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+    if eps is not None and tol is not None:
+        raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if proof is not None:
         flag("proof", proof)
-    given = problem
-    unit = unit_of(problem, solver)  # 1, but for data of extreme size
-    problem, start = problem_in(problem, unit), start_in(start, unit)
-    reason = "it was asked for"
-    automatic = is_automatic(solver)
-    if automatic:
-        choice = choose(problem, None if rank is None else _whole("rank", rank, least=1))
-        solver, reason = choice.solver, choice.reason
-    elif rank is not None:
-        raise InputError("rank", f"{rank}, with a solver", "none: the solver has its own")
-    if progress not in (True, False, "auto"):
-        raise InputError("progress", repr(progress), "True, False or 'auto'")
-    assert solver is not None
-    assert not isinstance(solver, str)
-    if not getattr(solver, "elsewhere", False):
+    if callback is not None and not callable(callback):
+        raise InputError("callback", type(callback).__name__, "a callable, or None")
+    one_of("progress", progress, (True, False, "auto"))
+    limits = Budget(
+        None if max_seconds is None else nonnegative("max_seconds", max_seconds),
+        None if max_samples is None else integer("max_samples", max_samples, 0),
+        None if max_svds is None else integer("max_svds", max_svds, 0),
+    )
+    every = None if look_every is None else integer("look_every", look_every, 1)
+    given, unit = problem, _unit(problem, solver)  # 1, except for data of extreme size
+    problem, start = problem.in_unit(unit), _start_in(start, unit)
+    choice = chosen_for(problem, solver, rank)
+    method, reason = choice.solver, choice.reason
+    if not method.elsewhere:
         problem = problem.gathered()
-    solver.check(problem)
-    check_room(problem, solver)
-    eps, tol = _accuracy(solver, eps, tol, automatic=automatic)
-    if tol:
-        _check_provable(problem, tol)
-    eps /= unit**2
+    method.check(problem)
+    if budget() is not None:
+        check_room(problem, method)
+    aim = 0.0 if eps is None else positive("eps", eps) / unit**2
+    relative = 0.0
+    if eps is None:
+        relative = TOL if tol is None else positive("tol", tol)
+        _check_provable(problem, relative)
     call = Call.of(
         problem,
-        solver,
+        method,
         None if checkpoint is None else getattr(start, "low_rank", start),
-        automatic=f"rank {rank}" if automatic else "",
-        eps=eps,
-        tol=tol,
-        seed=_whole("seed", seed, least=0),
-        evaluation_samples=_whole("evaluation_samples", evaluation_samples, least=2),
+        automatic=f"rank {rank}" if choice.automatic else "",
+        eps=aim,
+        tol=relative,
+        seed=_seed(seed),
+        evaluation_samples=integer("evaluation_samples", evaluation_samples, 2),
     )
-    keeper = None if checkpoint is None else Keeper(checkpoint, checkpoint_every)
-    if keeper is not None:
-        keeper.equip(problem, solver, automatic=automatic)
-    last = last_state(problem, call, resume, start, keeper)
-    if last is not None and automatic:
-        solver, reason = last.origin.solver, last.origin.reason
-    scale_samples = 0
-    if tol and not (problem.loss.is_finite_sum and getattr(solver, "relative", False)):
+    keeper = last = None
+    if checkpoint is not None:
+        kept = {"automatic": choice.automatic}
+        keeper = Keeper(checkpoint, checkpoint_every, problem, method, **kept)
+    if resume is not None or keeper is not None:
+        any_seed = ("seed",) if seed is None else ()
+        last = last_state(problem, call, resume, start, keeper, *any_seed)
+    samples = 0
+    if last is not None:
+        call = last.call
+        if choice.automatic:
+            method, reason = last.origin.solver, last.origin.reason
+    if relative and not (problem.loss.is_finite_sum and method.relative):
         if last is None:
-            eps, scale_samples = _planned(problem, solver, tol, seed)
+            left = _left(limits, begun)
+            aim, samples = _planned(problem, choice, relative, call.seed, left)
         else:
-            eps, scale_samples = last.origin.eps, last.origin.scale_samples
-        tol = 0.0
+            aim, samples = last.origin.eps, last.origin.scale_samples
+        relative = 0.0
+    warm = first = None
+    if start is not None and last is None:
+        warm = _warmth(problem, method, start)
+        first = None if warm is not None else _first_point(problem, start)
     settings = Settings(
-        eps=eps,
-        tol=tol,
+        eps=aim,
+        tol=relative,
         seed=call.seed,
-        budget=Budget(
-            None if max_seconds is None else _number("max_seconds", max_seconds),
-            None if max_samples is None else _whole("max_samples", max_samples),
-            None if max_svds is None else _whole("max_svds", max_svds),
-        ),
-        callback=callback_in(_callable("callback", callback), unit),
+        budget=replace(limits, max_seconds=_left(limits, begun)),
+        callback=callback,
         progress=progress,
-        look_every=None if look_every is None else _whole("look_every", look_every, least=1),
+        look_every=every,
         stop_when_certified=bool(stop_when_certified),
         evaluation_samples=call.evaluation_samples,
         reason=reason,
-        scale_samples=scale_samples,
-        call=call if last is None else last.call,
+        scale_samples=samples,
+        unit=unit,
+        call=call,
         proof=proof,
     )
-    warm = None if last is not None else warmth(problem, solver, start)
-    first = None if warm is not None or last is not None else first_point(problem, start)
-    try:
-        result = Run(problem, solver, settings, last, warm, keeper).execute(first)
-    except SamplerError as failure:
-        if failure.result is not None:
-            failure.result = result_from(failure.result, unit)
-        raise
-    return witnessed(result_from(result, unit), given, keep=proof is True)
+    result = Run(problem, method, settings, last, warm, keeper).execute(first)
+    return witnessed(result, given, keep=proof is True)
 
 
-def _accuracy(solver: Any, eps: Any, tol: Any, *, automatic: bool) -> tuple[float, float]:
-    """(eps, 0) or (0, tol), checked."""
-    if eps is not None and tol is not None:
-        raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
-    if eps is not None:
-        return _number("eps", eps, above=0.0), 0.0
-    if not automatic and not getattr(solver, "relative", False):
-        given = "none" if tol is None else f"tol = {tol!r}"
-        wanted = f"an absolute accuracy: {type(solver).__name__} plans its work for one"
-        raise InputError("eps", given, wanted)
-    return 0.0, TOL if tol is None else _number("tol", tol, above=0.0)
+def _seed(seed: int | np.random.Generator | None) -> int:
+    """Return the integer that names the random streams of a run."""
+    if is_integer(seed):
+        return integer("seed", seed, 0)
+    return int(generator("seed", seed).integers(1 << 53))
+
+
+def _left(limits: Budget, begun: float) -> float | None:
+    """Return the seconds that are left of the limit; None without one."""
+    if limits.max_seconds is None:
+        return None
+    return max(0.0, limits.max_seconds - (time.perf_counter() - begun))
 
 
 def _check_provable(problem: Problem, tol: float) -> None:
@@ -224,28 +271,35 @@ def _check_provable(problem: Problem, tol: float) -> None:
         raise InputError("tol", f"{tol:g}", wanted)
 
 
-def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[float, int]:
-    """Tol times the size of f, for methods that plan their work, and the samples it took.
+def _planned(
+    problem: Problem, choice: Choice, tol: float, seed: int, seconds: float | None
+) -> tuple[float, int]:
+    """Return tol times the size of f, and the samples that it took to find that size.
 
-    Found by a rough run: on the mean of a few samples, or of the same method.
+    The size comes from a rough run: on the mean of a few samples if G is sampled, otherwise
+    by the automatic choice, or by the method itself if that is the automatic choice or if
+    no automatic choice can prove a bound.
     """
     loss, samples = problem.loss, 0
-    seed = _whole("seed", seed, least=0)
-    if loss.is_finite_sum:
-        first = abs(problem.smooth_value(zeros(problem.shape, loss.reference)))
-        rough = minimize(
-            problem, solver, eps=ROUGH * first, seed=seed, progress=False, proof=False
-        )
-    else:
+    quiet: dict[str, Any] = {"seed": seed, "progress": False, "proof": False}
+    quiet["max_seconds"] = seconds
+    rough = None
+    if not loss.is_finite_sum:
         samples = SCALE_SAMPLES
         batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
         pool = Empirical(loss, [(batch, samples)])
         if not pool.strong_convexity + problem.penalty.curvature > 0.0:
-            # so few samples may be flat: a size, unlike a proof, can do with G's own constant
+            # so few samples may be flat: for a size, unlike a proof, G's own constant will do
             known = loss.strong_convexity
             pool = Empirical(loss, [(batch, samples)], strong_convexity=known)
-        mean = Problem(pool, problem.penalty, problem.spectral)
-        rough = minimize(mean, tol=ROUGH, seed=seed, progress=False, proof=False)
+        rough = minimize(Problem(pool, problem.penalty, problem.spectral), tol=ROUGH, **quiet)
+    elif not choice.automatic:
+        with suppress(ConvexityError):
+            rough = minimize(problem, tol=ROUGH, **quiet)
+    if rough is None:
+        first = abs(problem.smooth_value(zeros(problem.shape, loss.reference)))
+        first = first or float(np.finfo(float).tiny)
+        rough = minimize(problem, choice.solver, eps=ROUGH * first, **quiet)
     bound = rough.certificate.lower_bound
     size = bound if bound > 0.0 else abs(rough.value)
     if not size > 0.0:
@@ -253,25 +307,82 @@ def _planned(problem: Problem, solver: Solver, tol: float, seed: Any) -> tuple[f
     return tol * size, samples
 
 
-def _number(name: str, value: Any, *, above: float | None = None) -> float:
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
-        raise InputError(name, repr(value), "a number")
-    number = float(value)
-    least = 0.0 if above is None else above
-    if not np.isfinite(number) or number < least or (above is not None and number <= above):
-        raise InputError(name, value, f"a finite number > {least:g}")
-    return number
+def _warmth(problem: Problem, solver: Method, start: Any) -> Warmth | None:
+    """Return the dual point of an earlier result, if the solver can continue from it."""
+    if not isinstance(start, Result) or not solver.warm_starts:
+        return None
+    if not isinstance(start.dual, SplitDual) or start.low_rank.shape != problem.shape:
+        return None
+    kind, wanted = start.low_rank.U, problem.loss.reference
+    if namespace(kind) is not namespace(wanted) or kind.dtype != wanted.dtype:
+        return None
+    return Warmth.of(problem, start.dual).scaled(problem.penalty)
 
 
-def _whole(name: str, value: Any, *, least: int = 0) -> int:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-        raise InputError(name, repr(value), f"an integer >= {least}")
-    if int(value) < least:
-        raise InputError(name, value, f"an integer >= {least}")
-    return int(value)
+def _first_point(problem: Problem, start: Any) -> Array | None:
+    """Return a copy of the first point, checked for shape, kind and feasibility."""
+    if isinstance(start, Result):
+        if problem.spectral.violation(start.low_rank) > 0.0:
+            return None  # the answer on a larger set: not a feasible start
+        start = start.X
+    refuse_foreign("start", start)
+    if not is_array(start) or tuple(start.shape) != problem.shape:
+        given = getattr(start, "shape", type(start).__name__)
+        raise ShapeError("start", given, f"an array of shape {problem.shape}")
+    X = zeros(problem.shape, problem.loss.reference)
+    if namespace(start) is not namespace(X) or not is_real(start):
+        given = f"{type(start).__name__} of {start.dtype}"
+        raise InputError("start", given, f"real numbers in a {type(X).__name__}")
+    X[:] = start[:]
+    if not all_finite(X):
+        raise InputError("start", "NaN or infinite entries", "finite numbers")
+    factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
+    # a full-rank factorisation loses only what lies outside the set
+    lost = norm(X - factors.dense()) / max(norm(X), np.finfo(float).tiny)
+    if lost > 1e-9 + 1e3 * eps_of(X) or not np.isfinite(problem.spectral.value(factors)):
+        excess = max(problem.spectral.violation(factors), lost)
+        raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
+    return X
 
 
-def _callable(name: str, value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise InputError(name, type(value).__name__, "a callable, or None")
-    return value
+def _unit(problem: Problem, solver: Any) -> float:
+    """Return the power of two to measure data of extreme size in; 1 for all others.
+
+    Also 1 if a term of the user's, or a setting of the solver, cannot be put in another unit.
+    """
+    terms = (problem.loss, problem.penalty, problem.spectral)
+    if not all(_known(term) for term in terms):
+        return 1.0
+    if any(getattr(solver, name, None) for name in IN_UNITS):
+        return 1.0
+    # if the data are zero, the other terms say how large X may become
+    sizes = (problem.of_loss.size, problem.of_penalty.size, lambda: problem.of_spectral.tau)
+    found = (0.0 if one is None else one() for one in sizes)
+    size = next((float(one) for one in found if one), 0.0)
+    # 2^16 in float32, 2^32 in float64: fourth powers and differences from one keep digits
+    ordinary = 2.0 ** (4 * itemsize(problem.loss.reference))
+    if size == 0.0 or 1.0 / ordinary <= size <= ordinary:
+        return 1.0
+    if size < SMALLEST:
+        wanted = f"at least {SMALLEST:.0e}, or their squares underflow: rescale the data"
+        raise InputError("problem", f"data of size {size:.1e}", wanted)
+    return math.ldexp(1.0, math.frexp(size)[1])
+
+
+def _known(term: Any) -> bool:
+    """Return True if the term and all of its parts can be put in another unit."""
+    # exactly these classes: a subclass may have changed their meaning
+    own = "in_unit" in vars(type(term))
+    return own and all(_known(part) for part in (term.parts if isinstance(term, Sum) else ()))
+
+
+def _start_in(start: Any, unit: float) -> Any:
+    """Return the first point in this unit; a result of another unit loses its dual point."""
+    if start is None:
+        return None
+    if isinstance(start, Result):
+        if start.unit != unit:
+            start = replace(start, dual=None)
+        X = start.low_rank
+        return replace(start, low_rank=LowRank(X.U, X.s / unit, X.Vt))
+    return start / unit if unit != 1.0 and hasattr(start, "shape") else start

@@ -1,7 +1,7 @@
-"""Self-checks for your own terms: whether they keep their word.
+"""Checks of custom terms against the properties that they declare.
 
-Each function raises `CheckError` with the numbers that disagree, and returns nothing
-when all is well. The library's own tests run them on every built-in term.
+Each function raises `CheckError` with the numbers that disagree, and returns None if the
+check passes. The library's own tests run them on every built-in term.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class CheckError(WeakproxError, AssertionError):
-    """A term does not do what it declares."""
+    """A term does not have a property that it declares."""
 
 
 def _require(holds: bool, message: str) -> None:
@@ -36,12 +36,12 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _rounding(like: Array, usual: float) -> float:
-    """Relative rounding to forgive: the usual, or more in single precision."""
+    """Relative rounding error to allow: the usual, or more in single precision."""
     return max(usual, 256 * eps_of(like))
 
 
 def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
-    """The gradient matches central differences, and smoothness bounds its change."""
+    """Check the gradient by central differences, and its change by the smoothness."""
     rng = np.random.default_rng(seed)
     batch = loss.everything() if loss.is_finite_sum else loss.draw(rng, 8)
     X = gaussian(rng, loss.shape, loss.reference)
@@ -79,7 +79,7 @@ def check_unbiased(
     size: int = 3,
     deviations: float = 5.0,
 ) -> None:
-    """Small batches of a finite sum average to its full gradient."""
+    """Check that small batches of a finite sum average to its full gradient."""
     rng = np.random.default_rng(seed)
     X = gaussian(rng, loss.shape, loss.reference)
     W = gaussian(rng, loss.shape, loss.reference)
@@ -99,7 +99,7 @@ def check_smoothing(
     mus: tuple[float, ...] = (1.0, 0.1, 1e-3),
     seed: int = 0,
 ) -> None:
-    """R - gamma mu <= R_mu <= R, the gradient is right, and bR-Lipschitz."""
+    """Check that R - gamma mu <= R_mu <= R, and that the gradient of R_mu is bR-Lipschitz."""
     rng = np.random.default_rng(seed)
     shape = (int(like.shape[0]), int(like.shape[1]))
     rounding = _rounding(like, 1e-9)
@@ -146,7 +146,7 @@ def check_weak_prox(
     seed: int = 0,
     certify: bool = False,
 ) -> None:
-    """psi(V) <= psi(X) + delta1 for random feasible X of rank <= r; delta for any rank."""
+    """Check psi(V) <= psi(X) + delta1 for feasible X of rank <= r, + delta for any rank."""
     rng = np.random.default_rng(seed)
     shape = (int(A.shape[0]), int(A.shape[1]))
     found = spectral.weak_prox(
@@ -187,8 +187,8 @@ def check_weak_prox(
             f"<u, X> - h(X) = {linear:.8g} above the conjugate {found.conjugate:.8g} at u",
         )
 
-    # Random points seldom lie in a direction of descent; multiples of V, answers to
-    # rescaled targets and the answer of full rank do where V is not what it should be.
+    # Random points are seldom in a direction of descent. Multiples of V, solutions for
+    # rescaled targets and the solution of full rank are, if V is wrong.
     for factor in (0.5, 0.9, 1.1, 2.0):
         compare(LowRank(found.V.U, factor * found.V.s, found.V.Vt), delta1)
         other = spectral.weak_prox(
@@ -210,7 +210,7 @@ def check_weak_prox(
 def check_conjugate(
     spectral: SpectralTerm, U: Array, *, trials: int = 50, seed: int = 0
 ) -> None:
-    """<U, X> - h(X) never exceeds the conjugate's bound."""
+    """Check that <U, X> - h(X) does not exceed the conjugate's bound."""
     rng = np.random.default_rng(seed)
     bound = spectral.conjugate(U, rng)
     rounding = _rounding(U, 1e-9)

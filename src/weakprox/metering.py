@@ -1,4 +1,4 @@
-"""Counting and limiting work by wrapping the oracles: solvers contain no counters."""
+"""Count and limit work by wrapping the oracles; solvers contain no counters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array
-from weakprox.protocols import Batch, Extreme, Loss, SpectralTerm, WeakProx
+from weakprox.protocols import Batch, Extreme, Loss, SpectralTerm, WeakProx, loss_capabilities
 from weakprox.result import Counts, Status
 
 
@@ -37,32 +37,29 @@ class Meter:
         self.budget = budget
         self.counts = Counts() if counts is None else counts
         self.started = time.perf_counter()
-        self.idle = 0.0  # seconds spent on looking, not on solving
+        self.idle = 0.0  # seconds spent on evaluation, not on solving
 
     @property
     def seconds(self) -> float:
-        """Time spent solving so far."""
+        """Seconds spent solving so far."""
         return time.perf_counter() - self.started - self.idle
 
     def check(self, *, samples: int = 0, svds: int = 0) -> None:
-        """Raise if the work about to be done goes beyond a limit."""
-        limit = self.budget
-        elapsed = time.perf_counter() - self.started  # users mean the clock on the wall
-        if limit.max_seconds is not None and elapsed > limit.max_seconds:
-            raise StopRun(Status.MAX_SECONDS)
-        if _beyond(self.counts.samples + samples, limit.max_samples):
+        """Raise if the work about to be done exceeds a limit."""
+        limit, counts = self.budget, self.counts
+        if limit.max_seconds is not None:
+            elapsed = time.perf_counter() - self.started  # on the wall, looks included
+            if elapsed > limit.max_seconds:
+                raise StopRun(Status.MAX_SECONDS)
+        if limit.max_samples is not None and counts.samples + samples > limit.max_samples:
             raise StopRun(Status.MAX_SAMPLES)
-        if _beyond(self.counts.svds + svds, limit.max_svds):
+        if limit.max_svds is not None and counts.svds + svds > limit.max_svds:
             raise StopRun(Status.MAX_SVDS)
 
 
-def _beyond(count: int, limit: int | None) -> bool:
-    return limit is not None and count > limit
-
-
 def gradient(loss: Loss, X: Array, batch: Batch, out: Array | None) -> Array:
-    """The loss's gradient, over `out` where there is one and the loss knows how."""
-    into = getattr(loss, "grad_into", None)
+    """Return the loss's gradient, written over `out` if there is one and the loss can."""
+    into = loss_capabilities(loss).grad_into
     if out is None or into is None:
         return loss.grad(X, batch)
     return into(X, batch, out)
@@ -70,7 +67,7 @@ def gradient(loss: Loss, X: Array, batch: Batch, out: Array | None) -> Array:
 
 @dataclass(frozen=True)
 class Sized:
-    """A batch that knows how many samples it holds."""
+    """A batch with its number of samples."""
 
     batch: Batch
     size: int
@@ -80,8 +77,10 @@ class MeteredLoss:
     """A loss whose draws and gradients are counted."""
 
     def __init__(self, loss: Loss, meter: Meter) -> None:
-        self._loss = loss
+        self._loss: Any = loss
         self._meter = meter
+        self._centre = loss_capabilities(loss).centre
+        self.has_centre = self._centre is not None  # an isotropic quadratic that shows it
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loss, name)
@@ -92,14 +91,14 @@ class MeteredLoss:
         return self._meter.counts.samples
 
     def draw(self, rng: np.random.Generator, size: int) -> Sized:
-        """Count and limit samples."""
+        """Draw samples; count and limit them."""
         self._meter.check(samples=size)
         batch = self._loss.draw(rng, size)
         self._meter.counts.samples += size
         return Sized(batch, size)
 
     def everything(self) -> Sized:
-        """All terms; not counted as samples, since nothing is drawn."""
+        """Return all terms; not counted as samples, since nothing is drawn."""
         self._meter.check()
         self._meter.counts.full_gradients += 1
         return Sized(self._loss.everything(), self._loss.n_terms)
@@ -107,38 +106,32 @@ class MeteredLoss:
     def grad(
         self, X: Array, batch: Sized, *, counted: bool = True, out: Array | None = None
     ) -> Array:
-        """Count one gradient per sample; not where samples cancel and cost nothing."""
-        if counted:
-            self._meter.counts.gradients += batch.size
+        """Count one gradient per sample, unless samples cancel and cost nothing."""
+        self._meter.counts.gradients += batch.size if counted else 0
         return gradient(self._loss, X, batch.batch, out)
 
-    @property
-    def has_centre(self) -> bool:
-        """Whether the loss is an isotropic quadratic that shows its centre."""
-        return hasattr(self._loss, "centre")
-
     def centre(self, batch: Sized, *, counted: bool) -> Array:
-        """The centre over a batch; counted as its gradients, which it stands for."""
-        if counted:
-            self._meter.counts.gradients += batch.size
-        return self._loss.centre(batch.batch)  # type: ignore[attr-defined]
+        """Return the centre over a batch; it counts as the gradients it stands for."""
+        self._meter.counts.gradients += batch.size if counted else 0
+        assert self._centre is not None
+        return self._centre(batch.batch)
 
     def counted(self, gradients: int) -> None:
-        """Count gradients of the whole sum that a fused pass has taken of its own."""
-        self._meter.counts.gradients += gradients
+        """Count full gradients that a fused pass has computed itself."""
+        self._meter.counts.gradients += gradients * self._loss.n_terms
         self._meter.counts.full_gradients += gradients
 
     def spread(self, X: Array, batch: Sized) -> float:
-        """Gradient variance over a batch."""
+        """Return the gradient variance over a batch."""
         self._meter.counts.gradients += batch.size
-        return self._loss.spread(X, batch.batch)
+        return float(self._loss.spread(X, batch.batch))
 
 
 class MeteredSpectral:
     """A spectral term whose decompositions are counted."""
 
     def __init__(self, spectral: SpectralTerm, meter: Meter) -> None:
-        self._spectral = spectral
+        self._spectral: Any = spectral
         self._meter = meter
 
     def __getattr__(self, name: str) -> Any:
@@ -147,24 +140,23 @@ class MeteredSpectral:
     def weak_prox(self, A: Array, *, rank: int, **options: Any) -> WeakProx:
         """Count one SVD of the rank asked for."""
         self._meter.check(svds=1)
-        found = self._spectral.weak_prox(A, rank=rank, **options)
-        self._meter.counts.svds += 1
-        self._meter.counts.rank_one_svds += rank
-        self._meter.counts.passes += found.passes
+        found: WeakProx = self._spectral.weak_prox(A, rank=rank, **options)
+        self._count(rank, found.passes)
         return found
-
-    def counted(self, rank: int, passes: int) -> None:
-        """Count a decomposition that a solver makes of its own."""
-        self._meter.check(svds=1)
-        self._meter.counts.svds += 1
-        self._meter.counts.rank_one_svds += rank
-        self._meter.counts.passes += passes
 
     def extreme(self, G: Array, **options: Any) -> Extreme:
         """Count one SVD of rank one."""
         self._meter.check(svds=1)
-        found = self._spectral.extreme(G, **options)  # type: ignore[attr-defined]
+        found: Extreme = self._spectral.extreme(G, **options)
+        self._count(1, found.passes)
+        return found
+
+    def counted(self, rank: int, passes: int) -> None:
+        """Count a decomposition that a solver makes itself."""
+        self._meter.check(svds=1)
+        self._count(rank, passes)
+
+    def _count(self, rank: int, passes: int) -> None:
         self._meter.counts.svds += 1
-        self._meter.counts.rank_one_svds += 1
-        self._meter.counts.passes += found.passes
-        return found  # type: ignore[no-any-return]
+        self._meter.counts.rank_one_svds += rank
+        self._meter.counts.passes += passes

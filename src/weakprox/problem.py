@@ -12,11 +12,21 @@ from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, o
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.restated import Restated
-from weakprox.passes import Step, Sums, passes_for
+from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
-from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
+from weakprox.protocols import (
+    Batch,
+    Loss,
+    LossCapabilities,
+    Penalty,
+    PenaltyCapabilities,
+    SpectralCapabilities,
+    SpectralTerm,
+    loss_capabilities,
+    penalty_capabilities,
+    spectral_capabilities,
+)
 from weakprox.resources.memory import budget
-from weakprox.spectral import NuclearBall
 
 _LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]
 _PENALTY = [
@@ -68,22 +78,54 @@ class Problem:
         _offers("loss", self.loss, _LOSS)
         _offers("penalty", self.penalty, _PENALTY)
         _offers("spectral", self.spectral, _SPECTRAL)
-        if self.elsewhere and (self.entrywise() is None or type(spectral) is not NuclearBall):
-            self.loss = loss.gathered()  # type: ignore[attr-defined]
+        if self.elsewhere and not self._fits_elsewhere():
+            self.loss = self._gathered()
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
         self._check_kind()
         spectral.check(self.shape)
-        check = getattr(self.loss, "check_constants", None)
+        check = self.of_loss.check_constants
         if check is not None:
             check(symmetric=spectral.symmetric)
-        target = getattr(self.loss, "target", None)
+        target = self.of_loss.target
         if spectral.symmetric and target is not None and not _is_symmetric(target):
             raise InputError(
                 "M",
                 f"a matrix that is not symmetric, with {type(spectral).__name__}",
                 "a symmetric one, such as (M + M.T) / 2",
             )
+
+    @property
+    def of_loss(self) -> LossCapabilities:
+        """What the loss declares beyond the required members."""
+        return loss_capabilities(self.loss)
+
+    @property
+    def of_penalty(self) -> PenaltyCapabilities:
+        """What the penalty declares beyond the required members."""
+        return penalty_capabilities(self.penalty)
+
+    @property
+    def of_spectral(self) -> SpectralCapabilities:
+        """What the spectral term declares beyond the required members."""
+        return spectral_capabilities(self.spectral)
+
+    def centre(self) -> Array:
+        """C, if G is a squared distance to it."""
+        centre = self.of_loss.centre
+        assert centre is not None
+        return centre(self.loss.everything())
+
+    def _gathered(self) -> Loss:
+        gathered = self.of_loss.gathered
+        assert gathered is not None
+        found: Loss = gathered()
+        return found
+
+    def _fits_elsewhere(self) -> bool:
+        """Whether blocks of rows that are read in turn, or on workers, are enough."""
+        step, form = self.entrywise(), self.values_form
+        return step is not None and form is not None and not (form.symmetric or step.columns)
 
     def _check_kind(self) -> None:
         """A penalty that holds arrays must be able to meet those of the loss."""
@@ -124,18 +166,25 @@ class Problem:
         other.loss = cast(Loss, Restated(self.loss, strong_convexity))
         return other
 
+    def in_unit(self, unit: float) -> Problem:
+        """Return the problem whose solution, times the unit, solves this one."""
+        if unit == 1.0:
+            return self
+        terms: list[Any] = [self.loss, self.penalty, self.spectral]
+        return Problem(*(term.in_unit(unit) for term in terms))
+
     @property
     def infimum(self) -> float | None:
         """A number that G + R is never below, None if none is known."""
-        parts = [getattr(term, "infimum", None) for term in (self.loss, self.penalty)]
-        return None if parts[0] is None or parts[1] is None else float(parts[0] + parts[1])
+        loss, penalty = self.of_loss.infimum, self.of_penalty.infimum
+        return None if loss is None or penalty is None else float(loss + penalty)
 
     def radius(self, value: float) -> float:
         """Nuclear norm that no minimiser exceeds if f takes this value somewhere.
 
         Finite where h grows like the nuclear norm and G + R has a known lower bound.
         """
-        growth = getattr(self.spectral, "growth", 0.0)
+        growth = self.of_spectral.growth
         if not growth or self.infimum is None:
             return math.inf
         return max(0.0, value - self.infimum) / growth
@@ -153,15 +202,16 @@ class Problem:
         the conjugate of h is known, and where h is the nuclear norm and G + R is bounded
         below.
         """
-        if self.strong_convexity(needed=False) > 0.0 or hasattr(self.spectral, "diameter"):
+        offers = self.of_spectral
+        if self.strong_convexity(needed=False) > 0.0 or offers.diameter is not None:
             return
-        if getattr(self.spectral, "growth", 0.0):
+        if offers.growth:
             if self.infimum is not None:
                 return
-            low = "loss" if getattr(self.loss, "infimum", None) is None else "penalty"
+            low = "loss" if self.of_loss.infimum is None else "penalty"
             why = f"the {low} has no known lower bound (`infimum`)"
             wanted = f"{low}.infimum, "
-        elif getattr(self.spectral, "conjugate_of", True) is not None:
+        elif offers.has_conjugate:
             return
         else:
             why = "the spectral term has no conjugate"
@@ -207,31 +257,41 @@ class Problem:
     @property
     def elsewhere(self) -> bool:
         """Whether M is on workers or an operator, so that X need not fit in this process."""
-        return bool(getattr(self.loss, "elsewhere", False))
+        return self.of_loss.gathered is not None
 
     def gathered(self) -> Problem:
         """The same with all data in this process, if they fit, for methods that need that."""
         if not self.elsewhere:
             return self
-        return Problem(self.loss.gathered(), self.penalty, self.spectral)  # type: ignore[attr-defined]
+        return Problem(self._gathered(), self.penalty, self.spectral)
 
     def entrywise(self, gamma: float = 1.0) -> Step | None:
-        """Constants of a splitting step that works entry by entry; None if there is none.
+        """Constants of a splitting step by passes over tiles; None if there is none.
 
-        That is where G is a squared distance and R the l1 norm or the elastic net.
+        That is where G is a squared distance and R has a form with a proximal map.
         """
-        # of these very classes: a subclass may have changed what they say
-        own = [vars(type(term)) for term in (self.loss, self.penalty)]
-        if "centre" not in own[0] or "l1_weight" not in own[1]:
+        form = self.of_penalty.form if _own(self.penalty) else None
+        if not _own(self.loss) or self.of_loss.centre is None:
             return None
-        lam = self.penalty.l1_weight  # type: ignore[attr-defined]
-        return Step(gamma, self.loss.smoothness, self.penalty.curvature, lam)
+        if form is None or not form.closed:
+            return None
+        weights = form.above, form.below, form.rows, form.columns
+        return Step(gamma, self.loss.smoothness, self.penalty.curvature, *weights)
+
+    @property
+    def values_form(self) -> ValueForm | None:
+        """H as a function of singular values, if passes over tiles can work with it."""
+        form = self.of_spectral.form if _own(self.spectral) else None
+        step = self.entrywise()
+        if form is None or step is None or (form.symmetric and step.grouped):
+            return None
+        return form
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""
         step = self.entrywise()
         if isinstance(X, LowRank) and step is not None and self.by_passes:
-            C = contiguous(self.loss.centre(self.loss.everything()))  # type: ignore[attr-defined]
+            C = contiguous(self.centre())
             sums: Sums = passes_for(C).look(C, None, X, step)
             return sums.value(step)
         return sum(self.smooth_values(X.dense() if isinstance(X, LowRank) else X, batch))
@@ -257,6 +317,11 @@ def _offers(name: str, term: Any, members: list[str]) -> None:
         what = "a class" if isinstance(term, type) else type(term).__name__
         wanted = f"an object with {', '.join(missing or members)}"
         raise InputError(name, what, wanted)
+
+
+def _own(term: Any) -> bool:
+    """Whether the class itself declares capabilities: a subclass may compute otherwise."""
+    return "capabilities" in vars(type(term))
 
 
 def _is_symmetric(M: Array) -> bool:

@@ -1,4 +1,4 @@
-"""The shared vocabulary: what a loss, a penalty, a spectral term and a solver must offer.
+"""The shared vocabulary: what a loss, a penalty and a spectral term must offer.
 
 Solvers see the three letters of f = G + R + h only through these Protocols, so a term
 written elsewhere works as soon as it has the members named here.
@@ -6,14 +6,17 @@ written elsewhere works as soon as it has the members named here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import SeparableForm, ValueForm
 
 Batch: TypeAlias = Any  # whatever a loss's `draw` returns and its `grad` accepts
 """Samples of a loss: opaque to everyone but the loss that drew them."""
@@ -22,6 +25,172 @@ Dual: TypeAlias = Any  # array, or a tuple of them for a sum
 """A dual point y of a penalty: an array, or a tuple of them for a sum."""
 
 Geometry = Literal["paper", "euclidean"]
+
+
+@dataclass(frozen=True)
+class LossCapabilities:
+    """What a loss can do beyond the members of `Loss`; everything is optional.
+
+    A loss declares it as its property `capabilities`. Functions that compute something are
+    called when it is needed, and not before.
+
+    Attributes
+    ----------
+    centre : callable
+        `centre(batch)` returns C if G is L/2 |X - C|^2 + const, L its smoothness. Steps by
+        passes over tiles need it, and other methods save the gradient.
+    grad_into : callable
+        `grad_into(X, batch, out)` writes the gradient over `out`.
+    origin : callable
+        Returns value and gradient at zero of a quadratic G, by which values follow from
+        gradients.
+    merged : callable
+        `merged(batches)` reduces several batches to one.
+    furthest : callable
+        `furthest(X, batch, gradient)` is the largest distance of one sample's gradient at X
+        to `gradient`, or a bound on it.
+    infimum : float
+        A number that G is never below. Proofs without strong convexity need it if h is a
+        norm.
+    true_strong_convexity : callable
+        `true_strong_convexity(symmetric=...)` computes the strong convexity, or None.
+    check_constants : callable
+        `check_constants(symmetric=...)` raises if declared constants cannot be true.
+    in_float64 : callable
+        Returns the same loss for X in float64, or None.
+    in_unit : callable
+        `in_unit(unit)` returns the loss over unit^2, of X over the unit.
+    size : callable
+        Returns the size of the entries of X, roughly.
+    data : callable
+        Returns arrays that tell this loss from others of its shape, for checkpoints.
+    target : array
+        The matrix that X is to be near.
+    gathered : callable
+        Returns the same loss with all data in this process, if they are not.
+    pending : callable
+        Returns bytes yet to be taken: to keep, and while reading.
+    pilot_samples : int
+        Samples that were drawn to find constants.
+    stream : object
+        The source of samples, if it has a position: `tell()` and `seek(position)`.
+    """
+
+    centre: Callable[[Batch], Array] | None = None
+    grad_into: Callable[[Array, Batch, Array], Array] | None = None
+    origin: Callable[[], tuple[float, Array]] | None = None
+    merged: Callable[[Any], Batch] | None = None
+    furthest: Callable[[Array, Batch, Array], float] | None = None
+    infimum: float | None = None
+    true_strong_convexity: Callable[..., float | None] | None = None
+    check_constants: Callable[..., None] | None = None
+    in_float64: Callable[[], Any] | None = None
+    in_unit: Callable[[float], Any] | None = None
+    size: Callable[[], float] | None = None
+    data: Callable[[], tuple[Any, ...]] | None = None
+    target: Any = None
+    gathered: Callable[[], Any] | None = None
+    pending: Callable[[], tuple[int, int]] | None = None
+    pilot_samples: int = 0
+    stream: Any = None
+
+
+@dataclass(frozen=True)
+class PenaltyCapabilities:
+    """What a penalty can do beyond the members of `Penalty`; everything is optional.
+
+    Attributes
+    ----------
+    form : SeparableForm
+        The penalty but for its curvature, for steps by passes over tiles.
+    proximal : callable
+        `proximal(v, step, start)` returns the dual point of the proximal map, for penalties
+        that are not separable.
+    pieces : callable
+        `pieces(X)` returns the values of the affine pieces of a penalty with few of them.
+    infimum : float
+        A number that R is never below.
+    in_unit, size
+        As for losses; `size` is of the largest slope.
+    """
+
+    form: SeparableForm | None = None
+    proximal: Callable[[Array, float, Any], Any] | None = None
+    pieces: Callable[[Array], Any] | None = None
+    infimum: float | None = None
+    in_unit: Callable[[float], Any] | None = None
+    size: Callable[[], float] | None = None
+
+
+@dataclass(frozen=True)
+class SpectralCapabilities:
+    """What a spectral term can do beyond the members of `SpectralTerm`; all optional.
+
+    Attributes
+    ----------
+    form : ValueForm
+        h as a function of singular values, for steps by passes over tiles.
+    diameter : float
+        Largest Frobenius distance of two points of a bounded set.
+    extreme : callable
+        The linear oracle `extreme(G, accuracy=, start=, rng=) -> Extreme`, which conditional
+        gradient methods need; `accuracy` is what <G, V> may lie above its minimum.
+    growth : float
+        h is at least this many times the nuclear norm.
+    conjugate_within : callable
+        `conjugate_within(U, radius, rng)` bounds <U, X> - h(X) over nuclear norms up to the
+        radius.
+    rough_conjugate : callable
+        `rough_conjugate(U, block, radius)` estimates the same from start vectors.
+    has_conjugate : bool
+        Whether `conjugate` can be finite.
+    in_unit : callable
+        As for losses.
+    """
+
+    form: ValueForm | None = None
+    diameter: float | None = None
+    extreme: Callable[..., Any] | None = None
+    growth: float = 0.0
+    conjugate_within: Callable[[Array, float, np.random.Generator], float] | None = None
+    rough_conjugate: Callable[[Array, Array, float], float] | None = None
+    has_conjugate: bool = True
+    in_unit: Callable[[float], Any] | None = None
+
+    @property
+    def tau(self) -> float | None:
+        """Bound on the sum of singular values, if there is one."""
+        return self.form.tau if self.form is not None and self.form.tau < math.inf else None
+
+
+def loss_capabilities(loss: Any) -> LossCapabilities:
+    """What a loss declares, or nothing."""
+    return _declared(loss, LossCapabilities)
+
+
+def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
+    """What a penalty declares, or nothing."""
+    return _declared(penalty, PenaltyCapabilities)
+
+
+def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
+    """What a spectral term declares, or nothing."""
+    return _declared(spectral, SpectralCapabilities)
+
+
+Declared = TypeVar("Declared", LossCapabilities, PenaltyCapabilities, SpectralCapabilities)
+
+
+def _declared(term: Any, kind: type[Declared]) -> Declared:
+    found = getattr(term, "capabilities", None)
+    if found is None:  # members that 0.1 looked for by name
+        known = [name for name in ("grad_into", "centre", "diameter", "extreme", "infimum")
+                 if name in kind.__dataclass_fields__ and hasattr(term, name)]  # fmt: skip
+        return kind(**{name: getattr(term, name) for name in known})
+    if not isinstance(found, kind):
+        given = f"capabilities of {type(term).__name__} that are {type(found).__name__}"
+        raise InputError("problem", given, f"{kind.__name__} (see docs/extend.md)")
+    return found
 
 
 class Loss(Protocol):
@@ -64,12 +233,7 @@ class Loss(Protocol):
         """Mean of g over the batch, up to a constant that does not depend on X."""
 
     def grad(self, X: Array, batch: Batch) -> Array:
-        """Mean gradient over the batch, as a new array.
-
-        A loss may also offer `grad_into(X, batch, out)`, which writes it over `out`, and
-        `centre(batch)` if it is L/2 |X - C|^2 + const, L its smoothness, C the centre:
-        proximal targets then skip the gradient altogether.
-        """
+        """Mean gradient over the batch, as a new array."""
 
     def spread(self, X: Array, batch: Batch) -> float:
         """Sample variance (sum over entries) of the gradient of one term at X."""
@@ -202,12 +366,7 @@ class Extreme:
 
 
 class SpectralTerm(Protocol):
-    """h, the term that makes X low-rank.
-
-    Indicators of bounded sets may also offer `diameter` (Frobenius) and the linear oracle
-    `extreme(G, accuracy=, start=, rng=) -> Extreme`, which conditional gradient methods
-    need; `accuracy` is what <G, V> may lie above its minimum, as far as residuals tell.
-    """
+    """h, the term that makes X low-rank."""
 
     @property
     def symmetric(self) -> bool: ...
@@ -252,7 +411,7 @@ class SpectralTerm(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """What the loop judges: the iterate X and the latest oracle point V."""
+    """What a run evaluates: the iterate X and the latest oracle point V."""
 
     X: Array
     V: LowRank | None
@@ -261,45 +420,10 @@ class Candidate:
     step: int
     delta_estimate: float = 0.0
     scratch: Array | None = None  # an array like X that may be overwritten
-    gap: float = float("inf")  # the method's own estimate: a proof is tried when it is small
-    dual: DualPoint | None = None  # what that rests on; the solver's `dual` if not given
-    value: float | None = None  # f where X is V itself and the method has computed it
+    gap: float = float("inf")  # the method's own estimate; a small one starts a proof
+    dual: DualPoint | None = None  # dual point of that estimate; None for the solver's `dual`
+    value: float | None = None  # f, if X is V and the method has computed it
 
 
 Tick: TypeAlias = Callable[[Candidate], None]
-"""Called by a solver after each inner step; the loop looks and may end the run."""
-
-
-class Solver(Protocol):
-    """Settings of a method, as a frozen dataclass; all state lives in the memory.
-
-    The loop needs of a memory: `X`, `epoch`, `rank`, `parameters`.
-    """
-
-    @property
-    def answer(self) -> Literal["low_rank", "iterate"]:
-        """Which point the user wants back."""
-
-    def check(self, problem: Any) -> None:
-        """Raise on settings that cannot work for this problem."""
-
-    def start(self, problem: Any, X: Array | None, tools: Any) -> Any:
-        """Memory before the first step."""
-
-    def step(self, problem: Any, memory: Any, tools: Any) -> Any:
-        """Memory after one outer step; calls `tools.tick` after each inner one."""
-
-    def finished(self, memory: Any) -> bool:
-        """Whether the work the theory asks for is done."""
-
-    def promised(self, memory: Any) -> float:
-        """Bound on the expected error of a finished run; infinite if there is none."""
-
-    def oracle_excess(self, memory: Any) -> float:
-        """What the oracle's measured inexactness adds to the promise."""
-
-    def candidate(self, memory: Any) -> Candidate:
-        """What the loop may judge between outer steps."""
-
-    def dual(self, problem: Any, memory: Any) -> DualPoint:
-        """The dual point to certify with."""
+"""Called by a solver after each inner step; the run may evaluate it, and may end."""

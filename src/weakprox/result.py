@@ -1,9 +1,9 @@
-"""What a run gives back: the answer, how the run ended, and everything known about it."""
+"""The result of a run: the answer, how the run ended, and all that is known about it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from weakprox.linalg.lowrank import LowRank
 
 __all__ = ["COLUMNS", "Certificate", "Counts", "Look", "Result", "Status", "Trace"]
 
-ENTRIES = 1 << 20  # of X that are looked at together
+ENTRIES = 1 << 20  # entries of X that are examined at once
 
 
 class Status(Enum):
@@ -35,12 +35,12 @@ class Status(Enum):
     EXPECTED = (
         "done as the theorem asks",
         "The work that makes the expected error at most eps is done, with an oracle as "
-        "accurate as the theorem asks. It rests on the constants; the gap, where shown, is "
-        "what is proved for this very answer.",
+        "accurate as the theorem asks. The statement relies on the constants; the gap, if "
+        "there is one, is proved for this answer.",
     )
     RANK_LIMITED = (
         "rank not shown to suffice",
-        "The work is done, but nothing shows that the rank asked for is enough: the proximal "
+        "The work is done, but nothing shows that the given rank is enough: the proximal "
         "oracle left out more than allowed, or the iterate is better than its rank-limited "
         "answer. Raise rank, or leave it out.",
     )
@@ -54,9 +54,9 @@ class Status(Enum):
     )
     FINISHED = (
         "finished, nothing promised",
-        "The method went as far as its settings or rounding let it, and no theorem promises "
-        "the accuracy asked for. Look at the gap; ask for a larger tol or eps, or leave the "
-        "method's settings to the theory.",
+        "The method stopped improving before it reached the requested accuracy, and no theorem "
+        "promises it. Look at the gap; ask for a larger tol or eps, or leave the method's "
+        "settings to the theory.",
     )
     CALLBACK = ("stopped by the callback", "The callback returned True.")
     INTERRUPTED = ("interrupted", "Ctrl-C; this is the best point so far.")
@@ -84,7 +84,8 @@ class Counts:
     samples : int
         Samples drawn from the distribution (pilot draws for constants included).
     gradients : int
-        Gradients of single terms evaluated; an inner sample costs two.
+        Gradients of single terms evaluated (of single entries for `Completion`); an inner
+        sample costs two, a full gradient as many as there are terms.
     full_gradients : int
         Passes over all terms of a finite sum.
     svds, rank_one_svds : int
@@ -106,7 +107,7 @@ class Counts:
 
     def copy(self) -> Counts:
         """The numbers as they stand now."""
-        return Counts(**{f.name: getattr(self, f.name) for f in fields(self)})
+        return replace(self)
 
 
 @dataclass(frozen=True)
@@ -116,24 +117,24 @@ class Certificate:
     Attributes
     ----------
     value, lower_bound : float
-        f at the answer, and a number that f exceeds everywhere; minus infinity where
-        nothing is proved. Where G is sampled, the value is an estimate and the statement
-        is about the gap alone: the bound lies that far below the estimate.
+        f at the answer, and a number that f exceeds everywhere; minus infinity if nothing
+        is proved. If G is sampled, the value is an estimate and the statement is about the
+        gap alone: the bound lies that far below the estimate.
     rests_on : {"exact", "high-probability", "sampled"}
-        "high-probability" where a randomised bound on singular values was used (wrong
-        with probability at most 1e-10), "sampled" where G is known through samples.
+        "high-probability" if a randomised bound on singular values was used (wrong with
+        probability at most 1e-10), "sampled" if G is known through samples.
     sampling_error : float
         The part of the gap that is due to samples, at that confidence.
     rounding : float
         What rounding may add to the value of the X that is returned, and part of the gap.
     confidence : float
-        Probability with which the statement holds; 1 where nothing is sampled.
+        Probability with which the statement holds; 1 if nothing is sampled.
     samples : int
-        Samples that the statement rests on, where G is sampled.
+        Samples that the statement rests on, if G is sampled.
     rarest : float
-        Where G is sampled, values that at least this share of the draws has are accounted
-        for. Rarer values that no sample showed are assumed not to move the mean further
-        than the largest value seen would.
+        If G is sampled, values that at least this share of the draws has are accounted for.
+        Rarer values that no sample showed are assumed not to move the mean further than the
+        largest value seen would.
     """
 
     value: float
@@ -147,8 +148,13 @@ class Certificate:
 
     @classmethod
     def nothing(cls, value: float, *, sampled: bool = False) -> Certificate:
-        """The certificate that proves nothing."""
+        """Return the certificate that proves nothing."""
         return cls(value, -math.inf, "sampled" if sampled else "exact")
+
+    def times(self, factor: float) -> Certificate:
+        """Return the certificate for f times a factor."""
+        names = ("value", "lower_bound", "sampling_error", "rounding")
+        return replace(self, **{name: factor * getattr(self, name) for name in names})
 
     @property
     def proves(self) -> bool:
@@ -230,7 +236,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Look:
-    """What a callback sees; returning True from it ends the run.
+    """The argument of a callback; returning True from it ends the run.
 
     Attributes
     ----------
@@ -239,12 +245,12 @@ class Look:
     value, value_low_rank : float
         f at the iterate and at the latest point of the rank asked for.
     lower_bound : float
-        What is proved about the optimum so far; minus infinity if nothing is.
+        The best lower bound on the optimum so far; minus infinity without one.
     seconds, counts
         Work so far.
     X : Array
-        The iterate itself: read it, do not write to it. Where the data live on workers, its
-        factors.
+        The iterate itself: read it, do not write to it. Its factors if the data live on
+        workers.
     V : LowRank or None
         The latest point of the rank asked for, None for methods that have none.
     """
@@ -262,14 +268,14 @@ class Look:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """A low-rank answer and what is known about it; every number is recomputed from X.
+    """A low-rank answer and its certificate; every number is recomputed from X.
 
     Attributes
     ----------
     low_rank : LowRank
         The answer as factors.
     value : float
-        f(X); an unbiased estimate from samples that served nothing else if G is sampled.
+        f(X); if G is sampled, an unbiased estimate from samples used for nothing else.
     violation : float
         Relative distance from the constraint set.
     status : Status
@@ -277,7 +283,7 @@ class Result:
     eps : float
         Accuracy asked for.
     certificate : Certificate
-        How good the answer is, and what that rests on.
+        How good the answer is, and what that statement rests on.
     counts : Counts
         Work done.
     trace : Trace
@@ -298,7 +304,7 @@ class Result:
         1; for data of extreme size a power of two that the run divided X by. `parameters`,
         `checkpoint` and `dual` are those of that run.
     evidence : object
-        What the lower bound rests on, for `proof`; None if it was not kept.
+        The dual point of the lower bound, for `proof`; None if it was not kept.
     """
 
     low_rank: LowRank
@@ -364,8 +370,8 @@ class Result:
     def proof(self) -> Any:
         """A `weakprox.Proof` of the certificate, to save and to verify.
 
-        Raises ProofError where there is none: G is sampled, nothing is proved, or what the
-        bound rests on was too large to keep (pass `proof=True` to `minimize`).
+        Raises ProofError if there is none: G is sampled, nothing is proved, or the dual
+        point of the bound was too large to keep (pass `proof=True` to `minimize`).
         """
         if self.sampled:
             wanted = "a finite sum: a bound from samples holds at a confidence only"
@@ -378,7 +384,7 @@ class Result:
         return self.evidence.proof(self)
 
     def explain(self) -> str:
-        """What was chosen and why, what it cost, and what the certificate leaves open."""
+        """Explain the choice of the solver, its cost, and what the certificate leaves open."""
         return explained(self)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
@@ -391,86 +397,74 @@ class Result:
         return ConvergenceDisplay.from_result(self, ax=ax, **options)
 
     def __repr__(self) -> str:
-        m, d = self.low_rank.shape
+        (m, d), proof, counts = self.low_rank.shape, self.certificate, self.counts
         reached = self.status.reached or self.certified
-        about = "about " if self.sampled else ""
-        lines = [
-            f"{self.solver} on {m} x {d}: {self.status.label}"
-            + ("" if reached else "  ** TARGET NOT CONFIRMED **"),
-            f"  value      {about}{self.value:.6g}   (eps asked for: {self.eps:.3g})",
-        ]
-        proof = self.certificate
-        if not proof.proves:
-            lines.append("  gap        nothing proved")
-        else:
+        gap = "nothing proved"
+        if proof.proves:
             mark = "" if self.certified else f"  ** NOT PROVED to be within {self.eps:.3g} **"
-            lines.append(f"  gap        {proof.gap:.3g}{_at(proof)}{mark}")
-        lines += [
-            f"  rank       {self.rank}, {self.nonzeros()} of {m * d} entries nonzero "
-            "(above 1e-3 of the largest)",
-            f"  feasible   to {self.violation:.1e}",
-            f"  work       {self.counts.samples} samples, {self.counts.gradients} "
-            f"gradients, {self.counts.svds} SVDs ({self.counts.rank_one_svds} rank-one), "
-            f"{self.seconds:.2f} s",
-            f"  {self.status.advice}",
-        ]
-        return "\n".join(lines)
+            gap = f"{proof.gap:.3g}"
+            if proof.rests_on == "sampled":
+                gap += f" at {100 * proof.confidence:.4g} % confidence, "
+                gap += f"{proof.sampling_error:.3g} of it by sampling"
+            gap += mark
+        return "\n".join(
+            [
+                f"{self.solver} on {m} x {d}: {self.status.label}"
+                + ("" if reached else "  ** TARGET NOT CONFIRMED **"),
+                f"  value      {'about ' if self.sampled else ''}{self.value:.6g}   "
+                f"(eps asked for: {self.eps:.3g})",
+                f"  gap        {gap}",
+                f"  rank       {self.rank}, {self.nonzeros()} of {m * d} entries nonzero "
+                "(above 1e-3 of the largest)",
+                f"  feasible   to {self.violation:.1e}",
+                f"  work       {_gradients(self)}, {counts.svds} SVDs "
+                f"({counts.rank_one_svds} rank-one), {self.seconds:.2f} s",
+                f"  {self.status.advice}",
+            ]
+        )
 
 
-def _at(proof: Certificate) -> str:
-    """What a sampled gap holds with and consists of, in a few words."""
-    if proof.rests_on != "sampled":
-        return ""
-    percent = 100 * proof.confidence
-    return f" at {percent:.4g} % confidence, {proof.sampling_error:.3g} of it by sampling"
+def _gradients(result: Result) -> str:
+    """Return the samples or the full gradients that a run took."""
+    counts = result.counts
+    if result.sampled:
+        return f"{counts.samples} samples and {counts.evaluation_samples} to evaluate"
+    drawn = f" and {counts.samples} samples" if counts.samples else ""
+    return f"{counts.full_gradients} full gradients{drawn}"
 
 
 def explained(result: Result) -> str:
-    """The sentences of `Result.explain`."""
+    """Return the text of `Result.explain`."""
     counts, proof = result.counts, result.certificate
-    gradients = f"{counts.full_gradients} full gradients"
-    if result.sampled:
-        gradients = f"{counts.samples} samples and {counts.evaluation_samples} to evaluate"
     mean = counts.rank_one_svds / max(1, counts.svds)
-    parts = [
-        ("Solver", f"{result.solver}: {result.reason or 'it was asked for'}."),
-        ("End", f"{result.status.label}. {result.status.advice}"),
-        (
-            "Cost",
-            f"{counts.svds} SVDs (of rank {mean:.0f} on average), {gradients}, "
-            f"{result.seconds:.2f} s.",
-        ),
-        (
-            "Answer",
-            f"f = {result.value:.6g}, rank {result.rank}, feasible to {result.violation:.1e}.",
-        ),
-        ("Proof", str(proof)),
-    ]
+    parts = {
+        "Solver": f"{result.solver}: {result.reason or 'it was asked for'}.",
+        "End": f"{result.status.label}. {result.status.advice}",
+        "Cost": f"{counts.svds} SVDs (of rank {mean:.0f} on average), {_gradients(result)}, "
+        f"{result.seconds:.2f} s.",
+        "Answer": f"f = {result.value:.6g}, rank {result.rank}, feasible to "
+        f"{result.violation:.1e}.",
+        "Proof": str(proof),
+    }
     alpha = getattr(result.parameters, "alpha", None)
     if proof.proves and alpha:
         distance = (2.0 * proof.gap / alpha) ** 0.5
-        parts.append(
-            (
-                "Distance",
-                f"With strong convexity {alpha:.3g}, the answer is within {distance:.3g} of "
-                "the optimal matrix (Frobenius norm).",
-            )
+        parts["Distance"] = (
+            f"With strong convexity {alpha:.3g}, the answer is within {distance:.3g} of the "
+            "optimal matrix (Frobenius norm)."
         )
     restated = getattr(result.checkpoint, "restated", None)
     if restated is not None:
-        parts.append(
-            (
-                "Constants",
-                "Gradients contradicted the declared strong convexity of the loss; the run "
-                f"went on with {restated:.3g}.",
-            )
+        parts["Constants"] = (
+            "Gradients contradicted the declared strong convexity of the loss; the run "
+            f"continued with {restated:.3g}."
         )
-    parts.append(("Not covered", " ".join(_open_questions(result, alpha))))
-    return "\n".join(f"{name + ':':<13}{text}" for name, text in parts)
+    parts["Not covered"] = " ".join(_open_questions(result, alpha))
+    return "\n".join(f"{name + ':':<13}{text}" for name, text in parts.items())
 
 
 def _open_questions(result: Result, alpha: float | None) -> list[str]:
-    """What the certificate does not say."""
+    """Return what the certificate does not cover."""
     proof = result.certificate
     left = ["Whether the model, its weights and its radius suit the data."]
     if not proof.proves:

@@ -22,26 +22,30 @@ from weakprox.passes import ritz as subspace
 from weakprox.passes.device_engine import DeviceEngine
 from weakprox.passes.device_queue import WIDTH, Queue
 from weakprox.passes.engine import Engine
-from weakprox.solvers import LeanSplitting, lean
+from weakprox.passes.formulas import TERMS
+from weakprox.solvers import LeanSplitting, _factored
 
-PLAIN = Step(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
+PLAIN = Step.l1(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
 
 
 def enqueue_first(C, z, numbers, Q):
-    return reference.first(C, z, Step(*numbers[:4].tolist()), Q)
+    return reference.first(C, z, Step(*numbers[:7].tolist()), Q)
 
 
-def enqueue_look(C, z, X, numbers):
-    sums = reference.look(C, z, X, Step(*numbers[:4].tolist()))
-    return torch.tensor(sums._replace(across=np.nan), dtype=torch.float64)
+def enqueue_look(C, z, X, numbers, groups=0):
+    k = Step(*numbers[:7].tolist())
+    sums = reference.look(C, z, X, k)
+    assert groups == k.groups
+    return torch.tensor(sums._replace(across=np.nan)[:TERMS], dtype=torch.float64)
 
 
-def enqueue_advance(C, z, X, numbers, Q, *, precise=True):
+def enqueue_advance(C, z, X, numbers, Q, *, precise=True, groups=0):
     """TF32 is shown by a product that is a little off, as it may be."""
-    *k, change = numbers[:5].tolist()
+    *k, change = numbers[:8].tolist()
+    assert groups == Step(*k).groups
     sums, product = reference.advance(C, z, X, Step(*k), change, Q)
     product = product if precise else product * (1 + 1e-4 * torch.sin(product))
-    return torch.tensor(sums, dtype=torch.float64), product
+    return torch.tensor(sums[:TERMS], dtype=torch.float64), product
 
 
 def enqueue_whitening(G):
@@ -102,10 +106,14 @@ def instance(d=200, r=10, curvature=0.0):
     return wp.Problem(wp.losses.Denoising(M), penalty, ball)
 
 
+def lent(C, arena, width, k, *, symmetric):
+    return device_engine.lent(C, arena, k)
+
+
 def run(problem, monkeypatch, *, on_device, **options):
     with monkeypatch.context() as patch:
         if on_device:
-            patch.setattr(lean, "engine_for", lambda C, arena, _: device_engine.lent(C, arena))
+            patch.setattr(_factored, "engine_for", lent)
         return wp.minimize(problem, LeanSplitting(), progress=False, **options)
 
 
@@ -132,7 +140,7 @@ def test_points_that_were_seen_stay_as_they_are(done, monkeypatch, rank):
         seen.append((look.V, copies, look.value))
 
     with monkeypatch.context() as patch:
-        patch.setattr(lean, "engine_for", lambda C, arena, _: device_engine.lent(C, arena))
+        patch.setattr(_factored, "engine_for", lent)
         solver, options = LeanSplitting(rank=rank), {"callback": callback, "look_every": 1}
         wp.minimize(problem, solver, tol=1e-4, max_svds=10, progress=False, **options)
     assert len(seen) > 2
@@ -237,7 +245,7 @@ def test_proofs_are_those_of_the_plain_engine(done):
     values = np.concatenate([np.linspace(9, 5, 12), np.linspace(1.0, 0.5, 60)])
     one, found = started(values)
     plain = Engine(one.C, one.z)
-    k = Step(0.7, 1.0, 0.4, 0.1)
+    k = Step.l1(0.7, 1.0, 0.4, 0.1)
     some = np.maximum(found.s - 4.0, 0.0)
     found = found.leading(12)
     rng = np.random.default_rng(1)

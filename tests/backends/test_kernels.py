@@ -21,7 +21,13 @@ if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
 
 cuda = importlib.import_module("weakprox.passes.cuda")
 
-STEPS = [Step(1.0, 1.0, 0.0, 0.7), Step(0.3, 1.0, 0.4, 0.2)]
+STEPS = [
+    Step.l1(1.0, 1.0, 0.0, 0.7),
+    Step.l1(0.3, 1.0, 0.4, 0.2),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
+    Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
+]
 SHAPES = [(1, 1), (3, 700), (37, 23), (129, 65)]
 SHAPES += [(513, 1031), (1030, 127)] if DEVICE == "cuda" else [(35, 1031), (230, 27)]
 WIDTHS = [1, 3, 16, 17, 100, 512]
@@ -54,9 +60,9 @@ def far(found, expected):
 def test_passes(shape, rank, k):
     (C, z, X), (C0, z0, X0) = given(shape, rank)
     sums, exact = cuda.look(C, z, X, k), reference.look(C0, z0, X0, k)
-    for name in ("distance", "absolute"):
+    for name in ("distance", "price", "groups"):
         assert getattr(sums, name) == pytest.approx(getattr(exact, name), rel=1e-11)
-    size = exact.distance + exact.absolute + exact.rest
+    size = exact.distance + exact.penalty + exact.rest
     for name in ("along", "rest"):  # the dual point itself may be of float32
         assert abs(getattr(sums, name) - getattr(exact, name)) <= 1e-5 * size
     assert np.isnan(sums.across)  # left to the triplets

@@ -16,7 +16,7 @@ import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.solvers import LeanSplitting
-from weakprox.solvers.lean import FIRST_WIDTH
+from weakprox.solvers.davis_yin import FIRST_WIDTH
 from weakprox.spectral import NuclearBall
 
 D = 300

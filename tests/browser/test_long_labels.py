@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weakprox.report import Page
+from weakprox.report.page import Page
 
 BREAKING = "</script><script>window.broken = true;</script>" * 40
 LABELS = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weakprox.report import Page
+from weakprox.report.page import Page
 
 NASTY = "</script><script>alert(1)</script>"
 X = [1.0, 10.0, 100.0, 1000.0]

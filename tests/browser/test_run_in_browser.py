@@ -8,7 +8,7 @@ import pytest
 
 import weakprox as wp
 from weakprox.report import write_report
-from weakprox.report.summary import report_data
+from weakprox.report.summary import gather
 
 NASTY = "<script>alert(1)</script>"
 ROWS = [f"gene {index}" for index in range(24)]
@@ -50,7 +50,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     problem, M, result = solved
     about = {"problem": problem, "data": M, "rows": ROWS, "columns": COLUMNS}
     page = write_report(tmp_path / "run.html", result, **about, settings={"command": NASTY})
-    numbers = report_data(result, **about, settings={"command": NASTY})
+    numbers = gather(result, **about, settings={"command": NASTY}).numbers
     seen = visit(page, LOOK, phone=True)
     assert seen["errors"] == []
     assert seen["resources"] == []
@@ -69,7 +69,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     assert seen["figures"] == [
         "Data",
         "Answer",
-        "Left over: data minus answer",
+        "Residual: data minus answer",
         "Support of the answer",
         "Singular values",
         "Value",

@@ -140,21 +140,19 @@ def test_the_choice_of_the_solver_is_explained_where_it_was_made(folder, weakpro
 
 @pytest.mark.parametrize("name", ["dualascent", "SampleAverage"])
 def test_solvers_that_no_file_is_for_are_refused_with_the_reason(name, refused):
-    from weakprox.cli.solvers import CLASSES, ELSEWHERE
+    from weakprox.cli.solvers import ELSEWHERE
 
     why = ELSEWHERE[name.lower()]
     refused("estimate", "m.npy", *PROBLEM, "--solver", name, says=(name, why, "davisyin"))
-    assert not CLASSES.keys() & ELSEWHERE.keys()
-    found = {known.lower() for known in wp.solvers.__all__} - {"look", "projectedsubgradient"}
-    assert found == CLASSES.keys() | ELSEWHERE.keys()
 
 
 def test_the_help_names_every_solver(weakprox):
-    from weakprox.cli.solvers import CLASSES
+    from weakprox.cli.solvers import ELSEWHERE
+    from weakprox.run.choose import solver_names
 
     text = weakprox("estimate", "--help").stdout
-    for name in CLASSES:
-        assert name in text
+    for name in solver_names():  # the narrow column cuts the longest one
+        assert (name[:17] in text) == (name not in ELSEWHERE)
 
 
 @pytest.mark.parametrize("name", ["hcgm", "shcgm"])
@@ -197,7 +195,7 @@ def test_interrupted_before_the_first_step_writes_nothing(folder, weakprox, monk
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weakprox.storage.read._read", interrupt)
+    monkeypatch.setattr("weakprox.storage.matrices._read", interrupt)
     done = weakprox("estimate", "m.npy", *PROBLEM, "-o", "x.npy")
     assert (done.exit_code, done.stdout) == (130, "")
     assert sorted(p.name for p in folder.iterdir()) == ["m.npy", "sym.npy"]

@@ -9,8 +9,9 @@ import weakprox as wp
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.losses import sensing as sensing_module
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
-from weakprox.run import precision as _precision
+from weakprox.run import escalate
 from weakprox.solvers import DavisYin
+from weakprox.solvers.base import Method
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 from weakprox.spectral.checks import rounded_on_host
 
@@ -110,7 +111,7 @@ def test_such_runs_are_resumed_to_the_bit(name, tmp_path):
 
 
 def test_it_needs_room(monkeypatch):
-    monkeypatch.setattr(_precision, "affordable", lambda *_: False)
+    monkeypatch.setattr(escalate, "affordable", lambda *_: False)
     result = wp.minimize(cases(np.float32)["penalty"], tol=1e-5, progress=False)
     assert result.status is wp.Status.FINISHED
     assert "float64" not in result.reason
@@ -118,12 +119,12 @@ def test_it_needs_room(monkeypatch):
 
 def test_room_is_counted_in_float64():
     problem = cases(np.float32)["penalty"]
-    assert _precision.affordable(problem, DavisYin())
-    arrays = _precision.arrays_of(DavisYin()).most
+    assert escalate.affordable(problem, DavisYin())
+    arrays = DavisYin().arrays.most
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_precision, "room", lambda: int(arrays * 8 * D * D))
-        assert not _precision.affordable(problem, DavisYin())
-    assert not _precision.affordable(problem, object())  # of which nothing is known
+        patch.setattr(escalate, "room", lambda: int(arrays * 8 * D * D))
+        assert not escalate.affordable(problem, DavisYin())
+    assert not escalate.affordable(problem, Method())  # of which nothing is known
 
 
 class Own(GroupL2):
@@ -156,7 +157,7 @@ def own_terms():
 
 @pytest.mark.parametrize("name", ["penalty", "within a sum", "spectral", "loss"])
 def test_terms_of_the_users_stay_as_they_are(name):
-    assert _precision.in_float64(own_terms()[name]) is None
+    assert escalate.in_float64(own_terms()[name]) is None
 
 
 def test_nothing_changes_for_float64():

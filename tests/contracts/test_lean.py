@@ -12,7 +12,7 @@ from weakprox.passes.ritz import ritz, whitened
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.run import choose as auto
 from weakprox.solvers import DavisYin, LeanSplitting
-from weakprox.spectral import NuclearBall, NuclearNorm
+from weakprox.spectral import NuclearBall, TracePSD
 
 CASES = [
     pytest.param(L1(0.5), 0.8, id="l1"),
@@ -78,7 +78,7 @@ def test_bounds_hold_whatever_the_block_and_the_step():
             noise = rng.standard_normal((C.shape[1], 3)) * 10.0 ** -(trial % 3)
             Q = whitened(exact.low_rank.Vt[:3].T + noise)
             found = ritz(z @ Q, Q, exact=True)
-            dual = FactoredDual(Engine(C, z), found, given.entrywise(gamma), given.spectral.tau)
+            dual = FactoredDual(Engine(C, z), found, given.entrywise(gamma), given.values_form)
             bound, rests_on = dual.bound(rng)
             assert bound <= exact.value
             assert rests_on == "high-probability"
@@ -161,9 +161,10 @@ def test_the_row_space_of_a_first_point_is_where_the_first_block_begins(monkeypa
 @pytest.mark.parametrize(
     "other",
     [
-        lambda M: wp.Problem(Denoising(M), GroupL2(0.1), NuclearBall(3.0)),
-        lambda M: wp.Problem(Denoising(M), L1(0.1), NuclearNorm(1.0)),
-        lambda M: wp.Problem(Denoising(M), 2.0 * L1(0.1) + L1(0.1), NuclearBall(3.0)),
+        lambda M: wp.Problem(
+            Denoising(M), GroupL2(0.1) + GroupL2(0.1, "columns"), NuclearBall(3.0)
+        ),
+        lambda M: wp.Problem(Denoising(M @ M.T), GroupL2(0.1), TracePSD(3.0)),
         lambda M: wp.Problem(
             Sensing(np.eye(M.size).reshape(-1, *M.shape), M.ravel()), L1(0.1), NuclearBall(3.0)
         ),

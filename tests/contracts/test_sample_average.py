@@ -84,7 +84,7 @@ def test_losses_with_penalties(loss, penalty):
     G, R = SAMPLED[loss][0].build(NUMPY), PENALTIES[penalty].build(NUMPY)
     if not G.strong_convexity + R.curvature > 0:
         with pytest.raises(wp.ConvexityError, match="ElasticNet"):
-            honest(wp.Problem(G, R, NuclearBall(2.0)))
+            honest(wp.Problem(G, R, NuclearNorm(2.0)))
         R = R + ElasticNet(0.0, 0.5)
     result = honest(wp.Problem(G, R, NuclearBall(2.0)))
     if result.certified and R.separable:
@@ -171,8 +171,13 @@ def test_a_strong_convexity_that_gradients_contradict_is_refused(cancel):
         samples_cancel=cancel,
     )
     with pytest.raises(wp.InputError, match="gradients contradict") as caught:
-        honest(wp.Problem(loss, L1(0.2), NuclearBall(3.0)))
+        honest(wp.Problem(loss, L1(0.2), NuclearNorm(0.05)))
     assert caught.value.argument == "strong_convexity"
+    # a bounded set needs none: the run continues without it
+    result = honest(wp.Problem(loss, L1(0.2), NuclearBall(3.0)))
+    assert result.checkpoint.restated == 0.0
+    exact = wp.Problem(Denoising(M), L1(0.2), NuclearBall(3.0))
+    assert excess(exact, result) <= result.gap
 
 
 def test_few_samples_that_bend_less_than_their_expectation(monkeypatch):
@@ -466,3 +471,28 @@ def test_other_solvers_get_certificates_from_evaluation_samples(h):
     assert exact.value(result.low_rank) - best.value <= result.gap < math.inf
     assert result.status is wp.Status.CONFIDENT
     assert result.certificate.sampling_error > 0.0
+
+
+def test_a_loss_without_strong_convexity_on_a_bounded_set():
+    """The diameter limits what the sampling error may cost; without one nothing does."""
+    truth = np.zeros(SHAPE)
+    truth[0, 0] = 0.4
+
+    def sampler(rng, k):
+        A = rng.standard_normal((k, *SHAPE)) / 5
+        return A, np.tensordot(A, truth, 2) + 0.05 * rng.standard_normal(k)
+
+    loss = Sensing(sampler=sampler, shape=SHAPE, smoothness=0.04, strong_convexity=0.0)
+    result = solve(wp.Problem(loss, L1(0.002), NuclearBall(0.5)), eps=0.01)
+    assert result.solver == "SampleAverage"
+    assert result.status is wp.Status.CONFIDENT
+    assert result.parameters.alpha == 0.0
+    # E f at X: half the noise, half of |X - truth|^2 / 25, and the penalty
+    X = result.X
+    value = 0.5 * (0.05**2 + np.sum((X - truth) ** 2) / 25) + 0.002 * np.abs(X).sum()
+    least = 0.5 * 0.05**2  # that f is never below
+    assert value - (0.5 * 0.05**2 + 0.002 * 0.4) <= result.gap <= 0.01
+    assert result.value == pytest.approx(value, abs=1e-3)
+    assert value >= least
+    with pytest.raises(wp.ConvexityError):
+        solve(wp.Problem(loss, L1(0.002), NuclearNorm(0.5)), eps=0.01)

@@ -89,9 +89,10 @@ def test_a_file_read_by_the_workers_or_sent_to_them(client, tmp_path, monkeypatc
     path = tmp_path / "noisy.npy"
     np.save(path, M)
     sent = []
-    send = remote._sent
+    send = client.scatter
     monkeypatch.setattr(remote, "_seen_by_all", lambda client, path: seen)
-    monkeypatch.setattr(remote, "_sent", lambda *given: sent.append(1) or send(*given))
+    count = lambda *given, **how: sent.append(1) or send(*given, **how)  # noqa: E731
+    monkeypatch.setattr(client, "scatter", count)
     monkeypatch.setattr(remote, "block_rows", lambda shape, dtype: 90)
     found = remote.handed_over(client, path, M)
     assert np.array_equal(found.compute(), M)

@@ -224,7 +224,7 @@ def test_a_disk_that_fails_costs_checkpoints_and_nothing_else(reason, file, monk
     whole = run()
     with monkeypatch.context() as patch:
         Full(patch, 5, reason)
-        with pytest.warns(wp.CheckpointWarning, match="The run goes on"):
+        with pytest.warns(wp.CheckpointWarning, match="The run continues"):
             same(run(file), whole)
     left = sorted(os.listdir(file.parent))
     assert left == [file.name, file.name + OTHER]

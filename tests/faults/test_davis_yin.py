@@ -14,9 +14,8 @@ from weakprox.certificates.split import FixedDual, lower_bound
 from weakprox.losses import Completion, Denoising
 from weakprox.penalties import L1, ElasticNet
 from weakprox.protocols import Candidate
-from weakprox.run import loop as _run
-from weakprox.run import prove as _prove
-from weakprox.solvers import DavisYin, davis_yin
+from weakprox.run import evaluate
+from weakprox.solvers import DavisYin, _stored, davis_yin
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm
 
 M = numbers(20, 3) @ numbers(3, 15) + 0.3 * numbers(20, 15)
@@ -81,7 +80,7 @@ def test_proofs_linearise_where_the_dual_point_was_found(monkeypatch):
         np.testing.assert_array_equal(X, dual.at.dense())
         return lower_bound(problem, X, dual, **options)
 
-    monkeypatch.setattr(_prove, "lower_bound", checked)
+    monkeypatch.setattr(evaluate, "lower_bound", checked)
     for limit in range(1, 16):
         result = solve(eps=1e-9, max_svds=limit)
         assert np.isnan(result.trace["lower_bound"]).all()  # one proof, at the end
@@ -116,21 +115,21 @@ def state(**changes):
 def test_an_infinite_value_sets_no_bound():
     """Infinity minus what was lost is no lower bound; it stayed the best one for ever."""
     dual = FixedDual(PROBLEM.penalty, 0 * M)
-    after = davis_yin._judged(state(), math.inf, 1.0, dual, 1)
+    after = _stored._judged(state(), math.inf, 1.0, dual, 1)
     assert after.bound == -math.inf
     assert after.dual is None
     assert DavisYin().candidate(after).gap == math.inf
-    later = davis_yin._judged(after, 5.0, 1.0, dual, 2)
+    later = _stored._judged(after, 5.0, 1.0, dual, 2)
     assert later.value - later.bound == pytest.approx(1.0)
     assert later.progress == 2
 
 
 def test_a_gap_below_zero_is_no_progress():
     dual, value = FixedDual(PROBLEM.penalty, 0 * M), PROBLEM.smooth_value(0 * M)
-    now = davis_yin._judged(state(), value, -1e-9 * value, dual, 1)  # rounding, exaggerated
+    now = _stored._judged(state(), value, -1e-9 * value, dual, 1)  # rounding, exaggerated
     assert now.value < now.bound
     for k in range(2, 5):
-        now = davis_yin._judged(now, value, -1e-9 * value, dual, k)
+        now = _stored._judged(now, value, -1e-9 * value, dual, k)
     assert now.progress == 1
     assert now.gap == 0.0
 
@@ -151,13 +150,13 @@ def test_an_indicator_that_refuses_its_own_prox_ends():
 
 def test_proofs_are_tried_rarely(monkeypatch):
     """One, when the estimate promises it; no end of them in rounding."""
-    tried, prove = [], _run.Run.prove
+    tried, prove = [], evaluate.prove
 
-    def counted(self, candidate: Candidate):
+    def counted(state, candidate: Candidate):
         tried.append(candidate.gap)
-        prove(self, candidate)
+        return prove(state, candidate)
 
-    monkeypatch.setattr(_run.Run, "prove", counted)
+    monkeypatch.setattr(evaluate, "prove", counted)
     assert solve().status is wp.Status.CERTIFIED
     assert len(tried) == 1
     tried.clear()
@@ -170,12 +169,12 @@ def test_proofs_are_tried_rarely(monkeypatch):
 
 def test_certified_rests_on_a_proof_not_on_the_estimate(monkeypatch):
     """A method that flatters itself is found out."""
-    judged = davis_yin._judged
+    judged = _stored._judged
 
     def flattered(state, value, lost, dual, k):
         return judged(state, value, 1e-3 * lost, dual, k)
 
-    monkeypatch.setattr(davis_yin, "_judged", flattered)
+    monkeypatch.setattr(_stored, "_judged", flattered)
     result = solve(eps=1e-3, max_svds=6)
     assert result.status is wp.Status.MAX_SVDS
     monkeypatch.undo()

@@ -7,7 +7,7 @@ import pytest
 
 import weakprox as wp
 from weakprox.experiments.instances import instance
-from weakprox.run import prove as _prove
+from weakprox.run import evaluate
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def hard(monkeypatch):
     for module in ("weakprox.spectral.singular", "weakprox.certificates.split"):
         monkeypatch.setattr(f"{module}.EXACT_BELOW", 0)
     monkeypatch.setattr("weakprox.spectral.singular.gram_is_cheaper", lambda *_: False)
-    monkeypatch.setattr(_prove, "split_bound", lambda *_, **__: (-math.inf, "exact"))
+    monkeypatch.setattr(evaluate, "split_bound", lambda *_, **__: (-math.inf, "exact"))
     M, tau, _ = instance(300, 1, 0)
     problem = wp.Problem(
         wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
@@ -27,13 +27,13 @@ def hard(monkeypatch):
 def test_a_failed_proof_is_followed_by_a_thorough_one(hard, monkeypatch):
     problem, eps = hard
     ranks = []
-    bound = _prove.lower_bound
+    bound = evaluate.lower_bound
 
     def watched(*args, rank, **options):
         ranks.append(rank)
         return bound(*args, rank=rank, **options)
 
-    monkeypatch.setattr(_prove, "lower_bound", watched)
+    monkeypatch.setattr(evaluate, "lower_bound", watched)
     result = wp.minimize(problem, wp.solvers.DavisYin(), eps=eps, max_svds=60)
     assert result.status is wp.Status.CERTIFIED
     assert result.gap <= eps
@@ -44,7 +44,7 @@ def test_a_failed_proof_is_followed_by_a_thorough_one(hard, monkeypatch):
 def test_without_it_the_run_goes_on_for_longer(hard, monkeypatch):
     problem, eps = hard
     thorough = wp.minimize(problem, wp.solvers.DavisYin(), eps=eps, max_svds=60)
-    monkeypatch.setattr(_prove, "THOROUGH", 0)
+    monkeypatch.setattr(evaluate, "THOROUGH", 0)
     cheap = wp.minimize(problem, wp.solvers.DavisYin(), eps=eps, max_svds=60)
     assert cheap.counts.svds > thorough.counts.svds
     assert (cheap.gap <= eps) == (cheap.status is wp.Status.CERTIFIED)

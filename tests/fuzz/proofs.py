@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import weakprox as wp
-from weakprox.proofs.verify import verify_data
+from weakprox.proofs.proof import verify_data
 
 M = np.array([[1.5, -2.0], [0.0, 3.0], [4.0, 0.25]])
 

@@ -45,7 +45,7 @@ def test_convergence(result, x, kind):
     display = ConvergenceDisplay.from_result(result, x=x, kind=kind)
     ax = drawn(display)
     assert "The optimum lies" in ax.get_title()
-    line = ax.get_lines()[0] if kind == "value" else ax.get_lines()[-1]
+    line = next(line for line in ax.get_lines() if line.get_label() == "iterate")
     assert len(line.get_xdata()) == len(result.trace)
     if kind == "value":
         np.testing.assert_allclose(line.get_ydata(), result.trace["value"])

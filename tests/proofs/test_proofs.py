@@ -13,7 +13,7 @@ import weakprox as wp
 from weakprox.errors import InputError, ProofError
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
-from weakprox.proofs import stored
+from weakprox.proofs import duals
 from weakprox.solvers import FISTA, DavisYin, DualAscent, Extragradient, LeanSplitting
 from weakprox.spectral import NuclearBall
 
@@ -247,7 +247,7 @@ def test_the_compiled_pass_stores_the_same(monkeypatch):
     M = np.kron(np.ones((3, 4)), matrix())
     problem = wp.Problem(Denoising(M), L1(0.3), NuclearBall(60.0))
     plain = wp.minimize(problem, LeanSplitting()).proof
-    monkeypatch.setattr(stored, "COMPILED_FROM", 1)
+    monkeypatch.setattr(duals, "COMPILED_FROM", 1)
     compiled = wp.minimize(problem, LeanSplitting()).proof
     assert plain.claims == pytest.approx(compiled.claims, rel=1e-9)
     apart = plain.arrays["y0"].astype(int) - compiled.arrays["y0"]

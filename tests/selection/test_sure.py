@@ -6,7 +6,8 @@ from selection._signals import sparse_low_rank
 
 import weakprox as wp
 from weakprox.linalg.simplex import project_capped
-from weakprox.selection import Grid, ball_divergence, sure, sure_over_grid
+from weakprox.selection import Grid, sure, sure_over_grid
+from weakprox.selection.sure import ball_divergence
 
 
 def project(A, tau):

@@ -10,13 +10,12 @@ from weakprox.errors import InputError
 from weakprox.storage import (
     WRITES,
     FileError,
-    atomic,
-    atomic_all,
     read_matrix,
     write_factors,
     write_matrix,
     write_text,
 )
+from weakprox.storage.atomic import atomic, atomic_all
 
 M = np.eye(2)
 

@@ -203,7 +203,7 @@ def test_any_reader_of_safetensors_can_read_it(path):
         about = file.metadata()
         (name,) = file.keys()
         np.testing.assert_array_equal(file.get_tensor(name), A)
-    assert (about["format"], about["version"]) == ("weakprox checkpoint", "1")
+    assert (about["format"], about["version"]) == ("weakprox checkpoint", "2")
     assert json.loads(about["value"])
 
 
@@ -279,7 +279,12 @@ def test_other_files(path, tmp_path):
 
 def forged(path, node, arrays=(), **about):
     """A file with a right digest around a wrong content."""
-    about = {"format": checkpoint.FORMAT, "version": "1", "weakprox": "0", **about}
+    about = {
+        "format": checkpoint.FORMAT,
+        "version": str(checkpoint.VERSION),
+        "weakprox": "0",
+        **about,
+    }
     about["value"] = node if isinstance(node, str) else json.dumps(node)
     about["digest"] = checkpoint._digest(about, dict(arrays))
     path.unlink(missing_ok=True)
@@ -338,7 +343,7 @@ def test_forged_contents_are_refused(name, path):
 def test_a_sound_forgery_is_read_so_that_the_others_test_something(path):
     forged(path, plain(), {"a": A})
     np.testing.assert_array_equal(load(path).decode(CODEC, "value")[0], A)
-    forged(path, plain(), {"a": A}, version="2")
+    forged(path, plain(), {"a": A}, version="1")
     with pytest.raises(FileError, match="format"):
         load(path)
     forged(path, plain(), {"a": A})

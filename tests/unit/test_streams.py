@@ -93,7 +93,7 @@ def test_an_iterator_goes_forward_only():
     stream = Stream(iter(ALL))
     stream.seek(5)
     np.testing.assert_array_equal(stream(None, 1), ALL[5:6])
-    with pytest.raises(SamplerError, match=r"back to 2.*re-opened"):
+    with pytest.raises(SamplerError, match=r"back to 2.*opened again"):
         stream.seek(2)
     with pytest.raises(InputError, match="repeat"):
         Stream(iter(ALL), repeat=True)

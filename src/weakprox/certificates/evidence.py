@@ -1,7 +1,8 @@
-"""What a lower bound rests on, kept so that a proof can be written later."""
+"""The evidence of a lower bound, kept so that a proof can be written later."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import DualPoint
 from weakprox.resources.memory import budget
 
-KEPT_BYTES = 1 << 28  # of arrays that a result keeps without being asked
+KEPT_BYTES = 1 << 28  # of arrays that a result keeps by default
 
 
 @dataclass(frozen=True)
@@ -30,37 +31,23 @@ class Target:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A dual point, and the point at which G is linearised with it.
+    """A dual point, and the point at which G is linearised with it."""
 
-    Attributes
-    ----------
-    problem : Problem
-        As the run sees it: in its unit and precision.
-    dual : object
-        The dual point, or what it is computed from.
-    at : LowRank or array, optional
-        Where G is linearised; None where the dual point says so itself.
-    lower : float
-        The lower bound found with it.
-    moving : bool
-        Whether the solver may overwrite an array of it in its next step.
-    """
-
-    problem: Problem
-    dual: DualPoint | Target
-    at: LowRank | Array | None
-    lower: float
-    moving: bool = True
+    problem: Problem  # as the run sees it: in its unit and precision
+    dual: DualPoint | Target  # the dual point, or what it is computed from
+    at: LowRank | Array | None  # where G is linearised; None if the dual point says so itself
+    lower: float  # the lower bound found with it
+    moving: bool = True  # whether the solver may overwrite an array of it in its next step
 
     def wanted(self, proof: bool | None) -> bool:
-        """Whether to keep it: always, never, or if it is small and memory is not limited."""
+        """Return whether to keep it; None keeps it if it is small and memory is not limited."""
         if proof is None:
             return budget() is None and self.nbytes <= KEPT_BYTES
         return proof
 
     @property
     def cheap(self) -> bool:
-        """Whether a copy costs little beside the decomposition that the bound took."""
+        """Whether a copy costs little compared with the decomposition of the bound."""
         return not isinstance(self.dual, FactoredDual)
 
     @property
@@ -77,9 +64,9 @@ class Evidence:
         return sum(_bytes(array) for array in held)
 
     def detached(self, *, copy: bool) -> Evidence:
-        """The same in arrays that stay as they are.
+        """Return the evidence in arrays that nothing overwrites.
 
-        They are copied if the solver goes on; otherwise only those of an engine that
+        With `copy` all large arrays are copied, otherwise only those of an engine, which
         other runs will use.
         """
         dual, at = self.dual, self.at
@@ -97,24 +84,20 @@ class Evidence:
 
 
 def centre_of(problem: Problem) -> Array:
-    """The centre of the loss, which an engine may hold in an array of its own."""
-    return problem.loss.centre(problem.loss.everything())  # type: ignore[attr-defined]
+    """Return the centre of the loss; an engine may hold a copy of it."""
+    return problem.centre()
 
 
 def _bytes(array: Any) -> int:
     if isinstance(array, (tuple, list)):
         return sum(_bytes(part) for part in array)
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    if shape is None or dtype is None:
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         return 0
-    size = int(dtype.itemsize)
-    for length in shape:
-        size *= int(length)
-    return size
+    return math.prod(map(int, array.shape)) * int(array.dtype.itemsize)
 
 
 def _copied(array: Any) -> Any:
-    """A copy, in an array of the same kind."""
+    """Return a copy in an array of the same kind."""
     if hasattr(array, "moves"):  # blocks on workers, made again from their moves
         return type(array)(array.source, list(array.moves))
     return array.clone() if hasattr(array, "clone") else array.copy()

@@ -50,7 +50,7 @@ from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
-from weakprox.protocols import Batch, DualPoint, Loss, Tolerance
+from weakprox.protocols import Batch, DualPoint, Loss, Tolerance, loss_capabilities
 from weakprox.resources.limits import room
 
 GROUPS = 16  # groups whose means show the scatter; each costs one array of the size of X
@@ -202,7 +202,7 @@ def even_sizes(total: int, most: int) -> list[int]:
 
 def batches_for(loss: Loss) -> int:
     """Return how many batches to draw: few if the loss has `furthest`."""
-    return GROUPS if hasattr(loss, "furthest") else FINE
+    return FINE if loss_capabilities(loss).furthest is None else GROUPS
 
 
 def noise_at(
@@ -236,8 +236,9 @@ def noise_at(
 
 def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float:
     """Return the largest distance of one sample's gradient to the mean, see `Noise`."""
-    if hasattr(loss, "furthest"):
-        return float(loss.furthest(X, batch, mean))
+    furthest = loss_capabilities(loss).furthest
+    if furthest is not None:
+        return float(furthest(X, batch, mean))
     return size * norm(loss.grad(X, batch) - mean)
 
 
@@ -292,7 +293,8 @@ def sampled_gap(
         return math.inf, math.inf
     model = _Model.at(problem, X, dual, gradient, alpha or 1.0)
     if alpha == 0.0:  # without a quadratic only a bounded set limits |X - V|
-        across = math.sqrt(error) * getattr(problem.spectral, "diameter", math.inf)
+        diameter = problem.of_spectral.diameter
+        across = math.sqrt(error) * (math.inf if diameter is None else diameter)
         return model.flat_gap(rng) + across, across
     paid = error / (2.0 * alpha)
     if paid == 0.0:
@@ -331,8 +333,9 @@ def evaluated(
     gap = sampling = error = math.inf
     loss: Any = problem.loss
     gradient, noise = noise_at(problem, loss, X.dense(), fresh)
-    if looked is not None and hasattr(loss, "furthest"):
-        reach = float(loss.furthest(X.dense(), looked, gradient))
+    furthest = problem.of_loss.furthest
+    if looked is not None and furthest is not None:
+        reach = float(furthest(X.dense(), looked, gradient))
         noise = replace(noise, reach=max(noise.reach, reach))
     if samples >= least_samples(rarest):
         error = noise.error(samples, confidence)

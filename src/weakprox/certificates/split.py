@@ -213,11 +213,14 @@ def _without_curvature(
     # Rounding of X and of the gradient stays in A, however small their sum is; every
     # minimiser is at most `longest` long, so that is what it can cost.
     radius = problem.radius(reached)
-    longest = getattr(problem.spectral, "diameter", radius if math.isfinite(radius) else 0.0)
+    offers = problem.of_spectral
+    longest = offers.diameter
+    if longest is None:
+        longest = radius if math.isfinite(radius) else 0.0
     carried = longest * (norm(A) + norm(X))
     phi = dual.target(X, A, 1.0)
     A -= X  # now -c
-    within = getattr(problem.spectral, "conjugate_within", None)
+    within = offers.conjugate_within
     if within is not None and math.isfinite(radius):
         conjugate = within(A, radius, rng)
     else:

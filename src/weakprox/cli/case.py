@@ -21,7 +21,7 @@ from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.limits import room
 from weakprox.resources.memory import budget, on_disk
-from weakprox.solvers.footprint import ARRAYS
+from weakprox.solvers.base import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix
 from weakprox.storage.table import claim

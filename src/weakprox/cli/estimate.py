@@ -42,7 +42,7 @@ def estimate(
         str,
         typer.Option(
             help="auto, davisyin, leansplitting, extragradient, svrgcg, scg, scgs, storc, "
-            "svrf, hcgm, shcgm or fista."
+            "svrf, hcgm, shcgm, fista or projectedsubgradient."
         ),
     ] = "auto",
     eps: options.Eps = None,
@@ -90,11 +90,11 @@ def estimate(
     from weakprox import minimize
     from weakprox.cli.case import load
     from weakprox.cli.outputs import Outputs
-    from weakprox.cli.solvers import check_name, solver_of
+    from weakprox.cli.solvers import solver_of
     from weakprox.distributed.remote import connected
     from weakprox.resources.memory import as_bytes, limited
 
-    check_name(solver, rank)
+    method = solver_of(solver, rank)
     outputs = Outputs.planned(
         [file],
         figures=figures,
@@ -121,7 +121,6 @@ def estimate(
                 header=header,
                 client=client,
             )
-        method = solver_of(solver, rank)
         stack.enter_context(plain_warnings())
         result = minimize(
             case.problem,

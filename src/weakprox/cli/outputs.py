@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from weakprox.cli.console import as_json
 from weakprox.errors import InputError
-from weakprox.storage import (
-    FileError,
-    atomic_all,
-    write_factors,
-    write_matrix,
-    write_text,
-)
-from weakprox.storage.atomic import checked_target
+from weakprox.storage.atomic import atomic_all, checked_target
+from weakprox.storage.matrices import writable_suffix, write_factors, write_matrix, write_text
 from weakprox.storage.parquet import arrow
-from weakprox.storage.write import writable_suffix
+from weakprox.storage.table import FileError
 
 if TYPE_CHECKING:
     from weakprox.cli.case import Case

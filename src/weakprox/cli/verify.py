@@ -36,7 +36,7 @@ def verify(
     """
     from weakprox import __version__
     from weakprox.proofs import Proof
-    from weakprox.proofs.verify import verify_data
+    from weakprox.proofs.proof import verify_data
 
     found = Proof.load(proof)
     verdict = verify_data(found, _arrays(found, data, key, header))

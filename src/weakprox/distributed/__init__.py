@@ -1,7 +1,7 @@
-"""Data on other machines: what dask arrays need to serve as data here.
+"""Data on other machines, given as dask arrays.
 
-Dask is imported when a dask array has come in, and not before. Its default scheduler does
-the work: that of a `distributed.Client` if there is one, else threads of this process.
+Dask is imported only if a dask array is given. Its default scheduler does the work: that of
+a `distributed.Client` if there is one, otherwise threads of this process.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ import array_api_compat as compat
 
 
 def is_dask(x: Any) -> bool:
-    """Whether x is a dask array; dask need not be there."""
+    """Whether x is a dask array; dask need not be installed."""
     return bool(compat.is_dask_array(x))

@@ -1,4 +1,4 @@
-"""A matrix whose rows live on workers, and the target of a splitting that lives beside it."""
+"""A matrix whose rows are on workers, and the target of a splitting beside it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import numpy as np
 
 from weakprox.distributed import passes as own_passes
 from weakprox.distributed import work
-from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.chunks import checked_shape, cut, float_of, stand_in
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.errors import InputError
 
 BLOCK_BYTES = 64 << 20  # one block of rows: enough work for a task, and several per worker
-MOST_BLOCKS = 1024  # beyond which blocks grow instead: schedulers count tasks
+MOST_BLOCKS = 1024  # then blocks grow instead, since each costs the scheduler time
 
 
 class Rows:
     """An m x d matrix in blocks of rows: shape, dtype and kind of an array, but no entries.
 
-    Functions that only ask an array what it is like take it for one of NumPy.
+    Functions that only inspect an array treat it as a NumPy array.
     """
 
     ndim = 2
@@ -43,8 +43,8 @@ class Rows:
         return f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, {self.dtype})"
 
     def like(self) -> np.ndarray[Any, Any]:
-        """An array of NumPy that is of this shape and dtype, and takes up one number."""
-        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+        """A NumPy array of this shape and dtype that takes the memory of one number."""
+        return stand_in(self.shape, self.dtype)
 
 
 class Blocked(Rows):
@@ -55,7 +55,7 @@ class Blocked(Rows):
     name : str
         The argument, for messages.
     M : dask array of shape (m, d)
-        In any chunks; those of rows that suit are made of them.
+        In any chunks; it is rechunked by rows.
     """
 
     def __init__(self, name: str, M: Any) -> None:
@@ -63,15 +63,13 @@ class Blocked(Rows):
         shape, dtype = (m, d), float_of(name, M.dtype)
         rows = block_rows(shape, dtype)
         M = M.rechunk((rows, -1))
-        slices = [slice(i, min(i + rows, shape[0])) for i in range(0, shape[0], rows)]
-        super().__init__(shape, dtype, slices)
-        self._parts = keep(
-            each(work.loaded, M.to_delayed().ravel(), [self.dtype] * len(slices))
-        )
+        super().__init__(shape, dtype, cut(m, rows))
+        blocks = M.to_delayed().ravel()
+        self._parts = keep(each(work.loaded, blocks, [self.dtype] * len(blocks)))
         self.largest = self._check(name)
 
     def _check(self, name: str) -> float:
-        """The size of the largest entry; raises where one is not finite."""
+        """Return the size of the largest entry; raise if one is not finite."""
         seen = tree(work.greatest, each(work.examined, self._parts))
         bad, most = fetch([seen], self._parts)[0]
         if bad:
@@ -91,11 +89,11 @@ class Blocked(Rows):
         return self._parts
 
     def fresh(self) -> Target:
-        """A target with arbitrary contents, to live beside the blocks."""
+        """A target with arbitrary contents, on the workers of the blocks."""
         return Target(self)
 
     def gathered(self) -> np.ndarray[Any, Any]:
-        """The whole matrix, here: for methods that need it so."""
+        """The whole matrix in this process, for methods that need it."""
         whole = np.empty(self.shape, self.dtype)
         for rows, part in zip(self.slices, self._parts, strict=True):
             whole[rows] = fetch([part], self._parts)[0]
@@ -106,8 +104,8 @@ class Blocked(Rows):
 class Target(Rows):
     """The z of a splitting: blocks on the workers, and the moves that made them.
 
-    The moves are small, and blocks are made from them wherever they are missing: after
-    another target has taken them over, or when a run goes on from a file.
+    The moves are small. Blocks that are missing are recomputed from them: after another
+    target has taken them over, or when a run is resumed from a file.
     """
 
     source: Blocked
@@ -119,21 +117,21 @@ class Target(Rows):
         self.product: tuple[Any, list[Task]] | None = None  # the last Y, and z Y
 
     def held(self) -> list[Task]:
-        """The blocks, made anew where another target has taken them over."""
+        """The blocks, recomputed if another target has taken them over."""
         if self._states is None:
             moves, parts = shared(self.moves), self.source.held()
             self._states = keep(each(work.replayed, parts, [moves] * len(parts)))
         return self._states
 
     def take_over(self, other: Target) -> None:
-        """Go on where another one is, with its blocks; it keeps its moves only."""
+        """Take the state and blocks of another target, which keeps only its moves."""
         self.moves, self._states = list(other.moves), other.held()
         other._states = other.product = None
 
     def move(self, move: work.Move, Q: Any, B: Any = None) -> list[Any]:
-        """Make the next z, and return what each block has found on the way.
+        """Make the next z, and return the sums and products of each block.
 
-        B is z Y where it is known, block by block.
+        B is z Y, block by block, if it is known.
         """
         parts = self.source.held()
         last: list[Any] = [None] * len(parts) if move.V is None else self.held()
@@ -141,7 +139,7 @@ class Target(Rows):
         B = [None] * len(parts) if B is None else B
         states = each(work.moved, parts, last, *many, B)
         kept = keep([*states, *each(work.found, states)])
-        # the last blocks are let go before the next are there, so that each is freed in turn
+        # release the last blocks before the next exist, so that each can be freed in turn
         self._states, found = kept[: len(parts)], kept[len(parts) :]
         self.moves = [*([] if move.V is None else self.moves), move]
         self.product = None
@@ -150,6 +148,6 @@ class Target(Rows):
 
 
 def block_rows(shape: tuple[int, int], dtype: Any) -> int:
-    """Rows of a block: by the size of the matrix alone, so that sums do not depend on more."""
+    """Rows of a block, by the size of the matrix only, so that sums always round alike."""
     row: int = shape[1] * np.dtype(dtype).itemsize
     return max(1, BLOCK_BYTES // row, math.ceil(shape[0] / MOST_BLOCKS))

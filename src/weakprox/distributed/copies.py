@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.chunks import checked_shape, float_of, stand_in
 from weakprox.distributed.engine import each, fetch, keep, tree
 from weakprox.distributed.work import loaded
 from weakprox.errors import InputError
@@ -31,11 +31,11 @@ class Copies:
         self._chunks = keep(each(loaded, chunks, [self.dtype] * len(chunks)))
 
     def like(self) -> np.ndarray[Any, Any]:
-        """An array of NumPy that is of a copy's shape and dtype, and takes up one number."""
-        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+        """A NumPy array of a copy's shape and dtype that takes the memory of one number."""
+        return stand_in(self.shape, self.dtype)
 
     def moments(self, unit: float, drawn: Any = None) -> Part:
-        """Mean, size and scatter of all copies, or of those drawn, some perhaps repeatedly.
+        """Mean, size and scatter of all copies, or of those drawn, which may be repeated.
 
         They are divided by the unit first.
         """
@@ -55,7 +55,7 @@ class Copies:
 
 
 def reduced(block: Any, times: Any, unit: float) -> Part | None:
-    """The part of one chunk, each copy counted so many times; None if it is not finite."""
+    """Moments of one chunk, with multiplicities of its copies; None if not finite."""
     if times is not None:
         picked = np.flatnonzero(times)
         block, times = block[picked], times[picked]
@@ -72,7 +72,7 @@ def reduced(block: Any, times: Any, unit: float) -> Part | None:
 
 
 def merged(parts: list[Part | None]) -> Part | None:
-    """Parts of different copies as one, by the stable pairwise update."""
+    """Merge moments of different copies by the stable pairwise update."""
     whole = parts[0]
     for part in parts[1:]:
         if whole is None or part is None:

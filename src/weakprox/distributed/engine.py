@@ -1,7 +1,7 @@
-"""The only place that asks dask to do something: keep results, fetch them, add them up.
+"""All calls of dask's scheduler: keep results, fetch them, reduce them.
 
-Tasks are pure functions of their arguments, so that dask makes results again that were lost
-with their worker. Sums are taken in an order that depends on the blocks alone.
+Tasks are pure functions of their arguments, so that dask can recompute results that were
+lost with their worker. The order of sums depends on the blocks only.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from weakprox.errors import WorkersLostError
 Task: TypeAlias = Any  # a `dask.delayed.Delayed`
 
 FAN_IN = 8  # terms that one task adds up
-TRIES = 10  # times that a computation may be begun again after its workers have died
-UNLIMITED = "1TB"  # narrow blocks travel with their tasks: no reason to warn of them
+TRIES = 10  # attempts of a computation whose workers die
+UNLIMITED = "1TB"  # narrow blocks are sent with their tasks by intent
 
 
 def each(function: Callable[..., Any], *columns: Sequence[Any]) -> list[Task]:
-    """One task for each row of arguments; strings and numbers are arguments as they are."""
+    """One task for each row of arguments; strings and numbers are passed as they are."""
     from dask.delayed import delayed
 
     name = f"{function.__name__}-{uuid4().hex[:12]}"
@@ -39,7 +39,7 @@ def shared(value: Any) -> Task:
 
 
 def tree(combine: Callable[[list[Any]], Any], tasks: Sequence[Task]) -> Task:
-    """One task for all: neighbours are combined first, then what they have become."""
+    """One task that combines all results by a tree: neighbours first."""
     from dask.delayed import delayed
 
     level, call = list(tasks), delayed(combine, pure=False)
@@ -54,7 +54,7 @@ def tree(combine: Callable[[list[Any]], Any], tasks: Sequence[Task]) -> Task:
 
 
 def keep(tasks: Sequence[Task]) -> list[Task]:
-    """Begin the tasks, and keep their results where they are made."""
+    """Start the tasks, and keep their results on the workers."""
     from dask.base import persist
 
     with _quietly():
@@ -62,10 +62,10 @@ def keep(tasks: Sequence[Task]) -> list[Task]:
 
 
 def fetch(tasks: Sequence[Task], resting_on: Sequence[Task] = ()) -> list[Any]:
-    """The results of the tasks, here; of tasks that are kept already, or of new ones.
+    """Return the results of tasks, which may be new or already kept.
 
-    Dask gives up on a task whose worker has died several times in a row, through no fault
-    of the task: those among `resting_on`, kept results, are asked for again then.
+    Dask gives up on a task whose worker has died several times in a row, even if the task
+    did not cause it. Such tasks among `resting_on` (kept results) are then retried.
     """
     for left in reversed(range(TRIES)):
         try:
@@ -86,7 +86,7 @@ def fetch(tasks: Sequence[Task], resting_on: Sequence[Task] = ()) -> list[Any]:
 
 
 def _results(tasks: Sequence[Task]) -> list[Any]:
-    """Those of tasks that have begun on a cluster are only waited for."""
+    """Results of tasks; those already running on a cluster are only waited for."""
     from dask.base import compute
 
     if "distributed" in sys.modules:
@@ -111,7 +111,7 @@ def _ask_again(kept: Sequence[Task]) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without dask's advice on the size of what travels with tasks."""
+    """Suppress dask's warning about the size of task arguments."""
     import dask
 
     if "distributed" not in sys.modules:

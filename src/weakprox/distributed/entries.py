@@ -1,4 +1,4 @@
-"""Observed entries of a matrix that live on workers: residuals and gradients of them."""
+"""Observed entries of a matrix on workers: their residuals and gradients."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.chunks import checked_shape, float_of, picked
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
-from weakprox.distributed.picking import picked
 from weakprox.distributed.work import added, greatest
 from weakprox.errors import InputError, ShapeError
 
@@ -17,7 +16,7 @@ CHUNK = 4_000_000  # observations that one task reads
 
 
 class Entries:
-    """Rows, columns and values as dask arrays (or arrays beside them), in chunks.
+    """Observed entries in chunks: rows, columns and values.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ class Entries:
         self.largest = self._check()
 
     def _check(self) -> float:
-        """The largest value; raises on what cannot be used."""
+        """Return the largest value; raise on bad indices or values."""
         seen = fetch([tree(greatest, each(examined, self._parts))], self._parts)[0]
         for name, size, low, high in (
             ("rows", self.shape[0], -seen[2], seen[3]),
@@ -65,14 +64,14 @@ class Entries:
         return float(seen[1])
 
     def __truediv__(self, unit: float) -> Entries:
-        """The same in another unit."""
+        """The entries in another unit."""
         other = copy(self)
         other._parts = keep(each(divided, self._parts, [unit] * len(self._parts)))
         other.largest = self.largest / unit
         return other
 
     def counts(self) -> Any:
-        """How often each entry of the matrix was observed, as one long vector."""
+        """Number of observations of each entry of the matrix, as a vector."""
         sizes = [self.shape] * len(self._parts)
         return fetch([tree(added, each(counted, self._parts, sizes))], self._parts)[0]
 
@@ -81,7 +80,7 @@ class Entries:
         return float(self._summed(squared, X, batch))
 
     def pushed(self, X: Any, batch: Any) -> Any:
-        """Residuals at X over a batch, added up where they belong: m x d."""
+        """Residuals at X over a batch, summed per entry: m x d."""
         return np.reshape(self._summed(pushed, X, batch), self.shape)
 
     def _summed(self, what: Any, X: Any, batch: Any) -> Any:
@@ -102,7 +101,7 @@ def placed(values: Any, rows: Any, cols: Any, kind: tuple[tuple[int, int], Any])
 
 
 def examined(part: Any) -> Any:
-    """Whether a value is not finite, the largest, and how far indices go either way."""
+    """Whether a value is not finite, the largest, and the range of indices."""
     i, j, _, values = part
     bad = not np.isfinite(values).all()
     most = 0.0 if bad else float(np.abs(values).max())
@@ -110,7 +109,7 @@ def examined(part: Any) -> Any:
 
 
 def divided(part: Any, unit: float) -> Any:
-    """The same in another unit."""
+    """The chunk in another unit."""
     return (*part[:3], part[3] / part[3].dtype.type(unit))
 
 
@@ -126,7 +125,7 @@ def squared(part: Any, X: Any, within: Any) -> float:
 
 
 def pushed(part: Any, X: Any, within: Any) -> Any:
-    """Residuals, added up where they belong."""
+    """Residuals, summed per entry of the matrix."""
     cells = part[2][within]
     r = np.ravel(X)[cells] - part[3][within]
     return np.bincount(cells, weights=r, minlength=X.size)

@@ -1,4 +1,4 @@
-"""Linear measurements that live on workers, chunk by chunk, each in a form of its own."""
+"""Linear measurements on workers, chunk by chunk, each chunk in its own form."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.distributed.checks import checked_shape, float_of
+from weakprox.distributed.chunks import Picked, checked_shape, float_of, picked
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
-from weakprox.distributed.picking import Picked, picked
 from weakprox.distributed.work import added, loaded
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import all_finite, wide
@@ -21,8 +20,7 @@ GRAM_BYTES = 8 << 20  # of them as rows of a matrix at once
 class Measured:
     """n linear functionals of X in chunks; X goes to the workers, sums come back.
 
-    Offers what `weakprox.losses.measurements.Measurements` asks for, by asking each chunk
-    for the same.
+    Implements `weakprox.losses.measurements.Measurements` by calling each chunk.
     """
 
     bytes_each = 0  # in this process
@@ -37,7 +35,7 @@ class Measured:
 
     @classmethod
     def of(cls, form: Any, name: str, *arrays: Any) -> tuple[Measured, tuple[int, int]]:
-        """Chunks of dask arrays, each made into measurements by `form`; and the shape of X."""
+        """Make measurements of dask arrays by `form`, chunk by chunk; also return X's shape."""
         axes = 3 if len(arrays) == 1 else 2
         shapes = [checked_shape(name, array, axes) for array in arrays]
         dtypes = {float_of(name, array.dtype) for array in arrays}
@@ -68,67 +66,53 @@ class Measured:
 
     def apply(self, X: Any) -> Any:
         """The vector of <A_i, X>."""
-        return self._order.arranged(self._asked(_apply, [shared(X)] * len(self._parts)))
+        return self._order.arranged(self._asked("apply", [shared(X)] * len(self._parts)))
 
     def adjoint(self, weights: Any) -> Any:
         """Sum of weights_i A_i."""
-        tasks = each(_adjoint, self._parts, self._order.dealt(weights))
+        tasks = self._calls("adjoint", self._parts, self._order.dealt(weights))
         return fetch([tree(added, tasks)], self._parts)[0]
 
     def sqnorms(self) -> Any:
         """|A_i|_F^2."""
-        return self._order.arranged(self._asked(_sqnorms))
+        return self._order.arranged(self._asked("sqnorms"))
 
     def take(self, indices: Any) -> Measured:
-        """A selection, in order; it lives on the workers as well."""
+        """A selection, in order, on the workers as well."""
         if not np.array_equal(self._order.order, np.arange(self.count)):
             wanted = np.arange(self.count)[indices]
             place = np.empty(self.count, dtype=int)
             place[self._order.order] = np.arange(self.count)
             indices = place[wanted]
         chosen = picked(indices, self._starts, self.count)
-        parts = keep(each(_take, [self._parts[i] for i in chosen.chunks], chosen.within))
+        used = [self._parts[i] for i in chosen.chunks]
+        parts = keep(self._calls("take", used, chosen.within))
         return Measured(parts, [len(part) for part in chosen.within], chosen)
 
     def scaled(self, factors: Any) -> Measured:
         """factors_i A_i."""
-        parts = keep(each(_scaled, self._parts, self._order.dealt(factors)))
+        parts = keep(self._calls("scaled", self._parts, self._order.dealt(factors)))
         return Measured(parts, self._sizes, self._order)
 
     def flat(self) -> Any:
-        """The n x md matrix, here."""
-        return self._order.arranged(self._asked(_flat))
+        """The n x md matrix in this process."""
+        return self._order.arranged(self._asked("flat"))
 
     def gram(self) -> Any:
         """Sum of vec(A_i) vec(A_i)' in float64."""
         return fetch([tree(added, each(_gram, self._parts))], self._parts)[0]
 
-    def _asked(self, question: Any, *columns: Any) -> list[Any]:
-        return fetch(each(question, self._parts, *columns), self._parts)
+    def _asked(self, method: str, *columns: Any) -> list[Any]:
+        return fetch(self._calls(method, self._parts, *columns), self._parts)
+
+    @staticmethod
+    def _calls(method: str, parts: list[Task], *columns: Any) -> list[Task]:
+        """Tasks that call a method of each chunk."""
+        return each(_call, parts, [method] * len(parts), *columns)
 
 
-def _apply(part: Any, X: Any) -> Any:
-    return part.apply(X)
-
-
-def _adjoint(part: Any, weights: Any) -> Any:
-    return part.adjoint(weights)
-
-
-def _sqnorms(part: Any) -> Any:
-    return part.sqnorms()
-
-
-def _take(part: Any, within: Any) -> Any:
-    return part.take(within)
-
-
-def _scaled(part: Any, factors: Any) -> Any:
-    return part.scaled(factors)
-
-
-def _flat(part: Any) -> Any:
-    return part.flat()
+def _call(part: Any, method: str, *arguments: Any) -> Any:
+    return getattr(part, method)(*arguments)
 
 
 def _gram(part: Any) -> Any:

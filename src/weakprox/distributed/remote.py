@@ -1,4 +1,4 @@
-"""A scheduler by its address, and a matrix of a file handed to its workers."""
+"""Connect to a scheduler, and give its workers a matrix from a file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed.blocked import block_rows
+from weakprox.distributed.chunks import cut
 from weakprox.distributed.engine import each
 from weakprox.errors import InputError
 
@@ -18,7 +19,7 @@ TIMEOUT = 15.0  # seconds to wait for a scheduler
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at this address, which does all of dask's work within."""
+    """Context in which dask uses the scheduler at this address; gives its client."""
     try:
         from distributed import Client
     except ImportError:
@@ -36,20 +37,20 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def handed_over(client: Any, source: Path, matrix: Any) -> Any:
-    """The matrix as a dask array: read by the workers, if all of them see its file.
+    """The matrix as a dask array, read by the workers if all of them see its file.
 
     Otherwise this process sends it to them, block by block.
     """
     import dask.array as da
 
     m, d = (int(n) for n in matrix.shape)
-    rows = block_rows((m, d), matrix.dtype)
-    slices = [slice(i, min(i + rows, m)) for i in range(0, m, rows)]
+    slices = cut(m, block_rows((m, d), matrix.dtype))
     path = source.resolve()
     if path.suffix.lower() == ".npy" and _seen_by_all(client, path):
         parts = each(read_rows, [str(path)] * len(slices), slices)
     else:
-        parts = each(_itself, [_sent(client, np.asarray(matrix[part])) for part in slices])
+        sent = [client.scatter(np.asarray(matrix[part]), hash=False) for part in slices]
+        parts = each(_itself, sent)
     blocks = [
         da.from_delayed(task, (part.stop - part.start, d), dtype=matrix.dtype)
         for task, part in zip(parts, slices, strict=True)
@@ -58,7 +59,7 @@ def handed_over(client: Any, source: Path, matrix: Any) -> Any:
 
 
 def read_rows(path: str, rows: slice) -> Any:
-    """These rows of a .npy file; nothing else of it is read, and nothing unpickled."""
+    """Read these rows of a .npy file, without unpickling."""
     return np.array(np.load(path, mmap_mode="r", allow_pickle=False)[rows])
 
 
@@ -76,10 +77,6 @@ def _stamp(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
-
-
-def _sent(client: Any, block: Any) -> Any:
-    return client.scatter(block, hash=False)
 
 
 def _itself(block: Any) -> Any:

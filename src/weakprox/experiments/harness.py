@@ -18,8 +18,8 @@ from weakprox.arguments import integer
 from weakprox.errors import InputError
 from weakprox.experiments import ablation, figures, table1, table2
 from weakprox.experiments.base import ORDER, Experiment, Interrupted, Job, Record, plain
-from weakprox.experiments.display import Display
 from weakprox.experiments.pool import Task, completed, usable_cpus
+from weakprox.progress import Progress
 from weakprox.storage.atomic import atomic
 
 _KNOWN = [table1.EXPERIMENT, table2.EXPERIMENT, ablation.EXPERIMENT, *figures.EXPERIMENTS]
@@ -101,7 +101,8 @@ def _results(
     totals = {e.name: sum(map(_cost, jobs[e.name])) for e in experiments}
     done = 0
     try:
-        with Display(progress, totals, {e.name: e.title for e in experiments}) as display:
+        with Progress(progress, kept=True) as display:
+            bars = {e.name: display.add(e.title, totals[e.name]) for e in experiments}
             tasks, missing = [], []
             for e, place in places:
                 job = jobs[e.name][place]
@@ -112,14 +113,14 @@ def _results(
                 else:
                     results[e.name][place] = found
                     done += 1
-                    display.advance(e.name, _cost(job))
+                    display.advance(bars[e.name], _cost(job))
             with closing(completed(tasks, processes)) as arriving:
                 for number, result in arriving:
                     task = tasks[number]
                     cache.store(task.name, task.job, result)
                     results[task.name][missing[number]] = result
                     done += 1
-                    display.advance(task.name, _cost(task.job))
+                    display.advance(bars[task.name], _cost(task.job))
     except KeyboardInterrupt:
         raise Interrupted(done, len(places), cache.directory is not None) from None
     return results

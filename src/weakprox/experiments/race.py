@@ -12,9 +12,9 @@ from weakprox._minimize import minimize
 from weakprox.experiments.base import Record
 from weakprox.experiments.instances import Matrix
 from weakprox.problem import Problem
-from weakprox.protocols import Solver
 from weakprox.result import Counts, Status
 from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRF, SVRGCG, Look
+from weakprox.solvers.base import Method
 
 MEASURES = ("samples", "rank_one_svds", "seconds")
 
@@ -87,7 +87,7 @@ def methods(rank: int, mu: float, C0: float, max_inner: int | None = None) -> di
     }
 
 
-def race(problem: Problem, solver: Solver, watch: Watch, *, seed: int, cap: int) -> Record:
+def race(problem: Problem, solver: Method, watch: Watch, *, seed: int, cap: int) -> Record:
     """Run to the last accuracy or to `cap` oracle calls; return the work per accuracy."""
     watch.finite = problem.loss.is_finite_sum
     start = np.zeros(problem.shape)

@@ -21,6 +21,7 @@ from weakprox.losses.inputs import (
     constant,
     floating,
 )
+from weakprox.protocols import LossCapabilities
 
 
 class Completion:
@@ -43,7 +44,6 @@ class Completion:
 
     samples_cancel = False
     is_finite_sum = True
-    infimum = 0.0
 
     def __init__(
         self,
@@ -74,6 +74,17 @@ class Completion:
         self.term_smoothness = self._scale
         self.sigma = constant("sigma", sigma)
         self.reference = zeros(self.shape, self._values)
+
+    @property
+    def capabilities(self) -> LossCapabilities:
+        """A sum of squares, so that 0 is a lower bound."""
+        return LossCapabilities(
+            infimum=0.0,
+            in_float64=self.in_float64,
+            in_unit=self.in_unit,
+            size=lambda: self.size,
+            data=self.data,
+        )
 
     def _place(self, rows: Any, cols: Any, values: Any) -> Any:
         """Observations that stay where dask keeps them; how many there are of each entry."""

@@ -23,7 +23,8 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.foreign import refuse_foreign
-from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant
+from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, positioned
+from weakprox.protocols import LossCapabilities
 
 PILOT_TERMS = 32
 ORDINARY = 1e-4, 1e4  # sizes of a gradient that no range is in danger from
@@ -103,6 +104,17 @@ class Custom:
         self.sigma = 0.0 if self._deterministic else given
         self.reference = np.zeros(self.shape) if like is None else like[:0]
         self._try()
+
+    @property
+    def capabilities(self) -> LossCapabilities:
+        """The lower bound that was given."""
+        return LossCapabilities(
+            infimum=self.infimum,
+            in_unit=self.in_unit,
+            size=lambda: self.size,
+            pilot_samples=self.pilot_samples,
+            stream=positioned(self._sampler),
+        )
 
     def _try(self) -> None:
         """One call of each function at a random point: mistakes show before any work."""

@@ -37,9 +37,11 @@ from weakprox.losses.inputs import (
     chunk_of,
     constant,
     floating,
+    positioned,
 )
 from weakprox.losses.moments import Moments
 from weakprox.losses.passed import as_operator, as_stack, batches_of, chunks_of, stand_in
+from weakprox.protocols import LossCapabilities
 from weakprox.resources.limits import room, shown_bytes
 from weakprox.streams.stream import Stream, as_stream, is_stream
 
@@ -81,7 +83,6 @@ class Denoising:
     smoothness = 1.0
     term_smoothness = 1.0
     strong_convexity = 1.0
-    infimum = 0.0
     samples_cancel = True
     n_terms = 0
     elsewhere = False  # whether the matrix lives on workers, or is an operator
@@ -106,6 +107,7 @@ class Denoising:
             )
         self._sigma = constant("sigma", sigma)
         self._unit = 1.0  # what samples are divided by
+        self._sampler: Any = None
         self._size: float | None = None
         self.target: Array | None = None
         self._terms: Any = None
@@ -139,6 +141,25 @@ class Denoising:
         )
         if shape is not None and as_shape(shape) != self.shape:
             raise ShapeError("shape", tuple(shape), f"{self.shape}, that of the data")
+
+    @property
+    def capabilities(self) -> LossCapabilities:
+        """A squared distance to the mean of a batch."""
+        return LossCapabilities(
+            centre=self.centre,
+            grad_into=self.grad_into,
+            merged=self.merged,
+            furthest=self.furthest,
+            infimum=0.0,
+            in_float64=self.in_float64,
+            in_unit=self.in_unit,
+            size=lambda: self.size,
+            data=self.data,
+            target=self.target,
+            gathered=self.gathered if self.elsewhere else None,
+            pending=lambda: self.pending,
+            stream=positioned(self._sampler),
+        )
 
     def _place(self, M: Any) -> None:
         """A matrix that stays where dask keeps it: X will live there, too."""

@@ -11,7 +11,7 @@ import numpy as np
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, gaussian, norm, sqnorm
 from weakprox.linalg.kernels import add_scaled
-from weakprox.protocols import Batch, Loss
+from weakprox.protocols import Batch, Loss, LossCapabilities, loss_capabilities
 
 SWEEPS = 16  # of the power iterations that find curvatures
 MARGIN = 1.1  # on what they find, which lies inside the truth
@@ -57,21 +57,25 @@ class Empirical:
         self._batches = [batch for batch, _ in batches]
         self.shape, self.reference = loss.shape, loss.reference
         self.samples_cancel = loss.samples_cancel
-        merged = getattr(loss, "merged", None)
-        if merged is not None:
-            self._batches, self._sizes = [merged(self._batches)], [self.n_terms]
-            if hasattr(loss, "centre"):  # offered only where it is true
-                self.centre = lambda batch: loss.centre(batch[0][0])
-            if hasattr(loss, "grad_into"):
-                self.grad_into = lambda X, batch, out: loss.grad_into(X, batch[0][0], out)
+        self._offers = loss_capabilities(loss)
+        if self._offers.merged is not None:
+            self._batches, self._sizes = [self._offers.merged(self._batches)], [self.n_terms]
 
     def __repr__(self) -> str:
         return f"Empirical({self.n_terms} samples of {self._loss!r})"
 
     @property
-    def infimum(self) -> float | None:
-        """A number that every sample's loss is at least, if one is known."""
-        return getattr(self._loss, "infimum", None)
+    def capabilities(self) -> LossCapabilities:
+        """Those of the loss that its samples' mean has, too."""
+        one = self._offers
+        if one.merged is None:
+            return LossCapabilities(infimum=one.infimum)
+        centre, into = one.centre, one.grad_into
+        return LossCapabilities(
+            centre=centre and (lambda batch: centre(batch[0][0])),
+            grad_into=into and (lambda X, batch, out: into(X, batch[0][0], out)),
+            infimum=one.infimum,
+        )
 
     @property
     def sigma(self) -> float | None:

@@ -109,6 +109,12 @@ def as_shape(value: Any, hint: str = "") -> tuple[int, int]:
     return int(value[0]), int(value[1])
 
 
+def positioned(sampler: Any) -> Any:
+    """The sampler itself if it has a position to return to, as streams have, else None."""
+    members = [getattr(sampler, name, None) for name in ("tell", "seek")]
+    return sampler if all(callable(member) for member in members) else None
+
+
 def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: int) -> Any:
     """The user's sampler, with its own failures reported as ours."""
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from weakprox.protocols import Loss
+from weakprox.protocols import Loss, LossCapabilities, loss_capabilities
 
 
 class Restated:
@@ -14,10 +15,17 @@ class Restated:
         self._loss = loss
         self.strong_convexity = strong_convexity
 
-    def in_float64(self) -> Restated | None:
-        """The same computed in float64, if the loss offers that."""
-        offered = getattr(self._loss, "in_float64", None)
-        found = None if offered is None else offered()
+    @property
+    def capabilities(self) -> LossCapabilities:
+        """Those of the loss."""
+        one = loss_capabilities(self._loss)
+        in_float64 = None if one.in_float64 is None else self._in_float64
+        return replace(one, in_float64=in_float64)
+
+    def _in_float64(self) -> Restated | None:
+        """The same computed in float64, if the loss can be."""
+        compute = loss_capabilities(self._loss).in_float64
+        found = None if compute is None else compute()
         return None if found is None else Restated(found, self.strong_convexity)
 
     def __getattr__(self, name: str) -> Any:

@@ -29,8 +29,10 @@ from weakprox.losses.inputs import (
     checked_draw,
     chunk_of,
     constant,
+    positioned,
 )
 from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
+from weakprox.protocols import LossCapabilities
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
 QUICK_FLOPS = 1e9  # of a Gram matrix that is formed only to check a declared constant
@@ -60,7 +62,6 @@ class Sensing:
     """
 
     samples_cancel = False
-    infimum = 0.0
     n_terms = 0
     pilot_samples = 0  # drawn to find constants that were not given
 
@@ -104,6 +105,24 @@ class Sensing:
         if tuple(self._b.shape) != (self.n_terms,):
             raise ShapeError("b", f"shape {tuple(self._b.shape)}", f"({self.n_terms},)")
         self.reference = self._like()
+
+    @property
+    def capabilities(self) -> LossCapabilities:
+        """A quadratic whose constants can be computed from its measurements."""
+        finite = self._sampler is None
+        return LossCapabilities(
+            origin=(lambda: self.origin) if finite else None,
+            furthest=self.furthest,
+            infimum=0.0,
+            true_strong_convexity=self.true_strong_convexity,
+            check_constants=self.check_constants,
+            in_float64=self.in_float64,
+            in_unit=self.in_unit,
+            size=lambda: self.size,
+            data=self.data,
+            pilot_samples=self.pilot_samples,
+            stream=positioned(self._sampler),
+        )
 
     def _like(self) -> Array:
         first = self._terms.take(slice(0, 1))

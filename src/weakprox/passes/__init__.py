@@ -13,10 +13,10 @@ from types import ModuleType
 from weakprox.linalg.arrays import Array, is_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import reference
-from weakprox.passes.formulas import Step, Sums
+from weakprox.passes.formulas import SeparableForm, Step, Sums, ValueForm
 from weakprox.resources.memory import on_disk
 
-__all__ = ["Step", "Sums", "passes_for"]
+__all__ = ["SeparableForm", "Step", "Sums", "ValueForm", "passes_for"]
 
 COMPILED_FROM = 2_000_000  # entries from which compiled passes are worth their loading
 

@@ -17,7 +17,8 @@ import numpy as np
 from weakprox.linalg.arrays import Array, itemsize
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import own_threads
-from weakprox.passes.formulas import Step, Sums
+from weakprox.passes import reference
+from weakprox.passes.formulas import Step, Sums, cut, group_norms
 
 TILE_BYTES = 1 << 18  # of the arrays a tile is made of each: four of them fit in a cache
 CHAIN = 32  # terms added one after the other, at worst, in sums that proofs rest on
@@ -30,61 +31,115 @@ compiled = numba.njit(
 
 
 @compiled
-def _step_tile(C, old, z, X, gamma, beta, curvature, lam, change, sums):  # type: ignore[no-untyped-def]
+def _step_tile(C, old, z, X, numbers, sums):  # type: ignore[no-untyped-def]
+    gamma, beta, curvature, above, below, change = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
         c_row, old_row, z_row, x_row = C[i], old[i], z[i], X[i]
-        distance = absolute = along = rest = 0.0
+        distance = price = along = rest = 0.0
         for j in range(C.shape[1]):
-            c, target, x = c_row[j], old_row[j], x_row[j]
-            t = ahead * x + toward * c - target
-            s = min(max(t * steep, -lam), lam)
+            c, at, x = c_row[j], old_row[j], x_row[j]
+            t = ahead * x + toward * c - at
+            s = min(max(t * steep, -below), above)
             move = t - gamma * s - x
             distance += (x - c) * (x - c)
-            absolute += abs(x)
+            price += max(above * x, -below * x)
             along += s * x
             rest += move * move
-            z_row[j] = change * target + (1.0 - change) * x + move
-        sums[i, 0], sums[i, 1], sums[i, 2] = distance, absolute, along
+            z_row[j] = change * at + (1.0 - change) * x + move
+        sums[i, 0], sums[i, 1], sums[i, 2] = distance, price, along
         sums[i, 3], sums[i, 4] = 0.0, rest * steep * steep
 
 
+@compiled
+def _group_step_tile(C, old, z, X, numbers, level, cuts, sums):  # type: ignore[no-untyped-def]
+    # As _step_tile. Rows are groups if level > 0; otherwise the cuts of columns are given.
+    gamma, beta, curvature, above, below, change = numbers
+    ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
+    for i in range(C.shape[0]):
+        c_row, old_row, z_row, x_row = C[i], old[i], z[i], X[i]
+        if level > 0.0:
+            square = 0.0
+            for j in range(C.shape[1]):
+                t = ahead * x_row[j] + toward * c_row[j] - old_row[j]
+                left = t - gamma * min(max(t * steep, -below), above)
+                square += left * left
+            cuts[:] = min(1.0, level / np.sqrt(square)) if square > 0.0 else 1.0
+        distance = price = along = rest = 0.0
+        for j in range(C.shape[1]):
+            c, at, x = c_row[j], old_row[j], x_row[j]
+            t = ahead * x + toward * c - at
+            y = min(max(t * steep, -below), above)
+            s = y + cuts[j] * (t * steep - y)
+            move = t - gamma * s - x
+            distance += (x - c) * (x - c)
+            price += max(above * x, -below * x)
+            along += s * x
+            rest += move * move
+            z_row[j] = change * at + (1.0 - change) * x + move
+        sums[i, 0], sums[i, 1], sums[i, 2] = distance, price, along
+        sums[i, 3], sums[i, 4] = 0.0, rest * steep * steep
+
+
+@compiled
+def _squares_tile(C, z, X, numbers, squares):  # type: ignore[no-untyped-def]
+    # of the thresholded target, summed over the rows of a tile
+    gamma, beta, curvature, above, below = numbers
+    ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
+    squares[:] = 0.0
+    for i in range(C.shape[0]):
+        for j in range(C.shape[1]):
+            t = ahead * X[i, j] + toward * np.float64(C[i, j]) - np.float64(z[i, j])
+            left = t - gamma * min(max(t * steep, -below), above)
+            squares[j] += left * left
+
+
 @numba.njit(inline="always")
-def _look_part(c_row, z_row, x_row, numbers, start, length, part):  # type: ignore[no-untyped-def]
-    beta, curvature, lam, ahead, toward, steep = numbers
-    distance = absolute = along = across = rest = square = 0.0
+def _look_part(c_row, z_row, x_row, cuts, numbers, start, length, part):  # type: ignore[no-untyped-def]
+    beta, curvature, above, below, ahead, toward, steep = numbers
+    distance = price = along = across = rest = square = 0.0
     for j in range(length):
-        c, target = np.float64(c_row[start + j]), np.float64(z_row[start + j])
+        c, at = np.float64(c_row[start + j]), np.float64(z_row[start + j])
         x = x_row[start + j]
-        t = ahead * x + toward * c - target
-        s = min(max(t * steep, -lam), lam)
-        w = (target - x) * steep
+        t = ahead * x + toward * c - at
+        y = min(max(t * steep, -below), above)
+        s = y + cuts[start + j] * (t * steep - y)
+        w = (at - x) * steep
         q = beta * (x - c) + curvature * x + s + w
         distance += (x - c) * (x - c)
-        absolute += abs(x)
+        price += max(above * x, -below * x)
         along += s * x
         across += w * x
         rest += q * q
         square += x * x
-    part[0], part[1], part[2] = distance, absolute, along
+    part[0], part[1], part[2] = distance, price, along
     part[3], part[4], part[5] = across, rest, square
 
 
 @compiled
-def _look_tile(C, z, X, gamma, beta, curvature, lam, parts, sums):  # type: ignore[no-untyped-def]
+def _look_tile(C, z, X, numbers, level, cuts, parts, sums):  # type: ignore[no-untyped-def]
     # A compiler adds up CHAIN terms in vectors as wide as the machine's, or one by one; the
     # parts are added by pairs. So the error has the same bound on every machine.
+    gamma, beta, curvature, above, below = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
-    numbers = beta, curvature, lam, ahead, toward, steep
+    numbers = beta, curvature, above, below, ahead, toward, steep
     whole = C.shape[1] // CHAIN
     for i in range(C.shape[0]):
         c_row, z_row, x_row = C[i], z[i], X[i]
+        if level > 0.0:  # rows are groups
+            square = 0.0
+            for j in range(C.shape[1]):
+                t = ahead * x_row[j] + toward * np.float64(c_row[j]) - np.float64(z_row[j])
+                left = t - gamma * min(max(t * steep, -below), above)
+                square += left * left
+            norm = np.sqrt(square)
+            cuts[:] = level / norm if norm > level else 1.0
         for k in range(whole):
-            _look_part(c_row, z_row, x_row, numbers, k * CHAIN, CHAIN, parts[k])
+            _look_part(c_row, z_row, x_row, cuts, numbers, k * CHAIN, CHAIN, parts[k])
         if whole < parts.shape[0]:
             start = whole * CHAIN
-            left = C.shape[1] - start
-            _look_part(c_row, z_row, x_row, numbers, start, left, parts[whole])
+            left_over = C.shape[1] - start
+            _look_part(c_row, z_row, x_row, cuts, numbers, start, left_over, parts[whole])
         count = parts.shape[0]
         while count > 1:
             half = (count + 1) // 2
@@ -97,17 +152,16 @@ def _look_tile(C, z, X, gamma, beta, curvature, lam, parts, sums):  # type: igno
 
 
 @compiled
-def _first_tile(C, z, scale, bound):  # type: ignore[no-untyped-def]
+def _first_tile(C, z, scale, above, below):  # type: ignore[no-untyped-def]
     for i in range(C.shape[0]):
         c_row, z_row = C[i], z[i]
         for j in range(C.shape[1]):
             t = scale * c_row[j]
-            z_row[j] = t - min(max(t, -bound), bound)
+            z_row[j] = t - min(max(t, -below), above)
 
 
 @compiled
 def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
-    gamma, beta, curvature, lam, change = numbers
     room = np.empty((rows, C.shape[1]), C.dtype)
     # a loop that overwrites what it reads could not use vectors
     fresh = np.empty((0 if apart else rows, C.shape[1]), z.dtype)
@@ -116,7 +170,7 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows): 
         c, before, after, X = C[i:end], old[i:end], z[i:end], room[: end - i]
         made = after if apart else fresh[: end - i]
         np.dot(left[i:end], Vt, X)
-        _step_tile(c, before, made, X, gamma, beta, curvature, lam, change, sums[i:end])
+        _step_tile(c, before, made, X, numbers, sums[i:end])
         if not apart:
             after[:] = made
         if Q.shape[1] > 0:
@@ -124,22 +178,45 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows): 
 
 
 @compiled
-def _look(C, z, left, Vt, numbers, sums, low, high, rows):  # type: ignore[no-untyped-def]
-    gamma, beta, curvature, lam = numbers
+def _group_advance(C, old, z, left, Vt, numbers, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
+    room = np.empty((rows, C.shape[1]), C.dtype)
+    fresh = np.empty((rows, C.shape[1]), z.dtype)
+    cuts = columns.copy()
+    for i in range(low, high, rows):
+        end = min(i + rows, high)
+        X, made = room[: end - i], fresh[: end - i]
+        np.dot(left[i:end], Vt, X)
+        _group_step_tile(C[i:end], old[i:end], made, X, numbers, level, cuts, sums[i:end])
+        z[i:end] = made
+
+
+@compiled
+def _squares(C, z, left, Vt, numbers, squares, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]))
-    parts = np.empty(((C.shape[1] + CHAIN - 1) // CHAIN, 6))
     for i in range(low, high, rows):
         end = min(i + rows, high)
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
-        _look_tile(C[i:end], z[i:end], X, gamma, beta, curvature, lam, parts, sums[:, i:end])
+        _squares_tile(C[i:end], z[i:end], X, numbers, squares[i // rows])
 
 
 @compiled
-def _first(C, z, Q, B, scale, bound, low, high, rows):  # type: ignore[no-untyped-def]
+def _look(C, z, left, Vt, numbers, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
+    room = np.empty((rows, C.shape[1]))
+    parts = np.empty(((C.shape[1] + CHAIN - 1) // CHAIN, 6))
+    cuts = columns.copy()
     for i in range(low, high, rows):
         end = min(i + rows, high)
-        _first_tile(C[i:end], z[i:end], scale, bound)
+        X = room[: end - i]
+        np.dot(left[i:end], Vt, X)
+        _look_tile(C[i:end], z[i:end], X, numbers, level, cuts, parts, sums[:, i:end])
+
+
+@compiled
+def _first(C, z, Q, B, scale, above, below, low, high, rows):  # type: ignore[no-untyped-def]
+    for i in range(low, high, rows):
+        end = min(i + rows, high)
+        _first_tile(C[i:end], z[i:end], scale, above, below)
         if Q.shape[1] > 0:
             np.dot(z[i:end], Q, B[i:end])
 
@@ -160,21 +237,43 @@ def _wide_times(z, V, B, low, high, rows):  # type: ignore[no-untyped-def]
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """As `reference.first`."""
+    if k.grouped:  # once in a run
+        reference.first(C, z, k)
+        return None if Q is None else quick_times(z, Q)
     block, B = _block(z, Q)
-    scale, bound = (z.dtype.type(x) for x in (k.gamma * k.beta, k.gamma * k.lam))
-    _spread(z, lambda low, high, rows: _first(C, z, block, B, scale, bound, low, high, rows))
+    scale, up, down = (z.dtype.type(k.gamma * x) for x in (k.beta, k.above, k.below))
+    _spread(z, lambda low, high, rows: _first(C, z, block, B, scale, up, down, low, high, rows))
     return None if Q is None else B
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`."""
-    target = C if z is None else z
+    at = C if z is None else z
     left, Vt = _rows(X.U, float) * X.s, _rows(X.Vt, float)
-    sums, numbers = np.empty((6, C.shape[0])), tuple(float(x) for x in k)
+    sums, numbers = np.empty((6, C.shape[0])), tuple(float(x) for x in k[:5])
+    level, columns = _groups(C, z, left, Vt, k)
     _spread(
-        C, lambda low, high, rows: _look(C, target, left, Vt, numbers, sums, low, high, rows)
+        C,
+        lambda low, high, rows: _look(
+            C, at, left, Vt, numbers, level, columns, sums, low, high, rows
+        ),
     )
-    return Sums(*(float(x) for x in sums.sum(axis=1)))  # rows by pairs
+    # rows by pairs
+    return Sums.of(sums.sum(axis=1), group_norms(X, k))
+
+
+def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
+    """The norm at which rows are cut (0 if they are no groups), and the cuts of columns."""
+    length = int(C.shape[1])
+    if k.rows:
+        return k.gamma * k.rows * (1.0 - (length + 16) * 2.0**-53), np.zeros(length)
+    if not k.columns or z is None:
+        return 0.0, np.zeros(length)
+    numbers = tuple(float(x) for x in k[:5])
+    rows = _tile_rows(z)
+    squares = np.empty((-(-int(z.shape[0]) // rows), length))  # of tiles, in their order
+    _spread(z, lambda low, high, n: _squares(C, z, left, Vt, numbers, squares, low, high, n))
+    return 0.0, cut(np.sqrt(squares.sum(axis=0)), k, int(z.shape[0]))
 
 
 def advance(
@@ -187,19 +286,30 @@ def advance(
 def advance_from(
     old: Array, C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
-    """As `reference.advance_from`, in one pass."""
+    """As `reference.advance_from`, in one pass; columns that are groups take another."""
     left, Vt = _rows(X.U * X.s, z.dtype), _rows(X.Vt, z.dtype)
-    block, B = _block(z, Q)
     sums, apart = np.empty((C.shape[0], 5)), old is not z
-    numbers = tuple(z.dtype.type(x) for x in (*k, change))
-    _spread(
-        z,
-        lambda low, high, rows: _advance(
-            C, old, z, left, Vt, block, B, numbers, sums, apart, low, high, rows
-        ),
-    )
+    numbers = tuple(z.dtype.type(x) for x in (*k[:5], change))
     square = float(np.sum(np.square(X.s, dtype=float)))
-    found = Sums._make([*(float(x) for x in sums.sum(axis=0)), square])
+    if k.grouped:
+        level, cuts = _groups(C, old, _rows(left, float), _rows(Vt, float), k)
+        level, cuts = z.dtype.type(level), _rows(cuts, z.dtype)
+        _spread(
+            z,
+            lambda low, high, rows: _group_advance(
+                C, old, z, left, Vt, numbers, level, cuts, sums, low, high, rows
+            ),
+        )
+        B = None if Q is None else quick_times(z, Q)
+    else:
+        block, B = _block(z, Q)
+        _spread(
+            z,
+            lambda low, high, rows: _advance(
+                C, old, z, left, Vt, block, B, numbers, sums, apart, low, high, rows
+            ),
+        )
+    found = Sums.of((*sums.sum(axis=0), square), group_norms(X, k))
     return found, None if Q is None else B
 
 
@@ -254,8 +364,12 @@ def _block(z: Array, Q: Array | None) -> tuple[Array, Array]:
 
 def _spread(z: Array, work: Callable[[int, int, int], None]) -> None:
     """Work on all tiles of rows, some of them by each thread."""
-    rows = max(1, TILE_BYTES // max(1, z.shape[1] * 8))
-    _share(int(z.shape[0]), rows, work)
+    _share(int(z.shape[0]), _tile_rows(z), work)
+
+
+def _tile_rows(z: Array) -> int:
+    """Rows of a tile."""
+    return max(1, TILE_BYTES // max(1, int(z.shape[1]) * 8))
 
 
 def _share(count: int, unit: int, work: Callable[[int, int, int], None]) -> None:

@@ -16,13 +16,14 @@ from weakprox.passes import reference
 from weakprox.passes.cuda_kernels import (
     advance_kernel,
     look_kernel,
+    squares_kernel,
     times_kernel,
     transpose_times_kernel,
     whitening_kernel,
 )
-from weakprox.passes.formulas import Step, Sums
+from weakprox.passes.formulas import TERMS, Step, Sums, group_norms
 
-TERMS = len(Sums._fields)
+SAFE = 4e-7  # relative, by which groups are cut less: their squares are of float32 numbers
 NARROWEST = 16  # tensor cores take no narrower blocks
 PROGRAMS = 8192  # that keep the device busy to the end
 STRETCH = 512  # columns that make a program worth its start
@@ -39,9 +40,9 @@ ADVANCE, LOOK, VALUE, TIMES, TRANSPOSE = (
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """As `reference.first`."""
-    if Q is not None and Q.shape[1] > WIDEST:
-        first(C, z, k)
-        return times(z, Q)
+    if k.grouped or (Q is not None and Q.shape[1] > WIDEST):
+        reference.first(C, z, k) if k.grouped else first(C, z, k)
+        return None if Q is None else times(z, Q)
     return enqueue_first(C, z, _numbers(k, C), Q)
 
 
@@ -49,7 +50,8 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`, but for `across`."""
     if int(X.s.shape[0]) > WIDEST:
         return reference.look(C, z, X, k)
-    found = Sums(*enqueue_look(C, z, X, _numbers(k, C)).tolist())  # one trip to the host
+    terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one trip to the host
+    found = Sums.of(terms, group_norms(X, k))
     return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
 
@@ -60,40 +62,72 @@ def advance(
     if int(X.s.shape[0]) > WIDEST:
         return reference.advance(C, z, X, k, change, Q)
     wide = Q is not None and Q.shape[1] > WIDEST
-    out, B = enqueue_advance(C, z, X, _numbers((*k, change), C), None if wide else Q)
-    return Sums(*out.tolist()), times(z, Q) if wide else B
+    numbers = _numbers((*k, change), C)
+    out, B = enqueue_advance(C, z, X, numbers, None if wide else Q, groups=k.groups)
+    return Sums.of(out.tolist(), group_norms(X, k)), times(z, Q) if wide else B
 
 
 def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:
     """`first` without waiting, its constants in an array on the device."""
     nothing = LowRank(C[:, :1], C[0, :1], C[:1])  # not read
-    return _pass(C, z, nothing, numbers, Q, begin=True, precise=False)[1]
+    return _pass(C, z, nothing, numbers, Q, begin=True, precise=False, groups=0)[1]
 
 
-def enqueue_look(C: Array, z: Array | None, X: LowRank, numbers: Array) -> Array:
+def enqueue_look(
+    C: Array, z: Array | None, X: LowRank, numbers: Array, groups: int = 0
+) -> Array:
     """The sums of `look` on the device, without waiting."""
     m, n = C.shape
     rows, columns, warps, stages = VALUE if z is None else LOOK
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     per, grid = _grid(m, n, rows, columns)
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
+    groups = 0 if z is None else groups
+    cuts = _cuts(C, z, X, numbers, groups, double=True) if groups else numbers
     look_kernel[grid](
-        C, C if z is None else z, U, X.s, Vt, numbers, out, m, n, C.stride(0), rank,
-        U.stride(0), n, per, z is not None, _power(rank), rows, columns,
+        C, C if z is None else z, U, X.s, Vt, numbers, cuts, out, m, n, C.stride(0), rank,
+        U.stride(0), n, per, z is not None, groups, _power(rank), rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out.sum(0)
 
 
 def enqueue_advance(
-    C: Array, z: Array, X: LowRank, numbers: Array, Q: Array | None, *, precise: bool = True
+    C: Array,
+    z: Array,
+    X: LowRank,
+    numbers: Array,
+    Q: Array | None,
+    *,
+    precise: bool = True,
+    groups: int = 0,
 ) -> tuple[Array, Array | None]:
     """`advance` without waiting; the sums are an array on the device.
 
     A product that is not `precise` is rounded as TF32 is: good for a power step, unless
     columns of it are smaller than others by orders.
     """
-    return _pass(C, z, X, numbers, Q, begin=False, precise=precise)
+    return _pass(C, z, X, numbers, Q, begin=False, precise=precise, groups=groups)
+
+
+def _cuts(
+    C: Array, z: Array, X: LowRank, numbers: Array, groups: int, *, double: bool
+) -> Array:
+    """Shares that groups lose at the step from z, on the device: a pass of its own."""
+    m, n = C.shape
+    rows, columns, warps, stages = LOOK if double else ADVANCE
+    U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
+    per, grid = _grid(m, n, rows, columns)
+    by_rows = groups == 1
+    shape = (grid[1], m) if by_rows else (grid[0], n)
+    out = torch.empty(shape, device=C.device, dtype=torch.float64)
+    squares_kernel[grid](
+        C, z, U, X.s, Vt, numbers, out, m, n, C.stride(0), rank, U.stride(0), n, per,
+        by_rows, double, _power(rank), rows, columns, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    norms = out.sum(0).sqrt()
+    level = numbers[4 + groups] * (1.0 - SAFE)
+    return torch.where(norms > level, level / torch.maximum(norms, level), 1.0)
 
 
 def enqueue_whitening(G: Array) -> tuple[Array, Array]:
@@ -115,6 +149,7 @@ def _pass(
     *,
     begin: bool,
     precise: bool,
+    groups: int,
 ) -> tuple[Any, Array | None]:
     m, n = C.shape
     rows, columns, warps, stages = ADVANCE
@@ -125,9 +160,11 @@ def _pass(
     per, grid = _grid(m, n, rows, columns)
     B = torch.empty((grid[1], m, wide), device=C.device)
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
+    cuts = _cuts(C, z, X, numbers, groups, double=False) if groups else numbers
     advance_kernel[grid](
-        C, z, U, X.s, Vt, block, B, numbers, out, m, n, C.stride(0), rank, width,
-        U.stride(0), n, block.stride(0), per, begin, precise, _power(rank), wide, rows, columns,
+        C, z, U, X.s, Vt, block, B, numbers, cuts, out, m, n, C.stride(0), rank, width,
+        U.stride(0), n, block.stride(0), per, begin, precise, groups, _power(rank), wide,
+        rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out.sum(0), None if Q is None else _joined(B, width)

@@ -13,9 +13,21 @@ import triton.language as tl
 TERMS = tl.constexpr(6)  # sums over entries, in the order of Sums
 
 
+# where an array of constants holds which one, in the order of Step
+GAMMA, BETA, CURVATURE, ABOVE, BELOW, CHANGE = (tl.constexpr(i) for i in (0, 1, 2, 3, 4, 7))
+
+
 @triton.jit
-def _clip(x, bound):
-    return tl.minimum(tl.maximum(x, -bound), bound)
+def _clip(x, below, above):
+    return tl.minimum(tl.maximum(x, -below), above)
+
+
+@triton.jit
+def _cuts(cuts, i, j, m, n, groups: tl.constexpr):
+    """Shares that groups lose, as a column (groups = 1, rows) or as a row (2, columns)."""
+    if groups == 1:
+        return tl.load(cuts + i, mask=i < m, other=0.0)[:, None]
+    return tl.load(cuts + j, mask=j < n, other=0.0)[None, :]
 
 
 @triton.jit
@@ -35,24 +47,32 @@ def _square_once(s, r, rank):
 
 
 @triton.jit
+def _rounded_down(bound):
+    """A bound in float32 that does not exceed it."""
+    found = bound.to(tl.float32)
+    return tl.where(found.to(tl.float64) > bound, found * (1.0 - 1.2e-7), found)
+
+
+@triton.jit
 def look_kernel(
-    C, Z, U, s, Vt, numbers, out, m, n, row, rank, row_u, row_v, per,
-    whole: tl.constexpr, R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    C, Z, U, s, Vt, numbers, cuts, out, m, n, row, rank, row_u, row_v, per,
+    whole: tl.constexpr, groups: tl.constexpr,
+    R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r = tl.arange(0, R)
     here = i < m
     u = _factor(U, s, i, r, m, rank, row_u, tl.float64)
-    gamma, beta = tl.load(numbers), tl.load(numbers + 1)
-    curvature, lam = tl.load(numbers + 2), tl.load(numbers + 3)
+    gamma, beta = tl.load(numbers + GAMMA), tl.load(numbers + BETA)
+    curvature = tl.load(numbers + CURVATURE)
+    high, low = tl.load(numbers + ABOVE), tl.load(numbers + BELOW)
     step = 1.0 / gamma
     weight = beta + curvature - step  # of X in the rest
     ahead = (2.0 - gamma * (beta + curvature)).to(tl.float32)
-    toward, size = (gamma * beta).to(tl.float32), lam.to(tl.float32)
-    steep = step.to(tl.float32)
-    size = tl.where(size.to(tl.float64) > lam, size * (1.0 - 1.2e-7), size)
+    toward, steep = (gamma * beta).to(tl.float32), step.to(tl.float32)
+    above, below = _rounded_down(high), _rounded_down(low)
     distance = tl.zeros((BM, BN), tl.float64)
-    absolute = tl.zeros((BM, BN), tl.float64)
+    price = tl.zeros((BM, BN), tl.float64)
     along = tl.zeros((BM, BN), tl.float64)
     rest = tl.zeros((BM, BN), tl.float64)
     base = i.to(tl.int64)[:, None] * row
@@ -67,18 +87,21 @@ def look_kernel(
         c = near.to(tl.float64)
         far = X - c
         distance += far * far
-        absolute += tl.abs(X)
+        price += tl.maximum(high * X, -low * X)
         if whole:
-            target = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
-            # any s will do that is no longer than lam, so it is made in float32
-            t = ahead * X.to(tl.float32) + toward * near - target
-            pull = _clip(t * steep, size).to(tl.float64)
-            q = weight * X + pull + step * target.to(tl.float64) - beta * c
+            at = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
+            # any s in the dual set will do, so it is made in float32
+            t = ahead * X.to(tl.float32) + toward * near - at
+            y = _clip(t * steep, below, above)
+            pull = y.to(tl.float64)
+            if groups != 0:
+                pull += _cuts(cuts, i, j, m, n, groups) * (t * steep - y).to(tl.float64)
+            q = weight * X + pull + step * at.to(tl.float64) - beta * c
             along += pull * X
             rest += q * q
     out += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * TERMS
     tl.store(out, tl.sum(distance))
-    tl.store(out + 1, tl.sum(absolute))
+    tl.store(out + 1, tl.sum(price))
     tl.store(out + 2, tl.sum(along))
     tl.store(out + 3, float("nan"))  # follows from triplets, and another sum is dear
     tl.store(out + 4, tl.sum(rest))
@@ -86,21 +109,70 @@ def look_kernel(
 
 
 @triton.jit
+def squares_kernel(
+    C, Z, U, s, Vt, numbers, out, m, n, row, rank, row_u, row_v, per,
+    by_rows: tl.constexpr, double: tl.constexpr,
+    R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    # Squares of the thresholded target, which groups are cut by: sums over the columns of a
+    # stretch for each row, or over the rows of a tile for each column. X is made as the pass
+    # that follows makes it.
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    r = tl.arange(0, R)
+    here = i < m
+    kind: tl.constexpr = tl.float64 if double else tl.float32
+    u = _factor(U, s, i, r, m, rank, row_u, kind)
+    gamma, beta = tl.load(numbers + GAMMA), tl.load(numbers + BETA)
+    curvature = tl.load(numbers + CURVATURE)
+    above = _rounded_down(tl.load(numbers + ABOVE))
+    below = _rounded_down(tl.load(numbers + BELOW))
+    ahead = (2.0 - gamma * (beta + curvature)).to(tl.float32)
+    toward, steep = (gamma * beta).to(tl.float32), (1.0 / gamma).to(tl.float32)
+    base = i.to(tl.int64)[:, None] * row
+    total = tl.zeros((BM, BN), tl.float64)
+    first = tl.program_id(1) * per
+    for start in range(first, min(first + per, n), BN):
+        j = start + tl.arange(0, BN)
+        inside = here[:, None] & (j < n)[None, :]
+        known = (r < rank)[:, None] & (j < n)[None, :]
+        v = tl.load(Vt + r[:, None] * row_v + j[None, :], mask=known, other=0.0)
+        if double:
+            X = tl.dot(u, v.to(tl.float64), out_dtype=tl.float64).to(tl.float32)
+        else:
+            X = tl.dot(u, v, input_precision="tf32x3")
+        c = tl.load(C + base + j[None, :], mask=inside, other=0.0)
+        at = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
+        t = (ahead * X + toward * c - at) * steep
+        left = tl.where(inside, t - _clip(t, below, above), 0.0).to(tl.float64)
+        if by_rows:
+            total += left * left
+        else:
+            found = tl.sum(left * left, axis=0)
+            tl.store(out + tl.program_id(0).to(tl.int64) * n + j, found, mask=j < n)
+    if by_rows:
+        found = tl.sum(total, axis=1)
+        tl.store(out + tl.program_id(1).to(tl.int64) * m + i, found, mask=here)
+
+
+@triton.jit
 def advance_kernel(
-    C, Z, U, s, Vt, Q, B, numbers, out, m, n, row, rank, width, row_u, row_v, row_q, per,
-    begin: tl.constexpr, precise: tl.constexpr,
+    C, Z, U, s, Vt, Q, B, numbers, cuts, out, m, n, row, rank, width, row_u, row_v, row_q, per,
+    begin: tl.constexpr, precise: tl.constexpr, groups: tl.constexpr,
     R: tl.constexpr, W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r, w = tl.arange(0, R), tl.arange(0, W)
     here = i < m
-    gamma, beta = tl.load(numbers).to(tl.float32), tl.load(numbers + 1).to(tl.float32)
-    curvature, lam = tl.load(numbers + 2).to(tl.float32), tl.load(numbers + 3).to(tl.float32)
-    change = tl.load(numbers + 4).to(tl.float32)
+    gamma = tl.load(numbers + GAMMA).to(tl.float32)
+    beta = tl.load(numbers + BETA).to(tl.float32)
+    curvature = tl.load(numbers + CURVATURE).to(tl.float32)
+    above = tl.load(numbers + ABOVE).to(tl.float32)
+    below = tl.load(numbers + BELOW).to(tl.float32)
+    change = tl.load(numbers + CHANGE).to(tl.float32)
     if not begin:
         u = _factor(U, s, i, r, m, rank, row_u, tl.float32)
     distance = tl.zeros((BM, BN), tl.float32)
-    absolute = tl.zeros((BM, BN), tl.float32)
+    price = tl.zeros((BM, BN), tl.float32)
     along = tl.zeros((BM, BN), tl.float32)
     rest = tl.zeros((BM, BN), tl.float32)
     step = 1.0 / gamma
@@ -113,18 +185,20 @@ def advance_kernel(
         c = tl.load(C + base + j[None, :], mask=inside, other=0.0)
         if begin:
             t = gamma * beta * c
-            after = t - _clip(t, gamma * lam)
+            after = t - _clip(t, gamma * below, gamma * above)
         else:
             known = (r < rank)[:, None] & (j < n)[None, :]
             v = tl.load(Vt + r[:, None] * row_v + j[None, :], mask=known, other=0.0)
             X = tl.dot(u, v, input_precision="tf32x3")
             z = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             t = (2.0 - gamma * (beta + curvature)) * X + gamma * beta * c - z
-            pull = _clip(t * step, lam)
+            pull = _clip(t * step, below, above)
+            if groups != 0:
+                pull += _cuts(cuts, i, j, m, n, groups).to(tl.float32) * (t * step - pull)
             far = X - c
             move = t - gamma * pull - X
             distance += far * far
-            absolute += tl.abs(X)
+            price += tl.maximum(above * X, -below * X)
             along += pull * X
             rest += move * move
             after = change * z + (1.0 - change) * X + move
@@ -139,7 +213,7 @@ def advance_kernel(
     tl.store(B + i[:, None] * W + w[None, :], product, mask=here[:, None])
     out += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * TERMS
     tl.store(out, tl.sum(tl.sum(distance, axis=1).to(tl.float64)))
-    tl.store(out + 1, tl.sum(tl.sum(absolute, axis=1).to(tl.float64)))
+    tl.store(out + 1, tl.sum(tl.sum(price, axis=1).to(tl.float64)))
     tl.store(out + 2, tl.sum(tl.sum(along, axis=1).to(tl.float64)))
     tl.store(out + 3, 0.0)
     tl.store(out + 4, tl.sum(tl.sum(rest, axis=1).to(tl.float64)) * step * step)

@@ -9,7 +9,7 @@ arrays, so these stay, between runs too, and the data is copied into them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.passes import Step, Sums, passes_for
 from weakprox.passes.device_queue import PIVOT, SQUARE, SQUARES, WIDTH, Queue
 from weakprox.passes.engine import POWERS, Engine
+from weakprox.passes.formulas import TERMS, group_norms
 from weakprox.passes.ritz import (
     DEPENDENT,
     GRADED,
@@ -47,10 +48,11 @@ def applies(C: Array, width: int) -> bool:
 
 
 @contextmanager
-def lent(C: Array, arena: Any) -> Iterator[DeviceEngine]:
+def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
     """An engine for one run at a time; small ones are used again."""
+    groups = k.groups
     if C.numel() > RECORDED:
-        engine = DeviceEngine(C, arena.like(C))
+        engine = DeviceEngine(C, arena.like(C), groups=groups)
         try:
             yield engine
         finally:
@@ -58,8 +60,10 @@ def lent(C: Array, arena: Any) -> Iterator[DeviceEngine]:
         return
     with _lock:
         idle = _idle.pop() if _idle else None
-    if idle is None or idle.z.shape != C.shape or idle.z.device != C.device:
-        idle = DeviceEngine(torch.empty_like(C), torch.empty_like(C), recorded=True)
+    if idle is None or not idle.serves(C, groups):
+        idle = DeviceEngine(
+            torch.empty_like(C), torch.empty_like(C), recorded=True, groups=groups
+        )
     idle.queue.follow()
     idle.C.copy_(C)
     try:
@@ -73,14 +77,22 @@ def lent(C: Array, arena: Any) -> Iterator[DeviceEngine]:
 class DeviceEngine(Engine):
     """An engine that sends a few numbers to a queue on the device and waits for a few."""
 
-    def __init__(self, C: Array, z: Array, *, recorded: bool = False) -> None:
+    def __init__(self, C: Array, z: Array, *, recorded: bool = False, groups: int = 0) -> None:
         super().__init__(C, z)
-        self.queue, self._own = Queue(C, z), None  # type: tuple[Queue, Ritz | None]
+        self.queue = Queue(C, z, groups)
+        self._own: Ritz | None = None
         if recorded:
             self.queue.record()
 
+    def serves(self, C: Array, groups: int) -> bool:
+        """Whether recorded launches fit such data and penalties."""
+        same = self.z.shape == C.shape and self.z.device == C.device
+        return bool(same and self.queue.groups == groups)
+
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
         """As `Engine.begin`."""
+        if k.grouped:
+            return self.adopt(super().begin(k, block, powers))
         self.queue.V.copy_(block)
         self.queue.sent[3 * WIDTH :] = (*k, 1.0)
         self.queue.do("begin", wait=False)
@@ -92,24 +104,25 @@ class DeviceEngine(Engine):
 
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
-    ) -> tuple[LowRank, Sums, Ritz]:
-        """As `Engine.advance`."""
+    ) -> tuple[LowRank, Sums, Callable[[], Ritz]]:
+        """As `Engine.advance`; the triplets are found at once."""
         if near is not self._own or powers != 1:
             self._own = None
-            X, sums, elsewhere = super().advance(X, values, k, change, near, powers)
-            return X, sums, self.adopt(elsewhere)
+            X, sums, follow = super().advance(X, values, k, change, near, powers)
+            return X, sums, lambda: self.adopt(follow())
         self.queue.follow()
         self._send(values, (*k, change))
         quick = near.s[-1] > GRADED * near.s[0]
         self.queue.do("quick_advance" if quick else "advance", wait=False)
         X = X or self.rounded(near, values)  # meanwhile
         self.queue.wait()
-        sums, kept = self._sums(), len(values)
+        sums, kept = self._sums()._replace(groups=group_norms(X, k)), len(values)
         found = self._found(kept)
         if found is None:
             Y, V = self.queue.Y, self.queue.V
             found = spanned(self.z, Y, kept) or refined(self.z, V.clone())
-        return X, sums, self.adopt(found)
+        known = self.adopt(found)
+        return X, sums, lambda: known
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """As `Engine.rounded`."""
@@ -128,6 +141,9 @@ class DeviceEngine(Engine):
         self._send(values, (*k, 1.0))
         self.queue.do("look")
         sums, U = self._sums(), self.queue.U
+        if k.grouped:
+            X = LowRank(found.U, like(values, found.U), found.V.T)
+            sums = sums._replace(groups=group_norms(X, k))
         if not k.curvature:
             return sums
         return sums._replace(square=squared_norm(U, like(values, U), self.queue.V))
@@ -179,7 +195,7 @@ class DeviceEngine(Engine):
         return self._turned(found.s, np.eye(WIDTH), np.eye(WIDTH))
 
     def _sums(self) -> Sums:
-        return Sums(*self.queue.told[SQUARES : SQUARES + len(Sums._fields)].tolist())
+        return Sums(*self.queue.told[SQUARES : SQUARES + TERMS].tolist())
 
     def _send(self, values: Any, constants: tuple[float, ...]) -> None:
         self.queue.sent[:WIDTH] = 0.0

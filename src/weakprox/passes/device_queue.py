@@ -12,12 +12,13 @@ import torch
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import passes_for
+from weakprox.passes import Step, passes_for
 
 WIDTH = 16  # of the block
 SQUARE = WIDTH * WIDTH
 SQUARES = 4 * SQUARE  # what is told of them, before numbers
 PIVOT = SQUARES + 6  # where the least pivot is told
+CONSTANTS = len(Step._fields) + 1  # of a step, and the change of gamma
 WORK = (
     *("begin", "again", "span", "turn", "check"),
     *("advance", "quick_advance", "look", "squares", "tail", "more_tail"),
@@ -27,16 +28,19 @@ _mailboxes: list[list[Any]] = []  # not in use; memory the device can reach is s
 
 
 class Queue:
-    """Narrow arrays for the data C and the target z, and the work on them."""
+    """Narrow arrays for the data C and the target z, and the work on them.
 
-    def __init__(self, C: Array, z: Array) -> None:
-        self.C, self.z, self.passes = C, z, passes_for(z, C)
+    `groups` says which groups the penalty has, as `passes.cuda.groups_of` does.
+    """
+
+    def __init__(self, C: Array, z: Array, groups: int = 0) -> None:
+        self.C, self.z, self.passes, self.groups = C, z, passes_for(z, C), groups
         m, n = C.shape
         self.graphs: dict[str, Any] = {}
         self.stream = torch.cuda.current_stream(C.device)  # of the run
         # What the host sends before a step: two turns and 1/s^2; values, which of them are
         # kept, what they come from, and constants. And what it gets.
-        sizes = (2 * SQUARE + WIDTH, 3 * WIDTH + 5, SQUARES + 8)
+        sizes = (2 * SQUARE + WIDTH, 3 * WIDTH + CONSTANTS, SQUARES + 8)
         tall, flat = m * WIDTH, n * WIDTH
         narrow = torch.zeros(
             3 * (tall + flat) + sum(sizes), dtype=torch.float64, device=C.device
@@ -138,7 +142,7 @@ class Queue:
         self._receive(numbers=True)
         X = LowRank(self._U, self._numbers[:WIDTH].float(), self._Vt)
         sums, product = self.passes.enqueue_advance(
-            self.C, self.z, X, self._constants, self.V, precise=precise
+            self.C, self.z, X, self._constants, self.V, precise=precise, groups=self.groups
         )
         damped = product.double() * self._turns[2 * SQUARE :]
         self.Y.copy_(self.passes.transpose_times(self.z, damped))
@@ -151,7 +155,8 @@ class Queue:
     def _enqueue_look(self) -> None:
         self._receive(numbers=True)
         X = LowRank(self.U, self._numbers[:WIDTH], self.V.T)
-        self._tell(numbers=self.passes.enqueue_look(self.C, self.z, X, self._constants))
+        sums = self.passes.enqueue_look(self.C, self.z, X, self._constants, self.groups)
+        self._tell(numbers=sums)
 
     def _enqueue_squares(self) -> None:
         self._receive(numbers=True)

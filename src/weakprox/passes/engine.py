@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import Array, eps_of, is_array, like, namespace, to_numpy, wide
+from weakprox.linalg.arrays import (
+    Array,
+    eps_of,
+    is_array,
+    like,
+    namespace,
+    norm,
+    to_numpy,
+    wide,
+)
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
 from weakprox.linalg.by_rows import set_aside
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import Step, Sums, passes_for
-from weakprox.passes.ritz import Ritz, Vector, refined, stepped
+from weakprox.passes.ritz import (
+    Ritz,
+    Vector,
+    eigen,
+    eigenpairs,
+    refined,
+    ritz,
+    stepped,
+    whitened,
+)
 
 POWERS = 10  # of a randomised bound at most; it ends as soon as it is small enough
 
@@ -29,29 +47,50 @@ class Engine:
     ----------
     C, z : arrays of shape (m, d)
         z is overwritten.
+    symmetric : bool
+        Whether C is symmetric, so that eigenpairs of z are wanted.
     """
 
-    def __init__(self, C: Array, z: Array) -> None:
-        self.C, self.z = C, z
+    def __init__(self, C: Array, z: Array, *, symmetric: bool = False) -> None:
+        self.C, self.z, self.symmetric = C, z, symmetric
         self._passes = passes_for(z, C)
+
+    def ritz(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
+        """Triplets of z, or eigenpairs, from a block; `product` is z times it, if known."""
+        if self.symmetric:
+            return eigenpairs(self.z, block, product, 2 * powers)
+        return refined(self.z, block, product, powers)
+
+    def in_float64(self, found: Ritz) -> Ritz:
+        """The triplets with products in float64, made anew where they were not."""
+        if found.exact:
+            return found
+        Q = whitened(wide(found.V))
+        B = self._passes.times(self.z, Q)
+        return eigen(B, Q, exact=True) if self.symmetric else ritz(B, Q, exact=True)
 
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
         """The first target, and its triplets from a random block."""
         product = self._passes.first(self.C, self.z, k, block)
-        return refined(self.z, block, product, powers)
+        return self.ritz(block, product, powers)
 
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
-    ) -> tuple[LowRank, Sums, Ritz]:
-        """X and estimates there, and the next target's triplets, from those of z.
+    ) -> tuple[LowRank, Sums, Callable[[], Ritz]]:
+        """Move z; X, estimates there, and a function that finds the new target's triplets.
 
-        X is the projection of z, made of its triplets where it is None; `values` are X's own.
+        X is the proximal point of z, made of its triplets `near` where it is None; `values`
+        are X's own.
         """
         X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
-        if powers == 1:
-            return X, sums, stepped(self.z, near, product, len(values))
-        return X, sums, refined(self.z, near.V, product, powers)
+        return X, sums, lambda: self._follow(near, product, len(values), powers)
+
+    def _follow(self, near: Ritz, product: Array, kept: int, powers: int) -> Ritz:
+        """Triplets of z from those of the last target and the product of z with them."""
+        if powers == 1 and not self.symmetric:
+            return stepped(self.z, near, product, kept)
+        return self.ritz(near.V, product, powers)
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """The point with these values and the vectors found, in the dtype of z."""
@@ -75,7 +114,10 @@ class Engine:
         return np.asarray(to_numpy(stacked), dtype=float)
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
-        """Upper bound on |(I - UU') z (I - VV')|_2, no better than it needs to be."""
+        """Upper bound on |(I - UU') z (I - VV')|_2, no better than it needs to be.
+
+        For symmetric z, it may be one on the largest eigenvalue alone.
+        """
         z = self.z
         kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
         products = Products(
@@ -100,9 +142,15 @@ class Engine:
         Z, U, V = wide(z), found.U, found.V
         Z = Z - U @ (U.T @ Z)
         Z = Z - (Z @ V) @ V.T
-        largest = float(decompositions.svdvals(Z)[0])
-        allowed = decompositions.svd_error(min(z.shape)) * eps_of(Z)
-        return largest * (1 + allowed) + 64 * eps_of(Z) * float(found.s[0])
+        least = min(z.shape)
+        if self.symmetric:  # only the upper end matters
+            largest = max(0.0, float(decompositions.eigvalsh(0.5 * (Z + Z.T))[-1]))
+            allowed = decompositions.eigh_error(least) * eps_of(Z)
+        else:
+            largest = float(decompositions.svdvals(Z)[0])
+            allowed = decompositions.svd_error(least) * eps_of(Z)
+        size = float(np.abs(found.s).max()) + norm(Z)
+        return largest + (64 * eps_of(Z) + allowed) * size
 
     def kept(self) -> Array:
         """The target, in an array that stays as it is when the engine goes on."""
@@ -118,16 +166,18 @@ class Engine:
 
 
 @contextmanager
-def engine_for(C: Array, arena: Any, width: int) -> Iterator[Engine]:
-    """The fastest engine for such data, for one run at a time."""
-    if getattr(C, "is_cuda", False):
+def engine_for(
+    C: Array, arena: Any, width: int, k: Step, *, symmetric: bool = False
+) -> Iterator[Engine]:
+    """The fastest engine for such data and steps, for one run at a time."""
+    if getattr(C, "is_cuda", False) and not symmetric:
         from weakprox.passes import device_engine
 
         if device_engine.applies(C, width):
-            with device_engine.lent(C, arena) as engine:
+            with device_engine.lent(C, arena, k) as engine:
                 yield engine
             return
-    yield Engine(C, arena.like(C))
+    yield Engine(C, arena.like(C), symmetric=symmetric)
 
 
 def _as(x: Array, reference: Array) -> Array:

@@ -24,7 +24,15 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.by_rows import tiles
 from weakprox.linalg.kernels import add_scaled, difference, subtract
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes.formulas import Step, Sums, split
+from weakprox.passes.formulas import (
+    Step,
+    Sums,
+    cut,
+    group_norms,
+    split,
+    target,
+    thresholded,
+)
 from weakprox.resources.memory import on_disk
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -32,37 +40,73 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); z Q, if a block Q is given."""
-    clip, bound = namespace(z).clip, k.gamma * k.lam
+    clip = namespace(z).clip
+    cuts = _column_cuts(C, z, None, k) if k.columns else None
     room = None
     for rows in tiles(C, z):
-        if is_numpy(z):
+        if is_numpy(z) and not k.grouped:
             t = z[rows]
             room = SHARED.like(z, t.shape) if room is None else room
             np.multiply(C[rows], z.dtype.type(k.gamma * k.beta), out=t)
-            t -= np.clip(t, -bound, bound, out=room[: t.shape[0]])
+            bounds = -k.gamma * k.below, k.gamma * k.above
+            t -= np.clip(t, *bounds, out=room[: t.shape[0]])
         else:
-            t = (k.gamma * k.beta) * C[rows]
-            z[rows] = t - clip(t, -bound, bound)
+            _, t = thresholded((k.gamma * k.beta) * C[rows], k, clip)
+            if k.grouped:
+                t *= 1.0 - (_row_cuts(t, k) if cuts is None else cuts)
+            z[rows] = t
     return None if Q is None else quick_times(z, Q)
 
 
+def _row_cuts(left: Array, k: Step) -> Array:
+    """Shares that the groups of these rows lose, as a column, in the dtype of the rows."""
+    xp = namespace(left)
+    norms = xp.linalg.vector_norm(wide(left), axis=1, keepdims=True)
+    return xp.astype(cut(norms, k, int(left.shape[1])), left.dtype, copy=False)
+
+
+def _column_cuts(
+    C: Array, z: Array, X: LowRank | None, k: Step, *, exact: bool = False
+) -> Array:
+    """Shares that the columns lose at the step from z, or at the first one if X is None.
+
+    An extra pass: a column is known only when all rows have been read.
+    """
+    squares: Any = 0.0
+    as_is: Any = wide if exact else (lambda x: x)
+    for rows in tiles(C, z):
+        c = as_is(C[rows])
+        if X is None:
+            t = (k.gamma * k.beta) * c
+        else:
+            t = target(c, as_is(z[rows]), as_is((X.U * X.s)[rows]) @ as_is(X.Vt), k)
+        _, left = thresholded(t, k, namespace(t).clip)
+        left = wide(left)
+        squares = squares + (left * left).sum(0)
+    xp = namespace(squares)
+    return xp.astype(cut(xp.sqrt(squares), k, int(z.shape[0])), as_is(z[:1]).dtype, copy=False)
+
+
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
-    """The sums at X, in float64 throughout; only `distance` to `square` of X without a z."""
+    """The sums at X, in float64 throughout; only those of X itself without a z."""
     found: list[Vector] = []
     left, right = wide(X.U) * wide(X.s), wide(X.Vt)
+    factors = LowRank(wide(X.U), wide(X.s), right)
+    cuts = None if z is None or not k.columns else _column_cuts(C, z, factors, k, exact=True)
     room: list[Array] = []
     for rows in tiles(C, z):
         c = wide(C[rows])
-        target = c if z is None else wide(z[rows])
-        if is_numpy(c):
+        at = c if z is None else wide(z[rows])
+        if is_numpy(c) and not k.grouped:
             if not room:  # the first block is the largest
                 room = [SHARED.like(c, c.shape) for _ in range(4)]
             parts = [part[: c.shape[0]] for part in room]
             np.matmul(left[rows], right, out=parts[0])
-            found.append(_sums_within(c, target, parts, k))
+            found.append(_sums_within(c, at, parts, k))
         else:
-            found.append(_sums(c, target, left[rows] @ right, k))
-    return Sums(*(math.fsum(terms) for terms in zip(*found, strict=True)))
+            found.append(_sums(c, at, left[rows] @ right, k, cuts))
+    terms = [math.fsum(term) for term in zip(*found, strict=True)]
+    return Sums.of(terms, group_norms(X, k))
 
 
 def advance_from(
@@ -80,38 +124,44 @@ def advance(
 
     Also z Q, if a block Q is given. `change` is the factor by which gamma is about to change.
     """
-    distance = absolute = along = rest = 0.0
+    distance = price = along = rest = 0.0
     left, clip = X.U * X.s, namespace(z).clip
     room: list[Array] = []
     parts: list[Array] = []  # of z Q; z in a file is not read again for it
     Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
+    columns = _column_cuts(C, z, X, k) if k.columns else None
     for rows in tiles(C, z):
         if not room:  # the first block is the largest
             room = [SHARED.like(z, (rows.stop, int(z.shape[1]))) for _ in range(3)]
-        c, target = C[rows], z[rows]
+        c, at = C[rows], z[rows]
         point, s, move = (part[: c.shape[0]] for part in room)
         _multiply(left[rows], X.Vt, point)
         subtract(point, c, s)
         distance += rough_inner(s, s)
-        difference(c, k.gamma * k.beta, target, 1.0, move)
+        difference(c, k.gamma * k.beta, at, 1.0, move)
         add_scaled(move, 2.0 - k.gamma * (k.beta + k.curvature), point)
         s[...] = move
         s *= 1.0 / k.gamma
-        s[...] = np.clip(s, -k.lam, k.lam, out=s) if is_numpy(s) else clip(s, -k.lam, k.lam)
+        s[...] = (
+            np.clip(s, -k.below, k.above, out=s) if is_numpy(s) else clip(s, -k.below, k.above)
+        )
+        if k.grouped:
+            after = move - k.gamma * s
+            s += (_row_cuts(after, k) if columns is None else columns) * after / k.gamma
         along += rough_inner(s, point)
         s *= k.gamma
         move -= s
         move -= point
         rest += rough_inner(move, move)
         if change != 1.0:
-            target *= change
-            add_scaled(target, 1.0 - change, point)
-        target += move
+            at *= change
+            add_scaled(at, 1.0 - change, point)
+        at += move
         if Q is not None and on_disk(z):
-            parts.append(target @ Q)
-        absolute += _absolute(point)
+            parts.append(at @ Q)
+        price += _price(point, k)
     square = sqnorm(X.s)
-    found = Sums(distance, absolute, along, 0.0, rest / k.gamma**2, square)
+    found = Sums(distance, price, along, 0.0, rest / k.gamma**2, square, group_norms(X, k))
     if parts:
         return found, np.concatenate(parts)
     return found, None if Q is None else quick_times(z, Q)
@@ -124,30 +174,41 @@ def _multiply(A: Array, B: Array, out: Array) -> None:
         out[...] = A @ B
 
 
-def _absolute(X: Array) -> float:
-    """Sum of absolute values; X may be overwritten."""
+def _price(X: Array, k: Step) -> float:
+    """Sum of the entrywise penalty; X may be overwritten."""
+    if k.above != k.below:
+        xp = namespace(X)
+        return k.above * total(xp.clip(X, 0.0, None)) - k.below * total(xp.clip(X, None, 0.0))
+    if not k.above:
+        return 0.0
     if is_numpy(X):
-        return float(np.abs(X, out=X).sum())
-    return total(namespace(X).abs(X))
+        return k.above * float(np.abs(X, out=X).sum())
+    return k.above * total(namespace(X).abs(X))
 
 
-def _sums(C: Array, z: Array, X: Array, k: Step) -> Vector:
-    s, _ = split(C, z, X, k, namespace(C).clip)
+def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
+    clip = namespace(C).clip
+    shares: Any = 0.0
+    if k.grouped:
+        shares = cuts
+        if cuts is None:
+            shares = _row_cuts(thresholded(target(C, z, X, k), k, clip)[1], k)
+    s, _ = split(C, z, X, k, clip, shares)
     u, far = (z - X) / k.gamma, X - C
     rest = k.beta * far + k.curvature * X + s + u
-    terms = (far * far, namespace(X).abs(X), s * X, u * X, rest * rest, X * X)
-    return np.array([total(term) for term in terms])
+    found = [total(term) for term in (far * far, s * X, u * X, rest * rest, X * X)]
+    return np.array([found[0], _price(X, k), *found[1:]])
 
 
 def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
-    """The same at X = room[0], with nothing made anew: fresh memory costs more than sums."""
+    """The same at X = room[0] without groups, in place: fresh memory costs more than sums."""
     X, s, rest, part = room
     np.multiply(C, k.gamma * k.beta, out=s)
     s -= z
     np.multiply(X, 2.0 - k.gamma * (k.beta + k.curvature), out=part)
     s += part
     s *= 1.0 / k.gamma
-    np.clip(s, -k.lam, k.lam, out=s)
+    np.clip(s, -k.below, k.above, out=s)
     along = np.multiply(s, X, out=part).sum()
     np.subtract(z, X, out=rest)
     rest /= k.gamma
@@ -162,8 +223,8 @@ def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
     if k.curvature:
         rest += np.multiply(X, k.curvature, out=s)
     rest *= rest
-    absolute = np.abs(X, out=X).sum()
-    return np.array([distance, absolute, along, across, rest.sum(), square])
+    price = _price(X, k)
+    return np.array([distance, price, along, across, rest.sum(), square])
 
 
 def times(z: Array, V: Array) -> Array:

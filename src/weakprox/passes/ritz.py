@@ -1,4 +1,4 @@
-"""Leading triplets by a few power steps from a good start: products, and little else.
+"""Leading singular triplets and eigenpairs by a few power steps from a good start.
 
 All factorisations are of small squares and happen on the host, in float64.
 """
@@ -35,8 +35,10 @@ ASKEW = 2e-6  # as GRADED, for columns that are only to span something
 class Ritz:
     """A V = U diag(s): Ritz triplets of a matrix, from the largest value down, in float64.
 
-    `exact` says whether the products with A were in float64, too. `damping` is 1/s^2 where
-    U is, should it be there already.
+    Of a symmetric matrix these may be eigenpairs: U is V, values may be negative, and
+    A V = U diag(s) holds up to a residual at right angles to V. `exact` says whether the
+    products with A were in float64, too. `damping` is 1/s^2 where U is, should it be there
+    already.
     """
 
     U: Array
@@ -44,10 +46,31 @@ class Ritz:
     V: Array
     exact: bool = False
     damping: Array | None = None
+    residuals: Vector | None = None  # |A v - s v| of eigenpairs
+
+    def excess(self, kept: int, shift: float) -> float:
+        """Estimate of how far the largest eigenvalue of A - X is above the shift.
+
+        X has the first `kept` pairs, their values reduced by the shift. Of second order in
+        their residuals; 0 for triplets, whose residuals X does not inherit.
+        """
+        if self.residuals is None or kept >= len(self.s):
+            return 0.0
+        square = float(np.sum(self.residuals[:kept] ** 2))
+        beside = 0.5 * (shift - max(0.0, float(self.s[kept])))
+        return math.hypot(beside, math.sqrt(square)) - abs(beside)
 
     def leading(self, count: int) -> Ritz:
         """The first of them."""
         return Ritz(self.U[:, :count], self.s[:count], self.V[:, :count], self.exact)
+
+    def with_last(self, count: int, last: int) -> Ritz:
+        """The first `count` and the last ones of them."""
+        if not last:
+            return self.leading(count)
+        xp, end = namespace(self.V), len(self.s) - last
+        V = xp.concat([self.V[:, :count], self.V[:, end:]], axis=1)
+        return Ritz(V, np.concatenate([self.s[:count], self.s[end:]]), V, self.exact)
 
 
 def refined(A: Array, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
@@ -83,6 +106,31 @@ def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> 
         if found is not None:
             return found
     return _carefully(A, near.V, product, 1)
+
+
+def eigenpairs(A: Array, start: Array, product: Array | None = None, powers: int = 2) -> Ritz:
+    """Ritz pairs of a symmetric A after `powers` products with it; `product` is A start.
+
+    They are sorted by their values; those at both ends of the spectrum are found.
+    """
+    passes, Q, B = passes_for(A), start, product
+    for _ in range(powers):
+        B = wide(passes.quick_times(A, Q) if B is None else B)
+        Q, B = whitened(B), None
+    return eigen(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
+
+
+def eigen(B: Array, Q: Array, *, exact: bool) -> Ritz:
+    """Eigenpairs of a symmetric A in the span of an orthonormal Q, from B = A Q."""
+    B, Q = wide(B), wide(Q)
+    inside = np.asarray(to_numpy(Q.T @ B), dtype=float)
+    values, W = eigh(0.5 * (inside + inside.T))
+    W, values = np.ascontiguousarray(W[:, ::-1]), np.ascontiguousarray(values[::-1])
+    turn = like(W, Q)
+    V = Q @ turn
+    off = B @ turn - V * like(values, V)
+    residuals = np.sqrt(np.asarray(to_numpy((off * off).sum(0)), dtype=float))
+    return Ritz(V, values, V, exact, residuals=residuals)
 
 
 def spanned(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import Array, empty, eps_of, inner, row_blocks, sqnorm
@@ -18,7 +18,6 @@ class Combinable:
     """Mixin: `2.0 * R` scales the weights, `R1 + R2` makes a sum."""
 
     _weights: tuple[str, ...] = ()
-    infimum: ClassVar[float | None] = 0.0  # a number that R is never below, if one is known
 
     def __add__(self, other: Penalty) -> Sum:
         """Sum of two penalties."""

@@ -9,9 +9,16 @@ from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, norm
 from weakprox.linalg.kernels import add_scaled
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.penalties.proximal import ACCURACY, proximal_dual
-from weakprox.protocols import Geometry, Penalty, Smoothability
+from weakprox.protocols import (
+    Geometry,
+    Penalty,
+    PenaltyCapabilities,
+    Smoothability,
+    penalty_capabilities,
+)
 
 ROUNDS = 30  # of a proximal map at most: the next call goes on from there
 
@@ -51,15 +58,23 @@ class Sum(Combinable):
         return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
 
     @property
-    def size(self) -> float:
-        """Of the largest slope among the parts that have one of their own."""
-        return max(getattr(part, "size", 0.0) for part in self.parts)
-
-    @property
-    def infimum(self) -> float | None:  # type: ignore[override]
-        """Sum of the parts' lower bounds, None if one of them has none."""
-        found = [getattr(part, "infimum", None) for part in self.parts]
-        return None if None in found else float(sum(cast(list[float], found)))
+    def capabilities(self) -> PenaltyCapabilities:
+        """What all parts can do: forms and lower bounds add; Dykstra's method is the map."""
+        parts = [penalty_capabilities(part) for part in self.parts]
+        form: SeparableForm | None = SeparableForm()
+        infimum: float | None = 0.0
+        for part in parts:
+            form = None if form is None or part.form is None else form + part.form
+            known = infimum is not None and part.infimum is not None
+            infimum = cast(float, infimum) + cast(float, part.infimum) if known else None
+        sizes = [part.size for part in parts if part.size is not None]
+        return PenaltyCapabilities(
+            form=form,
+            proximal=self.proximal,
+            infimum=infimum,
+            in_unit=self.in_unit if all(part.in_unit for part in parts) else None,
+            size=lambda: max((size() for size in sizes), default=0.0),
+        )
 
     @property
     def rowwise(self) -> bool:

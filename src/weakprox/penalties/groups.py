@@ -8,8 +8,9 @@ from typing import Literal
 from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total, wide
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class GroupL2(Combinable):
     def rowwise(self) -> bool:
         """Whether no group spans several rows."""
         return self.groups == "rows"
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(**{self.groups: self.lam})
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     @property
     def _axis(self) -> int:

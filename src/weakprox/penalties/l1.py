@@ -15,8 +15,9 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.kernels import clipped
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class L1(Combinable):
         return L1(self.lam / unit)
 
     @property
-    def l1_weight(self) -> float:
-        """Lam: all there is to this penalty, entry by entry."""
-        return self.lam
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(self.lam, self.lam)
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam, lam m d / 2, 0)."""
@@ -119,9 +121,10 @@ class ElasticNet(Combinable):
         return 2.0 * self.lam2
 
     @property
-    def l1_weight(self) -> float:
-        """Lam1: all there is to this penalty but for its curvature."""
-        return self.lam1
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(self.lam1, self.lam1)
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """(lam1, lam1 m d / 2, 2 lam2)."""
@@ -169,6 +172,12 @@ class Zero(Combinable):
     def in_unit(self, unit: float) -> Zero:
         """R/unit^2 of X/unit."""
         return self
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm()
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
         """All zero: nothing to smooth."""

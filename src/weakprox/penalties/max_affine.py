@@ -28,7 +28,7 @@ from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 COLUMNS = 1 << 16  # of the pieces, turned into float64 at a time
 
@@ -52,7 +52,6 @@ class MaxAffine(Combinable):
     curvature = 0.0
     separable = False
     rowwise = False
-    infimum = None  # affine functions have none
 
     def __init__(self, A: Array, b: Array | None = None) -> None:
         refuse_foreign("A", A)
@@ -82,10 +81,11 @@ class MaxAffine(Combinable):
         self.b = b
         self._flat = namespace(A).reshape(A, (A.shape[0], -1))
 
-    @cached_property
-    def size(self) -> float:
-        """Of the largest entry of a piece."""
-        return max(largest(part) for part in self.A)
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """Few pieces; affine functions have no lower bound."""
+        size = lambda: max(largest(part) for part in self.A)  # noqa: E731
+        return PenaltyCapabilities(pieces=self.pieces, in_unit=self.in_unit, size=size)
 
     def in_unit(self, unit: float) -> MaxAffine:
         """R/unit^2 of X/unit."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from weakprox.linalg.arrays import Array, norm
-from weakprox.protocols import Dual, Penalty
+from weakprox.protocols import Dual, Penalty, penalty_capabilities
 
 ACCURACY = 1e-9  # relative change of K'y at which an inner iteration ends
 INNER = 100  # inner iterations at most; the next call goes on from there
@@ -19,7 +19,7 @@ def proximal_dual(penalty: Penalty, v: Array, step: float, start: Dual | None = 
     """The dual point of prox_{step R} at v (curvature left out), exact where separable."""
     if penalty.separable:
         return penalty.ascend(None, v, 1.0 / step)
-    own = getattr(penalty, "proximal", None)
+    own = penalty_capabilities(penalty).proximal
     if own is not None:
         return own(v, step, start)
     return _by_ascent(penalty, v, step, start)

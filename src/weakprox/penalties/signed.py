@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import Array, namespace, row_blocks, sqnorm, total
 from weakprox.linalg.kernels import times
+from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
-from weakprox.protocols import Geometry, Smoothability
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,12 @@ class SignedL1(Combinable):
     def curvature(self) -> float:
         """2 lam2."""
         return 2.0 * self.lam2
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, and 0 as a lower bound."""
+        form = SeparableForm(self.above, self.below)
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     @property
     def _theta(self) -> float:

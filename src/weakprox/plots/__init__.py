@@ -1,4 +1,4 @@
-"""Pictures, in the manner of scikit-learn's displays; matplotlib is loaded when drawn."""
+"""Plots in the style of scikit-learn's displays; matplotlib is imported when drawing."""
 
 from weakprox.plots.convergence import ConvergenceDisplay
 from weakprox.plots.matrix import MatrixDisplay

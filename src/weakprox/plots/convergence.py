@@ -1,4 +1,4 @@
-"""How a run got to its answer, with what is proved about it."""
+"""History of a run: value, lower bound and gap."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError
-from weakprox.plots._draw import BLUE, GREY, axes_on, fitted_result, one_of
+from weakprox.arguments import one_of
+from weakprox.plots._display import Display, checked_result, fitted_result
+from weakprox.plots._panels import (
+    Panel,
+    Series,
+    best_so_far,
+    draw_panel,
+    spans_widely,
+    value_range,
+)
 
-Column = np.ndarray[Any, np.dtype[np.float64]]
+AXES = {"svds": "thin SVDs", "seconds": "seconds", "samples": "samples"}
+GREY = "#7a7a7a"
 
-AXES = {"svds": "decompositions", "seconds": "seconds", "samples": "samples"}
 
-
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """Value, lower bound and gap of a run against the work done.
 
     Parameters
@@ -23,16 +30,20 @@ class ConvergenceDisplay:
     work : dict of str to array
         Columns "svds", "seconds" and "samples", one number per look at the run.
     value, lower_bound : array
-        f at each look, and what was proved about the optimum by then (NaN if nothing).
+        f at each look, and the lower bound proved by then (NaN if none).
     final_value, final_bound : float
         The same for the answer.
     title : str
         The certificate in words.
+    low_rank : array, optional
+        f of the low-rank point at each look.
+    eps : float, optional
+        The accuracy that was asked for.
 
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn last.
+        Axes and figure of the last call of `plot`.
     """
 
     def __init__(
@@ -44,36 +55,66 @@ class ConvergenceDisplay:
         final_value: float,
         final_bound: float,
         title: str = "",
+        low_rank: Any = None,
+        eps: float | None = None,
     ) -> None:
         self.work = {name: np.asarray(column, dtype=float) for name, column in work.items()}
         self.value = np.asarray(value, dtype=float)
         self.lower_bound = np.asarray(lower_bound, dtype=float)
+        self.low_rank = None if low_rank is None else np.asarray(low_rank, dtype=float)
         self.final_value, self.final_bound = float(final_value), float(final_bound)
-        self.title = title
-        self.ax_: Any = None
-        self.figure_: Any = None
+        self.title, self.eps = title, eps
 
     @classmethod
-    def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> ConvergenceDisplay:
-        """Draw the history of a `Result`; keywords go to `plot`."""
-        if not hasattr(result, "trace") or not hasattr(result, "certificate"):
-            raise InputError("result", type(result).__name__, "a Result of minimize")
-        trace, proof = result.trace, result.certificate
+    def _of(cls, result: Any) -> ConvergenceDisplay:
+        trace, proof = checked_result(result).trace, result.certificate
         return cls(
             work={name: trace[name] for name in AXES},
             value=trace["value"],
             lower_bound=trace["lower_bound"],
+            # the bound does not apply to values that are estimated from samples
+            final_bound=-np.inf if result.sampled else proof.lower_bound,
             final_value=proof.value,
-            final_bound=proof.lower_bound,
             title=str(proof),
-        ).plot(ax, **options)
+            low_rank=trace["value_low_rank"],
+            eps=result.eps,
+        )
+
+    @classmethod
+    def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> ConvergenceDisplay:
+        """Draw the history of a `Result`; keywords go to `plot`."""
+        return cls._of(result).plot(ax, **options)
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, ax: Any = None, **options: Any
     ) -> ConvergenceDisplay:
-        """Draw how the fit of a model went; keywords go to `plot`."""
-        return cls.from_result(fitted_result(estimator), ax=ax, **options)
+        """Draw the history of a model's fit; keywords go to `plot`."""
+        return cls._of(fitted_result(estimator)).plot(ax, **options)
+
+    @property
+    def _proved(self) -> bool:
+        return bool(np.isfinite(self.final_bound))
+
+    def _panel(self, x: str, kind: str) -> Panel:
+        """The lines to draw, for matplotlib and for the pages of `weakprox.report`."""
+        work, points = self.work[x], {"iterate": self.value}
+        if self.low_rank is not None:
+            points["low-rank point"] = self.low_rank
+        bound, log_x = best_so_far(self.lower_bound), spans_widely(work)
+        if kind == "value":
+            lines = [Series(name, work, value) for name, value in points.items()]
+            lines.append(Series("proved lower bound", work, bound, dashed=True, steps=True))
+            gap = self.final_value - self.final_bound if self._proved else 0.0
+            view = value_range(np.concatenate(list(points.values())), self.final_value, gap)
+            return Panel(lines, AXES[x], "f", log_x=log_x, y_range=view)
+        least = np.fmin.reduce(list(points.values()))
+        lines = [Series(name, work, v - self.final_bound) for name, v in points.items()]
+        lines.append(Series("proved at the time", work, least - bound, steps=True))
+        if self.eps is not None:
+            ends = [self.eps, self.eps]
+            lines.append(Series("requested (eps)", work[[0, -1]], ends, dashed=True))
+        return Panel(lines, AXES[x], "value minus bound", log_x=log_x, log_y=True)
 
     def plot(
         self,
@@ -82,16 +123,16 @@ class ConvergenceDisplay:
         x: Literal["svds", "seconds", "samples"] = "svds",
         kind: Literal["value", "gap"] = "value",
     ) -> ConvergenceDisplay:
-        """Draw it.
+        """Draw the run.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where; on a new figure by default.
+            Where to draw; by default a new figure.
         x : {"svds", "seconds", "samples"}
-            Which kind of work to draw against.
+            The measure of work on the x axis.
         kind : {"value", "gap"}
-            Value and lower bound, or the distance between the best of each.
+            Value and lower bound, or the distance between them.
 
         Returns
         -------
@@ -99,48 +140,15 @@ class ConvergenceDisplay:
         """
         one_of("x", x, tuple(AXES))
         one_of("kind", kind, ("value", "gap"))
-        self.figure_, self.ax_ = axes_on(ax)
-        if self.value.size:
-            self._values(self.work[x]) if kind == "value" else self._gaps(self.work[x])
-        self.ax_.set_xlabel(AXES[x])
-        self.ax_.set_title(textwrap.fill(self.title, 60), fontsize="medium")
-        return self
-
-    def _values(self, work: Column) -> None:
-        ax, reached = self.ax_, self.final_value
-        ax.plot(work, self.value, ".-", color=BLUE, label="value")
-        gap = 0.0
-        if np.isfinite(self.final_bound):
-            gap = reached - self.final_bound
-            ax.step(work, _best(self.lower_bound), where="post", color=GREY, linewidth=1.0)
-            ax.axhline(self.final_bound, color=GREY, linestyle="--", label="proved lower bound")
-            ax.axhspan(self.final_bound, reached, color=GREY, alpha=0.15, linewidth=0)
-        height = max(float(self.value[0]) - reached, 3.0 * gap, 1e-9 * abs(reached))
-        ax.set_ylim(reached - 0.3 * height, reached + 1.1 * height)
-        ax.set_ylabel("f")
-        ax.legend(fontsize="small")
-
-    def _gaps(self, work: Column) -> None:
-        ax = self.ax_
-        bound = _best(self.lower_bound)
-        seen = np.minimum.accumulate(self.value) - bound
-        proved = np.isfinite(seen) & (seen > 0.0)
-        if proved.any():
-            ax.plot(work[proved], seen[proved], ".", color=GREY, label="proved on the way")
-        if np.isfinite(self.final_bound):
-            last = max(self.final_value - self.final_bound, np.finfo(float).tiny)
-            ax.plot(work[-1:], [last], "o", color=BLUE, label="proved for the answer")
-            above = self.value - self.final_bound
-            kept = above > 0.0
-            label = "value above the final bound"
-            ax.plot(work[kept], above[kept], "-", color=BLUE, linewidth=1.0, label=label)
-            ax.set_yscale("log")
+        ax = self._draw_on(ax)
+        if self.value.size and (kind == "value" or self._proved):
+            draw_panel(ax, self._panel(x, kind))
+            if kind == "gap":
+                gap = max(self.final_value - self.final_bound, np.finfo(float).tiny)
+                ax.plot(self.work[x][-1:], [gap], "ko", label="answer")
+            elif self._proved:
+                ax.axhspan(self.final_bound, self.final_value, color=GREY, alpha=0.15)
             ax.legend(fontsize="small")
-        ax.set_ylabel("distance from the optimum, at most")
-
-
-def _best(bound: Column) -> Column:
-    """The best bound so far; NaN until there is one."""
-    filled = np.where(np.isnan(bound), -np.inf, bound)
-    best = np.maximum.accumulate(filled)
-    return np.where(np.isfinite(best), best, np.nan)
+        ax.set_xlabel(AXES[x])
+        ax.set_title(textwrap.fill(self.title, 60), fontsize="medium")
+        return self

@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.arguments import positive
 from weakprox.errors import InputError, ShapeError
-from weakprox.plots._draw import (
-    MOST_TICKS,
-    as_matrix,
-    axes_on,
-    colour_limit,
-    fitted_result,
-    mark_blocks,
-)
+from weakprox.plots._cells import as_matrix, draw_cells, mark_blocks, name_lines
+from weakprox.plots._display import Display, checked_result, fitted_result
 
-# What models call the matrix that they are about, in the order of preference.
+# Attributes that hold a model's matrix, in the order of preference.
 NAMES = (
     "covariance_",
     "affinity_matrix_",
@@ -28,27 +23,27 @@ NAMES = (
 )
 
 
-class MatrixDisplay:
-    """A matrix as a heat map, with names or blocks where there are labels.
+class MatrixDisplay(Display):
+    """A matrix as a heat map, with names or blocks if there are labels.
 
     Parameters
     ----------
     matrix : array of shape (m, d)
-        What to draw.
+        The matrix to draw.
     labels : sequence of str, optional
         One per row. Runs of equal ones are marked as blocks, so sort rows by group first
         (see `order`).
     columns : sequence of str, optional
         One per column; shown if there are at most 30.
     order : sequence of int, optional
-        Rows in the order to draw them, and columns too where the matrix is square.
+        Order of the rows, and of the columns too if the matrix is square.
     title : str
         Above the picture.
 
     Attributes
     ----------
     ax_, figure_, image_
-        Where it was drawn last, and matplotlib's image.
+        Axes, figure and matplotlib's image of the last call of `plot`.
     """
 
     def __init__(
@@ -62,11 +57,11 @@ class MatrixDisplay:
     ) -> None:
         M = as_matrix("matrix", matrix)
         labels = None if labels is None else [str(label) for label in labels]
-        if labels is not None and len(labels) != M.shape[0]:
-            raise ShapeError("labels", f"{len(labels)} of them", f"{M.shape[0]}, one per row")
-        if columns is not None and len(columns) != M.shape[1]:
-            given = f"{len(columns)} of them"
-            raise ShapeError("columns", given, f"{M.shape[1]}, one per column")
+        columns = None if columns is None else [str(column) for column in columns]
+        named = (("labels", labels, "row"), ("columns", columns, "column"))
+        for (name, texts, line), size in zip(named, M.shape, strict=True):
+            if texts is not None and len(texts) != size:
+                raise ShapeError(name, f"{len(texts)} of them", f"{size}, one per {line}")
         if order is not None:
             rows = np.asarray(order)
             if sorted(rows.tolist()) != list(range(M.shape[0])):
@@ -77,8 +72,6 @@ class MatrixDisplay:
             if square and columns is not None:
                 columns = [columns[row] for row in rows]
         self.matrix, self.labels, self.columns, self.title = M, labels, columns, title
-        self.ax_: Any = None
-        self.figure_: Any = None
         self.image_: Any = None
 
     @classmethod
@@ -92,10 +85,11 @@ class MatrixDisplay:
         order: Any = None,
         **options: Any,
     ) -> MatrixDisplay:
-        """Draw the matrix that a model is about; other keywords go to `plot`.
+        """Draw a model's matrix; other keywords go to `plot`.
 
-        `attribute` names it; by default `covariance_`, `affinity_matrix_` and the like,
-        whichever the model has. Columns are named as those of the data were.
+        `attribute` names it; by default the first of `covariance_`, `affinity_matrix_`,
+        `infectivity_`, `adjacency_`, `matrix_` and `coef_` that the model has. Columns have
+        the names of the data's columns.
         """
         fitted_result(estimator)
         found = [name for name in NAMES if getattr(estimator, name, None) is not None]
@@ -116,9 +110,7 @@ class MatrixDisplay:
     @classmethod
     def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> MatrixDisplay:
         """Draw the answer of a `Result`; keywords go to `plot`."""
-        if not hasattr(result, "low_rank"):
-            raise InputError("result", type(result).__name__, "a Result of minimize")
-        title = f"the answer, rank {result.rank}"
+        title = f"the answer, rank {checked_result(result).rank}"
         return cls(matrix=result.low_rank, title=title).plot(ax, **options)
 
     def plot(
@@ -129,16 +121,16 @@ class MatrixDisplay:
         limit: float | None = None,
         colorbar: bool = True,
     ) -> MatrixDisplay:
-        """Draw it.
+        """Draw the matrix.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where; on a new figure by default.
+            Where to draw; by default a new figure.
         cmap : str, optional
-            Colours; by default blue to red, or white to blue where no entry is negative.
+            Colours; by default blue to red, or white to blue if no entry is negative.
         limit : float, optional
-            Size at which colours end; by default one that a few huge entries do not decide.
+            Size at which colours end; by default the 0.99 quantile of nonzero entries.
         colorbar : bool
             Whether to draw a scale.
 
@@ -146,22 +138,16 @@ class MatrixDisplay:
         -------
         self
         """
-        self.figure_, self.ax_ = axes_on(ax)
-        signed = bool(np.nanmin(self.matrix) < 0.0)
-        most = colour_limit(self.matrix) if limit is None else float(limit)
-        self.image_ = self.ax_.imshow(
+        ax, signed = self._draw_on(ax), bool(np.nanmin(self.matrix) < 0.0)
+        self.image_ = draw_cells(
+            ax,
             self.matrix,
+            limit=None if limit is None else positive("limit", limit),
             cmap=cmap or ("RdBu_r" if signed else "Blues"),
-            vmin=-most if signed else 0.0,
-            vmax=most,
-            interpolation="none",
-            aspect="equal" if self.matrix.shape[0] == self.matrix.shape[1] else "auto",
+            signed=signed,
+            colorbar=colorbar,
         )
-        mark_blocks(self.ax_, self.matrix.shape, self.labels, names=True)
-        if self.columns is not None and len(self.columns) <= MOST_TICKS:
-            names = [str(name) for name in self.columns]
-            self.ax_.set_xticks(range(len(names)), names, rotation=90, fontsize="small")
-        if colorbar:
-            self.figure_.colorbar(self.image_, ax=self.ax_, shrink=0.8)
-        self.ax_.set_title(self.title)
+        mark_blocks(ax, self.matrix.shape, self.labels)
+        name_lines(ax, None, self.columns)
+        ax.set_title(self.title)
         return self

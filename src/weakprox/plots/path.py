@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import InputError, ShapeError
-from weakprox.plots._draw import axes_on
+from weakprox.plots._display import Display
+from weakprox.plots._panels import COLOURS
 
 WIDEST = 12  # ticks on an axis
 
 
-class PathDisplay:
+class PathDisplay(Display):
     """A heat map of scores over lam and tau.
 
     Parameters
@@ -22,7 +23,7 @@ class PathDisplay:
     taus : array of shape (n, k)
         Radii, a row for each weight.
     scores : array of shape (n, k)
-        What to draw: errors, ranks, values.
+        Errors, ranks or values to draw.
     chosen : (int, int), optional
         Row and column of the point that was chosen.
     name : str
@@ -31,7 +32,7 @@ class PathDisplay:
     Attributes
     ----------
     ax_, figure_, image_
-        Where it was drawn last, and matplotlib's image.
+        Axes, figure and matplotlib's image of the last call of `plot`.
     """
 
     def __init__(
@@ -48,8 +49,6 @@ class PathDisplay:
             raise ShapeError(
                 "scores", self.scores.shape, f"an array of shape {self.taus.shape}"
             )
-        self.ax_: Any = None
-        self.figure_: Any = None
         self.image_: Any = None
 
     @classmethod
@@ -90,44 +89,44 @@ class PathDisplay:
     def plot(
         self, ax: Any = None, *, cmap: str = "viridis_r", log: bool = False
     ) -> PathDisplay:
-        """Draw it.
+        """Draw the scores.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where; on a new figure by default.
+            Where to draw; by default a new figure.
         cmap : str
-            Colours; small scores are bright by default.
+            Colours; by default small scores are bright.
         log : bool
-            Whether colours follow the logarithm of how far a score is above the best.
+            Colour by the logarithm of the excess over the best score.
 
         Returns
         -------
         self
         """
-        self.figure_, self.ax_ = axes_on(ax)
+        ax = self._draw_on(ax)
         shown, name = self.scores, self.name
         if log:
             above = shown - np.nanmin(shown)
             least = above[above > 0.0].min(initial=np.inf)
             shown = np.log10(np.maximum(above, least if np.isfinite(least) else 1.0))
             name = f"log10 of {self.name} above the best"
-        self.image_ = self.ax_.imshow(
+        self.image_ = ax.imshow(
             shown, cmap=cmap, aspect="auto", interpolation="none", origin="upper"
         )
-        self.figure_.colorbar(self.image_, ax=self.ax_, label=name)
+        self.figure_.colorbar(self.image_, ax=ax, label=name)
         rows, columns = self.scores.shape
         every = range(0, rows, -(-rows // WIDEST))
-        self.ax_.set_yticks(list(every), [f"{self.lams[i]:.3g}" for i in every])
+        ax.set_yticks(list(every), [f"{self.lams[i]:.3g}" for i in every])
         same = bool(np.allclose(self.taus, self.taus[:1]))
         row = 0 if same or self.chosen is None else self.chosen[0]
         every = range(0, columns, -(-columns // WIDEST))
-        self.ax_.set_xticks(list(every), [f"{self.taus[row, j]:.3g}" for j in every])
-        self.ax_.tick_params(axis="x", rotation=45)
+        ax.set_xticks(list(every), [f"{self.taus[row, j]:.3g}" for j in every])
+        ax.tick_params(axis="x", rotation=45)
         where = "" if same else f", in the row of lam = {self.lams[row]:.3g}"
-        self.ax_.set(xlabel=f"tau{where}", ylabel="lam")
+        ax.set(xlabel=f"tau{where}", ylabel="lam")
         if self.chosen is not None:
             i, j = self.chosen[0], self.chosen[1]
-            self.ax_.plot([j], [i], "o", mfc="none", mec="#d1603d", ms=14, mew=2.5)
-            self.ax_.set_title(f"chosen: lam = {self.lams[i]:.3g}, tau = {self.taus[i, j]:.3g}")
+            ax.plot([j], [i], "o", mfc="none", mec=COLOURS[1], ms=14, mew=2.5)
+            ax.set_title(f"chosen: lam = {self.lams[i]:.3g}, tau = {self.taus[i, j]:.3g}")
         return self

@@ -1,4 +1,4 @@
-"""Singular values of an answer, and which of its entries are not zero."""
+"""Singular values of an answer, and its nonzero entries."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.errors import InputError
-from weakprox.plots._draw import BLUE, as_matrix, axes_on, fitted_result, mark_blocks, one_of
+from weakprox.arguments import one_of
+from weakprox.linalg.arrays import to_numpy
+from weakprox.plots._cells import as_matrix, draw_support, mark_blocks, support
+from weakprox.plots._display import Display, checked_result, fitted_result
+from weakprox.plots._panels import COLOURS
 
 SUPPORT = 1e-2  # entries below this share of the largest are drawn as zero
 
 
-class SpectrumDisplay:
+class SpectrumDisplay(Display):
     """Singular values and support of a low-rank, sparse matrix.
 
     Parameters
@@ -27,22 +30,18 @@ class SpectrumDisplay:
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn last.
+        Axes and figure of the last call of `plot`.
     """
 
     def __init__(self, *, values: Any, matrix: Any, labels: Any = None) -> None:
         self.values = np.sort(np.asarray(values, dtype=float).ravel())[::-1]
         self.matrix = as_matrix("matrix", matrix)
         self.labels = labels
-        self.ax_: Any = None
-        self.figure_: Any = None
 
     @classmethod
     def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> SpectrumDisplay:
         """Draw the answer of a `Result`; keywords go to `plot`."""
-        if not hasattr(result, "low_rank"):
-            raise InputError("result", type(result).__name__, "a Result of minimize")
-        return cls._of(result.low_rank, ax, options)
+        return cls._of(checked_result(result).low_rank).plot(ax, **options)
 
     @classmethod
     def from_estimator(
@@ -50,44 +49,40 @@ class SpectrumDisplay:
     ) -> SpectrumDisplay:
         """Draw the matrix that a model has learnt; keywords go to `plot`."""
         result = fitted_result(estimator)
-        return cls._of(getattr(estimator, "low_rank_", result.low_rank), ax, options)
+        return cls._of(getattr(estimator, "low_rank_", result.low_rank)).plot(ax, **options)
 
     @classmethod
-    def _of(cls, low_rank: Any, ax: Any, options: dict[str, Any]) -> SpectrumDisplay:
-        s = low_rank.s
-        values = np.asarray(s.detach().cpu() if hasattr(s, "detach") else s, dtype=float)
-        return cls(values=values, matrix=low_rank).plot(ax, **options)
+    def _of(cls, low_rank: Any, labels: Any = None) -> SpectrumDisplay:
+        return cls(values=to_numpy(low_rank.s), matrix=low_rank, labels=labels)
 
     def plot(
         self, ax: Any = None, *, kind: Literal["values", "support"] = "values"
     ) -> SpectrumDisplay:
-        """Draw it.
+        """Draw the matrix.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where; on a new figure by default.
+            Where to draw; by default a new figure.
         kind : {"values", "support"}
-            Singular values, or the entries that are not zero.
+            Singular values, or the nonzero entries.
 
         Returns
         -------
         self
         """
         one_of("kind", kind, ("values", "support"))
-        self.figure_, self.ax_ = axes_on(ax)
+        ax = self._draw_on(ax)
         if kind == "values":
-            count = np.arange(1, self.values.size + 1)
-            self.ax_.bar(count, self.values, color=BLUE)
-            self.ax_.locator_params(axis="x", integer=True)
-            self.ax_.set(xlabel="index", ylabel="singular value")
+            ax.bar(np.arange(1, self.values.size + 1), self.values, color=COLOURS[0])
+            ax.locator_params(axis="x", integer=True)
+            ax.set(xlabel="index", ylabel="singular value")
             rank = int((self.values > 0.0).sum())
-            self.ax_.set_title(f"rank {rank}, nuclear norm {self.values.sum():.4g}")
+            ax.set_title(f"rank {rank}, nuclear norm {self.values.sum():.4g}")
             return self
-        size = np.abs(self.matrix)
-        nonzero = (size > SUPPORT * size.max()) & (size > 0.0)
-        self.ax_.imshow(nonzero, cmap="Greys", vmin=0, vmax=1.25, interpolation="none")
-        self.ax_.set_title(f"support: {nonzero.mean():.0%} of entries")
-        mark_blocks(self.ax_, self.matrix.shape, self.labels, names=self.labels is not None)
-        self.ax_.set_xlabel(f"black: above {SUPPORT:.0%} of the largest entry")
+        nonzero = support(self.matrix, SUPPORT)
+        draw_support(ax, nonzero)
+        mark_blocks(ax, nonzero.shape, self.labels)
+        ax.set_title(f"support: {nonzero.mean():.0%} of entries")
+        ax.set_xlabel(f"black: above {SUPPORT:.0%} of the largest entry")
         return self

@@ -1,7 +1,6 @@
 """Proofs of claimed optima: written from a result, saved to a file, verified by anyone."""
 
-from weakprox.proofs.evidence import witnessed
-from weakprox.proofs.proof import Proof
-from weakprox.proofs.verify import verify
+from weakprox.proofs.proof import Proof, verify
+from weakprox.proofs.witness import witnessed
 
 __all__ = ["Proof", "verify", "witnessed"]

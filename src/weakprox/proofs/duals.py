@@ -1,7 +1,15 @@
-"""Dual points from what a run has kept, by rows where the penalty allows it."""
+"""Dual points of a proof: read by rows where the penalty allows it, stored in few bytes.
+
+They are stored as shares of the largest slope, as integers if these suffice. Storing
+y + delta for y costs the bound at most -<X, delta> + |delta| sqrt(2 gap/w) + |delta|^2/(2w):
+as a function of y it is concave with gradient V(y), 1/w-Lipschitz, and V(y) is within
+sqrt(2 gap/w) of X. Without curvature it costs at most rho |delta|, rho a bound on the nuclear
+norm of V.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,24 +21,34 @@ from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import Array, to_numpy
 from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import COMPILED_FROM, SeparableForm, Step
+from weakprox.passes.formulas import cut
 from weakprox.penalties import Smoothed, Sum, Zero
 from weakprox.penalties.proximal import proximal_dual
+from weakprox.proofs.describe import parts_of
 from weakprox.proofs.pieces import blocks_of, piece
+from weakprox.resources.memory import scratch
+from weakprox.verifier import Box, Factors, Groups
+from weakprox.verifier.sums import blocks
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+HELD = 1 << 28  # bytes of a stored dual point that are kept in memory
+WIDTHS = (np.int8, np.int16, np.int32, np.float64)
+ENTRIES = 1 << 15  # of a block: its temporaries stay in cache
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A dual point of one part: `read(first, last)` gives rows of y in float64."""
+    """A dual point of one part; `read(first, last)` returns rows of y in float64."""
 
     read: Callable[[int, int], Matrix]
     shape: tuple[int, int]
     point: Callable[[], Matrix] | None = None  # rows of a point near X, as `read` made them
-    target: Target | None = None  # what it is made of, for a compiled pass
+    target: Target | None = None  # its ingredients, for a compiled pass
 
     def scaled(self, factor: float) -> Rows:
-        """The same in another unit."""
+        """The dual point in another unit."""
         if factor == 1.0:
             return self
         return Rows(lambda first, last: factor * self.read(first, last), self.shape)
@@ -43,7 +61,7 @@ def dual_parts(evidence: Evidence) -> list[Any]:
     if type(penalty) is Zero:
         return []
     if isinstance(dual, Target):
-        return [_of_target(dual, shape)]
+        return _of_target(dual, penalty, shape)
     by_rows = penalty.separable and penalty.rowwise
     if isinstance(dual, SplitDual) and dual.y is None and by_rows:
         return [Rows(_of_split(evidence, dual), shape)]
@@ -95,8 +113,8 @@ def _proximal(penalty: Any, dual: SplitDual, X: Array, G: Array, A: Array) -> An
 def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matrix]:
     problem = evidence.problem
     loss, V = problem.loss, dual.at
-    centred = hasattr(loss, "centre")
-    C: Any = loss.centre(loss.everything()) if centred else None  # type: ignore[attr-defined]
+    centred = problem.of_loss.centre is not None
+    C: Any = problem.centre() if centred else None
     G = None if centred else loss.grad(V.dense(), loss.everything())
     left, smooth = V.U * V.s, loss.smoothness if centred else 0.0
 
@@ -108,7 +126,8 @@ def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matri
     return read
 
 
-def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
+def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]:
+    """Dual points of the parts of a penalty in separable form."""
     k, z = dual.step, dual.z
     U, s, Vt = (_host(x) for x in (dual.at.U, dual.at.s, dual.at.Vt))
     left, ahead = U * s, 2.0 / k.gamma - k.beta - k.curvature
@@ -120,8 +139,8 @@ def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
     room = np.empty((3, 0, shape[1]))
     rows = 0
 
-    def read(a: int, b: int) -> Matrix:
-        """The clipped (2/gamma - beta - curvature) X + beta C - z/gamma, in arrays kept."""
+    def steep(a: int, b: int) -> Matrix:
+        """(2/gamma - beta - curvature) X + beta C - z/gamma, in reused arrays."""
         nonlocal room, rows
         rows = b - a
         if room.shape[1] < rows:
@@ -134,10 +153,54 @@ def _of_target(dual: Target, shape: tuple[int, int]) -> Rows:
             y += X
         elif ahead:
             y += np.multiply(X, ahead, out=more)
-        clipped: Matrix = np.clip(y, -k.lam, k.lam, out=y)
+        found: Matrix = y
+        return found
+
+    def entries(a: int, b: int) -> Matrix:
+        t = steep(a, b)
+        clipped: Matrix = np.clip(t, -k.below, k.above, out=t)
         return clipped
 
-    return Rows(read, shape, lambda: room[0, :rows], dual)
+    parts = parts_of(penalty)
+    point = lambda: room[0, :rows]  # noqa: E731
+    if len(parts) == 1 and not k.grouped:
+        return [Rows(entries, shape, point, dual)]
+    cuts: Any = None
+    if k.columns:
+        squares: Any = 0.0
+        for a, b in blocks(*shape):
+            t = steep(a, b)
+            squares = squares + np.square(t - np.clip(t, -k.below, k.above)).sum(axis=0)
+        cuts = cut(np.sqrt(squares), k._replace(gamma=1.0), shape[0])
+
+    def grouped(a: int, b: int) -> Matrix:
+        t = steep(a, b)
+        t -= np.clip(t, -k.below, k.above)
+        shares = cuts
+        if shares is None:
+            norms = np.linalg.norm(t, axis=1, keepdims=True)
+            shares = cut(norms, k._replace(gamma=1.0), shape[1])
+        t *= shares
+        found: Matrix = t
+        return found
+
+    return [_share(part, k, shape, entries, grouped) for part in parts]
+
+
+def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: Any) -> Rows:
+    """The share of one part in the dual point, in proportion to its weights."""
+    form: SeparableForm = part.capabilities.form
+    if form.rows or form.columns:
+        weight = (form.rows or form.columns) / k.weight
+        return Rows(lambda a, b: weight * grouped(a, b), shape)
+    up, down = form.above / (k.above or 1.0), form.below / (k.below or 1.0)
+
+    def read(a: int, b: int) -> Matrix:
+        y = entries(a, b)
+        found: Matrix = np.where(y > 0.0, up, down) * y
+        return found
+
+    return Rows(read, shape)
 
 
 def _dense(at: Any) -> Array:
@@ -146,3 +209,93 @@ def _dense(at: Any) -> Array:
 
 def _host(y: Any) -> Matrix:
     return np.asarray(to_numpy(y), dtype=np.float64)
+
+
+@dataclass
+class Loss:
+    """Change of the bound from storing dual points: sums over their entries."""
+
+    along: float = 0.0  # <X, delta>
+    length: float = 0.0  # |delta|
+
+    def cost(self, gap: float, w: float, rho: float) -> float:
+        """Upper bound on the decrease of the lower bound."""
+        if w > 0.0:
+            bent = self.length**2 / (2 * w)
+            return max(0.0, -self.along) + 2 * math.sqrt(max(gap, 0.0)) * math.sqrt(bent) + bent
+        return rho * self.length
+
+
+def width_for(part: Any, size: int, gap: float, most: float, w: float, reach: float) -> Any:
+    """The narrowest type whose rounding is expected to lower the bound by at most `most`.
+
+    `reach` bounds |X|_F (w > 0) or the nuclear norm of V (w = 0).
+    """
+    slope = max(part.above, part.below) if isinstance(part, Box) else part.lam
+    for kind in WIDTHS[:-1]:
+        length = slope / np.iinfo(kind).max * math.sqrt(size / 12)
+        if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
+            cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
+        else:
+            expected = Loss(-reach * length / math.sqrt(size), length)
+            cost = expected.cost(gap, w, reach)
+        if cost <= most:
+            return kind
+    return WIDTHS[-1]
+
+
+def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> Any:
+    """Store the dual point as shares in this type; its cost is added to `loss`."""
+    m, d = y.shape
+    size = m * d * np.dtype(kind).itemsize
+    q = np.empty((m, d), kind) if size <= HELD else scratch((m, d), kind)
+    whole = float(np.iinfo(kind).max) if np.dtype(kind).kind == "i" else 1.0
+    above, below = (part.above, part.below) if isinstance(part, Box) else (part.lam, part.lam)
+    compiled = _compiled(y, part, q, whole)
+    along, square = compiled or (0.0, 0.0)
+    room: Any = None
+    for first, last in [] if compiled else blocks(m, d, entries=ENTRIES):
+        exact = y.read(first, last)
+        room = np.empty(exact.shape) if room is None else room  # the first is the largest
+        slope: Any = above if above == below else np.where(exact > 0.0, above, below)
+        share = np.multiply(
+            exact, whole / np.where(slope > 0.0, slope, np.inf), out=room[: len(exact)]
+        )
+        np.clip(share, -whole, whole, out=share)  # lam may have been rounded up to float32
+        if whole > 1.0:
+            np.rint(share, out=share)
+        q[first:last] = share
+        share *= slope / whole
+        share -= exact
+        square += float(np.vdot(share, share))
+        near = X.rows(first, last) if y.point is None else y.point()
+        along += float(np.vdot(near, share))
+    length = math.sqrt(square)
+    if isinstance(part, Groups):  # the verifier may shrink groups by as much again
+        along -= float(np.linalg.norm(X.s)) * 2 * length
+        length *= 2
+    loss.along, loss.length = loss.along + along, loss.length + length
+    return q
+
+
+def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float, float] | None:
+    """<X, delta> and |delta|^2 by a compiled pass, if there is one for these arrays."""
+    dual = y.target
+    if dual is None or whole == 1.0 or not isinstance(part, Box) or not part.above > 0.0:
+        return None
+    if part.above != part.below:
+        return None
+    arrays = (dual.C, dual.z)
+    plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in arrays)
+    if not plain or q.size < COMPILED_FROM:
+        return None
+    try:
+        from weakprox.proofs import compiled
+    except (ImportError, RuntimeError):  # no numba, or no cache directory
+        return None
+    U, s, Vt = (np.ascontiguousarray(x, np.float64) for x in (dual.at.U, dual.at.s, dual.at.Vt))
+    k = dual.step
+    ahead = 2.0 / k.gamma - k.beta - k.curvature
+    numbers = (ahead, k.beta, 1.0 / k.gamma, k.above, whole)
+    square, along = compiled.stored(*arrays, U * s, Vt, q, numbers)
+    return along, square

@@ -1,4 +1,4 @@
-"""Proof files: plain .npz archives, written whole and read without trust."""
+"""Proof files: plain .npz archives, written atomically and checked when read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from numpy.lib import format as npy
 
 from weakprox.errors import ProofError
 from weakprox.resources.limits import room, shown_bytes
+from weakprox.storage.arrays import DAMAGED, read_header
 from weakprox.storage.atomic import atomic
-from weakprox.storage.npy_header import DAMAGED, read_header
 from weakprox.storage.table import FileError, PathLike, shown_path
 
 VERSION = 2
@@ -31,7 +31,7 @@ CHUNK = 1 << 24
 
 def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, Any]) -> None:
     """Write the archive, the description last; it appears whole or not at all."""
-    # checksums show a damaged file, and it can be made again: no need to wait for the disk
+    # no fsync: checksums detect a damaged file, and it can be made again
     with (
         atomic(path, durable=False) as temporary,
         zipfile.ZipFile(temporary, "w") as archive,
@@ -62,38 +62,39 @@ def _write_array(handle: Any, array: Any) -> None:
 
 
 def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The description and the arrays; raises ProofError unless all of it makes sense."""
-    where = Path(path)
+    """Read the description and the arrays; raises ProofError unless all of it is valid."""
+    if not Path(path).exists():
+        raise ProofError(shown_path(path), "no such file", "a proof file")
     try:
-        with zipfile.ZipFile(where) as archive:
-            arrays = _members(where, archive)
-    except FileNotFoundError:
-        raise ProofError(shown_path(path), "no such file", "a proof file") from None
+        arrays = _archive(path, NAMES, _allowed, "an .npz file written by Proof.save")
     except FileError as problem:
         raise ProofError(problem.argument, problem.given, problem.wanted) from None
-    except ProofError:
-        raise
-    except DAMAGED as problem:
-        given = f"a file that cannot be read ({type(problem).__name__})"
-        raise ProofError(
-            shown_path(path), given, "an .npz file written by Proof.save"
-        ) from None
     meta = _described(path, arrays.pop("meta", None))
     _check(path, meta, arrays)
     return meta, arrays
 
 
 def read_data(path: PathLike) -> dict[str, Any]:
-    """Arrays of an .npz file by name, for problems whose data are more than one matrix."""
-    where = Path(path)
+    """Read the arrays of an .npz file, for problems whose data are more than one matrix."""
+    wanted = "an .npz file with arrays of numbers"
+    return _archive(path, DATA, lambda name: NUMBERS, wanted)
+
+
+def _archive(
+    path: PathLike,
+    names: re.Pattern[str],
+    kinds: Callable[[str], tuple[str, ...]],
+    wanted: str,
+) -> dict[str, Any]:
+    """Arrays of an archive by name."""
     try:
-        with zipfile.ZipFile(where) as archive:
-            return _members(where, archive, DATA, lambda name: NUMBERS)
+        with zipfile.ZipFile(Path(path)) as archive:
+            return _members(Path(path), archive, names, kinds)
     except (FileError, ProofError):
         raise
     except DAMAGED as problem:
         given = f"a file that cannot be read ({type(problem).__name__})"
-        raise FileError(path, given, "an .npz file with arrays of numbers") from None
+        raise FileError(path, given, wanted) from None
 
 
 def _allowed(name: str) -> tuple[str, ...]:
@@ -104,33 +105,35 @@ def _allowed(name: str) -> tuple[str, ...]:
 def _members(
     where: Path,
     archive: zipfile.ZipFile,
-    names: re.Pattern[str] = NAMES,
-    kinds: Callable[[str], tuple[str, ...]] = _allowed,
+    names: re.Pattern[str],
+    kinds: Callable[[str], tuple[str, ...]],
 ) -> dict[str, Any]:
     """Arrays by name, each checked before it is read."""
+
+    def refuse(given: str, wanted: str) -> ProofError:
+        return ProofError(shown_path(where), given, wanted)
+
     found: dict[str, Any] = {}
     free = room()
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         known = info.filename.endswith(".npy") and names.fullmatch(name)
         if not known or name in found:
-            raise ProofError(
-                shown_path(where), f"a member {info.filename[:40]!r}", "known ones"
-            )
+            raise refuse(f"a member {info.filename[:40]!r}", "known ones")
         with archive.open(info) as handle:
             header = read_header(where, handle, f" of {name}")
             fits = header.dtype.newbyteorder("<").str[1:] in kinds(name)
             if not fits or header.by_columns or not 1 <= len(header.shape) <= 4:
                 given = f"{name} of {header.dtype} with shape {header.shape}"
-                raise ProofError(shown_path(where), given, "numbers in C order")
+                raise refuse(given, "numbers in C order")
             size = header.end - header.start
             if header.end != info.file_size or (name == "meta" and size > LONGEST):
-                given = f"{name} of {shown_bytes(info.file_size)}"
-                raise ProofError(shown_path(where), given, f"{shown_bytes(header.end)}")
+                raise refuse(
+                    f"{name} of {shown_bytes(info.file_size)}", shown_bytes(header.end)
+                )
             mapped = size >= MAPPED and info.compress_type == zipfile.ZIP_STORED
             if size > free and not mapped:
-                given = f"{name} of {shown_bytes(size)}"
-                raise ProofError(shown_path(where), given, f"at most {shown_bytes(free)}")
+                raise refuse(f"{name} of {shown_bytes(size)}", f"at most {shown_bytes(free)}")
             # the end of a member is where its checksum is tested
             parts = []
             while part := handle.read(CHUNK):
@@ -169,7 +172,7 @@ def _described(path: PathLike, meta: Any) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(name)  # NaN and infinity are no JSON
+    raise ValueError(name)  # NaN and infinity are not JSON
 
 
 def _number(x: Any, *, least: float = -math.inf) -> bool:

@@ -1,4 +1,4 @@
-"""The data of a problem as plain pieces: arrays that are read along their first axis."""
+"""The data of a problem as pieces: arrays that are read along their first axis."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Piece:
         """Sum of the bits of its entries as integers, times 1, 3, 5, ..., modulo 2**64.
 
         The entries are little-endian and in C order. A change of one entry always changes
-        the sum. It tells other data apart by accident, not by intent, and no proof rests on
-        it: the verifier recomputes every claim from the data it is given.
+        the sum. It detects mix-ups, not intent, and no proof rests on it: the verifier
+        recomputes every claim from the data it is given.
         """
         found = count = 0
         for part in self.parts():
@@ -67,9 +67,13 @@ class Piece:
         """All of it."""
         return self.read(0, self.shape[0])
 
+    def __getitem__(self, i: int) -> np.ndarray[Any, Any]:
+        """The i-th entry along the first axis."""
+        return self.read(i, i + 1)[0]  # type: ignore[no-any-return]
+
 
 def piece(name: str, array: Any) -> Piece:
-    """An array of any kind that the losses take, as a piece of the data."""
+    """An array of any kind that the losses accept, as a piece of the data."""
     shape = tuple(int(n) for n in array.shape)
     if isinstance(array, Blocked):
         return Piece(name, shape, _dtype(array), blocks_of(array.slices, array.held()))
@@ -145,7 +149,7 @@ def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
     if words.size >= COMPILED_FROM:
         try:
             from weakprox.proofs import compiled
-        except (ImportError, RuntimeError):  # without numba, or a folder for what it compiles
+        except (ImportError, RuntimeError):  # no numba, or no cache directory
             pass
         else:
             return int(compiled.weighted(words, first))
@@ -164,9 +168,9 @@ def digest(pieces: list[Piece]) -> Digest:
 
 
 def digested(pieces: list[Piece]) -> Callable[[], Digest]:
-    """The same on a thread of its own, which other work need not wait for.
+    """Compute the digest in a thread; the function returned waits for it.
 
-    Only for arrays in memory: readers of files and workers are used by one thread at a time.
+    Only for arrays in memory: readers of files and workers are not thread-safe.
     """
     if not all(one.held for one in pieces):
         found = digest(pieces)

@@ -1,11 +1,11 @@
-"""Reports: a web page of a run in one file, and pictures.
+"""Reports: a web page of a run in one file, and an overview figure.
 
-Pages need nothing beyond weakprox itself. Pictures (`overview`, `Page.save_figures`) need
-matplotlib: `pip install weakprox[plot]`.
+Pages need nothing beyond weakprox itself. Pictures (`overview`, and `write_report` with
+`figures`) need matplotlib: `pip install weakprox[plot]`.
 """
 
 from weakprox.report.figures import overview
-from weakprox.report.page import Page
+from weakprox.report.page import Page as Page
 from weakprox.report.run import write_report
 
-__all__ = ["Page", "overview", "write_report"]
+__all__ = ["overview", "write_report"]

@@ -1,119 +1,21 @@
-"""What a page is made of: each block knows its HTML and, if drawn, its data."""
+"""The figures of a page: each has its HTML and the data that the script draws."""
 
 from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, ClassVar
 
-import numpy as np
-
-from weakprox.errors import InputError, ShapeError
-from weakprox.report.encode import clean
-
-Vector = np.ndarray[Any, np.dtype[np.float64]]
-
-
-@dataclass(frozen=True)
-class Series:
-    """One line of a plot.
-
-    Attributes
-    ----------
-    name : str
-        Shown in the legend; equal names share colour and legend entry across panels.
-    x, y : sequence of float
-        Points; NaN leaves a gap.
-    low, high : sequence of float, optional
-        A band around the line.
-    dashed, steps, stems : bool
-        Draw dashed; draw as a staircase; draw as stems from the axis.
-    """
-
-    name: str
-    x: Any
-    y: Any
-    low: Any = None
-    high: Any = None
-    dashed: bool = False
-    steps: bool = False
-    stems: bool = False
-
-    def __post_init__(self) -> None:
-        """Turn what came into vectors of one length."""
-        for axis in ("x", "y", "low", "high"):
-            given = getattr(self, axis)
-            if given is None and axis in ("low", "high"):
-                continue
-            vector = _vector(f"series {self.name!r}, {axis}", given)
-            object.__setattr__(self, axis, vector)
-            if vector.size != self.x.size:
-                what = f"{vector.size} values for {self.x.size} of x"
-                raise ShapeError(f"series {self.name!r}, {axis}", what, "as many as x has")
-        if (self.low is None) != (self.high is None):
-            raise InputError(f"series {self.name!r}", "one of low and high", "both or none")
-
-    @classmethod
-    def of(cls, given: Any) -> Series:
-        """A Series, or a mapping with its fields."""
-        built: Series = _built(cls, given, "series")
-        return built
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes with its series.
-
-    Attributes
-    ----------
-    series : sequence of Series or mapping
-        What to draw.
-    x_label, y_label, title : str
-        Words beside the axes and above them.
-    log_x, log_y : bool
-        Logarithmic axes (points that are not positive are left out).
-    y_range : (float, float), optional
-        What to show of the y axis at first; zooming shows the rest.
-    """
-
-    series: Any
-    x_label: str = ""
-    y_label: str = ""
-    title: str = ""
-    log_x: bool = False
-    log_y: bool = False
-    y_range: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        """Turn mappings into Series."""
-        object.__setattr__(self, "series", tuple(Series.of(one) for one in self.series))
-        if not self.series:
-            raise InputError("series", "none", "at least one")
-
-    @classmethod
-    def of(cls, given: Any) -> Panel:
-        """A Panel, or a mapping with its fields."""
-        built: Panel = _built(cls, given, "panel")
-        return built
-
-
-@dataclass(frozen=True)
-class Html:
-    """A block that is words only, ready as HTML."""
-
-    markup: str
-
-    def html(self) -> str:
-        """The markup itself."""
-        return self.markup
+from weakprox.errors import InputError
+from weakprox.plots._panels import Panel
+from weakprox.report.markup import clean
 
 
 @dataclass(frozen=True)
 class Figure(ABC):
-    """A block with a title, a drawing and a note; the page gives it its name."""
+    """A block with a title, a drawing and a note; `name` is unique on the page."""
 
     name: str
     title: str
@@ -122,19 +24,19 @@ class Figure(ABC):
 
     @property
     def wide(self) -> bool:
-        """Whether it fills the page's width rather than share it."""
+        """Whether the figure takes the full width of the page."""
         return False
 
     def drawing(self) -> str:
-        """What stands in the figure until the script draws."""
+        """HTML inside the figure before the script draws."""
         return ""
 
     @abstractmethod
     def data(self) -> dict[str, Any]:
-        """What the script draws from."""
+        """Data for the script."""
 
     def html(self) -> str:
-        """The figure, its words escaped."""
+        """The figure as HTML."""
         note = f"<p class=note>{escape(self.note)}</p>" if self.note else ""
         wide = " wide" if self.wide else ""
         return (
@@ -154,12 +56,12 @@ class Panels(Figure):
 
     @property
     def names(self) -> list[str]:
-        """Names of all series, each once, in the order they first come."""
+        """Names of all series, each once, in order of first appearance."""
         return list(dict.fromkeys(one.name for panel in self.panels for one in panel.series))
 
     @property
     def wide(self) -> bool:
-        """Several panels want the whole width."""
+        """Several panels take the full width."""
         return len(self.panels) > 1
 
     def data(self) -> dict[str, Any]:
@@ -169,8 +71,26 @@ class Panels(Figure):
 
 
 @dataclass(frozen=True)
+class Heatmap(Figure):
+    """A matrix in colours: diverging about zero, or black and white."""
+
+    cells: list[list[float | int | None]]
+    rows: list[str]
+    columns: list[str]
+    limit: float
+    binary: bool
+    reduced: bool
+    kind: ClassVar[str] = "heatmap"
+
+    def data(self) -> dict[str, Any]:
+        """Cells with the names of their rows and columns."""
+        names = ("kind", "title", "cells", "rows", "columns", "limit", "binary", "reduced")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
 class Picture(Figure):
-    """An image file, embedded."""
+    """An embedded image file."""
 
     image: bytes
     alt: str
@@ -188,7 +108,7 @@ class Picture(Figure):
         return f'<img alt="{escape(self.alt)}" src="data:image/{mime};base64,{coded}">'
 
     def data(self) -> dict[str, Any]:
-        """The words only; the bytes stand in the page already."""
+        """Title and description; the image itself is in the HTML."""
         return {"kind": self.kind, "title": self.title, "alt": self.alt}
 
 
@@ -201,26 +121,3 @@ def image_suffix(image: bytes) -> str:
     if b"<svg" in image[:2000]:
         return "svg"
     raise InputError("image", f"bytes that begin {image[:4]!r}", "PNG, JPEG, GIF, WebP or SVG")
-
-
-def _vector(argument: str, given: Any) -> Vector:
-    try:
-        vector = np.array([np.nan if one is None else one for one in given], dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(argument, type(given).__name__, "a sequence of numbers") from None
-    if vector.ndim != 1:
-        raise ShapeError(argument, vector.shape, "one dimension")
-    return vector
-
-
-def _built(kind: Any, given: Any, argument: str) -> Any:
-    """An object of the kind as it is, or built from a mapping of its fields."""
-    if isinstance(given, kind):
-        return given
-    known = [field.name for field in fields(kind)]
-    if not isinstance(given, Mapping) or not set(given) <= set(known):
-        what = sorted(given) if isinstance(given, Mapping) else type(given).__name__
-        raise InputError(
-            argument, what, f"{kind.__name__}, or a mapping with its fields {known}"
-        )
-    return kind(**given)

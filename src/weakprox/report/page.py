@@ -1,28 +1,8 @@
-"""A page of words, tables and plots in one HTML file that needs no network.
+"""A page of text, tables and plots in one HTML file that needs no network.
 
-Blocks appear in the order of the calls, under the section opened last::
-
-    page = Page("Table 1, reproduced", subtitle="30 runs each")
-    page.section("Values", "The paper's numbers beside ours.")
-    page.table(["n", "paper", "ours"], [[100, 0.31, 0.30], [200, None, "0.28 ± 0.01"]])
-    page.panels(
-        "Figure 1",
-        [
-            {"x_label": "samples", "y_label": "value", "log_x": True, "series": [
-                {"name": "SVRGCG", "x": n, "y": mean, "low": low, "high": high}]},
-            {"x_label": "seconds", "y_label": "value", "series": [
-                {"name": "SVRGCG", "x": seconds, "y": mean, "low": low, "high": high}]},
-        ],
-    )
-    page.write("report.html")
-    page.save_figures("figures", formats=("png", "svg"))
-
-Text blocks: `section`, `text`, `notice`, `facts`, `code`, `table`. Plots: `lines` (one pair
-of axes), `panels` (several side by side, equal names sharing a colour and one legend),
-`stems`, `heatmap`, `picture`. A series is a `blocks.Series` or a mapping with its fields
-(name, x, y, low, high, dashed, steps, stems), a panel a `blocks.Panel` or a mapping
-(series, x_label, y_label, title, log_x, log_y, y_range). `attach(name, value)` puts
-further data into the page's JSON. Every text is escaped; NaN and infinities are gaps.
+Blocks appear in the order of the calls, under the current section. A series is a `Series` of
+`plots._panels` or a mapping of its fields, a panel a `Panel` or a mapping of its fields. All
+text is escaped; NaN and infinities are gaps in a plot.
 """
 
 from __future__ import annotations
@@ -34,15 +14,32 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.arguments import one_of, positive
 from weakprox.errors import InputError
-from weakprox.report.blocks import Figure, Html, Panel, Panels, Picture, Series
-from weakprox.report.encode import cell_html, clean, slug
-from weakprox.report.heat import Heatmap
-from weakprox.report.reduce import MOST_CELLS
-from weakprox.report.shell import document, section_html, table_html
+from weakprox.plots._cells import (
+    MOST_CELLS,
+    Reduced,
+    as_rows,
+    cell_names,
+    colour_limit,
+    reduced,
+)
+from weakprox.plots._panels import Panel, Series
+from weakprox.report.blocks import Figure, Heatmap, Panels, Picture
+from weakprox.report.markup import (
+    cell_html,
+    clean,
+    document,
+    rounded,
+    section_html,
+    slug,
+    table_html,
+)
+from weakprox.report.still import save_figures
 from weakprox.storage.atomic import atomic
 
 NOTICES = ("good", "plain", "warning", "bad")
+DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
 
 
 class Page:
@@ -64,7 +61,7 @@ class Page:
     def __init__(self, title: str, subtitle: str = "") -> None:
         self.title = str(title)
         self.subtitle = str(subtitle)
-        self._sections: list[tuple[str, str, list[Html | Figure]]] = []
+        self._sections: list[tuple[str, str, list[str | Figure]]] = []
         self._names: set[str] = {"report-data", "top"}
         self._attached: dict[str, Any] = {}
 
@@ -74,25 +71,24 @@ class Page:
         return [b for _, _, blocks in self._sections for b in blocks if isinstance(b, Figure)]
 
     def section(self, title: str, text: str | Iterable[str] = ()) -> None:
-        """Open a section; text below its heading, a string per paragraph."""
+        """Start a section with paragraphs of text."""
         self._sections.append((self._name(title), str(title), []))
         self.text(text)
 
     def text(self, paragraphs: str | Iterable[str]) -> None:
         """Paragraphs of plain text."""
         for paragraph in [paragraphs] if isinstance(paragraphs, str) else paragraphs:
-            self._add(Html(f'<p class="text wide">{escape(str(paragraph))}</p>'))
+            self._add(f'<p class="text wide">{escape(str(paragraph))}</p>')
 
     def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
         """A framed statement: "good", "plain", "warning" or "bad"."""
-        if kind not in NOTICES:
-            raise InputError("kind", repr(kind), f"one of {', '.join(NOTICES)}")
+        one_of("kind", kind, NOTICES)
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
-        self._add(Html(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>'))
+        self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
     def code(self, text: str) -> None:
-        """Text in a typewriter face, line breaks kept: a command, say."""
-        self._add(Html(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>"))
+        """Preformatted text, such as a command."""
+        self._add(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Names with their values; None is shown as a dash."""
@@ -100,7 +96,7 @@ class Page:
             f"<div><dt>{escape(str(key))}</dt><dd>{cell_html(value)}</dd></div>"
             for key, value in facts.items()
         )
-        self._add(Html(f'<dl class="facts wide">{items}</dl>'))
+        self._add(f'<dl class="facts wide">{items}</dl>')
 
     def table(
         self,
@@ -109,8 +105,8 @@ class Page:
         caption: str = "",
         note: str | None = None,
     ) -> None:
-        """A table; columns that hold numbers only stand to the right, None is a dash."""
-        self._add(Html(table_html(headers, [list(row) for row in rows], caption, note)))
+        """A table; columns of numbers are aligned to the right, None is a dash."""
+        self._add(table_html(headers, [list(row) for row in rows], caption, note))
 
     def lines(
         self,
@@ -123,7 +119,7 @@ class Page:
         note: str | None = None,
         y_range: tuple[float, float] | None = None,
     ) -> None:
-        """One plot of lines, with bands where series have low and high."""
+        """One plot of lines, with bands if series have low and high."""
         panel = Panel(tuple(series), x_label, y_label, "", log_x, log_y, y_range)
         self.panels(title, [panel], note)
 
@@ -171,30 +167,32 @@ class Page:
 
         `matrix` may be an array, a memory map, sparse or a LowRank. More than `most` rows
         or columns are drawn in blocks that keep their entry of largest size. Colours end
-        at `limit`, by default where one in a hundred of the entries that count lie beyond.
+        at `limit`, by default at the 0.99 quantile of the sizes of nonzero entries.
         `binary` draws zero white and everything else black.
         """
-        self._add(
-            Heatmap.of(
-                self._name(title),
-                str(title),
-                note,
-                matrix,
-                row_labels,
-                column_labels,
-                limit=limit,
-                binary=binary,
-                most=most,
-            )
+        done = isinstance(matrix, Reduced)
+        small = matrix if done else reduced(as_rows("matrix", matrix), most)
+        words = " ".join(part for part in (note, small.words) if part)
+        heatmap = Heatmap(
+            self._name(title),
+            str(title),
+            words or None,
+            rounded(small.cells, DIGITS),
+            cell_names("row_labels", row_labels, small.row_edges),
+            cell_names("column_labels", column_labels, small.column_edges),
+            colour_limit(small.cells) if limit is None else positive("limit", limit),
+            bool(binary),
+            small.words is not None,
         )
+        self._add(heatmap)
 
     def picture(
         self, title: str, image: bytes | str | Path, alt: str, note: str | None = None
     ) -> None:
-        """An image, as bytes or the name of a file; `alt` says what it shows."""
+        """An image, as bytes or a path; `alt` is its description."""
         held = image if isinstance(image, bytes) else Path(image).read_bytes()
         picture = Picture(self._name(title), str(title), note, held, alt)
-        _ = picture.suffix  # refuses here, where the caller is, what no browser can show
+        _ = picture.suffix  # raises if no browser can show it
         self._add(picture)
 
     def attach(self, name: str, value: Any) -> None:
@@ -204,21 +202,21 @@ class Page:
         self._attached[name] = clean(value)
 
     def data(self) -> dict[str, Any]:
-        """All that the page's JSON block holds."""
+        """Contents of the page's JSON block."""
         figures = [{"id": one.name, **one.data()} for one in self.figures]
         return {"title": self.title, **self._attached, "figures": figures}
 
     def html(self) -> str:
         """The whole page as text."""
         sections = [
-            section_html(name, title, [block.html() for block in blocks])
+            section_html(name, title, [b if isinstance(b, str) else b.html() for b in blocks])
             for name, title, blocks in self._sections
         ]
         contents = [(name, title) for name, title, _ in self._sections if title]
         return document(self.title, self.subtitle, contents, sections, self.data())
 
     def write(self, path: str | Path) -> Path:
-        """Write the page; a reader sees the old file or the new one, never half of it."""
+        """Write the page atomically: a reader sees the old file or the new one."""
         with atomic(path) as temporary:
             temporary.write_text(self.html(), encoding="utf-8", newline="\n")
         return Path(path)
@@ -227,12 +225,10 @@ class Page:
         self, directory: str | Path, formats: Sequence[str] = ("png", "svg")
     ) -> list[Path]:
         """Draw every plot with matplotlib into files named after its title."""
-        from weakprox.report.still import save_figures
-
         return save_figures(self.figures, Path(directory), formats)
 
-    def _add(self, block: Html | Figure) -> None:
-        if not self._sections:  # blocks before the first section stand under the title
+    def _add(self, block: str | Figure) -> None:
+        if not self._sections:  # blocks before the first section follow the title
             self._sections.append((self._name("start"), "", []))
         self._sections[-1][2].append(block)
 

@@ -82,7 +82,7 @@ def methods_table(summary: Summary) -> Table:
             cells: list[Any] = [accuracy, method, reached, epochs]
             for measure in ("samples", "rank_one_svds", "seconds"):
                 found = [entry[measure], ratios.get(measure)]
-                if not entry["exact"]:  # some runs were stopped: more would have been needed
+                if not entry["exact"]:  # some runs were stopped, so this is a lower bound
                     found = [None if x is None else f"> {_short(x, 3)}" for x in found]
                 cells += found
             rows.append(cells)
@@ -90,7 +90,7 @@ def methods_table(summary: Summary) -> Table:
 
 
 def epochs_run(summary: Summary, accuracy: str) -> str:
-    """How many epochs SVRGCG began to reach an accuracy: "1", or "3 to 5" over the runs."""
+    """Number of epochs SVRGCG started to reach an accuracy: "1", or "3 to 5" over the runs."""
     found = summary["epochs"][accuracy]
     least, most = found["least"], found["most"]
     return str(least) if least == most else f"{least} to {most}"
@@ -175,8 +175,8 @@ def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) 
     Parameters
     ----------
     directory : path
-        Where to, an existing directory; plots go to `figures` inside it and need
-        matplotlib (without it there are none, and the page says so).
+        An existing directory. Plots go to `figures` inside it; without matplotlib there are
+        none, and the page says so.
     summaries : mapping
         What `weakprox.experiments.run` returned.
     """
@@ -193,7 +193,7 @@ def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) 
 
 
 def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
-    """The page itself."""
+    """The page that `write_reproduction` writes."""
     page = Page(
         "Low-rank and nonsmooth: the experiments of Garber & Kaplan, computed again",
         "AISTATS 2019, arXiv 1809.10477; by weakprox reproduce",
@@ -206,7 +206,7 @@ def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
             "take several epochs. Counts follow from a fixed seed and are the "
             "same on every machine up to rounding; seconds are this machine's.",
             "Competitors are run as their authors specify, on the same oracles and meters. "
-            "Caps on work are stated, and so is what did not get there.",
+            "Limits on work are stated, and so are the runs that reached them.",
         ],
     )
     if any(_quick(summary) for summary in summaries.values()):
@@ -335,7 +335,7 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
 
 
 def _series(method: str, summary: Summary, accuracy: str) -> str:
-    """The legend's entry; that of SVRGCG says how many epochs were run."""
+    """Legend entry; for SVRGCG with the number of epochs."""
     if method != "SVRGCG":
         return method
     count = epochs_run(summary, accuracy)
@@ -343,7 +343,7 @@ def _series(method: str, summary: Summary, accuracy: str) -> str:
 
 
 def _epochs(summary: Summary, paper: bool) -> list[str]:
-    """How many epochs SVRGCG ran, and what that means."""
+    """Sentences on the number of epochs that SVRGCG ran."""
     found = summary["epochs"]
     counts = ", ".join(f"{epochs_run(summary, key)} at {key}" for key in found)
     said = f"Epochs that SVRGCG began until it was there or was stopped: {counts}."
@@ -364,7 +364,7 @@ def _epochs(summary: Summary, paper: bool) -> list[str]:
 
 
 def _claim(page: Page, claim: Summary, where: str) -> None:
-    """The paper's claim, with whatever fails or is not decided said openly."""
+    """State the paper's claim, and what fails or is not decided."""
     for rivals, heading in (
         (("SCG", "SCGS"), f"The paper's claim at {where}:"),
         (("SCGS convex",), "Beyond it, against SCGS in its convex version:"),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weakprox.plots import ConvergenceDisplay
+from weakprox.plots._cells import Reduced, colour_limit, support
+from weakprox.plots.convergence import AXES
 from weakprox.problem import Problem
-from weakprox.report.convergence import add_convergence
 from weakprox.report.page import Page
-from weakprox.report.reduce import SUPPORT, Reduced, colour_limit
-from weakprox.report.summary import Gathered, gather
-from weakprox.report.words import verdict
+from weakprox.report.summary import Gathered, gather, verdict
 from weakprox.result import Result
 
-FAINT = 0.3  # an answer smaller than this share of the data gets colours of its own
+FAINT = 0.3  # an answer smaller than this share of the data gets its own colour scale
 
 
 def write_report(
@@ -30,18 +31,18 @@ def write_report(
     settings: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
 ) -> Path:
-    """Write what a run found, how good it is and how it got there, as one HTML file.
+    """Write the answer of a run, its certificate and its history as one HTML file.
 
     Parameters
     ----------
     path : str or Path
-        Where to; an existing file is replaced once the new one is complete.
+        File to write; an existing one is replaced once the new one is complete.
     result : Result
         What `weakprox.minimize` returned.
     problem : Problem, optional
-        What was solved, to be stated in the report.
+        The problem that was solved, to be stated in the report.
     data : array, memory map or sparse matrix of shape (m, d), optional
-        The matrix that was observed, drawn beside the answer, with what is left over.
+        The matrix that was observed, drawn beside the answer, with the residual.
     rows, columns : sequence of str, optional
         Labels, shown beside the heat maps and under the pointer.
     settings : mapping, optional
@@ -78,13 +79,13 @@ def run_page(
     _key_figures(page, result, numbers)
     _problem(page, numbers)
     _matrices(page, result, found, rows, columns)
-    add_convergence(page, result)
+    _history(page, result)
     return page
 
 
 def _certificate(page: Page, result: Result) -> None:
     said = verdict(result)
-    page.section("How good the answer is")
+    page.section("Accuracy of the answer")
     page.notice(said.sentences[0], said.kind, said.heading)
     page.text(said.sentences[1:])
 
@@ -95,11 +96,11 @@ def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None
     facts: dict[str, Any] = {
         f"value{about}": numbers["value"],
         "proved gap": numbers["gap"],
-        "gap asked for (eps)": numbers["eps"],
+        "requested gap (eps)": numbers["eps"],
         "rank": numbers["rank"],
         "entries above 1e-3 of the largest": numbers["nonzeros"],
-        "of all entries": numbers["entries"],
-        "infeasible by": numbers["violation"],
+        "number of entries": numbers["entries"],
+        "constraint violation": numbers["violation"],
         "seconds": numbers["seconds"],
         "thin SVDs": counts["svds"],
         "rank-one SVDs": counts["rank_one_svds"],
@@ -108,8 +109,8 @@ def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None
     }
     if "residual_norm" in numbers:
         facts["norm of the data"] = numbers["data_norm"]
-        facts["norm of what is left over"] = numbers["residual_norm"]
-        facts["left over, relative"] = numbers["relative_residual"]
+        facts["norm of the residual"] = numbers["residual_norm"]
+        facts["relative residual"] = numbers["relative_residual"]
     page.section("Key figures")
     page.facts(facts)
 
@@ -124,7 +125,7 @@ def _problem(page: Page, numbers: Mapping[str, Any]) -> None:
         facts["loss"] = stated["loss"]
     page.facts(facts | numbers["settings"])
     if numbers["parameters"]:
-        page.text("What the solver worked out and used:")
+        page.text("Parameters that the solver used:")
         page.facts(numbers["parameters"])
 
 
@@ -137,7 +138,7 @@ def _matrices(
 ) -> None:
     page.section(
         "Matrices",
-        "Warm colours are positive, blue ones negative. Point to read a cell, drag to zoom.",
+        "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom.",
     )
 
     def draw(title: str, matrix: Reduced, **options: Any) -> None:
@@ -145,36 +146,56 @@ def _matrices(
 
     if found.data is not None and found.residual is not None:
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
-        # Penalties shrink: on the data's scale a much smaller answer would be all white.
+        # Penalties shrink X: on the data's scale, a much smaller answer would be all white.
         faint = own < FAINT * scale
         draw("Data", found.data, limit=scale)
         draw(
             "Answer",
             found.estimate,
             limit=own if faint else scale,
-            note="Colours have a scale of their own." if faint else "Colours as for the data.",
+            note="Colours have their own scale." if faint else "Colours as for the data.",
         )
         draw(
-            "Left over: data minus answer",
+            "Residual: data minus answer",
             found.residual,
             limit=scale,
             note="Colours as for the data.",
         )
     else:
         draw("Answer", found.estimate)
-    size = np.abs(found.estimate.cells)
-    shown = (size > SUPPORT * size.max()) & (size > 0)
-    support = Reduced(
-        shown.astype(float), found.estimate.row_edges, found.estimate.column_edges
-    )
+    shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
     share = (
         f"{count} of {entries} entries ({count / entries:.2%}) are above 1e-3 of the largest."
     )
-    draw("Support of the answer", support, binary=True, note=share)
+    draw("Support of the answer", shown, binary=True, note=share)
     page.stems(
         "Singular values",
         found.numbers["singular_values"],
         y_label="singular value",
-        note=f"Those of the answer add up to {result.low_rank.nuclear_norm:.6g}.",
+        note=f"The singular values of the answer sum to {result.low_rank.nuclear_norm:.6g}.",
     )
+
+
+def _history(page: Page, result: Result) -> None:
+    """Value, bound and gap against SVDs, seconds and samples, as far as each was used."""
+    trace = result.trace
+    page.section("History of the run")
+    if len(trace) == 0:
+        page.text("The run ended before its first evaluation, so there is nothing to draw.")
+        return
+    display = ConvergenceDisplay._of(result)
+    used = [name for name in AXES if np.any(trace[name] > 0)] or ["svds"]
+    proved = result.certificate.proves and not result.sampled
+    page.panels(
+        "Value" + (" (estimated from samples)" if result.sampled else ""),
+        [display._panel(name, "value") for name in used],
+        note="The lower bound is the best one proved by then." if proved else None,
+    )
+    if proved:
+        page.panels(
+            "Gap",
+            [display._panel(name, "gap") for name in used],
+            note="Value minus the best bound of the whole run, and minus the best bound at the "
+            "time. The true distance from the optimum is smaller.",
+        )

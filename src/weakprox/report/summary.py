@@ -1,4 +1,4 @@
-"""The numbers of a report, gathered once for the page, its JSON and tests."""
+"""The numbers and sentences of a report, gathered once for the page and its JSON."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from weakprox import __version__
+from weakprox import __version__, losses, penalties, spectral
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.thin_svd import thin_svd
-from weakprox.losses import Completion
+from weakprox.plots._cells import SUPPORT, Reduced, Rows, as_rows, reduced
 from weakprox.problem import Problem
-from weakprox.report.encode import clean
-from weakprox.report.reduce import SUPPORT, Reduced, Rows, as_rows, reduced
-from weakprox.report.words import confirmed, formula, verdict, weights
+from weakprox.report.markup import clean
 from weakprox.result import Result
 
 DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
-CHEAP_BELOW = 1 << 22  # stored entries of data whose singular values are worth their time
+CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """All that a report shows: the numbers, and the matrices as they are drawn."""
+    """All that a report shows: numbers as plain JSON types, and matrices as they are drawn."""
 
     numbers: dict[str, Any]
     estimate: Reduced
@@ -36,7 +34,7 @@ class Gathered:
     residual: Reduced | None
 
 
-def report_data(
+def gather(
     result: Result,
     *,
     problem: Problem | None = None,
@@ -44,31 +42,12 @@ def report_data(
     rows: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The numbers of `write_report`'s page as plain JSON types; NaN is None.
-
-    The parameters are those of `write_report`.
-    """
-    found = gather(
-        result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
-    )
-    return found.numbers
-
-
-def gather(
-    result: Result,
-    *,
-    problem: Problem | None,
-    data: Any,
-    rows: Sequence[Any] | None,
-    columns: Sequence[Any] | None,
-    settings: Mapping[str, Any] | None,
 ) -> Gathered:
-    """Check what came, and compute each number once."""
+    """Check the arguments of `write_report` and compute each number once."""
     _check(result, problem, data, rows, columns)
     answer = _answer(result)
     estimate = reduced(answer)
-    # Blocks keep their extremes, so the largest entry is among the cells.
+    # Cells keep the extremes of their blocks, so the largest entry is one of them.
     largest = float(np.nanmax(np.abs(estimate.cells)))
     numbers: dict[str, Any] = {
         "weakprox": __version__,
@@ -82,7 +61,7 @@ def gather(
     }
     seen = residual = None
     if data is not None:
-        missing = problem is not None and isinstance(problem.loss, Completion)
+        missing = problem is not None and isinstance(problem.loss, losses.Completion)
         observed = as_rows("data", data, stored_only=missing)
         difference = observed.minus(answer)
         seen, residual = reduced(observed), reduced(difference)
@@ -114,7 +93,7 @@ def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> Non
 
 
 def _answer(result: Result) -> Rows:
-    """The answer: dense if it is so already or small, otherwise from its factors."""
+    """The answer: dense if it is available or small, otherwise from its factors."""
     if "X" in vars(result) or math.prod(result.low_rank.shape) <= DENSE_BELOW:
         return as_rows("result", result.X)
     return as_rows("result", result.low_rank)
@@ -122,15 +101,10 @@ def _answer(result: Result) -> Rows:
 
 def _run_numbers(result: Result) -> dict[str, Any]:
     status, proof, words = result.status, result.certificate, verdict(result)
-    certificate = {
-        "text": str(proof),
-        "value": proof.value,
-        "lower_bound": proof.lower_bound,
-        "gap": proof.gap,
-        "rests_on": proof.rests_on,
-        "sampling_error": proof.sampling_error,
-        "confidence": proof.confidence,
-    }
+    parameters: Any = result.parameters
+    names = ("value", "lower_bound", "gap", "rests_on", "sampling_error", "confidence")
+    certificate = {"text": str(proof), **{name: getattr(proof, name) for name in names}}
+    of_result = ("value", "iterate_value", "eps", "gap", "rank", "violation", "sampled")
     return {
         "solver": result.solver,
         "shape": list(result.low_rank.shape),
@@ -139,26 +113,14 @@ def _run_numbers(result: Result) -> dict[str, Any]:
         "certified": result.certified,
         "verdict": {"heading": words.heading, "sentences": list(words.sentences)},
         "certificate": certificate,
-        "value": result.value,
-        "iterate_value": result.iterate_value,
-        "eps": result.eps,
-        "gap": result.gap,
-        "rank": result.rank,
-        "violation": result.violation,
-        "sampled": result.sampled,
-        "seconds": result.seconds,
-        "seed": result.seed,
+        **{name: getattr(result, name) for name in (*of_result, "seconds", "seed")},
         "counts": asdict(result.counts),
-        "parameters": _parameters(result.parameters),
+        "parameters": {
+            field.name: getattr(parameters, field.name)
+            for field in (fields(parameters) if is_dataclass(parameters) else ())
+        },
         "trace": result.trace.to_dict(),
     }
-
-
-def _parameters(parameters: Any) -> dict[str, Any]:
-    """What the solver used, where it says so in a dataclass."""
-    if not is_dataclass(parameters):
-        return {}
-    return {field.name: getattr(parameters, field.name) for field in fields(parameters)}
 
 
 def _problem_numbers(problem: Problem) -> dict[str, Any]:
@@ -172,7 +134,7 @@ def _problem_numbers(problem: Problem) -> dict[str, Any]:
 
 
 def _leading_values(data: Any, count: int, missing: bool) -> Any:
-    """Leading singular values of the data, None where they are costly or undefined."""
+    """Leading singular values of the data; None if they are costly or undefined."""
     stored = data.nnz if scipy.sparse.issparse(data) else math.prod(data.shape)
     if missing or stored > CHEAP_BELOW:
         return None
@@ -185,3 +147,126 @@ def _leading_values(data: Any, count: int, missing: bool) -> Any:
     rank = min(count, *data.shape)
     found = thin_svd(matrix, rank, rng=np.random.default_rng(0), strict=False)
     return to_numpy(found.triplets.s)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is proved about the answer: kind of notice, a heading, and sentences."""
+
+    kind: str
+    heading: str
+    sentences: tuple[str, ...]
+
+
+def formula(problem: Problem) -> str:
+    """The problem as one line of mathematics, with its weights."""
+    smooth, meaning = _loss(problem.loss)
+    term, constraint = _spectral(problem.spectral)
+    summands = [part for part in (smooth, _penalty(problem.penalty), term) if part]
+    m, d = problem.shape
+    over = f"real {m} x {d} matrices X" + (f" with {constraint}" if constraint else "")
+    said = f"; {meaning}" if meaning else ""
+    return f"minimise {' + '.join(summands)} over {over}{said}"
+
+
+def weights(problem: Problem) -> dict[str, float]:
+    """The weights and radii of the terms, by name."""
+    found: dict[str, float] = {}
+    parts = problem.penalty.parts if isinstance(problem.penalty, penalties.Sum) else ()
+    terms = [*(parts or (problem.penalty,)), problem.spectral]
+    for term in terms:
+        for name in ("lam", "lam1", "lam2", "tau"):
+            number = getattr(term, name, None)
+            if isinstance(number, (int, float)):
+                kind = type(term).__name__
+                found[f"{name} ({kind})"] = float(number)
+    return found
+
+
+def _loss(loss: Any) -> tuple[str, str]:
+    """The formula, and the meaning of its letters if needed."""
+    if isinstance(loss, losses.Denoising):
+        if loss.target is not None:
+            return "½‖X - M‖²", "M is the data"
+        what = f"{loss.n_terms} samples" if loss.n_terms else "what the sampler draws"
+        return "½‖X - M‖²", f"M is the mean of {what}"
+    if isinstance(loss, losses.Sensing):
+        return "mean of ½(⟨Aᵢ, X⟩ - bᵢ)²", ""
+    if isinstance(loss, losses.Completion):
+        return "½ Σ (xᵢⱼ - vᵢⱼ)²", "the sum is over observed entries"
+    return repr(loss), ""
+
+
+def _penalty(penalty: Any) -> str:
+    if isinstance(penalty, penalties.Sum):
+        return " + ".join(filter(None, (_penalty(part) for part in penalty.parts)))
+    if isinstance(penalty, penalties.Zero):
+        return ""
+    if isinstance(penalty, penalties.L1):
+        return f"{penalty.lam:g} Σ|xᵢⱼ|"
+    if isinstance(penalty, penalties.ElasticNet):
+        return f"{penalty.lam1:g} Σ|xᵢⱼ| + {penalty.lam2:g} ‖X‖²"
+    if isinstance(penalty, penalties.GroupL2):
+        return f"{penalty.lam:g} Σ‖{'row' if penalty.rowwise else 'column'} of X‖"
+    if isinstance(penalty, penalties.MaxAffine):
+        return "max over i of ⟨Aᵢ, X⟩ - bᵢ"
+    return repr(penalty)
+
+
+def _spectral(term: Any) -> tuple[str, str]:
+    """The summand and the constraint."""
+    if isinstance(term, spectral.NuclearBall):
+        return "", f"nuclear norm ‖X‖_* ≤ {term.tau:g}"
+    if isinstance(term, spectral.TracePSD):
+        return "", f"X symmetric positive semidefinite and trace ≤ {term.tau:g}"
+    if isinstance(term, spectral.NuclearNorm):
+        return f"{term.lam:g} ‖X‖_*", ""
+    return repr(term), ""
+
+
+def confirmed(result: Result) -> bool:
+    """Whether the requested accuracy is reached, proved or in expectation."""
+    return result.status.reached or result.certified
+
+
+def verdict(result: Result) -> Verdict:
+    """Put the certificate into words; say clearly if the target is not confirmed."""
+    proof = result.certificate
+    sentences = [str(proof)]
+    if proof.proves:
+        sentences.append(_rests_on(proof.rests_on))
+    if result.sampled:
+        sentences.append("G is known only through samples: the value is an estimate.")
+    sentences.append(f"How the run ended: {result.status.label}. {result.status.advice}")
+    sentences.append(
+        "The certificate is about the problem as stated; it does not say that "
+        "the model fits the data."
+    )
+    if result.certified:
+        heading = f"Proved to be within {result.eps:g} of the optimum."
+        if result.sampled:
+            sure = f"{100 * proof.confidence:.4g} % confidence"
+            heading = f"Within {result.eps:g} of the optimum at {sure}."
+        return Verdict("good", heading, tuple(sentences))
+    if result.status.reached:
+        heading = f"Within {result.eps:g} of the optimum in expectation, not proved."
+        return Verdict("warning", heading, tuple(sentences))
+    heading = f"TARGET NOT CONFIRMED: not shown to be within {result.eps:g} of the optimum."
+    return Verdict("bad", heading, tuple(sentences))
+
+
+def _rests_on(ground: str) -> str:
+    if ground == "exact":
+        return (
+            "The bound rests on weak duality alone, without randomness. It holds up to "
+            "rounding, however the run went."
+        )
+    if ground == "sampled":
+        return (
+            "The bound rests on weak duality and on samples, whose mean gradient is assumed to "
+            "be nearly normal. It holds at that confidence."
+        )
+    return (
+        "The bound rests on weak duality and a randomised bound on singular values, which "
+        "fails with probability at most 1e-10."
+    )

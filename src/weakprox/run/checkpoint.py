@@ -1,35 +1,82 @@
-"""Everything needed to go on from an outer step's end as if nothing had happened."""
+"""Checkpoints: the state of a run between two outer steps, and the file that keeps it."""
 
 from __future__ import annotations
 
+import os
 import sys
-from dataclasses import dataclass, fields
+import time
+import warnings
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from weakprox import solvers
+from weakprox.arguments import number
+from weakprox.certificates.factored import FactoredDual
+from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.distributed.work import Move
+from weakprox.errors import CheckpointWarning, InputError
 from weakprox.linalg.arrays import Array, is_array, namespace
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, Projection
+from weakprox.losses.measurements import DenseMeasurements
+from weakprox.losses.moments import Moments
+from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
-from weakprox.protocols import Solver
-from weakprox.result import COLUMNS, Counts, Trace
-from weakprox.run.identity import Call, Data
-from weakprox.run.look import Seen
-from weakprox.run.stored import STORED
-from weakprox.storage.checkpoint import WHOLE, DamagedError, Stored, save
+from weakprox.result import COLUMNS, Counts, Result, Trace
+from weakprox.run.state import Call, Data, Origin, Tracker
+from weakprox.solvers.base import Method
+from weakprox.storage.atomic import checked_target
+from weakprox.storage.checkpoint import WHOLE, DamagedError, Stored, load, previous, save
+from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, fits, hints_of
 
+EVERY = 60.0  # seconds between writes by default
+# Classes behind annotations that name none: dual points, samples, blocks on workers.
+UNNAMED = (
+    *(FactoredDual, FixedDual, SplitDual, Smoothed),
+    *(DenseMeasurements, Moments, Move, Projection),
+)
+# Solvers that may have been chosen for the user, or by another solver.
+CHOSEN = (
+    solvers.DavisYin,
+    solvers.DualAscent,
+    solvers.LeanSplitting,
+    solvers.AdaptiveSVRGCG,
+    solvers.SampleAverage,
+)
 
-@dataclass(frozen=True)
-class Origin:
-    """What was worked out once, when the run began, and is not to be worked out anew."""
 
-    solver: Solver  # that began
-    reason: str
-    eps: float  # as given, or what tol came to
-    scale_samples: int
-    stream: int | None = None  # where a stream of samples stood
+def memory_of(solver: Any) -> Any:
+    """Return the class of a solver's memory, by the annotation of `step`; Any if unknown."""
+    try:
+        return get_type_hints(solver.step).get("memory", Any)
+    except (NameError, TypeError, AttributeError):  # annotations that cannot be read
+        return Any
+
+
+@cache
+def stored_classes() -> frozenset[type]:
+    """Return the classes that checkpoints of the library's solvers consist of.
+
+    Those are the solvers' memories and, by the annotations of their fields, all that they
+    hold. A checkpoint holds no others.
+    """
+    found: set[type] = set()
+    every = [getattr(solvers, name) for name in solvers.__all__]
+    left: list[Any] = [memory_of(one) for one in every if issubclass(one, Method)]
+    left += [*UNNAMED, *CHOSEN, Tracker, Counts, Call, Data, Origin]
+    while left:
+        kind = left.pop()
+        left += get_args(kind)
+        if not isinstance(kind, type) or kind in found:
+            continue
+        if is_dataclass(kind) or hasattr(kind, "_fields"):
+            found.add(kind)
+            left += hints_of(kind).values()
+    return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -37,46 +84,164 @@ class Checkpoint:
     """The state of a run between two outer steps, and which run it is."""
 
     memory: Any  # the solver's own
-    seen: Seen
+    tracker: Tracker
     counts: Counts
     trace: Trace
     call: Call
     origin: Origin
-    data: Data | None = None  # None: not looked at yet
-    restated: float | None = None  # strong convexity, where the declared one was wrong
-    solver: Solver | None = None  # that goes on, where the first one gave up
-    first: Array | None = None  # point of the user's to begin at
-    stream: int | None = None  # where a stream of samples stands
+    data: Data | None = None  # None: not computed yet
+    restated: float | None = None  # strong convexity, if the declared one was wrong
+    solver: Method | None = None  # that runs now, if the first one handed over
+    first: Array | None = None  # the user's first point
+    stream: int | None = None  # position of a stream of samples
 
 
 NAMES = tuple(field.name for field in fields(Checkpoint))
 
 
-def codec_for(problem: Problem, solver: Solver | None) -> Codec:
-    """What checkpoints of a run may hold; a solver of the user's own names its classes."""
+def last_state(
+    problem: Problem, call: Call, resume: Any, start: Any, keeper: Keeper | None, *besides: str
+) -> Checkpoint | None:
+    """Return the state to resume, of an earlier result or in a file; None to begin.
+
+    Arguments of the call named in `besides` may differ.
+    """
+    if isinstance(resume, Result):
+        if start is not None:
+            raise InputError("start", "a matrix, together with resume", "only one of them")
+        if resume.low_rank.shape != problem.shape or resume.checkpoint is None:
+            raise InputError("resume", "a result of another problem", "one of this problem")
+        _check_call(call, resume.checkpoint.call, "a result", "start", *besides)
+    elif resume is not None and not isinstance(resume, bool):
+        raise InputError("resume", type(resume).__name__, "a Result of minimize, or True")
+    elif resume:
+        if keeper is None:
+            raise InputError("resume", "True, without a file", "a checkpoint, too")
+        return keeper.reopened(problem, call, *besides)
+    if keeper is not None:
+        keeper.refuse_existing()
+    return resume.checkpoint if isinstance(resume, Result) else None
+
+
+class Keeper:
+    """Writes the latest state to a file at intervals, and the last one at the end.
+
+    A run does not fail because a state cannot be written: it warns, leaves the file as it
+    is, and tries the next state. Only what can never be written, such as samples of an
+    unknown kind, is an error, at the first state.
+
+    A solver that was chosen automatically is stored too: the choice depends on the memory
+    that is free, and may differ next time.
+    """
+
+    def __init__(
+        self, path: Any, every: Any, problem: Problem, solver: Method, *, automatic: bool
+    ) -> None:
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise InputError("checkpoint", repr(path), "the name of a file")
+        wanted = "seconds between writes, a number >= 0"
+        self.every = EVERY if every is None else number("checkpoint_every", every, wanted)
+        if self.every < 0.0:
+            raise InputError("checkpoint_every", repr(every), wanted)
+        self.path: Path = checked_target(path)
+        self._whole = False  # whether the file at `path` is one to keep
+        self._latest: Checkpoint | None = None
+        self._tried = False
+        self._written = -float("inf")
+        self._reads = codec_for(problem, solver)
+        self._writes = codec_for(problem, None if automatic else solver)
+
+    def refuse_existing(self) -> None:
+        """Raise if the file exists, rather than overwrite an earlier run."""
+        if self.path.exists():
+            wanted = "to resume from it, or another name"
+            raise FileError(self.path, "a file that is there already", wanted)
+
+    def reopened(self, problem: Problem, call: Call, *besides: str) -> Checkpoint | None:
+        """Return the state in the file; None if there is no file yet.
+
+        Raises
+        ------
+        InputError
+            If the file is of another call, or cannot be read. It is left unchanged.
+        """
+        stored = self._stored()
+        if stored is None:
+            return None
+        earlier, what = call_in(stored, self._reads), f"{self.path.name}, a checkpoint"
+        _check_call(call, earlier, what, *besides)
+        state = state_in(stored, self._reads, problem)
+        self._tried = True  # such states can be written
+        if stored.writer != version():
+            _warn(
+                f"{stored.path} was written by weakprox {stored.writer}, this is {version()}: "
+                "the run continues, perhaps not to the same bits."
+            )
+        return state
+
+    def _stored(self) -> Stored | None:
+        if not self.path.exists():
+            return None
+        try:
+            found = load(self.path)
+        except DamagedError as bad:
+            old = previous(self.path)
+            if not old.is_file():
+                raise
+            try:
+                found = load(old)
+            except FileError as worse:
+                given = f"{bad.given}, and {old.name} with {worse.given}"
+                raise DamagedError(self.path, given, bad.wanted) from None
+            _warn(f"{bad} The run continues from the checkpoint before, {old.name}.")
+            return found
+        self._whole = True
+        return found
+
+    def offer(self, state: Checkpoint) -> None:
+        """Take a state, and write it if one is due."""
+        self._latest = state
+        if time.monotonic() - self._written >= self.every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the latest state, unless it is written already."""
+        state, self._latest = self._latest, None
+        if state is None:
+            return
+        try:
+            entries = {name: getattr(state, name) for name in NAMES}
+            rows = np.array(state.trace.rows, dtype=float).reshape(-1, len(COLUMNS))
+            entries["trace"] = rows
+            save(self.path, entries, self._writes, writer=version(), keep=self._whole)
+            self._whole = True
+        except (OSError, InputError) as problem:
+            if isinstance(problem, InputError) and not self._tried:
+                raise
+            why = str(problem).rstrip(".")
+            _warn(f"No checkpoint was written to {self.path}: {why}. The run continues.")
+        self._tried = True
+        self._written = time.monotonic()
+
+
+def codec_for(problem: Problem, solver: Method | None) -> Codec:
+    """Return the classes that checkpoints of a run may hold, with the solver's `stores`."""
     given: dict[str, object] = {"penalty": problem.penalty}
     if solver is not None:
         given["solver"] = solver
     if problem.elsewhere:  # a matrix on workers, beside which z lives
-        given["centre"] = problem.loss.target  # type: ignore[attr-defined]
-    own = (Seen, Counts, Call, Data, Origin)
-    return Codec.of((*STORED, *own, *getattr(solver, "stores", ())), given)
-
-
-def write(path: Path, state: Checkpoint, codec: Codec, *, keep: bool) -> None:
-    """Replace the file by one of this state."""
-    entries = {name: getattr(state, name) for name in NAMES}
-    entries["trace"] = np.array(state.trace.rows, dtype=float).reshape(-1, len(COLUMNS))
-    save(path, entries, codec, writer=version(), keep=keep)
+        given["centre"] = problem.of_loss.target
+    own = () if solver is None else solver.stores
+    return Codec.of((*stored_classes(), *own), given)
 
 
 def version() -> str:
-    """That of this weakprox, whose package stands above us and is not imported here."""
+    """Return the version of weakprox; the package is above this module in the layers."""
     return str(sys.modules["weakprox"].__version__)
 
 
 def call_in(stored: Stored, codec: Codec) -> Call:
-    """Which call a file is a part of."""
+    """Return the call that a file belongs to."""
     (found,) = stored.decode(codec, "call")
     if not isinstance(found, Call):
         raise DamagedError(stored.path, "no call", WHOLE)
@@ -84,7 +249,7 @@ def call_in(stored: Stored, codec: Codec) -> Call:
 
 
 def state_in(stored: Stored, codec: Codec, problem: Problem) -> Checkpoint:
-    """The state in a file, checked as far as it can be before it is used."""
+    """Return the state in a file, checked as far as possible before it is used."""
     values = dict(zip(NAMES, stored.decode(codec, *NAMES), strict=True))
     rows = values["trace"]
     if not isinstance(rows, np.ndarray) or rows.shape[1:] != (len(COLUMNS),):
@@ -100,18 +265,14 @@ def state_in(stored: Stored, codec: Codec, problem: Problem) -> Checkpoint:
 
 
 def _unfit(state: Checkpoint, problem: Problem) -> list[str]:
-    """Names of parts that are not what this problem and solver have."""
+    """Return the names of parts that do not suit this problem and solver."""
     going = state.solver or state.origin.solver
-    if not hasattr(going, "step") or not hasattr(state.origin.solver, "step"):
+    if not isinstance(going, Method) or not isinstance(state.origin.solver, Method):
         return ["solver"]
-    try:
-        kind = get_type_hints(type(going).step).get("memory", Any)
-    except (NameError, TypeError, AttributeError):  # not annotated in a way we can read
-        kind = Any
-    if not fits(state.memory, kind):
+    if not fits(state.memory, memory_of(type(going))):
         return ["memory"]
     memory = state.memory
-    parts = {"first": state.first, "best point": state.seen.best}
+    parts = {"first": state.first, "best point": state.tracker.best}
     parts |= {name: getattr(memory, name, None) for name in ("X", "V", "z")}
     return [name for name, part in parts.items() if not _like_X(part, problem)]
 
@@ -131,3 +292,17 @@ def _alike(array: Any, problem: Problem) -> bool:
     reference = problem.loss.reference
     same = namespace(array) is namespace(reference)
     return same and bool(namespace(array).isdtype(array.dtype, "real floating"))
+
+
+def _check_call(call: Call, earlier: Call, what: str, *besides: str) -> None:
+    """Raise unless an earlier call had the same arguments."""
+    if call.automatic and call.automatic == earlier.automatic:
+        call = replace(call, solver=earlier.solver)  # whichever was chosen then
+    names = earlier.unlike(call, besides=("automatic", *besides))
+    if names:
+        given = f"{what} of another {', '.join(names).replace('_', ' ')}"
+        raise InputError("resume", given, "the same call")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, CheckpointWarning, stacklevel=2)

@@ -1,24 +1,166 @@
-"""The memory a run takes, before it is run."""
+"""The memory that runs take, worked out before any of them starts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+import math
+import sys
+from dataclasses import dataclass, fields, is_dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
 
 from weakprox import solvers
 from weakprox.errors import InputError
+from weakprox.linalg.arena import SHARE
+from weakprox.linalg.arrays import is_numpy
+from weakprox.linalg.by_rows import ASIDE_FROM
+from weakprox.linalg.tiled import Tiled
+from weakprox.passes import COMPILED_FROM
 from weakprox.problem import Problem
-from weakprox.protocols import Solver
 from weakprox.resources.limits import room, shown_bytes
 from weakprox.resources.memory import budget, honours_budget, on_disk, resident
-from weakprox.run.choose import choose, is_automatic
-from weakprox.run.needs import Need, held_bytes, need_of
-from weakprox.solvers.footprint import array_bytes, arrays_of
+from weakprox.run.choose import chosen_for
+from weakprox.solvers.base import Arrays, Method, array_bytes, thin_bytes
+
+COMPILER = 120 << 20  # bytes of numba and what it has compiled
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory that a solver holds at its peak; arrays are of the size of X.
+
+    Attributes
+    ----------
+    solver : str
+        Its name.
+    data : float
+        Arrays of data in memory.
+    first, work : float
+        Arrays it works on in its first 16 iterations, and in a longer run.
+    proof : float
+        Further arrays for a moment, while f is evaluated or a bound is proved.
+    factors : int
+        Bytes of thin factors, of the tiles in which passes are done, and of the compiler
+        behind those (numba) where it is yet to be loaded.
+    early, peak, most : int
+        Bytes in all: in the first 16 iterations, of an ordinary long run, and where
+        decompositions are full ones.
+    disk : float
+        Arrays kept in scratch files, for a budget that they do not fit in.
+    fits : bool
+        Whether the peak fits into the room there is.
+    """
+
+    solver: str
+    data: float
+    first: float
+    work: float
+    proof: float
+    factors: int
+    early: int
+    peak: int
+    most: int
+    disk: float
+    fits: bool
+
+
+def need_of(problem: Problem, solver: Method) -> Need:
+    """Return what one solver holds; arrays that do not fit go to disk where they can."""
+    arrays = solver.arrays
+    assert arrays is not None
+    array, thin = array_bytes(problem), thin_bytes(problem, arrays)
+    data, free = held_bytes(problem), room()
+    waiting = problem.of_loss.pending
+    pending, reading = (0, 0) if waiting is None else waiting()
+    operator = isinstance(problem.of_loss.target, Tiled)
+    aside = operator and arrays.tiles and array >= ASIDE_FROM  # the checkpoint's copy is
+    work = 1.0 if aside else arrays.work
+    if problem.elsewhere and arrays.tiles and not operator:
+        work = 0.0  # on the workers, beside the data
+    away = problem.elsewhere or on_disk(problem.of_loss.target)  # not here yet
+    pending += array if away and not arrays.tiles else 0
+    held = work
+    if arrays.tiles and budget() is not None:  # as `DiskArena` will do it, one by one
+        left, held = left_for_arrays(), 0.0
+        while held < work and array <= SHARE * (left - held * array):
+            held += 1.0
+    disk = work - held
+    first = min(arrays.first, work)
+    library = library_bytes(problem, arrays) if held else 0  # files are passed over without
+    early, peak = (
+        max(int((taken + arrays.proof) * array) + thin + library + pending, reading)
+        for taken in (min(first, held), held)
+    )
+    most = peak if arrays.wide is None else int(arrays.wide * array) + thin + pending
+    return Need(
+        solver=type(solver).__name__,
+        data=(data + pending) / array,
+        first=first,
+        work=work,
+        proof=arrays.proof,
+        factors=thin + library,
+        early=data + early,
+        peak=data + peak,
+        most=data + most,
+        disk=disk,
+        fits=peak <= free,
+    )
+
+
+def _gather(value: Any, seen: dict[int, int], depth: int) -> None:
+    """Collect the bytes of each array that can be reached, by the memory it lies in."""
+    if isinstance(value, np.ndarray):
+        while isinstance(value.base, np.ndarray):
+            value = value.base
+        if not on_disk(value):
+            seen[id(value)] = value.nbytes
+    elif isinstance(value, Tiled):
+        seen[id(value)] = value.nbytes
+    elif hasattr(value, "element_size") and hasattr(value, "data_ptr"):  # torch
+        seen[int(value.data_ptr())] = value.element_size() * value.nelement()
+    elif depth == 0:
+        return
+    elif isinstance(value, dict):
+        for part in value.values():
+            _gather(part, seen, depth - 1)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            _gather(part, seen, depth - 1)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            _gather(getattr(value, field.name), seen, depth - 1)
+
+
+def held_bytes(problem: Problem) -> int:
+    """Return the bytes of arrays in memory that the problem's terms hold now."""
+    seen: dict[int, int] = {}
+    for term in (problem.loss, problem.penalty, problem.spectral):
+        _gather(vars(term) if hasattr(term, "__dict__") else {}, seen, 3)
+    return sum(seen.values())
+
+
+def library_bytes(problem: Problem, arrays: Arrays) -> int:
+    """Return the bytes of the compiler behind compiled passes, if it is yet to be loaded."""
+    large = math.prod(problem.shape) >= COMPILED_FROM
+    wanted = arrays.tiles and large and is_numpy(problem.loss.reference)
+    return _compiler_bytes() if wanted else 0
+
+
+def _compiler_bytes() -> int:
+    """Return the bytes of numba, if it is installed and not loaded yet."""
+    absent = "numba" in sys.modules or find_spec("numba") is None
+    return 0 if absent else COMPILER
+
+
+def left_for_arrays() -> int:
+    """Return the bytes that arrays may take; the compiler may still be loaded."""
+    return max(0, room() - _compiler_bytes())
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What runs would hold in memory; `print` shows a table.
+    """Memory that runs would hold; `print` shows a table.
 
     Attributes
     ----------
@@ -84,7 +226,7 @@ class Plan:
 
 
 def _remark(need: Need, chosen: str) -> str:
-    """What stands at the end of a solver's line."""
+    """Return the remark at the end of a solver's line."""
     if not need.fits:
         return "  does not fit"
     return "  <- would run" if need.solver == chosen else ""
@@ -93,18 +235,19 @@ def _remark(need: Need, chosen: str) -> str:
 @honours_budget
 def plan(
     problem: Problem,
-    solver: Solver | Literal["auto"] | None = None,
+    solver: Method | type | str | None = None,
     *,
     max_memory: int | str | None = None,
 ) -> Plan:
-    """Show what runs would hold in memory, without running any.
+    """Return what runs would hold in memory, without running any.
 
     Parameters
     ----------
     problem : Problem
-        What would be solved.
-    solver : Solver or "auto", optional
-        Only this one; otherwise all that the problem suits, at their own settings.
+        The problem.
+    solver : Solver, class or str, optional
+        Only this one, as in `minimize`; by default (or for "auto") all that suit the
+        problem, at their own settings.
     max_memory : int or str, optional
         The budget that `minimize` would be given.
 
@@ -115,19 +258,15 @@ def plan(
     """
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
-    reason = "it was asked for"
-    if is_automatic(solver):
-        choice = choose(problem)
-        chosen, reason = choice.solver, choice.reason
-        named = {type(chosen).__name__: chosen, **_applicable(problem)}
+    choice = chosen_for(problem, solver)
+    chosen, named = choice.solver, {type(choice.solver).__name__: choice.solver}
+    if choice.automatic:
+        named |= _applicable(problem)
     else:
-        assert solver is not None
-        assert not isinstance(solver, str)
-        solver.check(problem)
-        if arrays_of(solver) is None:
-            given = f"{type(solver).__name__}, which says nothing of its memory"
+        chosen.check(problem)
+        if chosen.arrays is None:
+            given = f"{type(chosen).__name__}, which does not state its memory"
             raise InputError("solver", given, "one of the library, or one with `arrays`")
-        chosen, named = solver, {type(solver).__name__: solver}
     needs = tuple(need_of(problem, method) for method in named.values())
     mine = needs[list(named).index(type(chosen).__name__)]
     here = resident() - held_bytes(problem)
@@ -136,19 +275,19 @@ def plan(
         array=array_bytes(problem),
         needs=needs,
         chosen=type(chosen).__name__,
-        reason=reason,
+        reason=choice.reason,
         process=here + mine.peak,
         early=here + mine.early,
         room=room(),
     )
 
 
-def check_room(problem: Problem, solver: Any) -> None:
+def check_room(problem: Problem, solver: Method) -> None:
     """Raise before any work if the budget is too small for this solver."""
     most = budget()
-    if most is None or arrays_of(solver) is None:  # a user's own may say nothing
+    if most is None or solver.arrays is None:
         return
-    target: Any = getattr(problem.loss, "target", None)
+    target: Any = problem.of_loss.target
     if on_disk(target) and target.strides[0] < target.strides[1]:
         wanted = "rows one after the other (np.ascontiguousarray), or its transpose"
         raise InputError("M", "a file with columns one after the other", wanted)
@@ -160,14 +299,14 @@ def check_room(problem: Problem, solver: Any) -> None:
         raise InputError("max_memory", given, wanted)
 
 
-def _applicable(problem: Problem) -> dict[str, Solver]:
-    """Solvers of the library that the problem suits, at their own settings."""
+def _applicable(problem: Problem) -> dict[str, Method]:
+    """Return the solvers of the library that suit the problem, at their own settings."""
     found = {}
     for name in solvers.__all__:
-        made = getattr(solvers, name)
-        if arrays_of(made) is None:
+        kind = getattr(solvers, name)
+        if not issubclass(kind, Method):
             continue
-        method = made(rank="estimate") if "SVRGCG" in name else made()
+        method = kind()
         try:
             method.check(problem)
         except InputError:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from weakprox._minimize import minimize
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
@@ -15,13 +13,14 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Loss, Penalty, SpectralTerm
+from weakprox.protocols import Loss, Penalty, SpectralTerm
 from weakprox.resources.limits import room
 from weakprox.run.choose import choose
-from weakprox.run.loop import Run, Settings
+from weakprox.run.loop import Run
+from weakprox.run.state import Settings
 from weakprox.selection._lean import (
     Solved,
-    form_of,
+    applies,
     free_radius,
     lean_point,
     unconstrained,
@@ -32,19 +31,6 @@ from weakprox.spectral import NuclearBall, TracePSD
 SHARE = 0.25  # of the memory that is left, what the points of a row may hold
 INSIDE = 1e-6  # relative distance from the sphere that is not rounding
 FAR = 1.5  # ratio of radii beyond which a neighbour is none
-
-
-class Estimated(Run):
-    """A run that ends when the method's own estimate of its gap is small enough.
-
-    Nothing is proved, which saves a decomposition with bounds on what it leaves out. The
-    certificate of its result is that estimate and must not be shown as a proof.
-    """
-
-    def prove(self, candidate: Candidate) -> None:
-        """Take the estimate at its word."""
-        if math.isfinite(candidate.gap):
-            self.looker.bounded(self.looker.seen.best_value - candidate.gap, "exact")
 
 
 class Chain:
@@ -113,25 +99,32 @@ class Chain:
         """By the bare iteration, where the problem has the form for it and stays low-rank."""
         if self.certify:
             return None
-        form = form_of(self.loss, R, ball)
-        if form is None:
+        problem = Problem(self.loss, R, ball)
+        if not applies(problem):
             return None
-        if self.free is None:
-            self.free = free_radius(form)
-        if form.tau >= self.free:
-            return unconstrained(form)
-        rng = np.random.default_rng([self.seed, self.count])
-        return lean_point(form, past, self.tol, rng)
+        tau = problem.of_spectral.tau
+        if tau is not None and not ball.symmetric:
+            if self.free is None:
+                self.free = free_radius(problem)
+            if tau >= self.free:
+                return unconstrained(problem)
+        return lean_point(problem, past, self.tol, self.seed + self.count)
 
     def _whole(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved:
         """By a run like any other."""
         problem = Problem(self.loss, R, ball)
         choice = choose(problem)
-        if hasattr(choice.solver, "warm"):
+        if choice.solver.warm_starts:
             choice.solver.check(problem)
-            kind = Run if self.certify else Estimated
-            settings = _settings(self.tol, self.seed, choice.reason)
-            result = kind(problem, choice.solver, settings, None, past).execute(None)
+            settings = Settings(
+                eps=0.0,
+                tol=self.tol,
+                seed=self.seed,
+                budget=Budget(),
+                reason=choice.reason,
+                estimated=not self.certify,
+            )
+            result = Run(problem, choice.solver, settings, None, past).execute(None)
         else:
             result = minimize(
                 problem, tol=self.tol, seed=self.seed, progress=False, proof=False
@@ -167,21 +160,6 @@ def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
     """Whether an answer lies within its ball, away from the sphere."""
     ball = isinstance(term, (NuclearBall, TracePSD))
     return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau
-
-
-def _settings(tol: float, seed: int, reason: str) -> Settings:
-    return Settings(
-        eps=0.0,
-        tol=tol,
-        seed=seed,
-        budget=Budget(),
-        callback=None,
-        progress=False,
-        look_every=None,
-        stop_when_certified=True,
-        evaluation_samples=2,
-        reason=reason,
-    )
 
 
 def need_finite(loss: Any) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
+from weakprox.progress import Progress
 from weakprox.protocols import Penalty, SpectralTerm
-from weakprox.selection._bar import Bar
 from weakprox.selection.grid import Grid
 from weakprox.selection.noise import Values
 from weakprox.selection.thinning import Copies, whole
@@ -107,8 +108,9 @@ def held_out(
     settings = {"tol": tol, "rank": rank, "seed": seed}
     tasks = [(copies, k, grid, penalty, spectral, settings) for k in range(count)]
     if n_jobs in (None, 1):
-        with Bar(progress, "held-out errors", total=count * grid.taus.size) as bar:
-            done = [_fold(*task, step=bar.step) for task in tasks]
+        with Progress(progress, counted=True) as display:
+            bar = display.add("held-out errors", count * grid.taus.size)
+            done = [_fold(*task, step=partial(display.advance, bar)) for task in tasks]
     else:
         from joblib import Parallel, delayed, parallel_config
 

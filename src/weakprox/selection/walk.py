@@ -13,8 +13,8 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import L1
-from weakprox.protocols import Loss, Penalty, SpectralTerm
-from weakprox.selection._bar import Bar
+from weakprox.progress import Progress
+from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
 from weakprox.selection._chain import Chain, need_finite
 from weakprox.selection._lean import Solved
 from weakprox.selection.grid import Grid, as_grid, default_grid
@@ -86,14 +86,16 @@ def regularization_path(
     answers: list[list[LowRank]] = [[] for _ in grid.lams]
     begun = time.perf_counter()
     steps = walk(loss, grid, penalty, spectral, tol=tol, rank=rank, seed=seed, certify=certify)
-    with Bar(progress, "regularization path", total=values.size) as bar:
+    with Progress(progress, counted=True) as display:
+        bar = display.add("regularization path", values.size)
         for i, j, found in steps:
             answer = found.low_rank
             values[i, j], gaps[i, j] = found.value, found.gap
             ranks[i, j], svds[i, j] = answer.rank, found.svds
             nonzeros[i, j] = count_nonzeros(answer)
             answers[i].append(answer)
-            bar.step(f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}")
+            note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
+            display.advance(bar, note=note)
     return Path(
         lams=grid.lams,
         taus=grid.taus,
@@ -115,7 +117,7 @@ def grid_for(loss: Loss, lams: Any, taus: Any, spectral: Any) -> Grid:
     """The grid asked for, or the one that the data suggest."""
     if lams is not None and taus is not None:
         return as_grid(lams, taus, rising=spectral is not NuclearNorm)
-    centre = getattr(loss, "centre", None)
+    centre = loss_capabilities(loss).centre
     known = spectral in (NuclearBall, TracePSD)
     if lams is not None or taus is not None or centre is None or not known:
         given = "one of them" if (lams is None) != (taus is None) else "neither"

@@ -1,10 +1,9 @@
 """Solvers: each a file of mathematics; the loop they share is in `weakprox.run`."""
 
 from weakprox.result import Look
-from weakprox.solvers.davis_yin import DavisYin
+from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
-from weakprox.solvers.lean import LeanSplitting
 from weakprox.solvers.paper.adaptive_svrgcg import AdaptiveSVRGCG
 from weakprox.solvers.paper.fista import FISTA
 from weakprox.solvers.paper.hcgm import HCGM, SHCGM

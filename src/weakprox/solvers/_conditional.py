@@ -18,7 +18,8 @@ from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import add_scaled, blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate
+from weakprox.protocols import Candidate, spectral_capabilities
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 from weakprox.theory._theorems import estimate_sigma, initial_gap
 from weakprox.theory.gradients import mean_gradient
@@ -102,7 +103,7 @@ def ground(
         beta=beta,
         beta_term=c.beta_term + smooth.smoothness,
         sigma=float(sigma),
-        diameter=float(problem.spectral.diameter) if bounded else math.inf,  # type: ignore[attr-defined]
+        diameter=float(problem.of_spectral.diameter or math.inf) if bounded else math.inf,
         n_terms=problem.loss.n_terms if problem.loss.is_finite_sum else 0,
     )
 
@@ -120,7 +121,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class Baseline(Method):
     """Members that all baselines share; they return their iterate."""
 
     answer: ClassVar[Literal["iterate"]] = "iterate"
@@ -128,10 +129,6 @@ class Baseline:
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         need_bounded(type(self).__name__, problem)
-
-    def oracle_excess(self, memory: Any) -> float:
-        """Return 0: the oracles are as accurate as the theorems ask."""
-        return 0.0
 
     def candidate(self, memory: Any) -> Candidate:
         """Return the iterate, a mean of feasible points: h is an indicator."""
@@ -178,7 +175,8 @@ class Smoothing(Baseline):
 def need_bounded(solver: str, problem: Problem) -> None:
     """Raise unless h is the indicator of a bounded set with a linear oracle."""
     term = problem.spectral
-    if not hasattr(term, "extreme") or not hasattr(term, "diameter"):
+    offers = spectral_capabilities(term)
+    if offers.extreme is None or offers.diameter is None:
         wanted = f"NuclearBall or TracePSD: {solver} needs a bounded set to minimise over"
         raise InputError("spectral", type(term).__name__, wanted)
 

@@ -11,6 +11,7 @@ from weakprox.linalg.arrays import Array, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.solvers._prox import capped
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
 STRETCH = 16  # iterations of one outer step
@@ -31,7 +32,7 @@ class TooWide(Exception):  # noqa: N818 (a turn of events, not an error)
     """The proximal points are not low-rank, or the gap falls slowly: another method then."""
 
 
-class GapDriven:
+class GapDriven(Method):
     """Nothing is promised in advance, so nothing is claimed but what a certificate shows."""
 
     rank: int | None
@@ -41,7 +42,7 @@ class GapDriven:
     patience: ClassVar[int] = PATIENCE
 
     def check_rank(self, problem: Problem) -> None:
-        """Raise unless the cap on the rank is None or an integer >= 1."""
+        """Raise unless the cap on the rank is a positive integer or None."""
         optional_counts(rank=self.rank)
 
     def first(
@@ -58,13 +59,9 @@ class GapDriven:
         """Whether the gap has stopped shrinking: what is left is rounding, or the rank."""
         return bool(memory.done - memory.progress >= self.patience)
 
-    def promised(self, memory: Any) -> float:
-        """Nothing beyond the certificate."""
-        return math.inf
-
-    def oracle_excess(self, memory: Any) -> float:
-        """Nothing is promised, so nothing is exceeded."""
-        return 0.0
+    def stalled(self, memory: Any) -> int:
+        """Return the iterations since the gap last shrank."""
+        return int(memory.done - memory.progress)
 
 
 def start_at(problem: Problem, X: Array | None) -> Array:

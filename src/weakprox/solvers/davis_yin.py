@@ -9,79 +9,115 @@ s = (2X - z - gamma grad G(X) - Y)/gamma for R, and with them a lower bound on f
 
 w the strong convexity. A small gamma makes the first half small and the second large, a
 large one the reverse. So gamma is changed whenever one half is several times the other,
-and nobody has to choose it. Anderson acceleration of z (Walker & Ni 2011) does the rest.
+and nobody has to choose it.
+
+The iteration is written once. `DavisYin` computes it on stored arrays for any terms, with
+Anderson acceleration (`_stored`); `LeanSplitting` keeps X in factors (`_factored`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import (
-    Array,
-    eps_of,
-    gaussian,
-    inner,
-    namespace,
-    rough_inner,
-    row_blocks,
-    zeros,
-)
-from weakprox.linalg.kernels import dense
+from weakprox.linalg.arrays import Array, contiguous, itemsize, on_cpu, to_numpy
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.tiled import Tiled
+from weakprox.passes.engine import Engine
+from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint
+from weakprox.resources.limits import room
 from weakprox.solvers._curvature import Curvature
 from weakprox.solvers._extrapolation import History
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at
-from weakprox.solvers._prox import FIRST_RANK, SPARE, adaptive_prox, capped
-from weakprox.solvers._splitting import split
+from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide, start_at
+from weakprox.solvers._prox import FIRST_RANK, SPARE, capped
+from weakprox.solvers._stored import Stored, first_target
+from weakprox.solvers.base import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.tools import Tools
 from weakprox.solvers.warm import Warmth
 
 APART = 4.0  # how many times one half of the gap may be the other
 FASTEST = 4.0  # largest change of gamma in one iteration
-STEADY = 0.01  # relative change of a move that counts as none
-LONGEST = 2.0**16  # stride, in moves
-ROUNDING = 1e3  # units of rounding below which a move is none
-FLAT_VECTORS = 4  # random ones, beside those of X, that show the norm of a dual point
+FIRST_WIDTH = 16  # of the block of a factored step, in which the rank must fit
+SLOW = 0.1  # factor by which a stretch of factored steps must bring the gap down
+NOT_LOW = 1 << 30  # more than any rank
 
 
 @dataclass(frozen=True)
 class Memory:
     """Everything the next iterations read; copied at the start of an outer step."""
 
-    X: Array
     V: LowRank | None
     h: float
-    z: Array
+    z: Array | Target | None
     gamma: float
-    history: History
-    epoch: int
-    done: int
     rank: int
-    basis: Array | None
     parameters: Plan
-    curvature: Curvature | None = None  # of G, where it is not known exactly
-    y: Dual | None = None  # dual point of R, where an iteration for it goes on from
-    stride: float = 1.0  # length of the last step, in moves
-    last: float | None = None  # f at X
+    epoch: int = 0
+    done: int = 0
     cut: bool = False  # whether the cap on the rank left out more than allowed
     value: float = math.inf  # best value seen
+    last: float | None = None  # f at X
+    gap: float = math.inf  # the method's own estimate
+    progress: int = 0  # iteration that last improved the gap by a hundredth
+    # of stored steps
+    X: Array | None = None
+    basis: Array | None = None
+    history: History = field(default_factory=History)
+    curvature: Curvature | None = None  # of G, where it is not known exactly
+    y: Dual | None = None  # dual point of R, where an iteration for it starts from
+    stride: float = 1.0  # length of the last step, in moves
     bound: float = -math.inf  # best estimate of a lower bound seen
     dual: SplitDual | None = None  # what that rests on
-    progress: int = 0  # iteration that last improved the gap by a hundredth
-    gap: float = math.inf  # the gap then
+    # of factored steps
+    values: Any = None  # of V, on the host
+    ritz: Ritz | None = None
+    change: float = 1.0  # of gamma, that the next step makes
+    width: int = 0
+    powers: int = 1
+    least: float = math.inf  # gap of all steps
+    ratio: float = SHARPLY  # by which the last step changed the gap
+
+    def candidate(self, step: int, gap: float = math.nan, dual: Any = None) -> Candidate:
+        """The proximal point, as the loop is to judge it."""
+        X = self.V if self.X is None else self.X
+        options = {"gap": gap, "dual": dual, "value": self.last}
+        return Candidate(X, self.V, self.h, self.epoch, step, **options)
+
+
+class Splitting(GapDriven):
+    """The iteration, for steps of either kind."""
+
+    @staticmethod
+    def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
+        """One iteration: project z, prove if it is time to, and move z.
+
+        Also whether the loop has been shown the point.
+        """
+        state = steps.project(state, k)
+        state, dual = steps.prove(state, k)
+        state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
+        return Splitting.balance(steps, state, near, far), dual is not None
+
+    @staticmethod
+    def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
+        """Change gamma if one half of the gap is much larger than the other."""
+        gamma = state.gamma * state.change
+        return steps.rebalance(state, balanced(near, far, gamma * state.parameters.beta))
 
 
 @dataclass(frozen=True)
-class DavisYin(GapDriven):
+class DavisYin(Splitting):
     """Deterministic splitting for every penalty and spectral term; nothing to tune.
 
     Parameters
@@ -100,6 +136,8 @@ class DavisYin(GapDriven):
     memory: int = 2
     first_rank: int = FIRST_RANK
 
+    warm_starts: ClassVar[bool] = True
+
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
@@ -112,29 +150,17 @@ class DavisYin(GapDriven):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants, and z where the first point is its own proximal point."""
-        beta = problem.loss.smoothness + problem.penalty.curvature or 1.0  # any, if linear
-        plan = Plan(tools.eps, problem.strong_convexity(needed=False), beta)
         first = start_at(problem, X)
         given, h = self.first(problem, X, first, tools)
+        plan = _plan(problem, tools)
         gamma = 1.0 / plan.beta
         z = tools.arena.like(first)
         if X is None:  # from zero: one proximal gradient step on G + R alone
-            _first_target(tools, gamma, z)
+            first_target(tools, gamma, z)
         else:
             z[...] = first
-        return Memory(
-            X=first,
-            V=given,
-            h=h,
-            z=z,
-            gamma=gamma,
-            history=History(),
-            epoch=0,
-            done=0,
-            rank=capped(self.first_rank, problem.shape, self.rank),
-            basis=None,
-            parameters=plan,
-        )
+        rank = capped(self.first_rank, problem.shape, self.rank)
+        return Memory(given, h, z, gamma, rank, plan, X=first)
 
     def warm(self, problem: Problem, past: Warmth, tools: Tools) -> Memory:
         """The same from where a neighbouring problem's run ended.
@@ -143,41 +169,20 @@ class DavisYin(GapDriven):
         gamma between the first and the last one: the last is for errors that are small. If R
         vanishes, the first one it is: a quadratic G is then solved at once.
         """
-        cold = self.first(problem, None, problem.loss.reference, tools)
-        beta = problem.loss.smoothness + problem.penalty.curvature or 1.0  # any, if linear
-        gamma = math.sqrt(1.0 / (beta * max(beta, past.weight))) if past.size else 1.0 / beta
-        X = past.point
+        given, h = self.first(problem, None, problem.loss.reference, tools)
+        plan = _plan(problem, tools)
+        gamma, X = past.step(plan.beta), past.point
         z = tools.loss.grad(X, tools.loss.everything(), out=tools.arena.like(X))
         z += past.pull
         z *= -gamma
         z += (1.0 - gamma * problem.penalty.curvature) * X
-        return Memory(
-            X=start_at(problem, None),
-            V=cold[0],
-            h=cold[1],
-            z=z,
-            gamma=gamma,
-            history=History(),
-            epoch=0,
-            done=0,
-            rank=capped(past.rank + SPARE, problem.shape, self.rank),
-            basis=past.basis,
-            parameters=Plan(tools.eps, problem.strong_convexity(needed=False), beta),
-        )
+        rank = capped(past.rank + SPARE, problem.shape, self.rank)
+        start = start_at(problem, None)
+        return Memory(given, h, z, gamma, rank, plan, X=start, basis=past.basis)
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last proximal point, and the best dual point."""
-        estimate = memory.value - memory.bound
-        return Candidate(
-            memory.X,
-            memory.V,
-            memory.h,
-            memory.epoch,
-            0,
-            gap=estimate,
-            dual=memory.dual,
-            value=memory.last,
-        )
+        return memory.candidate(0, gap=memory.value - memory.bound, dual=memory.dual)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
         """The dual points of the best bound."""
@@ -188,161 +193,116 @@ class DavisYin(GapDriven):
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""
-        state = memory
+        state, steps = memory, Stored(problem, tools, rank=self.rank, memory=self.memory)
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
-            z, gamma = state.z, state.gamma
-            guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
-            prox, rank, cut = adaptive_prox(
-                tools,
-                z,
-                weight=1.0 / gamma,
-                allowed=allowed(tools, state.value, state.bound, guess),
-                rank=state.rank,
-                cap=self.rank,
-                start=state.basis,
-                rng=tools.rng(k),
-            )
-            X, h = dense(prox.V, tools.arena.like(z)), problem.spectral.value(prox.V)
-            gradient = tools.loss.grad(X, tools.loss.everything(), out=tools.arena.like(z))
-            state = _watched(problem, state, X, gradient)
-            smooth = _value(problem, X, gradient)
-            parts = split(problem.penalty, X, z, gradient, gamma, state.y)
-            near = max(0.0, parts.near)
-            value = smooth + parts.value + h
-            if state.parameters.alpha > 0.0:
-                far = parts.length / (2 * state.parameters.alpha * gamma**2)
-            else:
-                reached, rng = min(value, state.value), tools.rng(k, 1)
-                far = _flat_half(problem, prox.V, X, z, parts.move, gamma, reached, rng)
-            state = replace(
-                state,
-                X=X,
-                V=prox.V,
-                h=h,
-                basis=prox.basis,
-                rank=rank,
-                cut=cut,
-                y=parts.y,
-                last=value,
-            )
-            dual = SplitDual(problem.penalty, z, 1.0 / gamma, prox, parts.y)
-            lost = near + far + prox.delta_estimate / (2 * gamma)
-            state = _judged(state, value, lost, dual, k)
-
-            change = balanced(near, far, gamma * state.parameters.beta)
-            stride = _stride(state, parts.move)
-            if change == 1.0 and stride > 1.0:
-                after = tools.arena.like(z)
-                for rows in row_blocks(z):
-                    after[rows] = z[rows] + stride * parts.move[rows]
-                history = History((parts.move,), (after,))
-                state = replace(state, z=after, history=history, stride=stride)
-            elif change == 1.0:
-                history, z = state.history.extended(z, parts.move, self.memory, tools.arena)
-                state = replace(state, z=z, history=history, stride=1.0)
-            else:  # keep u, and go on from Y, which X is about to become
-                after = tools.arena.like(z)
-                for rows in row_blocks(z):
-                    after[rows] = change * z[rows] + (1.0 - change) * X[rows]
-                    after[rows] += parts.move[rows]
-                z = after
-                gamma *= change
-                state = replace(state, z=z, gamma=gamma, history=History(), stride=1.0)
+            state, _ = self.iterate(steps, state, k)
             tools.tick(replace(self.candidate(state), epoch=memory.epoch + 1, step=k))
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
 
 
-def _stride(state: Memory, move: Array) -> float:
-    """Length of the next step: twice the last one while moves repeat and alpha = 0.
+@dataclass(frozen=True)
+class LeanSplitting(Splitting):
+    """Splitting in two arrays, for squared distances with separable penalties.
 
-    Where G is flat, z drifts by the same small move for thousands of iterations, which the
-    acceleration cannot see: it combines differences of moves.
+    R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
+    h is `NuclearBall`, `NuclearNorm` or `TracePSD` (the latter without groups). The default
+    on CUDA devices, for large arrays, and where `DavisYin`'s arrays do not fit.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Largest rank of the answer.
     """
-    if state.parameters.alpha > 0.0 or not state.history.moves:
-        return 1.0
-    last = state.history.moves[-1]
-    apart = size = length = 0.0
-    for rows in row_blocks(move):
-        turn, z = move[rows] - last[rows], state.z[rows]
-        apart += rough_inner(turn, turn)
-        size += rough_inner(move[rows], move[rows])
-        length += rough_inner(z, z)
-    visible = size > (ROUNDING * eps_of(move)) ** 2 * length
-    steady = visible and apart <= STEADY**2 * size
-    return min(2.0 * state.stride, LONGEST) if steady else 1.0
+
+    rank: int | None = None
+
+    elsewhere: ClassVar[bool] = True  # can work where data and X are not in this process
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        """Whether the problem has the form this method needs."""
+        return problem.values_form is not None and problem.loss.is_finite_sum
+
+    def check(self, problem: Problem) -> None:
+        """Raise on settings that cannot work, before any work."""
+        self.check_rank(problem)
+        if not self.applies(problem):
+            wanted = "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
+            raise InputError("problem", repr(problem), wanted)
+
+    @property
+    def fallback(self) -> DavisYin:
+        """The method for proximal points that are not low-rank: full decompositions."""
+        return DavisYin(rank=self.rank, first_rank=NOT_LOW)
+
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
+        """Constants only; a first point of the user's gives its row space."""
+        plan = Plan(tools.eps, problem.strong_convexity(), _plan(problem, tools).beta)
+        width = capped(FIRST_WIDTH, problem.shape, None)
+        given, values = LowRank.zero(problem.shape, problem.loss.reference), np.zeros(1)
+        if X is not None:
+            given = tools.compressed(X, width)
+            values = to_numpy(given.s)
+        h = problem.spectral.value(given)
+        return Memory(given, h, None, 1.0 / plan.beta, 1, plan, values=values, width=width)
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """The last proximal point; nothing proves it once its target has moved on."""
+        return memory.candidate(0)
+
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """That of the last target that is still there, or one at the answer, from scratch."""
+        if memory.z is None or memory.ritz is None:
+            assert memory.V is not None
+            y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
+            return FixedDual(problem.penalty, y)
+        C = contiguous(problem.centre())
+        engine = Engine(C, memory.z, symmetric=problem.spectral.symmetric)
+        state = replace(memory, ritz=engine.ritz(memory.ritz.V, powers=COLD))
+        steps = Factored(problem, engine, None)  # type: ignore[arg-type]
+        return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """A stretch of iterations."""
+        thin = self.affordable(problem)
+        with factored(problem, memory, tools, rank=self.rank, thin=thin) as (steps, state):
+            for k in range(memory.done + 1, memory.done + STRETCH + 1):
+                state, shown = self.iterate(steps, state, k)
+                if not shown:
+                    tools.tick(state.candidate(k))
+            engine = steps.engine
+            if self._is_slow(state, memory, engine.z) and thin:
+                raise TooWide  # acceleration, or float64, is worth its arrays here
+            state = steps.settle(state)
+            assert state.ritz is not None
+            state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))
+        return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+
+    @staticmethod
+    def _is_slow(state: Memory, before: Memory, z: Array) -> bool:
+        """Whether a stretch has brought the gap down too little.
+
+        In float32 that is hardly at all: beginning anew in float64 takes longer than that.
+        """
+        if itemsize(z) == 4:
+            return state.progress <= before.done
+        return state.least > SLOW * before.least
+
+    @staticmethod
+    def affordable(problem: Problem) -> bool:
+        """Whether there is room for methods that hold many arrays."""
+        if problem.elsewhere and not isinstance(problem.of_loss.target, Tiled):
+            return False
+        reference = problem.loss.reference
+        # of float64: in float32 they could not prove much
+        needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / itemsize(reference)
+        return needed <= (room() if on_cpu(reference) else ON_DEVICE)
 
 
-def _first_target(tools: Tools, gamma: float, z: Array) -> None:
-    """Overwrite z by prox_{gamma R}(-gamma grad G(0))."""
-    loss, R = tools.loss, tools.problem.penalty
-    batch = loss.everything()
-    if loss.has_centre:  # spares a pass over a matrix of zeros
-        C = loss.centre(batch, counted=True)
-        for rows in row_blocks(z):
-            z[rows] = (gamma * loss.smoothness) * C[rows]
-    else:
-        z[...] = loss.grad(zeros(tools.problem.shape, z), batch)
-        z *= -gamma
-    for rows in row_blocks(z) if R.rowwise and R.separable else [slice(None)]:
-        part = z[rows]
-        part -= gamma * R.pull(proximal_dual(R, part, gamma))
-
-
-def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memory:
-    """The memory with constants that the gradients so far do not contradict."""
-    if hasattr(problem.loss, "centre"):  # its constants are what they are
-        return state
-    gradient = gradient * 1.0  # the step will overwrite it
-    if state.curvature is None:
-        return replace(state, curvature=Curvature(X, gradient))
-    seen = state.curvature.then(X, gradient)
-    seen.check(problem.loss.strong_convexity)
-    beta = seen.smoothness(problem.loss.smoothness) + problem.penalty.curvature or 1.0
-    return replace(state, curvature=seen, parameters=replace(state.parameters, beta=beta))
-
-
-def _value(problem: Problem, X: Array, gradient: Array) -> float:
-    """G(X), from its gradient where a quadratic loss offers the way to do so."""
-    origin = getattr(problem.loss, "origin", None)
-    if origin is None:
-        return problem.loss.value(X, problem.loss.everything())
-    value, slope = origin
-    return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))
-
-
-def _flat_half(
-    problem: Problem,
-    V: LowRank,
-    X: Array,
-    z: Array,
-    move: Array,
-    gamma: float,
-    reached: float,
-    rng: np.random.Generator,
-) -> float:
-    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s): what `far` is if alpha = 0."""
-    U = z - X
-    U += move
-    U *= 1.0 / gamma
-    h, rough = problem.spectral, getattr(problem.spectral, "rough_conjugate", None)
-    if rough is None:
-        dual = h.conjugate(U, rng)
-    else:
-        random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
-        block = namespace(U).concat([V.Vt.T, random], axis=1)
-        dual = rough(U, block, problem.radius(reached))
-    return max(0.0, h.value(V) + dual - inner(U, X))
-
-
-def _judged(state: Memory, value: float, lost: float, dual: SplitDual, k: int) -> Memory:
-    """Best value, best estimated bound and its dual point, and whether they still move."""
-    best, bound = min(value, state.value), value - lost
-    if state.bound < bound < math.inf:  # infinite where a term of the user's is
-        state = replace(state, bound=bound, dual=dual)
-    gap = max(0.0, best - state.bound)  # rounding may take it below zero
-    if gap < 0.99 * state.gap:
-        state = replace(state, progress=k, gap=gap)
-    return replace(state, value=best)
+def _plan(problem: Problem, tools: Tools) -> Plan:
+    """Constants of a run; any smoothness will do if G + R is linear."""
+    beta = problem.loss.smoothness + problem.penalty.curvature or 1.0
+    return Plan(tools.eps, problem.strong_convexity(needed=False), beta)
 
 
 def balanced(near: float, far: float, relative: float) -> float:

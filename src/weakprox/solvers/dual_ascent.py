@@ -71,16 +71,16 @@ class DualAscent(GapDriven):
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the dual function has a closed form, in few variables."""
-        simple = problem.loss.is_finite_sum and hasattr(problem.loss, "centre")
-        return bool(simple and hasattr(problem.penalty, "pieces"))
+        simple = problem.loss.is_finite_sum and problem.of_loss.centre is not None
+        return bool(simple and problem.of_penalty.pieces is not None)
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
         problem.check_finite_sum("DualAscent", "SampleAverage")
-        if not hasattr(problem.loss, "centre"):
+        if problem.of_loss.centre is None:
             raise InputError("loss", repr(problem.loss), "Denoising; DavisYin takes others")
-        if not hasattr(problem.penalty, "pieces"):
+        if problem.of_penalty.pieces is None:
             raise InputError("penalty", repr(problem.penalty), "MaxAffine; DavisYin takes all")
         problem.strong_convexity()
 
@@ -107,6 +107,8 @@ class DualAscent(GapDriven):
         """A stretch of iterations."""
         state, R, loss = memory, problem.penalty, problem.loss
         weight = loss.smoothness + R.curvature
+        pieces_of = problem.of_penalty.pieces
+        assert pieces_of is not None
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
             everything = tools.loss.everything()
             C, s = tools.loss.centre(everything, counted=True), R.pull(state.y)
@@ -125,7 +127,7 @@ class DualAscent(GapDriven):
                 rng=tools.rng(k),
             )
             X, h = dense(prox.V, tools.arena.like(A)), problem.spectral.value(prox.V)
-            pieces = R.pieces(X)  # type: ignore[attr-defined]
+            pieces = pieces_of(X)
             worst, mean = float(namespace(pieces).max(pieces)), float(state.y @ pieces)
             value = problem.smooth_value(X) + h
             bound = value - max(0.0, worst - mean) - 0.5 * weight * prox.delta_estimate

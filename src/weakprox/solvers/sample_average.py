@@ -44,11 +44,12 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.inputs import CHUNK_BYTES
 from weakprox.metering import MeteredLoss, StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Batch, Candidate, DualPoint, Loss, Solver
+from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
 from weakprox.resources.limits import room
 from weakprox.result import Status
 from weakprox.solvers._conditional import first_point
 from weakprox.solvers._curvature import Contradicted
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
 PILOT = 8  # single samples that show the variance first; they are used like all others
@@ -79,6 +80,8 @@ class Plan:
     ----------
     eps, alpha, confidence : float
         Accuracy, strong convexity, confidence of the certificate.
+    diameter : float
+        Of the set of h; it limits the sampling error if alpha is 0.
     rarest : float
         Share of the draws from which on a value must have been seen.
     samples : int
@@ -91,9 +94,18 @@ class Plan:
     alpha: float
     confidence: float
     rarest: float
+    diameter: float = math.inf
     samples: int = 0
     variance: float = math.nan
     concentration: float = math.nan
+
+    def cost(self, error: float) -> float:
+        """Return what a squared error of the mean gradient costs in f."""
+        return error / (2 * self.alpha) if self.alpha else math.sqrt(error) * self.diameter
+
+    def allowed(self, cost: float) -> float:
+        """Return the squared error of the mean gradient that costs this much in f."""
+        return 2 * self.alpha * cost if self.alpha else (cost / self.diameter) ** 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +155,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class SampleAverage:
+class SampleAverage(Method):
     """Certified answers for a G known only through samples, without tuning.
 
     Parameters
@@ -180,8 +192,8 @@ class SampleAverage:
         if problem.loss.is_finite_sum:
             wanted = "a sampler: a finite sum needs no samples, use DavisYin"
             raise InputError("loss", repr(problem.loss), wanted)
-        if not problem.loss.strong_convexity + problem.penalty.curvature > 0.0:
-            problem.constants()  # says what is missing
+        if problem.of_spectral.diameter is None:
+            problem.constants()  # raises unless G + R is strongly convex
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Draw the pilot and measure the noise at the first point."""
@@ -189,13 +201,14 @@ class SampleAverage:
         pool = drawn(tools, 0, [1] * (PILOT if cancel else 2 * PILOT))
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
+        across = float(problem.of_spectral.diameter or math.inf)
         memory = Memory(
             X=first,
             V=None,
             h=problem.spectral.value(tools.compressed(first)),
             epoch=0,
             rank=1,
-            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest),
+            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest, across),
             pool=pool,
             noise=noise,
             warm=X is not None,
@@ -205,14 +218,6 @@ class SampleAverage:
     def finished(self, memory: Memory) -> bool:
         """Whether the certificate proves eps, or the engine cannot do better."""
         return memory.done
-
-    def promised(self, memory: Memory) -> float:
-        """Return infinity: nothing is promised beyond the certificate."""
-        return math.inf
-
-    def oracle_excess(self, memory: Memory) -> float:
-        """Return 0: nothing is promised."""
-        return 0.0
 
     def candidate(self, memory: Memory) -> Candidate:
         """Return the engine's latest point."""
@@ -263,7 +268,7 @@ class SampleAverage:
 
     def _enough(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Draw the samples that are needed, in stages that measure the need again."""
-        allowed = 2 * memory.parameters.alpha * SHARE * tools.eps
+        allowed = memory.parameters.allowed(SHARE * tools.eps)
         least = (
             0 if memory.proof is None else math.ceil(1.2 * memory.have)
         )  # the last ones were too few
@@ -337,7 +342,7 @@ class SampleAverage:
     def _test(self, memory: Memory) -> Test:
         """Return the test for which pool and test together need the fewest samples."""
         noise, have = memory.noise, memory.have
-        allowed = 2 * memory.parameters.alpha * SHARE * memory.parameters.eps
+        allowed = memory.parameters.allowed(SHARE * memory.parameters.eps)
         confidence = 1.0 - (1.0 - self.confidence) * FIRST * NEXT**memory.attempts
         best = (math.inf, math.inf, GROUPS, math.inf)
         for share in FRESH:
@@ -376,12 +381,12 @@ class Watch:
     """
 
     def __init__(
-        self, problem: Problem, mean: Problem, engine: Solver, memory: Memory, outer: Tools
+        self, problem: Problem, mean: Problem, engine: Method, memory: Memory, outer: Tools
     ) -> None:
         self.problem, self.mean, self.engine = problem, mean, engine
         self.memory, self.outer = memory, outer
         p = memory.parameters
-        self.paid = memory.error / (2 * p.alpha)
+        self.paid = p.cost(memory.error)
         self.possible = self.paid <= HOPELESS * p.eps
         self.goal = p.eps if self.possible else OVERHEAD * self.paid
         self.point: tuple[LowRank, DualPoint] | None = None
@@ -389,9 +394,13 @@ class Watch:
 
     @property
     def target(self) -> float:
-        """Largest gap of the engine for which some gap/(1-theta) + paid/theta is the goal."""
+        """Largest gap of the engine for which some gap/(1-theta) + paid/theta is the goal.
+
+        If alpha is 0, the gap and the sampling error add up.
+        """
         spare = math.sqrt(self.goal) - math.sqrt(self.paid)
-        return spare * spare / 4.0**self.memory.retries
+        left = spare * spare if self.memory.parameters.alpha else self.goal - self.paid
+        return left / 4.0**self.memory.retries
 
     def tools(self) -> Tools:
         """Return oracles on the samples' mean, counted with those of the run."""
@@ -505,7 +514,8 @@ def more(tools: Tools, have: int, wanted: int) -> Pool:
 
 def condensed(loss: Any, pool: Pool) -> Pool:
     """Merge the smallest batches, if the loss can, so that few are left."""
-    if not hasattr(loss, "merged"):
+    merged = loss_capabilities(loss).merged
+    if merged is None:
         return pool
     kept = list(pool)
     if len(pool) > GROUPS:  # single ones at once: how far they reach stays exact
@@ -513,11 +523,11 @@ def condensed(loss: Any, pool: Pool) -> Pool:
         kept = [entry for entry in pool if entry[1] > 1]
         groups = min(len(ones), max(1, GROUPS - len(kept)))
         parts = [ones[i::groups] for i in range(groups)]
-        kept += [(loss.merged(part), len(part)) for part in parts]
+        kept += [(merged(part), len(part)) for part in parts]
     kept.sort(key=lambda entry: entry[1])
     while len(kept) > GROUPS:
         (one, j), (two, k), *kept = kept
-        kept = sorted([*kept, (loss.merged([one, two]), j + k)], key=lambda entry: entry[1])
+        kept = sorted([*kept, (merged([one, two]), j + k)], key=lambda entry: entry[1])
     return tuple(kept)
 
 

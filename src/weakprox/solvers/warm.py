@@ -1,4 +1,4 @@
-"""What one run hands to the next: primal and dual point, and the block of its SVD."""
+"""Warm starts: the primal and dual point of a run, and the basis of its last SVD."""
 
 from __future__ import annotations
 
@@ -16,36 +16,22 @@ from weakprox.protocols import Penalty
 
 @dataclass(frozen=True)
 class Warmth:
-    """Where a run of a neighbouring problem ended.
+    """The end of a neighbouring problem's run.
 
-    Attributes
-    ----------
-    X : LowRank or Array
-        The answer.
-    pull : Array
-        K'y, the dual point of the penalty as a matrix: nearly a subgradient of its
-        nonsmooth part at the answer.
-    size : float
-        That part's value at the answer. Halving the weight of a penalty halves the dual
-        point, and the ratio of two such sizes says so without knowing what a weight is.
-    weight : float
-        That of the last proximal step, 1/gamma.
-    rank : int
-        Of the answer.
-    basis : Array or None
-        Block to start the first decomposition from.
+    The ratio of two values of `size` shows how a penalty's weight, and with it the dual
+    point, has changed, whatever the weight is.
     """
 
-    X: LowRank | Array
-    pull: Array
-    size: float
-    weight: float
-    rank: int
-    basis: Array | None
+    X: LowRank | Array  # the answer
+    pull: Array  # K'y, the dual point as a matrix: nearly a subgradient of R's nonsmooth part
+    size: float  # value of that part at the answer
+    weight: float  # of the last proximal step, 1/gamma
+    rank: int  # of the answer
+    basis: Array | None  # block to start the first decomposition from
 
     @classmethod
     def of(cls, problem: Problem, dual: SplitDual) -> Warmth:
-        """What the dual points of a run tell a run of a problem with the same loss."""
+        """Return the warm start that the dual points of a run with the same loss give."""
         R, V, y = dual.penalty, dual.prox.V, dual.y
         X = V.dense()
         if y is None:
@@ -56,13 +42,17 @@ class Warmth:
             y = proximal_dual(R, target, 1.0 / dual.weight)
         return cls(V, R.pull(y), nonsmooth(R, X), dual.weight, V.rank, dual.prox.basis)
 
+    def step(self, beta: float) -> float:
+        """A gamma to begin with, between the first one and the last one there was."""
+        return math.sqrt(1.0 / (beta * max(beta, self.weight))) if self.size else 1.0 / beta
+
     @property
     def point(self) -> Array:
         """The answer as a dense matrix."""
         return self.X.dense() if isinstance(self.X, LowRank) else self.X
 
     def scaled(self, penalty: Penalty) -> Warmth:
-        """The same for another weight of the penalty: a guess at its dual point."""
+        """Return the warm start for another weight of the penalty, with a guessed dual."""
         size = nonsmooth(penalty, self.point)
         factor = size / self.size if self.size > 0.0 else 1.0
         if factor == 1.0 or not math.isfinite(factor):
@@ -70,10 +60,10 @@ class Warmth:
         return replace(self, pull=self.pull * factor, size=size)
 
     def beside(self, before: Warmth, across: Warmth) -> Warmth:
-        """The corner of a grid whose other three are known: before, across and this one.
+        """Extrapolate to a corner of a grid cell from the other three.
 
-        This one and `across` share a row, `before` is the one below this. Second
-        differences are all that is lost, so that a fine grid costs few iterations.
+        This corner and `across` share a row, `before` is below this one. The error is a
+        second difference, so that a fine grid costs few iterations.
         """
         X = self.point + (before.point - across.point)
         pull = self.pull + (before.pull - across.pull)
@@ -82,6 +72,6 @@ class Warmth:
 
 
 def nonsmooth(penalty: Penalty, X: Array) -> float:
-    """R(X) without its quadratic part."""
+    """Return R(X) without its quadratic part."""
     value = penalty.value(X)
     return value - 0.5 * penalty.curvature * sqnorm(X) if penalty.curvature else value

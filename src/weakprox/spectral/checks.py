@@ -1,4 +1,4 @@
-"""Checks and random matrices shared by the spectral terms."""
+"""What the spectral terms share: rounding of values, and random matrices."""
 
 from __future__ import annotations
 

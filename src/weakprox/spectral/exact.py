@@ -20,7 +20,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.lowrank import LowRank
-from weakprox.protocols import Tolerance, WeakProx
+from weakprox.protocols import SpectralCapabilities, Tolerance, WeakProx
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ class Exact:
             given = getattr(self, name)
             if not callable(given) and not (given is None and name == "conjugate_of"):
                 raise InputError(name, type(given).__name__, "a callable")
+
+    @property
+    def capabilities(self) -> SpectralCapabilities:
+        """A conjugate, if it is given."""
+        known = self.conjugate_of is not None
+        return SpectralCapabilities(has_conjugate=known, in_unit=self.in_unit)
 
     def in_unit(self, unit: float) -> Exact:
         """h/unit^2 of X/unit; proximal weights are the same in both."""

@@ -13,7 +13,8 @@ from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
-from weakprox.protocols import Extreme, Tolerance, WeakProx
+from weakprox.passes import ValueForm
+from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
 from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
@@ -45,6 +46,17 @@ class NuclearBall:
     def in_unit(self, unit: float) -> NuclearBall:
         """The same set, of X/unit."""
         return NuclearBall(self.tau / unit)
+
+    @property
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and what follows from it."""
+        return SpectralCapabilities(
+            form=ValueForm(tau=self.tau),
+            diameter=self.diameter,
+            extreme=self.extreme,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""

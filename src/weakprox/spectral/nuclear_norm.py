@@ -12,7 +12,8 @@ from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Vector, thin_svd
-from weakprox.protocols import Tolerance, WeakProx
+from weakprox.passes import ValueForm
+from weakprox.protocols import SpectralCapabilities, Tolerance, WeakProx
 from weakprox.spectral.checks import random_lowrank
 from weakprox.spectral.duality import accurate_enough, penalty_lower, soft_sum
 from weakprox.spectral.singular import decompose
@@ -40,6 +41,17 @@ class NuclearNorm:
     def in_unit(self, unit: float) -> NuclearNorm:
         """h/unit^2 of X/unit."""
         return NuclearNorm(self.lam / unit)
+
+    @property
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and what follows from it."""
+        return SpectralCapabilities(
+            form=ValueForm(lam=self.lam),
+            growth=self.lam,
+            conjugate_within=self.conjugate_within,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
 
     def value(self, X: LowRank) -> float:
         """Weighted sum of singular values."""
@@ -99,11 +111,6 @@ class NuclearNorm:
             conjugate=0.0,
             shrink=min(1.0, c / widest) if widest > 0 else 1.0,
         )
-
-    @property
-    def growth(self) -> float:
-        """H is at least this many times the nuclear norm."""
-        return self.lam
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Zero if the spectral norm is at most lam, else infinite."""

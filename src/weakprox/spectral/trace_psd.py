@@ -35,7 +35,8 @@ from weakprox.linalg.simplex import project_capped, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.threads import all_threads
-from weakprox.protocols import Extreme, Tolerance, WeakProx
+from weakprox.passes import ValueForm
+from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
 from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
@@ -67,6 +68,17 @@ class TracePSD:
     def in_unit(self, unit: float) -> TracePSD:
         """The same set, of X/unit."""
         return TracePSD(self.tau / unit)
+
+    @property
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and what follows from it."""
+        return SpectralCapabilities(
+            form=ValueForm(tau=self.tau, symmetric=True),
+            diameter=self.diameter,
+            extreme=self.extreme,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""

@@ -1,19 +1,11 @@
 """Matrix files: read without trust, written whole or not at all."""
 
-from weakprox.storage.atomic import atomic, atomic_all
-from weakprox.storage.read import read_matrix
-from weakprox.storage.table import READS, WRITES, FileError, Table
-from weakprox.storage.write import write_factors, write_matrix, write_text
+from weakprox.storage.matrices import read_matrix, write_matrix
+from weakprox.storage.matrices import write_factors as write_factors
+from weakprox.storage.matrices import write_text as write_text
+from weakprox.storage.table import READS as READS
+from weakprox.storage.table import WRITES as WRITES
+from weakprox.storage.table import FileError
+from weakprox.storage.table import Table as Table
 
-__all__ = [
-    "READS",
-    "WRITES",
-    "FileError",
-    "Table",
-    "atomic",
-    "atomic_all",
-    "read_matrix",
-    "write_factors",
-    "write_matrix",
-    "write_text",
-]
+__all__ = ["FileError", "read_matrix", "write_matrix"]

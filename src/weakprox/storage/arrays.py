@@ -1,22 +1,106 @@
-"""NumPy's own files, .npy and .npz: headers are read and checked before any data."""
+"""NumPy's own files, .npy and .npz: headers are read and checked before any data.
+
+Headers are parsed by a regular expression, not as Python literals.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
+from numpy.lib import format as npy
 
-from weakprox.storage.checks import KINDS, checked_dtype, checked_shape
-from weakprox.storage.npy_header import DAMAGED, Header, read_header
-from weakprox.storage.table import FileError, Labels, Matrix, claim, claim_unpacked
+from weakprox.resources.limits import shown_bytes
+from weakprox.storage.table import (
+    KINDS,
+    FileError,
+    Labels,
+    Matrix,
+    checked_dtype,
+    checked_shape,
+    claim,
+    claim_unpacked,
+)
 
 PART = 1 << 20  # bytes unpacked at a time
+# What zipfile and NumPy raise on damaged input.
+DAMAGED = (
+    ValueError,
+    EOFError,
+    OSError,
+    zipfile.BadZipFile,
+    RuntimeError,
+    NotImplementedError,
+    zipfile.zlib.error,  # type: ignore[attr-defined]
+    TypeError,
+    OverflowError,
+    KeyError,
+    IndexError,
+)
+LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
+PREFIX = {(1, 0): 2, (2, 0): 4}  # by version: bytes of the header's length
+# A header is a Python literal, but it is not evaluated: it must match what NumPy writes, three
+# entries in any order. Records are recognised, to name them in the error, and not parsed.
+DTYPE = r"'[<>|=]?[?biufcmMOSUV]\d{0,9}(?:\[\w{1,12}\])?'|\[[^\]]*\]"
+SHAPE = r"\(([\w ,.+-]*)\)"
+ENTRY = rf"'descr':\ *({DTYPE})|'fortran_order':\ *(True|False)|'shape':\ *{SHAPE}"
+HEADER = re.compile(rf"\{{\s*(?:{ENTRY})\s*(?:,\s*(?:{ENTRY})\s*){{2}},?\s*\}}\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Header:
+    """Header of an array in .npy form; the data begin at `start`."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    by_columns: bool
+    start: int
+
+    @property
+    def end(self) -> int:
+        """Bytes up to the end of the data."""
+        return self.start + math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
+    """Read the header of an array."""
+    damaged = FileError(path, f"a damaged header{what}", "an array saved by NumPy")
+    try:
+        version = npy.read_magic(handle)
+        if version not in PREFIX:
+            given = f"the .npy version {version[0]}.{version[1]}{what}"
+            raise FileError(path, given, "1.0 or 2.0, as numbers need")
+        prefix = PREFIX[version]
+        size = int.from_bytes(handle.read(prefix), "little")
+        # NumPy would read all that the prefix claims, gigabytes out of a small archive
+        if size > LONGEST_HEADER:
+            given = f"a header of {shown_bytes(size)}{what}"
+            raise FileError(path, given, f"at most {shown_bytes(LONGEST_HEADER)}")
+        text = handle.read(size).decode("latin-1")
+        if len(text) < size or not HEADER.fullmatch(text):
+            raise damaged
+        entries = {part[0].split("'")[1]: part for part in re.finditer(ENTRY, text)}
+        descr, shape = entries["descr"][1], entries["shape"][3]
+        by_columns = entries["fortran_order"][2] == "True"
+        dtype = np.dtype("V" if descr.startswith("[") else descr.strip("'"))
+    except FileError:
+        raise
+    except DAMAGED:
+        raise damaged from None
+    numbers = [n.strip() for n in shape.removesuffix(",").split(",")] if shape else []
+    if not all(re.fullmatch(r"\d{1,18}", n, re.ASCII) for n in numbers):
+        raise FileError(path, f"the shape ({shape}){what}", "integers >= 0")
+    start = npy.MAGIC_LEN + prefix + size
+    return Header(tuple(map(int, numbers)), dtype, by_columns, start)
 
 
 def read_npy(path: Path) -> Matrix:
-    """A memory map of the array: nothing is loaded yet."""
+    """Return a memory map of the array."""
     with path.open("rb") as handle:
         header = read_header(path, handle)
     checked_dtype(path, header.dtype)
@@ -32,7 +116,7 @@ def read_npy(path: Path) -> Matrix:
 def read_npz(
     path: Path, key: str | None, max_bytes: int | None
 ) -> tuple[Any, Labels | None, Labels | None]:
-    """The one matrix of an archive (or the one named), and labels if they are there."""
+    """Return the only matrix of an archive (or the one named), and its labels if any."""
     try:
         with zipfile.ZipFile(path) as archive:
             headers = _headers(path, archive)
@@ -56,7 +140,7 @@ def read_npz(
 
 
 def _headers(path: Path, archive: zipfile.ZipFile) -> dict[str, Header]:
-    """Headers of all arrays; each must agree with the size its archive states."""
+    """Headers of all arrays, checked against the sizes in the archive."""
     found = {}
     for info in archive.infolist():
         if not info.filename.endswith(".npy"):
@@ -89,7 +173,7 @@ def _chosen(path: Path, headers: dict[str, Header], key: str | None) -> str:
     if matrices:
         checked_shape(path, headers[matrices[0]].shape)
         return matrices[0]
-    if len(headers) == 1:  # say what is wrong with it
+    if len(headers) == 1:  # raises with the reason
         (name, header), *_ = headers.items()
         checked_dtype(path, header.dtype, f" in '{name}'")
         checked_shape(path, header.shape, f"'{name}', an array")
@@ -110,12 +194,12 @@ def _member(
     with archive.open(f"{name}.npy") as handle:
         handle.read(headers[name].start)
         values = _data(handle, headers[name])
-        handle.read(1)  # at the end of the member its checksum is compared
+        handle.read(1)  # zipfile checks the checksum at the end of a member
     return values
 
 
 def _data(handle: IO[bytes], header: Header) -> Matrix:
-    """The entries that follow a header: plain numbers or text, no pickle."""
+    """Read the entries that follow a header: plain numbers or text, no pickle."""
     shape = header.shape[::-1] if header.by_columns else header.shape
     values = np.empty(shape, header.dtype)
     left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()
@@ -129,13 +213,13 @@ def _data(handle: IO[bytes], header: Header) -> Matrix:
 
 
 def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
-    """Whether the array is labels; raises if they are saved in a way not read, or too many.
+    """Whether the array holds labels; raises if they are of a wrong type or number.
 
     Their number is compared before they are read: empty texts take no bytes, however many.
     """
     if header is None or len(header.shape) != 1:
         return False
-    if header.dtype.kind in "OS":  # left out in silence, they would seem to be lost
+    if header.dtype.kind in "OS":  # ignoring them would lose them silently
         given = f"labels in '{side}' as {'bytes' if header.dtype.kind == 'S' else KINDS['O']}"
         raise FileError(path, given, "text, as numpy.array(labels, dtype=str) makes it")
     if header.dtype.kind != "U":
@@ -147,7 +231,7 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
 
 
 def _text(path: Path, labels: Matrix, side: str) -> list[str]:
-    """Labels, if they can be written again: half characters cannot."""
+    """Return the labels; raise on lone surrogates, which cannot be written again."""
     if labels.dtype.itemsize:
         kind = np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder)
         codes = labels.view(kind)

@@ -16,9 +16,9 @@ from weakprox.storage.table import FileError, PathLike
 def atomic(path: PathLike, *, durable: bool = True) -> Iterator[Path]:
     """A temporary path to write to, which becomes `path` if the block ends well.
 
-    It lies in the same directory and has the same suffix. Whatever goes wrong, `path` is
-    as it was before and nothing is left behind. Without `durable` it is not waited for the
-    disk, so that a power failure soon after may leave a damaged file.
+    It is in the same directory and has the same suffix. If the block raises, `path` is left
+    unchanged and the temporary file is removed. Without `durable` the data may still be in
+    the system's cache at the end, so that a power failure can leave a damaged file.
     """
     with atomic_all([path], durable=durable) as (temporary,):
         yield temporary
@@ -26,7 +26,7 @@ def atomic(path: PathLike, *, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def atomic_all(paths: Sequence[PathLike], *, durable: bool = True) -> Iterator[list[Path]]:
-    """The same for several files: all of them appear, or none."""
+    """Like `atomic` for several files: all of them appear, or none."""
     targets = [checked_target(path) for path in paths]
     temporaries = [_beside(target) for target in targets]
     try:
@@ -46,7 +46,7 @@ def atomic_all(paths: Sequence[PathLike], *, durable: bool = True) -> Iterator[l
 
 
 def checked_target(path: PathLike) -> Path:
-    """Where to write, links followed; raises if it cannot work."""
+    """Resolve the path of a file to write; raise if it cannot be written."""
     try:
         target = Path(path).resolve()
         os.stat(target)
@@ -67,7 +67,7 @@ def checked_target(path: PathLike) -> Path:
 
 
 def _beside(target: Path) -> Path:
-    """A hidden name nobody else has; the suffix stays, since formats are told by it."""
+    """A hidden, unique name; the suffix stays, since it determines the format."""
     return target.with_name(f".{target.stem[:80]}.{secrets.token_hex(6)}{target.suffix}")
 
 
@@ -78,7 +78,7 @@ def sync(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the names in a directory are on the disk, where the system can do that."""
+    """Wait until the names in a directory are on the disk, if the system supports it."""
     with suppress(OSError):
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -94,7 +94,8 @@ def _move(temporaries: list[Path], targets: list[Path]) -> None:
     try:
         for temporary, target in zip(temporaries, targets, strict=True):
             last = moved == len(targets) - 1  # if this one fails, it has changed nothing
-            olds.append(None if last else _second_name(target))
+            there = not last and target.exists()
+            olds.append(second_name(target, _beside(target)) if there else None)
             os.replace(temporary, target)
             moved += 1
     except BaseException:
@@ -110,13 +111,11 @@ def _move(temporaries: list[Path], targets: list[Path]) -> None:
                 old.unlink(missing_ok=True)
 
 
-def _second_name(target: Path) -> Path | None:
-    """Another name for the file now at `target`, to come back to; None if there is none."""
-    if not target.exists():
-        return None
-    old = _beside(target)
+def second_name(target: Path, name: Path) -> Path:
+    """Give the file at `target` a second name; it keeps its own throughout."""
     try:
-        os.link(target, old)
+        os.link(target, name)
     except OSError:  # a file system without links
-        shutil.copy2(target, old)
-    return old
+        shutil.copy2(target, name)
+        sync(name)
+    return name

@@ -1,11 +1,10 @@
-"""Checkpoint files: safetensors, checked by a digest, replaced whole, the last one kept."""
+"""Checkpoint files: safetensors with a digest, replaced atomically, the previous one kept."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ import numpy as np
 
 from weakprox.resources.limits import room
 from weakprox.resources.memory import let_go
-from weakprox.storage.atomic import sync, sync_directory
+from weakprox.storage.atomic import second_name, sync_directory
 from weakprox.storage.layout import KINDS, Numbers
 from weakprox.storage.table import FileError
 from weakprox.storage.tree import Codec, Decoder, Encoder, Malformed
 
-FORMAT, VERSION = "weakprox checkpoint", 1
+FORMAT, VERSION = "weakprox checkpoint", 2
 RESERVED = ("format", "version", "weakprox", "digest")
 WHOLE = "a whole checkpoint of weakprox"
 PIECE = 1 << 26  # bytes written or read at once
@@ -33,7 +32,7 @@ class DamagedError(FileError):
 
 @dataclass(frozen=True)
 class Stored:
-    """A checkpoint as it was read: entries still to be decoded, one by one.
+    """A checkpoint as it was read; its entries are decoded on demand.
 
     Attributes
     ----------
@@ -49,7 +48,7 @@ class Stored:
     _arrays: Mapping[str, Numbers]
 
     def decode(self, codec: Codec, *names: str) -> list[Any]:
-        """These entries; raises `DamagedError` if one is missing or makes no sense."""
+        """Decode these entries; raises `DamagedError` if one is missing or invalid."""
         decoder = Decoder(codec, self._arrays, room())
         try:
             return [decoder.decode(self._entries[name]) for name in names]
@@ -59,7 +58,7 @@ class Stored:
 
 
 def previous(path: Path) -> Path:
-    """Where the last checkpoint but one is kept."""
+    """Path of the previous checkpoint."""
     return path.with_name(path.name + ".previous")
 
 
@@ -68,8 +67,9 @@ def save(
 ) -> None:
     """Replace the file by one with these entries; `keep` says that the old one is whole.
 
-    Whatever goes wrong, and whenever the process is killed, a whole file stays in place.
-    What is left over by a kill has names of its own, always the same: nothing piles up.
+    If an error occurs or the process is killed, a complete file stays in place. A kill may
+    leave temporary files behind; their names are always the same, so that they do not
+    accumulate.
     """
     encoder = Encoder(codec)
     found = {name: json.dumps(encoder.encode(one)) for name, one in entries.items()}
@@ -83,8 +83,8 @@ def save(
         if target.exists():
             partial.chmod(target.stat().st_mode & 0o7777)
         if keep and target.exists():
-            _second_name(target, kept)
-            os.replace(kept, previous(target))
+            kept.unlink(missing_ok=True)
+            os.replace(second_name(target, kept), previous(target))
         os.replace(partial, target)
         sync_directory(target.parent)
     finally:
@@ -94,12 +94,14 @@ def save(
 
 
 def _write(path: Path, about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> None:
-    """A safetensors file, on the disk when this returns.
+    """Write a safetensors file and wait until it is on the disk.
 
-    Its library would write to a name of its own choice, and leave it there if killed.
+    The safetensors library writes to a temporary name of its own and leaves it there if
+    the process is killed.
     """
     header: dict[str, Any] = {"__metadata__": dict(about)}
-    ordered = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)  # aligned, so
+    # wide entries first, so that all are aligned
+    ordered = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     end = 0
     for name in ordered:
         array, begin = arrays[name], end
@@ -118,9 +120,9 @@ def _write(path: Path, about: Mapping[str, str], arrays: Mapping[str, Numbers]) 
 
 
 def _pieces(array: Numbers) -> Iterator[Any]:
-    """The entries as they are in a file, lowest byte first, a part at a time.
+    """The entries in little-endian byte order, a part at a time.
 
-    What is mapped from a file is let go of again, so that it does not fill the memory.
+    Pages mapped from a file are released again, so that they do not fill the memory.
     """
     flat, step = array.reshape(-1), max(1, PIECE // array.dtype.itemsize)
     for first in range(0, flat.size, step):
@@ -129,18 +131,8 @@ def _pieces(array: Numbers) -> Iterator[Any]:
         let_go(array)
 
 
-def _second_name(target: Path, name: Path) -> None:
-    """Another name for a file, which never goes without its own meanwhile."""
-    name.unlink(missing_ok=True)
-    try:
-        os.link(target, name)
-    except OSError:  # a file system without links
-        shutil.copy2(target, name)
-        sync(name)
-
-
 def load(path: Path) -> Stored:
-    """The checkpoint in a file, its digest verified.
+    """Read a checkpoint and verify its digest.
 
     Raises
     ------
@@ -166,13 +158,13 @@ def load(path: Path) -> Stored:
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
-    """Metadata and arrays, as they are."""
+    """Read metadata and arrays, before any interpretation."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
         raise FileError(path, "something that is not a plain file", WHOLE)
     try:
-        with safe_open(path, framework="np") as file:  # checks all that the header says
+        with safe_open(path, framework="np") as file:  # validates the header
             about = dict(file.metadata() or {})
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
@@ -191,7 +183,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
 
 
 def _mapped(path: Path, dtype: Any, begin: int, one: Mapping[str, Any]) -> Numbers:
-    """An array in the file, which is not read before it is used."""
+    """A memory map of an array in the file."""
     shape, offsets = tuple(one["shape"]), one["data_offsets"]
     if offsets[0] == offsets[1]:
         return np.empty(shape, dtype)
@@ -199,7 +191,7 @@ def _mapped(path: Path, dtype: Any, begin: int, one: Mapping[str, Any]) -> Numbe
 
 
 def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
-    """A number that tells whether anything has changed since it was written."""
+    """A hash of everything that the file holds."""
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(about):
         if name != "digest":

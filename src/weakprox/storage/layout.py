@@ -1,7 +1,7 @@
-"""Arrays as they lie in memory: their entries once, and the strides that arrange them.
+"""The memory layout of arrays: shape, strides and the entries, each stored once.
 
-A product rounds differently for a transposed or reversed view than for a plain array, so a
-run that is to go on to the bit needs its arrays back in the layout that they had.
+A product rounds differently for a transposed or reversed view than for a plain array. To
+continue with identical bits, a resumed run needs its arrays in their original layout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_torch(value: object) -> bool:
-    """Whether it is a torch tensor; torch is not imported to find out."""
+    """Whether the value is a torch tensor; does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -48,7 +48,7 @@ class Layout:
 
     @classmethod
     def of(cls, array: Any) -> Layout:
-        """That of a NumPy or torch array."""
+        """The layout of a NumPy or torch array."""
         if is_torch(array):
             return cls(tuple(array.shape), tuple(array.stride()), str(array.device))
         size, device = array.dtype.itemsize, DISK if on_disk(array) else ""
@@ -58,12 +58,12 @@ class Layout:
 
     @classmethod
     def plain(cls, shape: tuple[int, ...]) -> Layout:
-        """Rows one after the other."""
+        """Row-major order."""
         return cls(shape, tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     @property
     def axes(self) -> list[int]:
-        """Those along which one moves in memory, the longest step first."""
+        """Axes with more than one entry and a nonzero stride, the largest stride first."""
         moving = [i for i, n in enumerate(self.shape) if n > 1 and self.strides[i] != 0]
         return sorted(moving, key=lambda i: (-abs(self.strides[i]), i))
 
@@ -81,7 +81,7 @@ class Layout:
 
     @property
     def sound(self) -> bool:
-        """Whether no entry has two places, and all numbers make sense."""
+        """Whether no two indices share memory, and all numbers are plausible."""
         if len(self.shape) != len(self.strides) or len(self.shape) > MOST_AXES:
             return False
         limits = (*self.shape, *(abs(step) for step in self.strides), self.span)
@@ -90,8 +90,8 @@ class Layout:
         if self.device and min(self.strides, default=0) < 0:
             return False  # torch has no such strides
         if self.device == DISK and self.span != math.prod(self.shape):
-            return False  # room on disk is for entries only
-        inside = 0  # steps that the faster axes take up
+            return False  # scratch files hold entries without gaps
+        inside = 0  # extent of the faster axes
         for i in reversed(self.axes):
             if abs(self.strides[i]) <= inside:
                 return False
@@ -99,7 +99,7 @@ class Layout:
         return True
 
     def entries(self, array: Any) -> Numbers:
-        """The array's entries, each once, in the order of memory; a view where possible."""
+        """The array's entries, each once, in memory order; a view if possible."""
         host = array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
         if 0 in self.shape:
             return np.empty((0,), host.dtype)
@@ -113,7 +113,7 @@ class Layout:
         return np.ascontiguousarray(ordered).reshape(self.stored)
 
     def arranged(self, entries: Numbers) -> Any:
-        """An array of this layout with these entries, in memory of its own."""
+        """A new array of this layout with these entries."""
         dtype = entries.dtype.newbyteorder("=")
         if 0 in self.shape:
             flat = np.empty(0, dtype)
@@ -127,7 +127,7 @@ class Layout:
     def _view(self, flat: Numbers) -> Numbers:
         if 0 in self.shape:
             return np.empty(self.shape, flat.dtype)
-        if self.device == DISK:  # a view that still knows its file
+        if self.device == DISK:  # a view that keeps its file
             whole = flat.reshape(self.stored).transpose(np.argsort(self.axes))
             return whole.reshape(self.shape)
         back = [i for i in self.axes if self.strides[i] < 0]
@@ -136,21 +136,21 @@ class Layout:
         view = as_strided(flat[first:], self.shape, steps)
         pairs = zip(self.shape, self.strides, strict=True)
         if any(n > 1 and step == 0 for n, step in pairs):
-            view.flags.writeable = False  # as NumPy has it for one number seen as many
+            view.flags.writeable = False  # as NumPy does for broadcast arrays
         return view
 
     def _on_device(self, flat: Numbers) -> Any:
         import torch
 
         host = torch.from_numpy(flat)
-        # memory from torch itself, aligned as it likes: some products round by alignment
+        # allocated by torch, with its alignment: rounding of some products depends on it
         own = torch.empty(flat.shape, dtype=host.dtype, device=self.device)
         own.copy_(host)
         return own.as_strided(self.shape, self.strides)
 
 
 def checked_dtype(array: Any) -> str:
-    """The name of the entries' type; raises if no file of ours holds it."""
+    """The name of the entries' type; raises if a checkpoint cannot hold it."""
     name = str(array.dtype).removeprefix("torch.")
     if name not in KINDS or (not is_torch(array) and not array.dtype.isnative):
         raise InputError("checkpoint", f"an array of {array.dtype}", "real numbers")

@@ -1,6 +1,6 @@
 """Matrix Market files, .mtx, dense or by coordinates.
 
-SciPy's reader can be made to leave its memory by a damaged file, so this one is our own.
+SciPy's reader can crash on a damaged file, so this module has its own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,14 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from weakprox.storage.checks import checked_shape
-from weakprox.storage.table import FileError, Matrix, claim, shown_text
+from weakprox.storage.table import (
+    FileError,
+    Matrix,
+    checked_shape,
+    claim,
+    is_number,
+    shown_text,
+)
 
 FEWEST_BYTES = {"coordinate": 4, "array": 2}  # of one entry's line, "1 1\n" or "1\n"
 FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern", "complex")
@@ -22,17 +28,17 @@ BLOCK = 1 << 20  # bytes of entries split at a time
 
 
 class Banner(NamedTuple):
-    """What the first lines say."""
+    """The header."""
 
     layout: str
     field: str
     symmetry: str
     shape: tuple[int, int]
-    entries: int  # that are written
+    entries: int  # stored in the file
 
 
 def read_mtx(path: Path, max_bytes: int | None) -> Any:
-    """A dense array or a sparse one, as the file says; symmetric ones are completed."""
+    """Return a dense or a sparse array, as the file says; symmetric ones are completed."""
     with path.open("rb") as handle:
         about = _banner(path, handle)
         m, d = about.shape
@@ -40,7 +46,8 @@ def read_mtx(path: Path, max_bytes: int | None) -> Any:
         if about.field == "complex":
             raise FileError(path, "complex numbers", "real numbers")
         held = path.stat().st_size
-        if about.entries * FEWEST_BYTES[about.layout] > held + 1:  # the last newline may lack
+        # + 1, since the last newline may be missing
+        if about.entries * FEWEST_BYTES[about.layout] > held + 1:
             given = f"{held} bytes, a truncated file"
             raise FileError(path, given, f"{about.entries} entries, as its header says")
         size = m * d * 8 if about.layout == "array" else about.entries * 64  # mirrored
@@ -88,18 +95,18 @@ def _line(path: Path, handle: IO[bytes]) -> str:
 
 
 def _words(handle: IO[bytes]) -> Iterator[list[bytes]]:
-    """What follows, split at blanks, in blocks."""
+    """The rest of the file, split at blanks, in blocks."""
     left = b""
     while block := handle.read(BLOCK):
         words = (left + block).split()
         cut = words and not block[-1:].isspace() and len(words[-1]) < LONGEST_LINE
-        left = words.pop() if cut else b""  # the next block may go on with it
+        left = words.pop() if cut else b""  # the next block may continue it
         yield words
     yield left.split()
 
 
 def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
-    """So many numbers, and nothing after them."""
+    """Read exactly so many numbers; raise if the file has fewer or more."""
     found = np.empty(count)
     filled = 0
     for words in _words(handle):
@@ -109,7 +116,7 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
         except ValueError:
             plain = False
         if not plain:
-            bad = next(word.decode("latin-1") for word in words if not _is_number(word))
+            bad = next(word.decode("latin-1") for word in words if not is_number(word))
             given = f"entries that cannot be read ({shown_text(bad)})"
             raise FileError(path, given, "a Matrix Market file")
         if filled + len(part) > count:
@@ -123,16 +130,8 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
     return found
 
 
-def _is_number(word: bytes) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return b"_" not in word
-
-
 def _dense(about: Banner, values: Matrix) -> Matrix:
-    """Columns one after the other; of symmetric ones what is on and below the diagonal."""
+    """From columns one after the other; symmetric ones store the lower triangle only."""
     m, d = about.shape
     if about.symmetry == "general":
         return np.ascontiguousarray(values.reshape(d, m).T)
@@ -144,7 +143,7 @@ def _dense(about: Banner, values: Matrix) -> Matrix:
 
 
 def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
-    """By coordinates, which count from one."""
+    """From coordinates, which count from one."""
     from scipy.sparse import coo_array
 
     places = cells[:, :2]
@@ -170,7 +169,7 @@ def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
 
 
 def write_mtx(handle: IO[bytes], values: Any) -> None:
-    """Every digit is written, so that reading gives the same numbers back."""
+    """Write every digit, so that reading gives the same numbers."""
     from scipy.io import mmwrite
 
     mmwrite(handle, values)

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from weakprox.resources.limits import shown_bytes
-from weakprox.storage.checks import checked_shape
-from weakprox.storage.table import FileError, Labels, Matrix, claim, claim_unpacked
+from weakprox.storage.table import (
+    FileError,
+    Labels,
+    Matrix,
+    checked_shape,
+    claim,
+    claim_unpacked,
+)
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 BATCH_ROWS = 4096
@@ -36,7 +42,7 @@ def read_parquet(
         with parquet.ParquetFile(path) as file:
             label = _label(pa, file.schema_arrow)
             named = None if label is None else str(file.schema_arrow.field(label).name)
-        # labels by number: one long text that all rows share is not copied for each
+        # dictionary-encoded labels: a long text shared by all rows is not copied for each
         by_number = None if named is None else [named]
         with parquet.ParquetFile(path, read_dictionary=by_number) as file:
             return _read(pa, path, file, label, missing, max_bytes)
@@ -48,7 +54,7 @@ def read_parquet(
 
 
 def _label(pa: Any, schema: Any) -> int | None:
-    """Which column holds the row labels."""
+    """Number of the column that holds the row labels."""
     text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
     return text[0] if text and (text[0] == 0 or schema.field(text[0]).name == INDEX) else None
 

@@ -1,8 +1,11 @@
-"""What a matrix file holds, and the one error that every bad file leads to."""
+"""A matrix from a file, the checks that every one must pass, and the error for bad files."""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,18 +14,30 @@ import numpy as np
 
 from weakprox.errors import InputError
 from weakprox.resources.limits import room, shown_bytes
+from weakprox.resources.memory import let_go
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Labels: TypeAlias = tuple[str, ...]
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
 WRITES = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".parquet")
-MUCH, RATIO = 1 << 28, 500  # bytes unpacked, and how many times the file they may be
+MUCH, RATIO = 1 << 28, 500  # above so many bytes, at most this multiple of the file's size
 READS = (*WRITES, ".zarr")
+BLOCK_BYTES = 8 << 20
+KINDS = {
+    "O": "Python objects (a pickle, which could run code)",
+    "c": "complex numbers",
+    "U": "text",
+    "S": "text",
+    "V": "records",
+    "M": "dates",
+    "m": "time spans",
+    "T": "text",
+}
 
 
 class FileError(InputError):
-    """A file cannot be read or written as asked; the argument is its name."""
+    """A file cannot be read or written; the argument is its name."""
 
     def __init__(self, argument: PathLike, given: object, wanted: str) -> None:
         super().__init__(shown_path(argument), given, wanted)
@@ -30,19 +45,19 @@ class FileError(InputError):
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix as it was found in a file.
+    """A matrix read from a file.
 
     Attributes
     ----------
     values : array, SciPy sparse array or zarr array of shape (m, d)
-        float32 or float64; a read-only memory map where the file allows it. A zarr array
-        is as it is on disk.
+        float32 or float64; a read-only memory map if the file allows it. A zarr array
+        stays on disk.
     rows, columns : tuple of str, or None
-        Labels, where the file has them.
+        Labels, if the file has them.
     source : Path
         The file.
     format : str
-        Its format, as the suffix says it.
+        Its format: the suffix without the dot.
     """
 
     values: Any
@@ -57,24 +72,42 @@ class Table:
         return int(self.values.shape[0]), int(self.values.shape[1])
 
     def dense(self, *, max_bytes: int | None = None) -> Matrix:
-        """The values as a dense array: a sparse one is filled in, if there is room."""
+        """Return the values as a dense array; raises if there is not enough memory."""
         if isinstance(self.values, np.ndarray):
             return self.values
         m, d = self.shape
         claim(self.source, m * d * self.values.dtype.itemsize, max_bytes, f"{m} x {d} entries")
         if self.format == "zarr":
             small = self.values.dtype == np.float32
-            try:
+            with zarr_chunks(self.source):
                 found = self.values[:]
-            except Exception as failure:  # each codec has its own
-                given = f"a damaged chunk ({type(failure).__name__})"
-                raise FileError(self.source, given, "a whole zarr array") from None
             return np.asarray(found, dtype=np.float32 if small else np.float64)
         return np.asarray(self.values.toarray())
 
 
+@contextmanager
+def zarr_chunks(path: Path) -> Iterator[None]:
+    """Turn errors of zarr's codecs, each of which has its own, into a FileError."""
+    try:
+        yield
+    except FileError:
+        raise
+    except Exception as failure:
+        given = f"a damaged chunk ({type(failure).__name__})"
+        raise FileError(path, given, "a whole zarr array") from None
+
+
+def is_number(text: str | bytes) -> bool:
+    """Whether text is a plain number; Python also reads 1_000, other programs do not."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text if isinstance(text, str) else b"_" not in text
+
+
 def claim(path: Path, wanted: int, max_bytes: int | None, what: str) -> None:
-    """Raise unless so many bytes may be taken up; called before they are."""
+    """Raise unless so many bytes may be allocated."""
     allowed = room() if max_bytes is None else max_bytes
     if wanted > allowed:
         given = f"{what}, which need {shown_bytes(wanted)}"
@@ -82,10 +115,9 @@ def claim(path: Path, wanted: int, max_bytes: int | None, what: str) -> None:
 
 
 def claim_unpacked(path: Path, size: int, max_bytes: int | None, what: str) -> None:
-    """Raise if a small file would unpack to so much that it is hardly data.
+    """Raise if a small file would unpack to an implausible size.
 
-    Files of ordinary size may be as compressible as they like. Whoever says how much memory
-    may be taken has thought about it.
+    There is no limit below 256 MiB, or if the user has set `max_bytes`.
     """
     packed = path.stat().st_size
     if max_bytes is None and size > MUCH and size > RATIO * packed:
@@ -103,3 +135,61 @@ def shown_path(path: PathLike) -> str:
 def shown_text(text: str) -> str:
     """Text found in a file: quoted, on one line, not too long."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def checked_shape(path: Path, shape: tuple[int, ...], what: str = "an array") -> None:
+    """Raise unless there are two axes, neither empty."""
+    if len(shape) != 2:
+        given = f"{what} with {len(shape)} {'axis' if len(shape) == 1 else 'axes'} {shape}"
+        raise FileError(path, given, "a matrix: two axes, rows and columns")
+    if min(shape) < 1:
+        raise FileError(path, f"an empty matrix, {shape[0]} x {shape[1]}", "some entries")
+
+
+def checked_dtype(path: Path, dtype: np.dtype[Any], what: str = "") -> None:
+    """Raise unless the entries are real numbers."""
+    if dtype.kind not in "fiub":
+        given = KINDS.get(dtype.kind, str(dtype)) + what
+        raise FileError(path, given, "real numbers")
+
+
+def as_floats(path: Path, values: Matrix, max_bytes: int | None) -> Matrix:
+    """The array itself if it holds native float32 or float64; otherwise a copy that does.
+
+    Half precision becomes float32, integers and all else float64.
+    """
+    small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
+    dtype = np.dtype(np.float32 if small else np.float64)
+    if values.dtype == dtype:  # not so for the other byte order
+        return values
+    m, d = values.shape
+    what = f"{m} x {d} entries of {values.dtype}, kept as {dtype}"
+    claim(path, math.prod(values.shape) * dtype.itemsize, max_bytes, what)
+    return np.asarray(values.astype(dtype))
+
+
+def check_finite(path: Path, values: Matrix, missing: bool) -> None:
+    """Raise at the first NaN (unless missing values are allowed) or infinite entry."""
+    # blocks along the axis that is contiguous on disk: a memory map is read once
+    flags = getattr(values, "flags", None)  # a zarr array has none
+    by_columns = flags is not None and flags.f_contiguous and not flags.c_contiguous
+    lines = values.T if by_columns else values
+    for first, block in _blocks(lines):
+        bad = np.isinf(block) if missing else ~np.isfinite(block)
+        if bad.any():
+            i, j = (int(index[0]) for index in np.nonzero(bad))
+            row, column = (j, first + i) if by_columns else (first + i, j)
+            kind = "NaN" if math.isnan(block[i, j]) else "an infinite entry"
+            given = f"{kind} at row {row + 1}, column {column + 1}"
+            raise FileError(path, given, "finite numbers")
+
+
+def _blocks(values: Matrix) -> Iterator[tuple[int, Matrix]]:
+    """Row blocks of moderate size, with the number of their first row."""
+    step = max(1, BLOCK_BYTES // max(1, values.shape[1] * values.dtype.itemsize))
+    whole = getattr(values, "chunks", None)  # of a zarr array
+    if whole is not None:
+        step = max(whole[0], step - step % whole[0])
+    for first in range(0, values.shape[0], step):
+        yield first, values[first : first + step]
+        let_go(values)

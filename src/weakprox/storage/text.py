@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from weakprox.resources.limits import room
-from weakprox.storage.table import FileError, Labels, Matrix, claim, shown_text
+from weakprox.storage.table import FileError, Labels, Matrix, claim, is_number, shown_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
@@ -23,12 +23,12 @@ Header = bool | Literal["auto"]
 def read_text(
     path: Path, header: Header, missing: bool, max_bytes: int | None
 ) -> tuple[Matrix, Labels | None, Labels | None]:
-    """Numbers, row labels and column labels; what is a label is found out.
+    """Return numbers, row labels and column labels; labels are detected.
 
     The first row is a header if none of its cells is a number, or if its first is empty;
-    it may be one cell shorter than the next row. A row of both text and numbers is no
-    guess: it is refused unless `header` says what it is. The first column holds labels if
-    the header has no name for it, or if none of its cells is a number.
+    it may be one cell shorter than the next row. A row of both text and numbers raises an
+    error unless `header` says what it is. The first column holds labels if the header has
+    no name for it, or if none of its cells is a number.
     """
     allowed = room() if max_bytes is None else max_bytes
     try:
@@ -44,7 +44,7 @@ def read_text(
 
 
 def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
-    """The lines of a file; one that fills the memory is refused before it does."""
+    """The lines of a file; raises before a line fills the memory."""
     longest, number = max(1 << 16, allowed // 8), 0
     while line := handle.readline(longest):
         number += 1
@@ -65,17 +65,11 @@ def _is_missing(cell: str) -> bool:
 
 def _is_number(cell: str) -> bool:
     """Whether the cell is a number or stands for a missing one."""
-    if _is_missing(cell):
-        return True
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_000, nobody else does
+    return _is_missing(cell) or is_number(cell)
 
 
 def _is_header(path: Path, line: int, cells: list[str]) -> bool:
-    """Whether the first row names the columns; raises where it may or may not."""
+    """Whether the first row names the columns; raises if that is unclear."""
     if len(cells) > 1 and not cells[0].strip():
         return True  # as pandas writes it: no name for the column of labels
     numbers = [j for j, cell in enumerate(cells) if _is_number(cell)]
@@ -92,7 +86,7 @@ def _is_header(path: Path, line: int, cells: list[str]) -> bool:
 
 @dataclass
 class _Reader:
-    """Collects rows, and knows where it is when one is wrong."""
+    """Collects rows; error messages say where a bad one is."""
 
     path: Path
     missing: bool
@@ -142,7 +136,7 @@ class _Reader:
             raise FileError(self.path, given, wanted)
 
     def _add(self, line: int, cells: list[str]) -> None:
-        """Take up one row of the matrix."""
+        """Add a row of the matrix."""
         if self.labelled:
             self._add_label(line, cells[0])
             cells = cells[1:]
@@ -166,7 +160,7 @@ class _Reader:
         claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
 
     def _add_label(self, line: int, cell: str) -> None:
-        """Take up a label; a number among them shows that the first may be a slip."""
+        """Add a label; raise if a number follows labels, since the first may be a mistake."""
         if not self.marked and _is_number(cell) and not _is_missing(cell):
             row = len(self.labels) + 1
             given = f"the number {cell.strip()} at row {row}, column 1 (line {line})"

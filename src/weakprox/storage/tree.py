@@ -17,11 +17,11 @@ from weakprox.storage.layout import DISK, Layout, Numbers, checked_dtype, is_tor
 
 
 class Malformed(Exception):  # noqa: N818 (the caller says which file it is)
-    """What was read is no tree of ours."""
+    """The data are not an encoded tree."""
 
 
 class AnArray:
-    """Stands for the annotation `Array`, which to Python is anything at all."""
+    """Stands for the annotation `Array`, which is `Any` at run time."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Codec:
     Attributes
     ----------
     classes : dict of str to type
-        Dataclasses, named tuples and enumerations by name. Nothing else is ever built.
+        Dataclasses, named tuples and enumerations by name. No other class is instantiated.
     given : dict of str to object
         Objects that both sides have, such as the problem's penalty: written as a name.
     """
@@ -51,13 +51,13 @@ def full_name(kind: type) -> str:
 
 
 class Encoder:
-    """Turns values into what JSON knows, and collects their arrays."""
+    """Turns values into JSON types, and collects their arrays."""
 
     def __init__(self, codec: Codec) -> None:
         self.codec = codec
         self.arrays: dict[str, Numbers] = {}
-        self._names: dict[Any, str] = {}  # of arrays by where they lie: each is stored once
-        self._kept: list[Any] = []  # so that no two arrays have had one address
+        self._names: dict[Any, str] = {}  # of arrays by address: each is stored once
+        self._kept: list[Any] = []  # references, so that no address is reused
 
     def encode(self, value: Any) -> Any:
         """The value as None, numbers, text, lists and dictionaries."""
@@ -107,19 +107,19 @@ class Encoder:
 
 
 class Decoder:
-    """Turns what `Encoder` made into values again; believes nothing.
+    """Turns the output of `Encoder` into values again; checks everything.
 
     Raises
     ------
     Malformed
-        Whatever is wrong.
+        If anything is wrong.
     """
 
     def __init__(self, codec: Codec, arrays: Mapping[str, Numbers], room: int) -> None:
         self.codec = codec
         self.arrays = arrays
-        self.room = room  # bytes that arrays may take up
-        self._made: dict[Any, Any] = {}  # arrays by name and layout: what was one stays one
+        self.room = room  # bytes that arrays may take
+        self._made: dict[Any, Any] = {}  # by name and layout, so that shared arrays stay so
 
     def decode(self, node: Any) -> Any:
         """The value."""
@@ -172,7 +172,7 @@ class Decoder:
                 raise Malformed(f"{kind.__name__}.{name} of type {type(value).__name__}")
         try:
             return kind(**values)
-        except Exception as problem:  # whatever the class itself has against them
+        except Exception as problem:  # raised by the class itself
             raise Malformed(f"no {kind.__name__}: {problem}") from None
 
     def _array(self, node: dict[str, Any]) -> Any:

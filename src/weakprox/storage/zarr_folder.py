@@ -1,7 +1,7 @@
-"""A zarr folder: what it says of itself is checked before zarr is asked to read it.
+"""Zarr folders: the metadata are checked before zarr reads the array.
 
-Zarr knows codecs that unpickle, and chunks that unpack to any size. So only a few codecs
-are let through, and every chunk must claim the size that the shape of chunks says.
+Zarr has codecs that unpickle, and chunks can unpack to any size. So only a few codecs are
+allowed, and every chunk must state the size that follows from the shape of chunks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.storage.checks import checked_dtype, checked_shape
-from weakprox.storage.table import FileError, claim
+from weakprox.storage.table import FileError, checked_dtype, checked_shape, claim
 
 LONGEST = 1 << 20  # bytes of metadata
 MOST_CHUNKS = 1_000_000
@@ -25,7 +24,7 @@ WANTED = "an array saved by zarr with the codec zstd or blosc, or with none"
 
 
 def read_zarr(path: Path, max_bytes: int | None) -> Any:
-    """The zarr array, opened for reading; nothing of its data is loaded yet."""
+    """Open the zarr array for reading; no data are loaded yet."""
     shape, chunks, dtype, packing = _metadata(path)
     checked_dtype(path, dtype)
     checked_shape(path, shape)
@@ -39,7 +38,7 @@ def read_zarr(path: Path, max_bytes: int | None) -> Any:
         raise FileError(path, given, 'pip install "weakprox[zarr]"') from None
     try:
         found = zarr.open_array(str(path), mode="r")
-    except Exception as failure:  # each version has its own
+    except Exception as failure:  # versions of zarr raise different errors
         given = f"a damaged zarr folder ({type(failure).__name__})"
         raise FileError(path, given, WANTED) from None
     if found.shape != shape or found.dtype != dtype or tuple(found.chunks) != chunks:
@@ -95,14 +94,14 @@ def _version_2(path: Path, said: dict[str, Any]) -> Any:
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
-    """That of a plain name: NumPy reads others as if they were Python."""
+    """The dtype of a plain name; NumPy evaluates other strings."""
     if not isinstance(name, str) or not re.fullmatch(r"[<>|]?[A-Za-z?]{1,10}\d{0,3}", name):
         raise ValueError("not the name of a dtype")
     return np.dtype(name)
 
 
 def _allowed(path: Path, names: list[Any]) -> str | None:
-    """The codec that packs, if one does; raises on any that is not known to be harmless."""
+    """Return the compressing codec, if any; raise on codecs that are not allowed."""
     for name in names:
         if name not in PLAIN | PACKED:
             raise FileError(path, f"the codec {str(name)[:40]!r}", WANTED)
@@ -113,7 +112,7 @@ def _allowed(path: Path, names: list[Any]) -> str | None:
 
 
 def _check_chunks(path: Path, each: int, packing: str | None) -> None:
-    """Raise unless all chunks claim the size they should have."""
+    """Raise unless all chunks state the right size."""
     for file in path.rglob("*"):
         if file.name in ("zarr.json", ".zarray", ".zattrs", ".zgroup") or not file.is_file():
             continue
@@ -126,7 +125,7 @@ def _check_chunks(path: Path, each: int, packing: str | None) -> None:
 
 
 def _claimed(front: bytes, packing: str | None, held: int) -> int | None:
-    """Bytes that a chunk says it unpacks to, None if it does not say."""
+    """Uncompressed size that a chunk states; None if it does not."""
     if packing is None:
         return held
     if packing == "blosc":

@@ -1,4 +1,4 @@
-"""Samples that come one after the other, from any iterable: as data or as a sampler."""
+"""Streams of samples from any iterable, to be used as data or as a sampler."""
 
 from weakprox.streams.stream import Stream
 

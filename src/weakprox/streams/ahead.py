@@ -1,4 +1,4 @@
-"""A source read in a thread of its own, never far ahead of whoever uses it."""
+"""A source read ahead in a thread, up to a number of items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Failure:
-    """An error of the source, on its way to whoever asks for the next item."""
+    """An error of the source, to be raised when the next item is asked for."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -24,9 +24,10 @@ END = object()
 
 
 class Ahead:
-    """The items of an iterator, at most `most` of them made but not yet taken.
+    """The items of an iterator, at most `most` of them read but not yet taken.
 
-    The thread knows this object only, so that a stream nobody holds any more can end it.
+    The thread refers to this object only, so that a stream that is no longer used is
+    collected and ends the thread.
     """
 
     def __init__(self, items: Iterator[Any], most: int) -> None:
@@ -38,7 +39,7 @@ class Ahead:
         self._thread.start()
 
     def _work(self) -> None:
-        """Make items as long as there is room for them."""
+        """Read items while there is room for them."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or len(self._made) < self._most)
@@ -46,7 +47,7 @@ class Ahead:
                     return
             try:
                 item = next(self._items, END)
-            except BaseException as error:  # passed on, whatever it is
+            except BaseException as error:  # raised again by the reader
                 item = Failure(error)
             with self._changed:
                 self._made.append(item)
@@ -55,7 +56,7 @@ class Ahead:
                 return
 
     def take(self, timeout: float | None) -> Any:
-        """The next item, END or a Failure; raises Late if none comes in time."""
+        """Return the next item, END or a Failure; raise Late on a timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._made:
@@ -64,13 +65,13 @@ class Ahead:
                     raise Late
                 self._changed.wait(left)
             item = self._made[0]
-            if item is not END and not isinstance(item, Failure):  # those stay: nothing follows
+            if item is not END and not isinstance(item, Failure):  # nothing follows these
                 self._made.popleft()
                 self._changed.notify_all()
             return item
 
     def close(self) -> None:
-        """End the thread; an item that it is making is made, and dropped."""
+        """End the thread; an item being read is dropped."""
         with self._changed:
             self._closed = True
             self._made.clear()

@@ -1,4 +1,4 @@
-"""Items of a stream: what they may be, and where a bad one was."""
+"""Items of a stream, checked; errors say which item is bad."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How many samples."""
+        """Number of samples."""
         return int(self.A.shape[0])
 
     @property
     def given(self) -> Any:
-        """As a sampler gives them: the array, or the pair."""
+        """The form in which a sampler returns them: the array, or the pair."""
         return self.A if self.y is None else (self.A, self.y)
 
     @property
     def empty(self) -> Batch:
-        """None of the samples: what they look like."""
+        """A batch of the same kind without samples."""
         return Batch(self.A[:0], None if self.y is None else self.y[:0])
 
     def split(self, most: int | None) -> tuple[Batch, Batch | None]:
-        """At most so many of them, and the rest."""
+        """Split off at most so many samples; return them and the rest."""
         if most is None or most >= self.size:
             return self, None
         first, rest = (
@@ -45,7 +45,7 @@ class Batch:
 
     @classmethod
     def joined(cls, parts: list[Batch]) -> Batch:
-        """All of them, in order."""
+        """Concatenate batches."""
         if len(parts) == 1:
             return parts[0]
         xp = namespace(parts[0].A)
@@ -56,7 +56,7 @@ class Batch:
 
 
 def as_batch(item: Any, index: int, like: Batch | None) -> Batch:
-    """An item of the source as samples like those before it, or an error that names it."""
+    """Convert an item to a batch like the previous ones, or raise an error that names it."""
     pair = isinstance(item, tuple)
     if pair and len(item) != 2:
         raise _bad(index, f"a tuple of {len(item)}", "a matrix, a batch or a pair (A, y)")
@@ -84,7 +84,7 @@ def _array(value: Any, index: int) -> Array:
 
 
 def _numbers(value: Any, A: Array, index: int, *, single: bool) -> Array:
-    """What was measured by each sample of A."""
+    """The measurement of each sample of A."""
     if not is_array(value):
         try:
             value = namespace(A).asarray(np.asarray(value, dtype=float), dtype=A.dtype)
@@ -98,16 +98,17 @@ def _numbers(value: Any, A: Array, index: int, *, single: bool) -> Array:
 
 
 def _check_alike(found: Batch, like: Batch, index: int) -> None:
-    """Raise unless the item is of the kind of those before it."""
+    """Raise unless the item is of the same kind as the previous ones."""
     shape = tuple(int(n) for n in like.A.shape[1:])
     if tuple(found.A.shape[1:]) != shape:
         given = f"matrices of shape {tuple(int(n) for n in found.A.shape[1:])}"
-        raise _bad(index, given, f"{shape}, as those before")
+        raise _bad(index, given, f"{shape}, like the items before")
     if (found.y is None) != (like.y is None):
         raise _bad(index, "a pair" if like.y is None else "no pair", "items of one kind")
     if namespace(found.A) is not namespace(like.A) or found.A.dtype != like.A.dtype:
         given = f"{type(found.A).__name__} of {found.A.dtype}"
-        raise _bad(index, given, f"{type(like.A).__name__} of {like.A.dtype}, as those before")
+        wanted = f"{type(like.A).__name__} of {like.A.dtype}, like the items before"
+        raise _bad(index, given, wanted)
 
 
 def _bad(index: int, given: str, wanted: str) -> SamplerError:

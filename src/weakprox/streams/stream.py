@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from weakprox.arguments import positive
+from weakprox.arguments import flag, integer, positive
 from weakprox.errors import InputError, SamplerError
 from weakprox.streams.ahead import END, Ahead, Failure, Late
 from weakprox.streams.items import Batch, as_batch
@@ -18,8 +18,7 @@ class Stream:
     """Samples from any iterable, one after the other and each only once.
 
     Use it as `samples` of `losses.Denoising` (one pass, then a finite sum), or as `sampler`
-    of a loss that is known through samples only. At any time it holds a few items, however
-    many there are.
+    of a loss that is known through samples only. It holds only a few items at a time.
 
     Parameters
     ----------
@@ -28,13 +27,12 @@ class Stream:
         with numbers or vectors. A callable, or an iterable other than an iterator, can be
         opened again, so that the stream can be resumed.
     batch : int, optional
-        Samples handed on together where the stream is iterated over; as they come if not
-        given.
+        Samples per batch when the stream is iterated over; by default those of each item.
     prefetch : int
-        Items made ahead in a thread; 0 for no thread. The source is never more than
-        this and one further ahead of what was used.
+        Items read ahead in a thread; 0 for no thread. The source is at most this many items
+        plus one ahead of the samples used.
     repeat : bool
-        Whether to begin again at the end, where the source can be opened again.
+        Whether to start again at the end; needs a source that can be opened again.
     timeout : float, optional
         Seconds to wait for an item at most; needs `prefetch`.
     """
@@ -51,43 +49,40 @@ class Stream:
         self._open = _opener(source)
         self._once = not callable(source) and iter(source) is source
         if repeat and self._once:
-            raise InputError(
-                "repeat", "True, with an iterator", "a source that can be re-opened"
-            )
-        self._batch = None if batch is None else _count("batch", batch, 1)
-        self._prefetch, self._repeat = _count("prefetch", prefetch, 0), bool(repeat)
+            given = "True, with an iterator"
+            raise InputError("repeat", given, "a source that can be opened again")
+        self._batch = None if batch is None else integer("batch", batch, 1)
+        self._prefetch, self._repeat = integer("prefetch", prefetch, 0), flag("repeat", repeat)
         self._timeout = None if timeout is None else positive("timeout", timeout)
         if self._timeout is not None and not self._prefetch:
-            raise InputError(
-                "timeout", repr(timeout), "prefetch >= 1: only a thread can be late"
-            )
+            raise InputError("timeout", repr(timeout), "None, or prefetch >= 1 with it")
         self._items: Iterator[Any] | None = None
         self._ahead: Ahead | None = None
         self._finalizer: weakref.finalize[Any, Any] | None = None
-        self._left: Batch | None = None  # of the last item, what has not been handed on
+        self._left: Batch | None = None  # samples of the last item not yet delivered
         self._index = 0  # items read since the source was opened
         self._told = 0
         self._closed = False
         self._like: Batch | None = None
 
     def __repr__(self) -> str:
-        kind = "read once" if self._once else "can be re-opened"
+        kind = "read once" if self._once else "can be opened again"
         return f"Stream({kind}, {self._told} samples read)"
 
     def tell(self) -> int:
-        """How many samples have been handed on."""
+        """Return the number of samples delivered so far."""
         return self._told
 
     def seek(self, position: int) -> None:
-        """Go to the place where so many samples have been handed on.
+        """Move to the position after so many samples.
 
-        Backwards only where the source can be opened again; it is then read from its start.
+        To move backwards, the source is opened again and read from its start.
         """
-        position = _count("position", position, 0)
+        position = integer("position", position, 0)
         if position < self._told:
             if self._once:
                 given = f"a move from sample {self._told} back to {position}"
-                raise SamplerError("stream", given, "a source that can be re-opened")
+                raise SamplerError("stream", given, "a source that can be opened again")
             self._stop()
             self._told = 0
         while self._told < position:
@@ -118,7 +113,7 @@ class Stream:
             yield Batch.joined(parts).given
 
     def close(self) -> None:
-        """End the thread and let go of the source."""
+        """End the thread and release the source."""
         self._stop()
         self._closed = True
 
@@ -137,7 +132,7 @@ class Stream:
         return found
 
     def _item(self) -> Batch:
-        """The next item, checked; begins again at the end if that is wanted."""
+        """The next item, checked; starts again at the end with `repeat`."""
         if self._closed:
             raise SamplerError("stream", "a closed stream", "one that is open")
         for _ in range(2):
@@ -155,11 +150,11 @@ class Stream:
         raise _Exhausted(
             "stream",
             f"its end after {self._told} samples",
-            "more samples, or repeat=True with a source that can be re-opened",
+            "more samples, or repeat=True with a source that can be opened again",
         )
 
     def _raw(self) -> Any:
-        """What the source gives next, or END; its errors become ours."""
+        """The source's next item, or END; its errors become SamplerErrors."""
         assert self._items is not None
         try:
             raw = next(self._items, END) if self._ahead is None else self._taken()
@@ -194,7 +189,7 @@ class Stream:
             self._finalizer = weakref.finalize(self, self._ahead.close)
 
     def _stop(self) -> None:
-        """Let go of the source, so that it can be opened again."""
+        """Release the source, so that it can be opened again."""
         if self._finalizer is not None:
             self._finalizer()
         self._items = self._ahead = self._finalizer = self._left = None
@@ -225,10 +220,3 @@ def _opener(source: Any) -> Callable[[], Iterable[Any]]:
         wanted = "an iterable of matrices, or a callable that returns one"
         raise InputError("source", type(source).__name__, wanted)
     return source if callable(source) else lambda: source
-
-
-def _count(name: str, value: Any, least: int) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise InputError(name, repr(value), f"an integer >= {least}")
-    return int(value)

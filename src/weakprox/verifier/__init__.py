@@ -5,11 +5,11 @@ computed in float64 from the data, the claimed X and the dual point, with an exp
 allowance for every rounding error.
 """
 
-from weakprox.verifier.check import Claim, Statement, Verdict, check, proved
+from weakprox.verifier.claims import Claim, Statement, Verdict, check, proved
 from weakprox.verifier.losses import Entries, Measurements, OwnLoss, Squares
 from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty
-from weakprox.verifier.points import Dense, Factors
 from weakprox.verifier.spectral import Ball, Norm, OwnSpectral, Psd
+from weakprox.verifier.sums import Dense, Factors
 
 __all__ = [
     "Ball",

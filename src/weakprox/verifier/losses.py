@@ -9,12 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from weakprox.verifier.points import Point
-from weakprox.verifier.sums import Matrix, Near, U, added, blocks, dot, norm, total
+from weakprox.verifier.sums import (
+    Matrix,
+    Near,
+    Point,
+    Reader,
+    U,
+    added,
+    blocks,
+    dot,
+    norm,
+    size_of,
+    total,
+    trusted_value,
+)
 
 GRAM_BELOW = 2000  # entries of X up to which a smallest eigenvalue is computed
 
@@ -23,44 +35,27 @@ GRAM_BELOW = 2000  # entries of X up to which a smallest eigenvalue is computed
 class Model:
     """The lower model of a loss: slope by rows, within `error` (Frobenius)."""
 
-    rows: Callable[[int, int], Matrix]
+    rows: Reader
     error: float
     constant: Near
     strong: float  # the strong convexity it uses
     trusted: tuple[str, ...] = ()
 
 
-class Loss(Protocol):
-    """What the check asks of a loss."""
-
-    shape: tuple[int, int]
-    infimum: float | None  # a number that G is never below
-
-    def value(self, X: Point) -> Near:
-        """G(X)."""
-
-    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
-        """The lower model at X0, with at most the strong convexity claimed."""
-
-
+@dataclass(frozen=True)
 class Squares:
     """G = 1/2 |X - M|^2; `read(first, last)` gives rows of M, `relative` their accuracy.
 
     Its model does not depend on X0: the slope is -M and the constant 1/2 |M|^2.
     """
 
-    infimum: float | None = 0.0
-
-    def __init__(
-        self,
-        read: Callable[[int, int], Any],
-        shape: tuple[int, int],
-        relative: float = 0.0,
-    ) -> None:
-        self._read, self.shape, self._relative = read, shape, relative
+    read: Callable[[int, int], Any]
+    shape: tuple[int, int]
+    relative: float = 0.0
+    infimum: ClassVar[float | None] = 0.0
 
     def _rows(self, first: int, last: int) -> Matrix:
-        return np.asarray(self._read(first, last), dtype=np.float64)
+        return np.asarray(self.read(first, last), dtype=np.float64)
 
     def value(self, X: Point) -> Near:
         """By blocks of rows."""
@@ -71,7 +66,7 @@ class Squares:
             sums.append(0.5 * total(D * D))
             size, apart = math.hypot(size, norm(M)), math.hypot(apart, norm(D))
         value = math.fsum(sums)
-        far = U * apart + X.error + self._relative * size  # of the entries of D
+        far = U * apart + X.error + self.relative * size  # of the entries of D
         return Near(value, far * apart + far**2 + 4 * U * value)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
@@ -82,15 +77,15 @@ class Squares:
             sums.append(0.5 * total(M * M))
             size = math.hypot(size, norm(M))
         value = math.fsum(sums)
-        constant = Near(value, 4 * U * value + self._relative * size * size)
+        constant = Near(value, 4 * U * value + self.relative * size * size)
         rows = lambda first, last: -self._rows(first, last)  # noqa: E731
-        return Model(rows, self._relative * size, constant, 1.0)
+        return Model(rows, self.relative * size, constant, 1.0)
 
 
 class Entries:
-    """G = weight/2 sum (x_ij - v)^2 over observed entries, some perhaps repeatedly."""
+    """G = weight/2 sum (x_ij - v)^2 over observed entries, which may be repeated."""
 
-    infimum: float | None = 0.0
+    infimum: float | None = 0.0  # a number that G is never below
 
     def __init__(
         self, rows: Any, cols: Any, values: Any, shape: tuple[int, int], weight: float
@@ -155,39 +150,35 @@ class Entries:
             slope: Matrix = found.reshape(last - first, d)
             return slope - a * X0.rows(first, last) if a > 0.0 else slope
 
-        return Model(rows, error + 4 * U * a * _size(X0), constant, a)
+        return Model(rows, error + 4 * U * a * size_of(X0.rows, X0.shape), constant, a)
 
 
+@dataclass(frozen=True)
 class Measurements:
     """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks.
 
     `relative` is the accuracy of their entries.
     """
 
-    infimum: float | None = 0.0
-
-    def __init__(
-        self,
-        read: Callable[[], Iterator[tuple[Any, Any]]],
-        count: int,
-        shape: tuple[int, int],
-        relative: float = 0.0,
-    ) -> None:
-        self._read, self._count, self.shape, self._relative = read, count, shape, relative
+    read: Callable[[], Iterator[tuple[Any, Any]]]
+    count: int
+    shape: tuple[int, int]
+    relative: float = 0.0
+    infimum: ClassVar[float | None] = 0.0
 
     def _parts(self) -> Iterator[tuple[Matrix, Matrix]]:
-        for F, b in self._read():
+        for F, b in self.read():
             yield np.asarray(F, dtype=np.float64), np.asarray(b, dtype=np.float64)
 
     def _residual(self, F: Matrix, b: Matrix, x: Matrix, error: float) -> tuple[Matrix, Matrix]:
         """Residuals at x and bounds on their errors."""
         r = F @ x - b
-        far = ((x.size + 2) * U + self._relative) * (np.abs(F) @ np.abs(x))
+        far = ((x.size + 2) * U + self.relative) * (np.abs(F) @ np.abs(x))
         return r, far + norms(F) * error + 2 * U * np.abs(r)
 
     def value(self, X: Point) -> Near:
         """One product with each block."""
-        x, n = X.rows(0, self.shape[0]).reshape(-1), self._count
+        x, n = X.rows(0, self.shape[0]).reshape(-1), self.count
         parts = []
         for F, b in self._parts():
             r, far = self._residual(F, b, x, X.error)
@@ -198,7 +189,7 @@ class Measurements:
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
         """Strong convexity by the smallest eigenvalue of the mean Gram matrix."""
         assert X0 is not None
-        (m, d), n = self.shape, self._count
+        (m, d), n = self.shape, self.count
         X = X0.rows(0, m)
         if symmetric:
             X = (X + X.T) / 2  # then X0 is this matrix
@@ -212,7 +203,7 @@ class Measurements:
             values.append(Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value))
             lengths = norms(F)
             error += float((far + (len(b) + 4) * U * np.abs(r)) @ lengths) / n
-            error += self._relative * float(np.abs(r) @ lengths) / n
+            error += self.relative * float(np.abs(r) @ lengths) / n
             error += U * norm(g)
         along, size = dot(g, x), norm(x)
         lost = Near(0.0, error * size)
@@ -226,11 +217,11 @@ class Measurements:
     def convexity(
         self, claimed: float, symmetric: bool, safety: float = 1.0
     ) -> tuple[float, tuple[str, ...]]:
-        """The strong convexity claimed, or what the data show if that is less.
+        """The claimed strong convexity, or that of the data if it is less.
 
         `safety` multiplies the allowance for rounding.
         """
-        (m, d), n = self.shape, self._count
+        (m, d), n = self.shape, self.count
         size = m * (m + 1) // 2 if symmetric else m * d
         if claimed <= 0.0 or size > n:
             return 0.0, ()
@@ -244,46 +235,36 @@ class Measurements:
             gram += F.T @ F
             lengths += float(np.sum(F * F))
         least = float(np.linalg.eigvalsh(gram)[0])
-        allowance = safety * ((2 * n + 10 * size) * U + 2 * self._relative) * lengths
+        allowance = safety * ((2 * n + 10 * size) * U + 2 * self.relative) * lengths
         return max(0.0, min(claimed, (least - allowance) / n * (1 - 4 * U))), ()
 
 
+@dataclass(frozen=True)
 class OwnLoss:
-    """A loss known through functions of the user's, which are taken at their word."""
+    """A loss given by the user's functions, which are trusted."""
 
-    def __init__(
-        self,
-        value: Callable[[Matrix], float],
-        grad: Callable[[Matrix], Any],
-        shape: tuple[int, int],
-        strong: float,
-        eps: float,
-        infimum: float | None = None,
-    ) -> None:
-        self._value, self._grad, self.shape = value, grad, shape
-        self._strong, self._eps, self.infimum = strong, eps, infimum
+    function: Callable[[Matrix], float]
+    grad: Callable[[Matrix], Any]
+    shape: tuple[int, int]
+    strong: float
+    eps: float
+    infimum: float | None = None
 
     def value(self, X: Point) -> Near:
         """By the user's function."""
-        value = float(self._value(X.rows(0, self.shape[0])))
-        return Near(value, 64 * self._eps * abs(value))
+        return trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
         """By the user's functions and constant."""
         assert X0 is not None
         X = X0.rows(0, self.shape[0])
-        a = min(claimed, self._strong)
-        value, g = float(self._value(X)), np.asarray(self._grad(X), dtype=np.float64)
-        constant = added(
-            [
-                Near(value, 64 * self._eps * abs(value)),
-                dot(g, X).times(-1.0),
-                dot(X, X).times(0.5 * a),
-                Near(0.0, 16 * self._eps * norm(g) * norm(X)),
-            ]
-        )
+        a = min(claimed, self.strong)
+        value = trusted_value(self.function(X), self.eps)
+        g = np.asarray(self.grad(X), dtype=np.float64)
+        lost = Near(0.0, 16 * self.eps * norm(g) * norm(X))
+        constant = added([value, dot(g, X).times(-1.0), dot(X, X).times(0.5 * a), lost])
         slope = g - a * X
-        error = 16 * self._eps * norm(g) + 4 * U * (norm(g) + a * norm(X))
+        error = 16 * self.eps * norm(g) + 4 * U * (norm(g) + a * norm(X))
         trusted: tuple[str, ...] = ("the functions of the loss",)
         trusted += ("its strong convexity",) if a else ()
         trusted += ("its infimum",) if self.infimum is not None else ()
@@ -300,13 +281,9 @@ def vectors(F: Matrix) -> Matrix:
 
 
 def norms(F: Matrix) -> Matrix:
-    """Of the rows, never below the exact ones."""
+    """Norms of the rows, never below the exact ones."""
     found: Matrix = np.sqrt(np.einsum("ij,ij->i", F, F)) * (1 + F.shape[1] * U)
     return found
 
 
-def _size(X: Point) -> float:
-    size = 0.0
-    for first, last in blocks(*X.shape):
-        size = math.hypot(size, norm(X.rows(first, last)))
-    return size
+Loss: TypeAlias = Squares | Entries | Measurements | OwnLoss

@@ -10,12 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from weakprox.verifier.points import Point
-from weakprox.verifier.sums import Matrix, Near, U, added, blocks, dot, norm, total
+from weakprox.verifier.sums import (
+    Matrix,
+    Near,
+    Point,
+    Reader,
+    U,
+    added,
+    blocks,
+    dot,
+    norm,
+    total,
+    trusted_value,
+)
 
 
 def shares(q: Any) -> Matrix:
@@ -29,31 +40,19 @@ def shares(q: Any) -> Matrix:
 class Pull:
     """K'y by rows, within `error` (Frobenius), and phi(y)."""
 
-    rows: Callable[[int, int], Matrix]
+    rows: Reader
     error: float = 0.0
     phi: Near = field(default_factory=lambda: Near(0.0))
 
 
-class Penalty(Protocol):
-    """What the check asks of one part of a penalty."""
-
-    curvature: float
-    infimum: float | None  # a number that R is never below
-
-    def value(self, X: Point) -> Near:
-        """R(X) with its quadratic part."""
-
-    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
-        """K'y of a stored dual point, made feasible."""
-
-
+@dataclass(frozen=True)
 class Box:
     """Slopes in [-below, above] for every entry, and curvature/2 |X|^2."""
 
-    infimum: float | None = 0.0
-
-    def __init__(self, above: float, below: float, curvature: float = 0.0) -> None:
-        self.above, self.below, self.curvature = above, below, curvature
+    above: float
+    below: float
+    curvature: float = 0.0
+    infimum: ClassVar[float | None] = 0.0  # a number that R is never below
 
     def value(self, X: Point) -> Near:
         """By blocks of rows."""
@@ -79,14 +78,14 @@ class Box:
         return Pull(rows)
 
 
+@dataclass(frozen=True)
 class Groups:
     """lam times the sum of the norms of rows (axis 1) or columns (axis 0)."""
 
-    curvature = 0.0
-    infimum: float | None = 0.0
-
-    def __init__(self, lam: float, axis: int) -> None:
-        self.lam, self.axis = lam, axis
+    lam: float
+    axis: int
+    curvature: ClassVar[float] = 0.0
+    infimum: ClassVar[float | None] = 0.0
 
     def value(self, X: Point) -> Near:
         """In one piece for columns."""
@@ -160,32 +159,28 @@ class Largest:
         )
 
 
+@dataclass(frozen=True)
 class OwnPenalty:
-    """A penalty of the user's, whose functions are taken at their word."""
+    """A penalty given by the user's functions, which are trusted."""
 
-    def __init__(
-        self,
-        value: Callable[[Matrix], float],
-        pull: Callable[[Any], tuple[Any, float]],
-        curvature: float,
-        eps: float,
-        infimum: float | None = None,
-    ) -> None:
-        self._value, self._pull, self.curvature, self._eps = value, pull, curvature, eps
-        self.infimum = infimum
+    function: Callable[[Matrix], float]
+    pulled: Callable[[Any], tuple[Any, float]]
+    curvature: float
+    eps: float
+    infimum: float | None = None
 
     def value(self, X: Point) -> Near:
         """By the user's function."""
-        value = float(self._value(X.rows(0, X.shape[0])))
-        return Near(value, 64 * self._eps * abs(value))
+        return trusted_value(self.function(X.rows(0, X.shape[0])), self.eps)
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """K'y and phi of the nearest feasible point, by the user's functions."""
-        pulled, phi = self._pull(y)
+        pulled, phi = self.pulled(y)
         whole = np.asarray(pulled, dtype=np.float64)
         if whole.shape != shape or not math.isfinite(phi):
             return Pull(lambda first, last: whole[first:last], math.inf)
-        error = 16 * self._eps * norm(whole)
-        return Pull(
-            lambda first, last: whole[first:last], error, Near(phi, 64 * self._eps * abs(phi))
-        )
+        error = 16 * self.eps * norm(whole)
+        return Pull(lambda first, last: whole[first:last], error, trusted_value(phi, self.eps))
+
+
+Penalty: TypeAlias = Box | Groups | Largest | OwnPenalty

@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from weakprox.verifier.points import Factors, norms
 from weakprox.verifier.spectrum import Slope, Values, eigenvalues, singular_values
-from weakprox.verifier.sums import Matrix, Near, U, norm, total
+from weakprox.verifier.sums import Factors, Matrix, Near, U, norm, total, trusted_value
 
 
 @dataclass(frozen=True)
@@ -32,27 +31,13 @@ class Least:
     sure: bool = True
 
 
-class Spectral(Protocol):
-    """What the check asks of a spectral term."""
-
-    symmetric: bool
-    trusted: tuple[str, ...]
-
-    def value(self, X: Factors) -> tuple[Near, float]:
-        """h(X), and the relative distance from its domain."""
-
-    def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
-        """Lower bound on min <c, V> + w/2 |V|^2 + h(V)."""
-
-
+@dataclass(frozen=True)
 class Ball:
     """Nuclear norm at most tau."""
 
-    symmetric = False
-    trusted: tuple[str, ...] = ()
-
-    def __init__(self, tau: float) -> None:
-        self.tau = tau
+    tau: float
+    symmetric: ClassVar[bool] = False
+    trusted: ClassVar[tuple[str, ...]] = ()
 
     def value(self, X: Factors) -> tuple[Near, float]:
         """Zero, and the excess of the nuclear norm over tau."""
@@ -64,14 +49,13 @@ class Ball:
         return within(found, w, self.tau)
 
 
+@dataclass(frozen=True)
 class Psd:
     """Symmetric positive semidefinite with trace at most tau."""
 
-    symmetric = True
-    trusted: tuple[str, ...] = ()
-
-    def __init__(self, tau: float) -> None:
-        self.tau = tau
+    tau: float
+    symmetric: ClassVar[bool] = True
+    trusted: ClassVar[tuple[str, ...]] = ()
 
     def value(self, X: Factors) -> tuple[Near, float]:
         """Zero, and the largest of skewness, negative eigenvalues and excess of the trace."""
@@ -79,8 +63,7 @@ class Psd:
         S = (Q.T @ X.U * X.s) @ (X.Vt @ Q)
         skew = norm(S - S.T) / 2
         values = np.linalg.eigvalsh((S + S.T) / 2)
-        size = float(np.abs(X.s) @ (norms(X.U) * norms(X.Vt.T)))
-        error = 20 * max(X.shape) * U * size
+        error = 20 * max(X.shape) * U * X.size
         off = max(skew - error, -float(values[0]) - error, 0.0)
         trace = total(np.maximum(values, 0.0)) - len(values) * error
         return Near(0.0), max(off / self.tau, trace / self.tau - 1.0, 0.0)
@@ -90,14 +73,13 @@ class Psd:
         return within(eigenvalues(c), w, self.tau)
 
 
+@dataclass(frozen=True)
 class Norm:
     """lam times the nuclear norm."""
 
-    symmetric = False
-    trusted: tuple[str, ...] = ()
-
-    def __init__(self, lam: float) -> None:
-        self.lam = lam
+    lam: float
+    symmetric: ClassVar[bool] = False
+    trusted: ClassVar[tuple[str, ...]] = ()
 
     def value(self, X: Factors) -> tuple[Near, float]:
         """Every matrix is allowed."""
@@ -119,36 +101,34 @@ class Norm:
         return Least(flat * (1 + 8 * U), error, found.sure)
 
 
+@dataclass(frozen=True)
 class OwnSpectral:
-    """A term of the user's, whose functions are taken at their word."""
+    """A term given by the user's functions, which are trusted."""
 
-    symmetric = False
-    trusted: tuple[str, ...] = ("the functions of the spectral term",)
-
-    def __init__(
-        self,
-        value: Callable[[Matrix], float],
-        least: Callable[[Matrix, float], float],
-        eps: float,
-    ) -> None:
-        self._value, self._least, self._eps = value, least, eps
+    function: Callable[[Matrix], float]
+    minimum: Callable[[Matrix, float], float]
+    eps: float
+    symmetric: ClassVar[bool] = False
+    trusted: ClassVar[tuple[str, ...]] = ("the functions of the spectral term",)
 
     def value(self, X: Factors) -> tuple[Near, float]:
         """By the user's function."""
-        found = float(self._value(X.rows(0, X.shape[0])))
-        off = 0.0 if math.isfinite(found) else math.inf
-        return Near(found, 64 * self._eps * abs(found)), off
+        found = float(self.function(X.rows(0, X.shape[0])))
+        return trusted_value(found, self.eps), 0.0 if math.isfinite(found) else math.inf
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
         """By the user's proximal map or conjugate."""
-        found, size = self._least(c.whole(), w), norm(c.whole())
+        found, size = self.minimum(c.whole(), w), norm(c.whole())
         scale = abs(found) + (size**2 / w if w > 0.0 else 0.0)
-        error = 64 * self._eps * scale
+        error = 64 * self.eps * scale
         return Least(found - error, error)
 
 
+Spectral: TypeAlias = Ball | Psd | Norm | OwnSpectral
+
+
 def threshold(values: Matrix, budget: float) -> float:
-    """The t >= 0 at which what values exceed t by sums to the budget, or 0."""
+    """The t >= 0 at which the sum of (value - t)_+ equals the budget, or 0."""
     ordered = np.sort(np.maximum(values, 0.0))[::-1]
     sums = np.cumsum(ordered) - budget
     levels = sums / np.arange(1, len(ordered) + 1)

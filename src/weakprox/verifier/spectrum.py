@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakprox.verifier.sums import Matrix, U, blocks, norm
+from weakprox.verifier.sums import Matrix, Reader, U, blocks, norm, size_of
 
 FULL = 3000  # of the shorter side, up to which decompositions are complete
 HELD = 1 << 27  # entries of a matrix that is held whole
@@ -39,7 +39,7 @@ EXTRA = 8  # columns beyond the rank
 class Slope:
     """The matrix c, read by rows, within `error` (Frobenius) of the exact one."""
 
-    rows: Callable[[int, int], Matrix]
+    rows: Reader
     shape: tuple[int, int]
     error: float
 
@@ -70,7 +70,7 @@ class Values:
         return max(float(self.leading.max(initial=0.0)), self.tail)
 
     def beyond(self, t: float) -> float:
-        """Upper bound on the sum of squares of what values exceed t by."""
+        """Upper bound on the sum of (value - t)_+^2."""
         excess = np.maximum(self.leading - t, 0.0)
         found = math.fsum((excess * excess).tolist())
         if self.tail > t:
@@ -79,7 +79,7 @@ class Values:
 
 
 def singular_values(c: Slope, rank: int, enough: Callable[[Matrix], float]) -> Values:
-    """Bounds on the singular values of c; `enough(leading)` is a tail that needs no better."""
+    """Bounds on the singular values of c; `enough(leading)` is a sufficient tail bound."""
     m, d = c.shape
     if min(m, d) > FULL:
         return _probed(c, min(rank + EXTRA, min(m, d)), enough)
@@ -126,7 +126,7 @@ def _by_gram(c: Slope) -> Values:
 
 
 class _Products:
-    """Products with c, held whole where that is possible."""
+    """Products with c, which is held in memory if possible."""
 
     def __init__(self, c: Slope) -> None:
         self._c = c
@@ -151,14 +151,11 @@ class _Products:
         """Frobenius norm."""
         if self._whole is not None:
             return norm(self._whole)
-        found = 0.0
-        for rows in blocks(*self._c.shape):
-            found = math.hypot(found, norm(self._c.rows(*rows)))
-        return found
+        return size_of(self._c.rows, self._c.shape)
 
 
 def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
-    """The randomised bound; its vectors are drawn anew in every call."""
+    """The randomised bound, with new random vectors in every call."""
     rng, products = np.random.default_rng(), _Products(c)
     m, d = c.shape
     Q = rng.standard_normal((d, width))
@@ -166,7 +163,7 @@ def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
         Q = np.linalg.qr(products.back(products.times(Q)))[0]
     P, S = np.linalg.qr(products.times(Q))
     W, kept, Zt = np.linalg.svd(S)
-    # values below the level cost nothing, and their vectors have converged least
+    # values below the level do not affect the bound, and their vectors converge slowest
     level = enough(kept)
     count = max(1, int((kept > level).sum()))
     P, kept, Q = P @ W[:, :count], kept[:count], Q @ Zt[:count].T

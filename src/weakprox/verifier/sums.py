@@ -1,14 +1,16 @@
-"""Sums whose rounding errors are known: numbers with the error they may have."""
+"""Sums and matrices whose rounding errors are known."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Reader: TypeAlias = Callable[[int, int], Matrix]  # rows from a first to before a last one
 
 U = 2.0**-53  # unit roundoff of float64
 SHORT = 256  # entries that are left to math.fsum
@@ -60,7 +62,7 @@ def total(x: Matrix) -> float:
 
 
 def dot(x: Matrix, y: Matrix) -> Near:
-    """<x, y>: each product is off by u of its size at most, and their sum rounds once."""
+    """<x, y>: each product has relative error at most u, and their sum rounds once."""
     products = x * y
     value = total(products)
     size = value if x is y else float(np.abs(products).sum())
@@ -68,10 +70,15 @@ def dot(x: Matrix, y: Matrix) -> Near:
 
 
 def added(parts: list[Near]) -> Near:
-    """The sum of many."""
+    """Sum of numbers."""
     value = math.fsum(part.value for part in parts)
     error = math.fsum(part.error for part in parts)
     return Near(value, error + U * abs(value))
+
+
+def trusted_value(value: float, eps: float) -> Near:
+    """A value that a function of the user's computed with unit roundoff eps."""
+    return Near(float(value), 64 * eps * abs(float(value)))
 
 
 def norm(x: Matrix) -> float:
@@ -80,6 +87,67 @@ def norm(x: Matrix) -> float:
 
 
 def blocks(rows: int, columns: int, *, entries: int = 1 << 18) -> list[tuple[int, int]]:
-    """First and last row of blocks of about so many entries."""
+    """Ranges of rows, each of about so many entries."""
     step = max(1, entries // max(1, columns))
     return [(i, min(rows, i + step)) for i in range(0, rows, step)]
+
+
+def size_of(rows: Reader, shape: tuple[int, int]) -> float:
+    """Frobenius norm of a matrix that is read by rows, never below the exact one."""
+    size = 0.0
+    for first, last in blocks(*shape):
+        size = math.hypot(size, norm(rows(first, last)))
+    return size
+
+
+class Dense:
+    """A matrix as an array.
+
+    Rows are within `error` (Frobenius) of the exact matrix in all, and the sizes of their
+    errors sum to at most `spread`.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self._X = X
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self.error = self.spread = 0.0
+
+    def rows(self, first: int, last: int) -> Matrix:
+        """These rows in float64."""
+        return np.asarray(self._X[first:last], dtype=np.float64)
+
+
+class Factors:
+    """U diag(s) Vt, the exact product of these numbers."""
+
+    def __init__(self, U_: Any, s: Any, Vt: Any) -> None:
+        self.U, self.s, self.Vt = (np.asarray(x, dtype=np.float64) for x in (U_, s, Vt))
+        self.shape = (int(self.U.shape[0]), int(self.Vt.shape[1]))
+        self._left = self.U * self.s
+        r = self.s.shape[0]
+        size, far = np.abs(self.s), (r + 2) * U
+        columns = [np.linalg.norm(x, axis=0) for x in (self.U, self.Vt.T)]
+        sums = [np.abs(x).sum(axis=0) for x in (self.U, self.Vt.T)]
+        self.size = float(size @ (columns[0] * columns[1]))  # sum of the norms of the terms
+        self.error = far * self.size * (1 + 1e-9)
+        self.spread = far * float(size @ (sums[0] * sums[1])) * (1 + 1e-9)
+
+    def rows(self, first: int, last: int) -> Matrix:
+        """These rows; each entry is a sum of r products of three numbers."""
+        found: Matrix = self._left[first:last] @ self.Vt
+        return found
+
+    def singular_values(self) -> tuple[Matrix, float]:
+        """Singular values, by two QR factorisations, and a bound on their errors."""
+        R1: Matrix = np.linalg.qr(self.U)[1]
+        R2: Matrix = np.linalg.qr(self.Vt.T)[1]
+        values = np.linalg.svd((R1 * self.s) @ R2.T, compute_uv=False)
+        return values, 10 * max(self.shape) * U * self.size
+
+    def nuclear_norm(self) -> Near:
+        """Sum of the singular values."""
+        values, error = self.singular_values()
+        return Near(total(values), len(values) * error)
+
+
+Point: TypeAlias = Dense | Factors

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.passes import Step
+from weakprox.passes import Step, ValueForm
 from weakprox.passes.engine import Engine
 from weakprox.passes.ritz import Ritz, refined
+
+BALL = ValueForm(tau=2.0)
 
 
 class Meets(Engine):
@@ -27,7 +29,9 @@ def test_one_thread_does_not_wait_for_another():
     found, sums = refined(C, np.eye(7)[:, :3], powers=3), []
 
     def work():
-        sums.append(FactoredDual(Meets(C, C.copy()), found, Step(1.0, 1.0, 0.0, 0.1), 2.0).sums)
+        sums.append(
+            FactoredDual(Meets(C, C.copy()), found, Step.l1(1.0, 1.0, 0.0, 0.1), BALL).sums
+        )
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
     for thread in threads:
@@ -47,7 +51,7 @@ class Narrow(Engine):
 
 @pytest.mark.parametrize("engine", [Engine, Narrow])
 @pytest.mark.parametrize("askew", [0.0, 1e-6, 1e-3])
-@pytest.mark.parametrize("k", [Step(1.0, 1.0, 0.0, 0.1), Step(0.4, 1.0, 0.3, 0.2)])
+@pytest.mark.parametrize("k", [Step.l1(1.0, 1.0, 0.0, 0.1), Step.l1(0.4, 1.0, 0.3, 0.2)])
 def test_bounds_are_those_of_whole_matrices(monkeypatch, engine, k, askew):
     """Whatever the angles between vectors, but for the norm, which is found otherwise."""
     rng, tau = np.random.default_rng(5), 4.0
@@ -56,7 +60,9 @@ def test_bounds_are_those_of_whole_matrices(monkeypatch, engine, k, askew):
     C = z + 0.3 * rng.standard_normal(z.shape)
     right = V[:, :3] + askew * rng.standard_normal((30, 3))
     s = np.linalg.norm(z @ right, axis=0)
-    dual = FactoredDual(engine(C, z.copy()), Ritz(z @ right / s, s, right, True), k, tau)
+    dual = FactoredDual(
+        engine(C, z.copy()), Ritz(z @ right / s, s, right, True), k, ValueForm(tau)
+    )
     X = (z @ right / s * dual.values) @ right.T
     within, _ = dual.bound(rng)
     monkeypatch.setattr(FactoredDual, "_norm", lambda *_: np.linalg.norm(z - X, 2))
@@ -64,7 +70,7 @@ def test_bounds_are_those_of_whole_matrices(monkeypatch, engine, k, askew):
 
     gradient, u = k.beta * (X - C) + k.curvature * X, (z - X) / k.gamma
     t = 2 * X - z - k.gamma * gradient
-    y = np.clip(t / k.gamma, -k.lam, k.lam)
+    y = np.clip(t / k.gamma, -k.below, k.above)
     whole = 0.5 * (k.beta * np.sum((X - C) ** 2) + k.curvature * np.sum(X * X))
     whole += np.sum((y + u) * X) - tau * np.linalg.norm(u, 2)
     whole -= np.sum((gradient + y + u) ** 2) / (2 * (k.beta + k.curvature))
@@ -89,7 +95,9 @@ def test_bounds_hold_where_roundings_add_up(engine, wrap, dtype):
         z = wrap(np.full((m, n), x + gamma * (c - x - lam), dtype))
         found = refined(z, wrap(rng.standard_normal((n, 3)).astype(dtype)), powers=3)
         tau = x * np.sqrt(m * n)
-        dual = FactoredDual(engine(C, z), found.leading(1), Step(gamma, 1.0, 0.0, lam), tau)
+        dual = FactoredDual(
+            engine(C, z), found.leading(1), Step.l1(gamma, 1.0, 0.0, lam), ValueForm(tau)
+        )
         bound, _ = dual.bound(rng)
         assert bound <= best
         assert best - bound <= 1e-6 * best

@@ -47,7 +47,7 @@ def test_every_kind_of_result(backend, with_data, tmp_path):
         titles = [ax.get_title() for ax in figure.axes]
         assert f"the answer, rank {result.rank}" in titles
         assert ("the data" in titles) == with_data
-        assert "the way there" in titles
+        assert "history of the run" in titles
         assert result.status.label in figure.get_suptitle()
         path = tmp_path / f"{name}.png"
         figure.savefig(path, dpi=20)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.report import Page
-from weakprox.report.blocks import Panel, Series
+from weakprox.plots._panels import Panel, Series
+from weakprox.report.page import Page
 
 NASTY = "</script><script>alert(1)</script>\u2028&"
 

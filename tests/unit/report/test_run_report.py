@@ -12,8 +12,7 @@ import weakprox as wp
 from weakprox.losses import Completion, Denoising
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.report import summary, write_report
-from weakprox.report.summary import gather, report_data
-from weakprox.report.words import formula, verdict
+from weakprox.report.summary import formula, gather, verdict
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 M = numbers(*SHAPE)
@@ -37,7 +36,7 @@ def test_numbers_are_the_results_own(tmp_path):
     about = {"problem": problem, "data": M, "settings": {"file": "a.npy"}}
     data, text = report_in(write_report(tmp_path / "r.html", result, **about))
     report = data["report"]
-    assert report == json.loads(json.dumps(report_data(result, **about)))
+    assert report == json.loads(json.dumps(gather(result, **about).numbers))
     assert report["value"] == result.value
     assert report["gap"] == result.gap
     assert report["certificate"]["lower_bound"] == result.certificate.lower_bound
@@ -55,7 +54,7 @@ def test_numbers_are_the_results_own(tmp_path):
     assert str(result.certificate) in text
 
     maps = {figure["title"]: figure for figure in data["figures"]}
-    left = np.array(maps["Left over: data minus answer"]["cells"], dtype=float)
+    left = np.array(maps["Residual: data minus answer"]["cells"], dtype=float)
     np.testing.assert_allclose(left, M - result.X, rtol=1e-4)
     size = np.abs(result.X)
     support = np.array(maps["Support of the answer"]["cells"])
@@ -73,7 +72,7 @@ def test_numbers_are_the_results_own(tmp_path):
 )
 def test_data_of_any_kind(held, tmp_path):
     _, result = solve(Denoising(M))
-    plain, other = report_data(result, data=M), report_data(result, data=held)
+    plain, other = gather(result, data=M).numbers, gather(result, data=held).numbers
     for name in ("data_norm", "residual_norm", "relative_residual"):
         assert other[name] == pytest.approx(plain[name], rel=1e-6)
     expected = pytest.approx(plain["singular_values"]["data"], rel=1e-5)
@@ -85,7 +84,7 @@ def test_data_of_any_kind(held, tmp_path):
 def test_missing_entries_leave_no_residual(held):
     loss = Completion.from_dense(HOLES)
     problem, result = solve(loss, ElasticNet(0.1, 0.1))
-    found = gather(result, problem=problem, data=held, rows=None, columns=None, settings=None)
+    found = gather(result, problem=problem, data=held)
     assert np.isnan(found.residual.cells).tolist() == np.isnan(HOLES).tolist()
     left = np.linalg.norm((HOLES - result.X)[np.isfinite(HOLES)])
     assert found.numbers["residual_norm"] == pytest.approx(left)
@@ -117,16 +116,16 @@ def test_every_kind_of_result(backend, tmp_path):
 
 def test_large_answers_are_read_from_their_factors(monkeypatch):
     _, result = solve(Denoising(M))
-    expected = report_data(result, data=M)
+    expected = gather(result, data=M).numbers
     vars(result).pop("X")
     monkeypatch.setattr(summary, "DENSE_BELOW", 0)
-    found = report_data(result, data=M)
+    found = gather(result, data=M).numbers
     assert found["nonzeros"] == expected["nonzeros"]
     assert found["largest_entry"] == pytest.approx(expected["largest_entry"])
     assert found["residual_norm"] == pytest.approx(expected["residual_norm"])
     assert "X" not in vars(result)
     monkeypatch.setattr(summary, "CHEAP_BELOW", 0)
-    assert "data" not in report_data(result, data=M)["singular_values"]
+    assert "data" not in gather(result, data=M).numbers["singular_values"]
 
 
 def test_formulas_name_what_was_chosen():

@@ -7,8 +7,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from weakprox.report import Page
-from weakprox.report.still import COLOURS
+from weakprox.plots._panels import COLOURS
+from weakprox.report.page import Page
 
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
 

@@ -13,7 +13,7 @@ from weakprox.losses import sensing as sensing_module
 from weakprox.losses.restated import Restated
 from weakprox.penalties import L1, ElasticNet
 from weakprox.result import COLUMNS
-from weakprox.run import loop
+from weakprox.run import escalate
 from weakprox.solvers import DavisYin
 from weakprox.solvers._curvature import CLEAR, FEW, LOOSE, MARGIN, Contradicted, Curvature
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -144,13 +144,14 @@ def test_restated_losses_are_the_same_but_for_one_constant():
 def restated(monkeypatch):
     """What the loop has restated, in order."""
     found = []
-    original = loop.Run._restate
 
-    def restate(self, strong_convexity):
-        found.append(strong_convexity)
-        original(self, strong_convexity)
+    def restate(state, signal, begin):
+        after = escalate.another_constant(state, signal, begin)
+        found.extend([] if after is None else [signal.strong_convexity])
+        return after
 
-    monkeypatch.setattr(loop.Run, "_restate", restate)
+    others = [one for one in escalate.ESCALATIONS if one is not escalate.another_constant]
+    monkeypatch.setattr(escalate, "ESCALATIONS", (restate, *others))
     return found
 
 

@@ -16,8 +16,8 @@ from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
-from weakprox.solvers import DavisYin, _prox, davis_yin
-from weakprox.solvers._splitting import split
+from weakprox.solvers import DavisYin, _prox, _stored, davis_yin
+from weakprox.solvers._stored import split
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD, singular
 
 PENALTIES = {
@@ -45,7 +45,7 @@ class Watch:
 
     def __init__(self, monkeypatch, problem=None):
         self.states, self.changes = [], []
-        judged, change = davis_yin._judged, davis_yin.balanced
+        judged, change = _stored._judged, davis_yin.balanced
 
         def watched(state, value, lost, dual, k):
             after = judged(state, value, lost, dual, k)
@@ -59,7 +59,7 @@ class Watch:
             self.changes.append((near, far, relative, change(near, far, relative)))
             return self.changes[-1][-1]
 
-        monkeypatch.setattr(davis_yin, "_judged", watched)
+        monkeypatch.setattr(_stored, "_judged", watched)
         monkeypatch.setattr(davis_yin, "balanced", changed)
 
 

@@ -62,12 +62,12 @@ class FISTA(Smoothing):
         flag("momentum", self.momentum)
         self.check_mu(problem)
         problem.check_finite_sum("FISTA", "SVRGCG")
-        bounded = hasattr(problem.spectral, "diameter")
+        bounded = problem.of_spectral.diameter is not None
         problem.constants(strongly_convex=not bounded)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> MomentumMemory:
         """Constants and the first point."""
-        bounded = hasattr(problem.spectral, "diameter")
+        bounded = problem.of_spectral.diameter is not None
         p = ground(problem, tools, mu=self.mu, bounded=bounded)
         first = first_point(problem, X)
         h = problem.spectral.value(tools.compressed(first))

@@ -73,7 +73,7 @@ class Homotopy(Baseline):
         c = problem.penalty.smoothability(problem.shape)
         beta0, width = self.beta0, c.gamma * c.theta
         if beta0 is None:
-            D: float = problem.spectral.diameter  # type: ignore[attr-defined]
+            D = float(problem.of_spectral.diameter or math.inf)
             beta0 = D * math.sqrt(self.FACTOR / width) if width > 0 else 1.0
         mu = c.theta / (math.sqrt(k + self.SHIFT) / beta0) if c.theta > 0 else 0.0
         return Smoothed(problem.penalty, mu, c)

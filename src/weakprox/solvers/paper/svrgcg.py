@@ -23,6 +23,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
+from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 from weakprox.theory._theorems import PILOT, ConstantSet, Parameters, parameters
 from weakprox.theory.gradients import Snapshot, mean_gradient
@@ -58,7 +59,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Method):
     """Settings and bounds that `SVRGCG` and `AdaptiveSVRGCG` share."""
 
     rank: int | Literal["estimate"] = "estimate"

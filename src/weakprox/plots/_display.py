@@ -1,0 +1,57 @@
+"""Axes and checks that all displays share; matplotlib is imported here, when drawing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weakprox.errors import InputError
+
+
+def matplotlib_for(what: str) -> Any:
+    """Import matplotlib, or say how to install it."""
+    try:
+        import matplotlib as mpl
+        import matplotlib.pyplot
+    except ModuleNotFoundError as missing:
+        hint = f"{what} needs matplotlib: pip install weakprox[plot]"
+        raise ModuleNotFoundError(hint, name=missing.name) from missing
+    return mpl
+
+
+class Display:
+    """Base of the displays.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    """
+
+    ax_: Any = None
+    figure_: Any = None
+
+    def _draw_on(self, ax: Any) -> Any:
+        """Return the user's axes, or those of a new figure."""
+        plt = matplotlib_for("weakprox.plots").pyplot
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        elif not hasattr(ax, "imshow"):
+            raise InputError("ax", type(ax).__name__, "matplotlib Axes, or None")
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+def checked_result(result: Any) -> Any:
+    """Return the argument if it looks like a `Result`; this layer cannot import the class."""
+    if not hasattr(result, "trace") or not hasattr(result, "low_rank"):
+        raise InputError("result", type(result).__name__, "a Result of minimize")
+    return result
+
+
+def fitted_result(model: Any) -> Any:
+    """Return the result of a fitted model."""
+    result = getattr(model, "result_", None)
+    if result is None:
+        what = f"{type(model).__name__} without result_"
+        raise InputError("estimator", what, "a fitted model of weakprox.estimators")
+    return result

@@ -1,0 +1,175 @@
+"""Plots of lines as data, and their drawing with matplotlib.
+
+The pages of `weakprox.report` draw the same panels in the browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from weakprox.errors import InputError, ShapeError
+
+Vector = np.ndarray[Any, np.dtype[np.float64]]
+
+# The same as --s0 to --s6 in report/assets/page.css.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5a5a5a")
+DOTS_BELOW = 40  # points of a line that are marked
+WIDE_RANGE = 50.0  # an x axis that spans more than this factor is logarithmic
+
+
+class _Record:
+    """A dataclass that may be given as a mapping of its fields."""
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """Return an object of the class itself, or one built from a mapping of its fields."""
+        if isinstance(given, cls):
+            return given
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        if not isinstance(given, Mapping) or not set(given) <= set(known):
+            what = sorted(given) if isinstance(given, Mapping) else type(given).__name__
+            wanted = f"{cls.__name__}, or a mapping with its fields {known}"
+            raise InputError(cls.__name__.lower(), what, wanted)
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class Series(_Record):
+    """One line of a plot.
+
+    Attributes
+    ----------
+    name : str
+        Shown in the legend; equal names share colour and legend entry across panels.
+    x, y : sequence of float
+        Points; NaN leaves a gap.
+    low, high : sequence of float, optional
+        A band around the line.
+    dashed, steps, stems : bool
+        Draw dashed; draw as a staircase; draw as stems from the axis.
+    """
+
+    name: str
+    x: Any
+    y: Any
+    low: Any = None
+    high: Any = None
+    dashed: bool = False
+    steps: bool = False
+    stems: bool = False
+
+    def __post_init__(self) -> None:
+        """Convert the points to vectors of one length."""
+        for axis in ("x", "y", "low", "high"):
+            given = getattr(self, axis)
+            if given is None and axis in ("low", "high"):
+                continue
+            vector = _vector(f"series {self.name!r}, {axis}", given)
+            object.__setattr__(self, axis, vector)
+            if vector.size != self.x.size:
+                what = f"{vector.size} values for {self.x.size} of x"
+                raise ShapeError(f"series {self.name!r}, {axis}", what, "as many as x has")
+        if (self.low is None) != (self.high is None):
+            raise InputError(f"series {self.name!r}", "one of low and high", "both or none")
+
+
+@dataclass(frozen=True)
+class Panel(_Record):
+    """One pair of axes with its series.
+
+    Attributes
+    ----------
+    series : sequence of Series or mapping
+        The lines.
+    x_label, y_label, title : str
+        Words beside the axes and above them.
+    log_x, log_y : bool
+        Logarithmic axes (points that are not positive are left out).
+    y_range : (float, float), optional
+        Initial range of the y axis; zooming shows the rest.
+    """
+
+    series: Any
+    x_label: str = ""
+    y_label: str = ""
+    title: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    y_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Convert mappings to Series."""
+        object.__setattr__(self, "series", tuple(Series.of(one) for one in self.series))
+        if not self.series:
+            raise InputError("series", "none", "at least one")
+
+
+def _vector(argument: str, given: Any) -> Vector:
+    try:
+        vector = np.array([np.nan if one is None else one for one in given], dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(argument, type(given).__name__, "a sequence of numbers") from None
+    if vector.ndim != 1:
+        raise ShapeError(argument, vector.shape, "one dimension")
+    return vector
+
+
+def draw_panel(ax: Any, panel: Panel, names: Sequence[str] | None = None) -> None:
+    """Draw a panel on axes; colours follow the order of `names`."""
+    order = [one.name for one in panel.series] if names is None else list(names)
+    for one in panel.series:
+        _draw_series(ax, one, order.index(one.name))
+    if panel.log_x and any(np.any(one.x > 0) for one in panel.series):
+        ax.set_xscale("log")
+    if panel.log_y and any(np.any(one.y > 0) for one in panel.series):
+        ax.set_yscale("log")
+    if panel.y_range is not None:
+        ax.set_ylim(*panel.y_range)
+    ax.set(xlabel=panel.x_label, ylabel=panel.y_label, title=panel.title)
+    ax.grid(True, alpha=0.25)
+
+
+def _draw_series(ax: Any, one: Series, number: int) -> None:
+    colour = COLOURS[number % len(COLOURS)]
+    again = number // len(COLOURS) % 2 == 1  # colours used up: tell apart by dashes
+    if one.low is not None:
+        ax.fill_between(one.x, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
+    if one.stems:
+        offset = 0.06 * (number - 0.5)
+        ax.vlines(one.x + offset, 0, one.y, color=colour, alpha=0.55, linewidth=2)
+        ax.plot(one.x + offset, one.y, "o", color=colour, markersize=4, label=one.name)
+        return
+    ax.plot(
+        one.x,
+        one.y,
+        color=colour,
+        linestyle="--" if one.dashed or again else "-",
+        marker="." if one.x.size <= DOTS_BELOW else "",
+        drawstyle="steps-post" if one.steps else "default",
+        label=one.name,
+    )
+
+
+def best_so_far(bound: Vector) -> Vector:
+    """The best lower bound so far; NaN until there is one."""
+    return np.fmax.accumulate(bound) if bound.size else bound
+
+
+def spans_widely(column: Vector) -> bool:
+    """Whether an x axis should be logarithmic."""
+    positive = column[column > 0]
+    return positive.size > 0 and float(positive.max()) > WIDE_RANGE * float(positive.min())
+
+
+def value_range(values: Vector, final: float, gap: float) -> tuple[float, float] | None:
+    """A y range that is not stretched by early, poor bounds and first steps."""
+    seen = values[np.isfinite(values)]
+    if seen.size == 0:
+        return None
+    lowest = min(final, float(seen.min()))
+    height = max(float(seen[0]) - lowest, 3.0 * gap, 1e-12 * abs(lowest))
+    return (lowest - 0.3 * height, lowest + 1.1 * height) if height > 0 else None

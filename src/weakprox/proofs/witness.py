@@ -1,0 +1,227 @@
+"""Proofs made from results: the evidence that a result keeps, and the claims it supports."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from weakprox import verifier as plain
+from weakprox.certificates.evidence import Evidence, Target, centre_of
+from weakprox.errors import ProofError
+from weakprox.linalg.arrays import eps_of, itemsize, to_numpy
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import one_thread
+from weakprox.problem import Problem
+from weakprox.proofs.describe import Description, described
+from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
+from weakprox.proofs.pieces import digested
+from weakprox.proofs.proof import Proof
+from weakprox.result import Result
+from weakprox.run.escalate import in_float64
+from weakprox.verifier.claims import prepared, proved, reach, worth
+from weakprox.verifier.spectrum import FULL
+from weakprox.verifier.sums import U
+
+CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
+SHARE = 0.02  # of the gap that storing the dual point may cost
+# Multiples of the verifier's allowances, since other machines and verifiers round differently;
+# a smaller one is taken if it decides whether the requested accuracy is proved.
+SAFE = (64.0, 16.0, 4.0)
+
+
+class Witness:
+    """The evidence that a result keeps for `Result.proof`, with a reference to the problem.
+
+    The reference is weak unless the result was asked to keep the problem and its data. A
+    witness is not pickled, since the pickle would contain the data.
+    """
+
+    def __init__(self, problem: Problem, evidence: Evidence, *, keep: bool) -> None:
+        self._problem: Callable[[], Problem | None] = weakref.ref(problem)
+        if keep:
+            self._problem = lambda: problem
+        run = evidence.problem
+        self._single = itemsize(run.loss.reference) == 4
+        self._strong = float(run.loss.strong_convexity)
+        dual = evidence.dual
+        if isinstance(dual, Target):
+            dual = replace(dual, C=None)
+        self._evidence = replace(evidence, problem=None, dual=dual)  # type: ignore[arg-type]
+
+    def proof(self, result: Result) -> Proof:
+        """The proof of this result's certificate."""
+        problem = self._problem()
+        if problem is None:
+            given = "one whose problem no longer exists"
+            wanted = "to keep the problem, or minimize(..., proof=True), which does"
+            raise ProofError("result", given, wanted)
+        with one_thread(0):  # products are of narrow tiles, and the digest has its own thread
+            return made(result, self.evidence(problem, result.unit), described(problem))
+
+    def evidence(self, problem: Problem, unit: float) -> Evidence:
+        """The evidence, with the problem in the run's unit and precision."""
+        run = problem.in_unit(unit)
+        dual = self._evidence.dual
+        if not isinstance(dual, Target):
+            run = run.gathered()
+        if itemsize(run.loss.reference) == 4 and not self._single:
+            run = in_float64(run) or run
+        if run.loss.strong_convexity != self._strong:
+            run = run.restated(self._strong)
+        if isinstance(dual, Target):
+            dual = replace(dual, C=centre_of(run))
+        return replace(self._evidence, problem=run, dual=dual)
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return _nothing, ()
+
+    def __repr__(self) -> str:
+        return f"Witness({self._evidence.lower!r})"
+
+
+def _nothing() -> None:
+    """Unpickled in place of a witness."""
+
+
+def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:
+    """The result with its evidence and the problem as the user stated it."""
+    if not isinstance(result.evidence, Evidence):
+        return result
+    return replace(result, evidence=Witness(problem, result.evidence, keep=keep))
+
+
+def made(result: Any, evidence: Evidence, told: Description) -> Proof:
+    """The proof of a result's certificate, in the units of the user's problem."""
+    statement, unit = told.statement, float(result.unit)
+    answer = _factors("X", result.low_rank, 1.0)
+    arrays = dict(answer)
+    if told.terms["loss"]["kind"] != "Denoising" and evidence.at is not None:
+        at = evidence.at
+        point = _factors("X0", at, unit) if isinstance(at, LowRank) else None
+        arrays |= {"X0": to_numpy(at) * unit} if point is None else point
+    X = plain.Factors(*(answer[f"X_{name}"] for name in ("U", "s", "Vt")))
+    run, value = evidence.problem, float(result.value)
+    lower = min(unit**2 * evidence.lower, value)
+    w = float(run.loss.strong_convexity + run.penalty.curvature)
+    gap = value - lower
+    rho = reach(statement, value)
+    spare = max(0.0, float(result.eps) - gap)
+    certified = gap <= float(result.eps)
+    most = min(SHARE * gap, 0.25 * spare) if certified else SHARE * gap
+    lost = Loss()
+    extent = float(np.linalg.norm(X.s)) if w > 0.0 else rho
+    for i, y in enumerate(dual_parts(evidence)):
+        part = statement.penalties[i]
+        if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
+            size = math.prod(y.shape)
+            kind = width_for(part, size, gap, most, w, extent)
+            arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
+        else:
+            arrays |= _named(f"y{i}", y)
+    digests = digested(told.pieces)  # computed while the file is written
+    claims = {
+        "value": value,
+        "lower_bound": lower - lost.cost(gap, w, rho),
+        "eps": float(result.eps),
+        "certified": False,
+        "strong_convexity": _convexity(statement, float(run.loss.strong_convexity)),
+    }
+    found = Proof(claims, told.terms, digests, arrays)
+    return _allowed(found, told, result)
+
+
+def _convexity(statement: plain.Statement, known: float) -> float:
+    """The strong convexity that the run used, or less if verifiers will find less."""
+    if isinstance(statement.loss, plain.Measurements):
+        return statement.loss.convexity(known, statement.spectral.symmetric, 4.0)[0]
+    return known
+
+
+def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
+    """Return the proof with claims that leave room for the verifier's rounding.
+
+    Small proofs are verified here and claim the bound found. For others, the run's bound is
+    lowered by the verifier's allowance for rounding.
+    """
+    claim, statement, eps = proof.claim(), told.statement, eps_of(result.low_rank.s)
+    large = min(proof.shape) > CHECKED
+    largest = any(isinstance(part, plain.Largest) for part in statement.penalties)
+    known = told.terms["loss"]["kind"] == "Denoising" and not largest
+    if large and eps < 1e-10 and known and not statement.trusted:
+        value, far = proof.value, _rounding(claim.X, statement, proof.value)
+    else:
+        found, _ = worth(claim.X, statement)
+        value, far = found.value, found.error + 2 * U * abs(found.value)
+    if large:
+        lower, lost = proof.lower_bound, _margin(proof, told, value, eps)
+        if min(proof.shape) > FULL:  # which verifiers bound with random vectors
+            lower -= SHARE * max(0.0, value - lower)
+    else:
+        bound = proved(claim, statement, value + SAFE[0] * far)
+        lower, lost = bound.value, bound.error + 2 * U * abs(bound.value)
+    if not math.isfinite(lower - lost):
+        given = "a bound that the dual point does not prove by itself"
+        raise ProofError("result", given, "another method, such as DavisYin")
+    tries = [(value + times * far, lower - times * lost) for times in SAFE]
+    shown = [both for both in tries if both[0] - both[1] <= proof.eps]
+    value, lower = (shown or tries)[0]
+    found_out = {"value": value, "lower_bound": lower, "certified": bool(shown)}
+    return Proof({**proof.claims, **found_out}, proof.terms, proof.digests, proof.arrays)
+
+
+def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:
+    """Upper bound on the verifier's allowance for rounding in the lower bound."""
+    claim, statement = proof.claim(), told.statement
+    rho = reach(statement, value)
+    rho = float(np.abs(claim.X.s).sum()) if math.isinf(rho) else rho
+    size = math.sqrt(2 * max(value, 0.0)) + float(np.linalg.norm(claim.X.s))  # at least |M|
+    start, error = 8 * U * size**2, 0.0
+    boxes = [part for part in statement.penalties if isinstance(part, plain.Box)]
+    if told.terms["loss"]["kind"] == "Denoising" and len(boxes) == len(statement.penalties):
+        slopes = sum(max(part.above, part.below) for part in boxes)
+        size += slopes * math.sqrt(math.prod(proof.shape))
+        error = 16 * U * size
+    else:
+        given = prepared(claim, statement)
+        start, error, size = given.start.error, given.slope.error, given.size
+    if eps > 1e-10 and "samples" in told.terms["loss"]:  # their mean was taken in float32
+        start += 4 * eps * size * math.sqrt(2 * max(value, 0.0))
+    return start + (error + 10 * max(proof.shape) * U * size) * rho + 64 * U * abs(value)
+
+
+def _rounding(X: plain.Factors, statement: plain.Statement, value: float) -> float:
+    """Upper bound on its allowance for rounding in f(X), if G is a squared distance."""
+    far = X.error + U * math.sqrt(2 * max(value, 0.0))
+    found: float = far * (math.sqrt(2 * max(value, 0.0)) + far) + 16 * U * abs(value)
+    for part in statement.penalties:
+        slope = max(getattr(part, "above", 0.0), getattr(part, "below", 0.0))
+        found += float(slope + getattr(part, "lam", 0.0)) * X.spread
+        found += part.curvature * far * (float(np.linalg.norm(X.s)) + far)
+    return found + float(getattr(statement.spectral, "lam", 0.0)) * X.nuclear_norm().error
+
+
+def _factors(name: str, X: LowRank, unit: float) -> dict[str, Any]:
+    """Factors in host memory, in the user's unit."""
+    U_, s, Vt = (to_numpy(x) for x in (X.U, X.s, X.Vt))
+    return {f"{name}_U": U_, f"{name}_s": s * s.dtype.type(unit), f"{name}_Vt": Vt}
+
+
+def _named(name: str, y: Any) -> dict[str, Any]:
+    """Arrays of a dual point that is stored as it is."""
+    if isinstance(y, list):
+        return {f"{name}_{i}": _array(one) for i, one in enumerate(y)}
+    return {name: _array(y)}
+
+
+def _array(y: Any) -> Any:
+    if isinstance(y, Rows):
+        return y.read(0, y.shape[0])
+    if isinstance(y, np.ndarray):
+        return y
+    given = f"a dual point of {type(y).__name__}s"
+    raise ProofError("penalty", given, "one that is an array or a tuple of arrays")

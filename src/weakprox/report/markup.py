@@ -1,0 +1,222 @@
+"""Text, numbers and tables as HTML; a page as one file that loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from weakprox import __version__
+from weakprox.errors import ShapeError
+
+SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
+LEAST_CONTENTS = 3  # sections from which on there is a table of contents
+DASH = "\u2013"
+# Inside <script> these would end the block or, in old parsers, the line.
+_UNSAFE = {
+    "<": "\\u003c",
+    ">": "\\u003e",
+    "&": "\\u0026",
+    "\u2028": "\\u2028",
+    "\u2029": "\\u2029",
+}
+_NUMBER_LIKE = re.compile(r"^[+\-\u2212<≤>≥~≈(]?\s*\d")
+
+
+def clean(value: Any) -> Any:
+    """The value as plain JSON types; NaN and infinities become None."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, np.ndarray):
+        return clean(value.tolist())
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        return clean(value.item())
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [clean(item) for item in value]
+    return str(value)
+
+
+def safe_json(value: Any) -> str:
+    """JSON that is safe inside a script element."""
+    text = json.dumps(clean(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character, code in _UNSAFE.items():
+        text = text.replace(character, code)
+    return text
+
+
+def short(number: float) -> str:
+    """Six significant digits; a dash for NaN and infinities."""
+    if not math.isfinite(number):
+        return DASH
+    return f"{number:.6g}"
+
+
+def cell_html(value: Any) -> str:
+    """Escape text; round numbers, with all digits in the markup; None is a dash."""
+    if value is None:
+        return DASH
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f'<data value="{int(value)}">{int(value)}</data>'
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if not math.isfinite(number):
+            return DASH
+        return f'<data value="{number!r}">{short(number)}</data>'
+    return escape(str(value))
+
+
+def is_number_like(value: Any) -> bool:
+    """Whether a table cell reads as a number ("1.2 ± 0.3" does)."""
+    if value is None or isinstance(value, (int, float, np.integer, np.floating)):
+        return not isinstance(value, bool)
+    return bool(_NUMBER_LIKE.match(str(value)))
+
+
+def slug(text: str) -> str:
+    """A name for files and anchors: lower-case ASCII letters, digits and hyphens."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:60].strip("-") or "untitled"
+
+
+def rounded(matrix: np.ndarray[Any, Any], digits: int) -> list[list[float | int | None]]:
+    """Round to so many significant digits; whole numbers become integers, NaN None."""
+
+    def entry(number: float) -> float | int | None:
+        if not math.isfinite(number):
+            return None
+        near = float(f"{number:.{digits}g}")
+        return int(near) if near == int(near) and abs(near) < 1e15 else near
+
+    return [[entry(number) for number in row] for row in matrix.tolist()]
+
+
+@cache
+def asset(name: str) -> str:
+    """Text of a file shipped with the package."""
+    return (files("weakprox.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def script() -> str:
+    """All scripts in one function, so that their names do not leak into the page."""
+    joined = "\n".join(asset(name) for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{joined}\n}})();'
+
+
+def policy() -> str:
+    """Content security policy that allows only the page's own style and script."""
+    return (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode()
+
+
+def section_html(name: str, title: str, blocks: Sequence[str]) -> str:
+    """A section with its blocks."""
+    heading = f"<h2>{escape(title)}</h2>" if title else ""
+    body = "\n".join(blocks)
+    return f'<section id="{name}">{heading}<div class=blocks>\n{body}\n</div></section>'
+
+
+def table_html(
+    headers: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str, note: str | None
+) -> str:
+    """A table that scrolls inside itself, columns of numbers to the right."""
+    listed = [list(row) for row in rows]
+    for row in listed:
+        if len(row) != len(headers):
+            raise ShapeError("rows", f"a row of {len(row)} cells", f"{len(headers)} cells")
+    right = [
+        bool(listed) and all(is_number_like(row[column]) for row in listed)
+        for column in range(len(headers))
+    ]
+    mark = [" class=number" if it else "" for it in right]
+    head = "".join(
+        f"<th scope=col{m}>{escape(str(h))}</th>" for m, h in zip(mark, headers, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{m}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True))
+        + "</tr>"
+        for row in listed
+    )
+    below = f"<p class=note>{escape(note)}</p>" if note else ""
+    label = escape(caption or "table")
+    words = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return (
+        f'<div class="table wide"><div class=scroll tabindex=0 role=region '
+        f'aria-label="{label}"><table>{words}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{below}</div>"
+    )
+
+
+def document(
+    title: str,
+    subtitle: str,
+    contents: Sequence[tuple[str, str]],
+    sections: Sequence[str],
+    data: dict[str, Any],
+) -> str:
+    """The whole file."""
+    generator = f"weakprox {__version__}"
+    below = f"<p class=subtitle>{escape(subtitle)}</p>" if subtitle else ""
+    links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in contents)
+    nav = f"<nav aria-label=Contents><ul>{links}</ul></nav>"
+    body = "\n".join(sections)
+    page = f"""<!DOCTYPE html>
+<html lang="en-GB">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy()}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="{generator}">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>{asset("page.css")}</style>
+</head>
+<body id="top">
+<header>
+<div><h1>{escape(title)}</h1>{below}</div>
+<button type="button" id="theme" hidden>Dark</button>
+</header>
+{nav if len(contents) >= LEAST_CONTENTS else ""}
+<noscript><p class="notice warning">The plots on this page are drawn by a script inside it,
+and scripts are switched off here. Words and tables are complete without it, and the
+numbers behind the plots stand as JSON at the end of this file.</p></noscript>
+<main>
+{body}
+</main>
+<footer>Made by {generator}. This file is complete in itself and loads nothing.</footer>
+<script type="application/json" id="report-data">{
+        safe_json({"generator": generator, **data})
+    }</script>
+<script>{script()}</script>
+</body>
+</html>
+"""
+    # lone surrogates, as in file names that are not UTF-8, are written as their codes
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")

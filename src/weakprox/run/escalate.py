@@ -1,0 +1,220 @@
+"""Escalations: what a run does when its method cannot reach the accuracy as it is.
+
+Each entry of `ESCALATIONS` says when it applies and returns the state of a run that starts
+again. `begin(state, X)` starts the state's solver at X, None for zero.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from weakprox.certificates.split import SplitDual
+from weakprox.errors import ConvexityError, InputError
+from weakprox.linalg.arrays import Array, itemsize, namespace, on_cpu, to_numpy, wide
+from weakprox.linalg.lowrank import LowRank
+from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.problem import Problem
+from weakprox.protocols import spectral_capabilities
+from weakprox.resources.limits import room
+from weakprox.run.plan import held_bytes
+from weakprox.run.state import State
+from weakprox.solvers._curvature import Contradicted
+from weakprox.solvers._gap_driven import TooWide
+from weakprox.solvers.base import ON_DEVICE, Method
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+from weakprox.spectral.checks import rounded_inside
+
+Begin = Callable[[State, Array | None], State]
+
+# Exactly these classes: a subclass may hold arrays of its own.
+WITHOUT_ARRAYS = (
+    *(L1, ElasticNet, GroupL2, SignedL1, Zero),
+    *(NuclearBall, NuclearNorm, TracePSD),
+)
+STALLED = 12  # iterations without progress after which float32 is given up
+SHARE = 0.5  # of the accuracy, to aim at in float64; the rest is for rounding the answer
+
+
+def another_method(state: State, signal: Exception | None, begin: Begin) -> State | None:
+    """Restart with the fallback method if proximal points are not low-rank.
+
+    Also if the gap falls too slowly. Float32 data are taken to float64 if every term can.
+    """
+    fallback = state.solver.fallback
+    if not isinstance(signal, TooWide) or fallback is None:
+        return None
+    state = handed_to(state, fallback)
+    state = in_double(state) or state
+    return begin(state, state.first)
+
+
+def another_constant(state: State, signal: Exception | None, begin: Begin) -> State | None:
+    """Restart from the last point if gradients contradict the declared strong convexity.
+
+    If G is sampled, restart from the first point: the same samples are drawn again, and a
+    start that depends on samples must not meet those that test the answer.
+
+    The new constant is the computed one if the loss can compute it, and 0 otherwise: the
+    curvature seen between iterates refutes the declared constant, but is no bound itself.
+    Bounds that rest on the old constant are dropped.
+    """
+    if not isinstance(signal, Contradicted):
+        return None
+    declared = state.problem.loss.strong_convexity
+    compute = state.problem.of_loss.true_strong_convexity
+    known = None if compute is None else compute()
+    found = 0.0 if known is None else min(known, declared)
+    problem = state.problem.restated(found)
+    try:
+        state.solver.check(problem)
+    except ConvexityError:
+        given = f"{declared:.3g}, which gradients contradict"
+        seen = signal.strong_convexity
+        wanted = f"at most {seen:.3g}, and a bound on the curvature of G in all directions"
+        raise InputError("strong_convexity", given, wanted) from None
+    last = state.latest or state.solver.candidate(state.memory)
+    tracker = replace(state.tracker, lower=-math.inf, prove_below=math.inf)
+    state = replace(state.on(problem), restated=found, tracker=tracker, evidence=None)
+    return begin(state, state.first if state.fixed.sampled else last.X * 1.0)
+
+
+def more_digits(state: State, signal: Exception | None, begin: Begin) -> State | None:
+    """Restart in float64 if the gap has stalled, possibly because of float32 data."""
+    if signal is not None or state.fixed.sampled or not is_single(state.problem):
+        return None
+    if state.solver.stalled(state.memory) < STALLED:
+        return None
+    found = in_double(state) if affordable(state.problem, state.solver) else None
+    return None if found is None else begin(found, found.first)
+
+
+ESCALATIONS = (another_method, another_constant, more_digits)
+
+
+def escalated(state: State, signal: Exception | None, begin: Begin) -> State | None:
+    """Return the state after the first escalation that applies; None if none does.
+
+    `signal` is the exception that ended the last step, None if the step was completed.
+    """
+    found = (escalation(state, signal, begin) for escalation in ESCALATIONS)
+    return next((after for after in found if after is not None), None)
+
+
+def handed_to(state: State, solver: Method) -> State:
+    """Return the state with another method, which may need all data in this process."""
+    state = replace(state, solver=solver)
+    if not solver.elsewhere and state.problem.elsewhere:
+        state = state.on(state.problem.gathered())
+        state = replace(state, batch=state.problem.loss.everything())
+    return state
+
+
+def in_double(state: State, *, resumed: bool = False) -> State | None:
+    """Return the state in float64; None if data are in float64 or a term does not offer it.
+
+    A dual point is a difference divided by the step size: in float32 it proves about three
+    digits. The tracker of a run that is `resumed` is in float64 already.
+    """
+    found = in_float64(state.problem) if is_single(state.problem) else None
+    if found is None:
+        return None
+    settings = state.fixed.settings
+    state = state.on(found, eps=SHARE * settings.eps, tol=SHARE * settings.tol)
+    first = None if state.first is None else wide(state.first)
+    state = replace(state, batch=found.loss.everything(), first=first)
+    if not resumed:
+        # proofs that have failed may now succeed
+        tracker, best = replace(state.tracker, prove_below=math.inf), state.tracker.best
+        if best is not None:
+            best = within(best, found.spectral)
+            value = found.value(best, state.batch)
+            tracker = replace(tracker, best=best, best_value=value)
+        return replace(state, tracker=tracker)
+    if isinstance(getattr(state.memory, "dual", None), SplitDual):
+        # a dual point from a file has the penalty of the problem given
+        dual = replace(state.memory.dual, penalty=found.penalty)
+        state = replace(state, memory=replace(state.memory, dual=dual))
+    return state
+
+
+def is_single(problem: Problem) -> bool:
+    """Return True if the data are in float32."""
+    return itemsize(problem.loss.reference) == 4
+
+
+def is_wide(X: Array | LowRank) -> bool:
+    """Return True if a point is in float64."""
+    return itemsize(X.s if isinstance(X, LowRank) else X) == 8
+
+
+def in_float64(problem: Problem) -> Problem | None:
+    """Return the problem with data in float64; None if a term does not offer that."""
+    found, spectral = smooth_in_float64(problem), _wide(problem.spectral)
+    if found is None or spectral is None:
+        return None
+    found.spectral = spectral
+    return found
+
+
+def smooth_in_float64(problem: Problem) -> Problem | None:
+    """Return the problem with G and R in float64 and h unchanged; None if not offered."""
+    offered = problem.of_loss.in_float64
+    penalty = _wide(problem.penalty)
+    loss = None if offered is None or penalty is None else offered()
+    if loss is None:
+        return None
+    found = copy.copy(problem)  # whose constants may have been restated
+    found.loss, found.penalty = loss, penalty
+    return found
+
+
+def affordable(problem: Problem, solver: Method) -> bool:
+    """Return True if the solver's arrays and the data fit in memory again in float64."""
+    arrays = solver.arrays
+    if arrays is None or problem.elsewhere:
+        return False
+    needed = 8 * arrays.most * math.prod(problem.shape)
+    needed += 2 * held_bytes(problem)
+    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
+
+
+def rounded(answer: LowRank, reference: Array, spectral: Any) -> LowRank:
+    """Return the answer in the dtype of the reference, still in the set."""
+    xp = namespace(answer.U)
+    U, Vt = (xp.astype(x, reference.dtype, copy=False) for x in (answer.U, answer.Vt))
+    return LowRank(U, rounded_inside(to_numpy(answer.s), _tau(spectral), U), Vt)
+
+
+def within(X: LowRank, spectral: Any) -> LowRank:
+    """Return the point in float64, scaled into the set if rounding took it out.
+
+    With columns of length one, the sum of the values bounds the nuclear norm, even if the
+    columns are no longer orthogonal.
+    """
+    X = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
+    xp = namespace(X.U)
+    left, right = (xp.linalg.vector_norm(F, axis=0) for F in (X.U, X.Vt.T))
+    left, right = (xp.where(size > 0.0, size, 1.0) for size in (left, right))
+    values = rounded_inside(to_numpy(X.s * left * right), _tau(spectral), X.U)
+    return LowRank(X.U / left, values, X.Vt / right[:, None])
+
+
+def _tau(spectral: Any) -> float:
+    tau = spectral_capabilities(spectral).tau
+    return math.inf if tau is None else float(tau)
+
+
+def _wide(term: Any) -> Any:
+    """Return a penalty or a spectral term for float64 arrays; None if that is unknown."""
+    if type(term) in WITHOUT_ARRAYS:
+        return term
+    if type(term) is MaxAffine:
+        return MaxAffine(wide(term.A), wide(term.b))
+    if type(term) is Sum:
+        parts = [_wide(part) for part in term.parts]
+        return None if None in parts else Sum(tuple(parts))
+    return None

@@ -1,0 +1,509 @@
+"""Everything that evaluates a point: looks, proofs, and the answer at the end.
+
+Functions take the state of a run and return a new one. `finish` computes every number of
+the result anew from the answer. `Result.X` is the product of the answer's factors, computed
+in float64 and rounded once to the dtype of the data. For float32 that rounding, not the
+method, limits what can be proved. So it is measured if float64 arithmetic is affordable, and
+bounded otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from weakprox.certificates.evidence import Evidence
+from weakprox.certificates.factored import FactoredDual
+from weakprox.certificates.sampled import (
+    FINE,
+    RAREST,
+    Proof,
+    contradicted,
+    evaluated,
+    even_sizes,
+    groups_that_fit,
+)
+from weakprox.certificates.split import SplitDual, lower_bound, split_bound
+from weakprox.errors import SamplerError
+from weakprox.linalg.arrays import (
+    Array,
+    contiguous,
+    eps_of,
+    itemsize,
+    namespace,
+    on_cpu,
+    sqnorm,
+    wide,
+)
+from weakprox.linalg.kernels import dense
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.empirical import Empirical
+from weakprox.passes import passes_for
+from weakprox.problem import Problem
+from weakprox.protocols import (
+    Candidate,
+    DualPoint,
+    SpectralTerm,
+    WeakProx,
+    spectral_capabilities,
+)
+from weakprox.resources.limits import room
+from weakprox.result import Certificate, Look, Result, Status
+from weakprox.run.escalate import rounded, smooth_in_float64
+from weakprox.run.plan import held_bytes
+from weakprox.run.state import State, Tracker
+from weakprox.solvers.base import ON_DEVICE
+from weakprox.solvers.tools import SMALL
+from weakprox.spectral.checks import excess
+
+GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
+PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
+THOROUGH = 3000  # size up to which a proof by a full decomposition follows failed ones
+EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of random streams, beyond any step number
+UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
+CONFIDENCE = 0.95  # of certificates from evaluation samples
+SUMS = 16  # units of rounding in a value that was summed in float64
+IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
+
+
+def gap_of(tracker: Tracker) -> float:
+    """Return the distance of the best point from the best bound, infinite without one."""
+    lower = tracker.lower
+    return tracker.best_value - lower if lower > -math.inf else math.inf
+
+
+def aim_of(state: State) -> float:
+    """Return the accuracy to reach, given the best value so far."""
+    tracker, tools = state.tracker, state.tools
+    size = tracker.best if tracker.best is not None else tracker.size
+    return _accuracy(state.problem, tools.eps, tools.tol, tracker.best_value, size)
+
+
+def _accuracy(
+    problem: Problem, eps: float, tol: float, value: float, X: LowRank | float | None
+) -> float:
+    """Return eps, or tol relative to the value once there is one.
+
+    Relative to max(|value|, SMALL size), size = smoothness/2 |X|^2 at the point X with that
+    value (or |X|^2 itself, given as a number): the optimum may be zero, and no gap but zero
+    is small relative to that. The size is computed only if it can matter.
+    """
+    if not tol or not math.isfinite(value):
+        return eps
+    if X is None or X == 0.0:
+        return tol * abs(value)
+    half = 0.5 * problem.loss.smoothness
+    longest = problem.of_spectral.tau
+    if longest is None:
+        longest = problem.radius(value)
+    if SMALL * half * longest * longest <= abs(value):  # infinite if it overflows
+        return tol * abs(value)
+    return tol * max(abs(value), SMALL * half * (X if isinstance(X, float) else X.sqnorm))
+
+
+def ticked(state: State, candidate: Candidate) -> tuple[State, bool]:
+    """Return the state after an inner step, and whether a look is due."""
+    tracker = state.tracker
+    now, later = tracker.steps + 1, tracker.next_look
+    due = now >= later or _promising(state, candidate)
+    if due:
+        every = state.fixed.settings.look_every
+        later = max(now + 1, math.ceil(now * GROWTH)) if every is None else now + every
+    tracker = replace(tracker, steps=now, next_look=later)
+    return replace(state, latest=candidate, tracker=tracker), due
+
+
+def _promising(state: State, candidate: Candidate) -> bool:
+    """Return True if the method's own estimate says that a proof would now succeed."""
+    tracker, tools = state.tracker, state.tools
+    if not state.fixed.proves or not candidate.gap <= tracker.prove_below:
+        return False
+    best = tracker.best_value
+    if candidate.value is not None:
+        best = min(best, candidate.value)
+    return candidate.gap <= _accuracy(state.problem, tools.eps, tools.tol, best, candidate.V)
+
+
+def look(state: State, candidate: Candidate, seconds: float) -> tuple[State, Look | None]:
+    """Evaluate and record the candidate after so many seconds, and prove if a proof is due.
+
+    Returns the new state, and what the user's callback sees; None without a callback.
+    """
+    fixed, tracker, problem = state.fixed, state.tracker, state.problem
+    proves = _promising(state, candidate)
+    if proves:  # if it fails, try again only when the estimate is much smaller
+        below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
+        tracker = replace(tracker, prove_below=below, attempts=tracker.attempts + 1)
+    elif candidate.gap == math.inf and fixed.proves and tracker.steps >= tracker.next_proof:
+        proves = True  # without an estimate, proofs follow a schedule of cost
+        tracker = replace(tracker, next_proof=math.ceil(tracker.steps * PROOF_GROWTH) + 1)
+    state = replace(state, tracker=tracker)
+    value, low = candidate.value, math.nan
+    if value is None or (proves and not isinstance(candidate.dual, FactoredDual)):
+        # for a proof, values are computed from scratch
+        value = problem.smooth_value(candidate.X, state.batch) + candidate.h_bound
+    if candidate.V is not None:
+        known = None if candidate.value is None else value  # X is V
+        state, low = offered(state, candidate.V, candidate.scratch, known)
+    if state.solver.answer == "iterate":
+        size = sqnorm(candidate.X) if state.tools.tol else 0.0
+        tracker = replace(state.tracker, best=None, best_value=value, size=size)
+        state = replace(state, tracker=tracker)
+    if proves:
+        state = prove(state, candidate)
+    state = replace(state, value=value)
+    unit, counts = fixed.settings.unit, fixed.meter.counts
+    f = unit**2
+    value, low, lower = f * value, f * low, f * state.tracker.lower
+    where = (candidate.epoch, candidate.step)
+    work = (counts.samples, counts.gradients, counts.svds, counts.rank_one_svds)
+    known = lower if lower > -math.inf else math.nan
+    row = (seconds, *where, *work, value, low, known, f * candidate.delta_estimate)
+    fixed.trace.rows.append(tuple(map(float, row)))  # as in COLUMNS
+    if fixed.settings.callback is None:
+        return state, None
+    X, V = candidate.X, candidate.V
+    if isinstance(X, LowRank) and not problem.elsewhere:
+        X = X.dense()
+    if _doubled(state):  # the user sees points in the dtype of the data
+        X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
+        V = None if V is None else rounded(V, fixed.reference, None)
+    X, V = _times(X, unit), None if V is None else _times(V, unit)
+    return state, Look(*where, value, low, lower, seconds, counts.copy(), X, V)
+
+
+def ended(state: State) -> Status | None:
+    """Return the status of a run that has proved its accuracy, None before."""
+    proved = state.fixed.proves and gap_of(state.tracker) <= aim_of(state)
+    return Status.CERTIFIED if proved else None
+
+
+def _times(X: Any, unit: float) -> Any:
+    """Return a point in the user's units."""
+    if unit == 1.0:
+        return X
+    return LowRank(X.U, X.s * unit, X.Vt) if isinstance(X, LowRank) else X * unit
+
+
+def offered(
+    state: State, V: LowRank, scratch: Array | None = None, value: float | None = None
+) -> tuple[State, float]:
+    """Return the state with a low-rank point if it is the best so far, and its value."""
+    problem, tracker = state.problem, state.tracker
+    if value is None:
+        value = problem.value(V, state.batch, scratch=scratch)
+    else:  # rounding of an estimate may go below the infimum
+        value = max(value, state.infimum)
+    better = value < tracker.best_value or tracker.best is None
+    if better and state.solver.answer != "iterate":
+        state = replace(state, tracker=replace(tracker, best=V, best_value=value))
+    return state, value
+
+
+def settled(state: State, *, ending: bool) -> State:
+    """Detach the evidence from arrays that the solver is about to overwrite.
+
+    Without `proof=True`, evidence is dropped if its copy would cost an extra pass.
+    """
+    evidence = state.evidence
+    if evidence is None or not evidence.moving:
+        return state
+    keep = ending or state.fixed.settings.proof is True or evidence.cheap
+    return replace(state, evidence=evidence.detached(copy=not ending) if keep else None)
+
+
+def _bounded(
+    state: State, lower: float, rests_on: str, evidence: Evidence | None = None
+) -> State:
+    """Return the state with a proved lower bound and its evidence, if they are the best.
+
+    A bound that is infinite or above a value already reached contradicts itself (a term of
+    the user's may be wrong) and is dropped.
+    """
+    tracker, reached = state.tracker, state.tracker.best_value
+    rounding = 256 * eps_of(state.problem.loss.reference) * (abs(reached) + abs(lower))
+    if not math.isfinite(lower) or lower > reached + rounding:
+        return state
+    # a resumed run knows the last bound but not its evidence
+    if evidence is not None and (state.evidence is None or lower > state.evidence.lower):
+        kept = evidence if evidence.wanted(state.fixed.settings.proof) else None
+        state = replace(state, evidence=kept)
+    if lower > tracker.lower:
+        state = replace(state, tracker=replace(tracker, lower=lower, rests_on=rests_on))
+    return state
+
+
+def prove(state: State, candidate: Candidate) -> State:
+    """Raise the lower bound by the candidate's dual point, or by the solver's at X."""
+    problem = state.problem
+    if state.fixed.sampled or state.memory is None:
+        return state
+    if state.fixed.settings.estimated:  # no proof wanted: accept the method's estimate
+        if not math.isfinite(candidate.gap):
+            return state
+        return _bounded(state, state.tracker.best_value - candidate.gap, "exact")
+    dual = candidate.dual or state.solver.dual(problem, state.memory)
+    rng = state.tools.rng(CERTIFICATE)
+    if isinstance(dual, FactoredDual):
+        found = dual.bound(rng)
+        return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
+    if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
+        used: list[WeakProx] = []
+        found = split_bound(
+            problem,
+            dual,
+            rng=rng,
+            accuracy=0.05 * aim_of(state),
+            arena=state.tools.arena,
+            used=used,
+        )
+        shown = replace(dual, prox=used[-1]) if used else dual
+        state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
+        if gap_of(state.tracker) <= aim_of(state):
+            return state
+    at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
+    least = min(problem.shape)
+    rank = min(2 * state.memory.rank + 8, least)
+    if state.tracker.attempts > 1 and least <= THOROUGH:
+        rank = least  # bounds on what a truncated SVD leaves out were not enough
+    X = candidate.X if at is None else at
+    bound, rests_on = lower_bound(
+        problem,
+        X.dense() if isinstance(X, LowRank) else X,
+        dual,
+        rank=rank,
+        rng=rng,
+        accuracy=0.01 * aim_of(state),
+        reached=state.tracker.best_value,
+        scratch=candidate.scratch,
+    )
+    return _bounded(state, bound, rests_on, Evidence(problem, dual, X, bound))
+
+
+def finish(state: State, status: Status) -> Result:
+    """Return the best answer, with every number computed anew; the checkpoint is left out."""
+    fixed, problem, solver = state.fixed, state.problem, state.solver
+    seconds, settings = fixed.meter.seconds, fixed.settings
+    own = None if state.memory is None else solver.proof(state.memory)
+    state, answer, iterate_value = _answer(state, own)
+    if _doubled(state):
+        answer = rounded(answer, fixed.reference, problem.spectral)
+    dual = None if state.latest is None else state.latest.dual
+    if isinstance(dual, FactoredDual):
+        dual = None  # its array may have changed since
+    state = replace(state, latest=None)  # frees its iterate: room for the proof
+
+    def asked(value: float) -> float:
+        return _accuracy(problem, settings.eps, settings.tol, value, answer)
+
+    if fixed.sampled:
+        certificate = _sampled_certificate(state, status, answer, dual, own)
+    else:
+        value, rounding = measured(state, answer)
+        state = replace(state, tracker=replace(state.tracker, best_value=value))
+        short = value + rounding - state.tracker.lower > asked(value)
+        if short and solver.affordable(problem):
+            X = answer.rounded()
+            X = wide(X) if _doubled(state) else X
+            state = prove(state, Candidate(X, None, 0.0, 0, 0, dual=dual))
+            state = settled(state, ending=True)
+            if state.evidence is not None and state.evidence.at is X:
+                state = replace(state, evidence=replace(state.evidence, at=answer))
+        lower = min(state.tracker.lower, value)  # rounding may have taken the value below it
+        certificate = Certificate(value, lower, state.tracker.rests_on, rounding=rounding)
+    value = certificate.value
+    eps = asked(value)
+    proved = certificate.gap <= eps
+    if proved and status not in UNMOVED:
+        status = Status.CONFIDENT if fixed.sampled else Status.CERTIFIED
+    elif not proved and status is Status.CERTIFIED:
+        status = Status.FINISHED  # rounding cost the proof between look and answer
+    if status is Status.EXPECTED and 32 * eps_of(answer.s) * abs(value) > eps:
+        status = Status.FINISHED  # no theorem covers rounding errors above eps
+    if status is Status.EXPECTED:
+        # The theorem is about the iterate and an oracle whose rank suffices. Its promise
+        # must cover the way to the answer and what the oracle itself measured.
+        lost = max(0.0, problem.value(answer, state.batch) - iterate_value)
+        lost += solver.oracle_excess(state.memory)
+        if solver.promised(state.memory) + lost > (1 + 1e-4) * eps:
+            status = Status.RANK_LIMITED
+    unit = settings.unit
+    return Result(
+        low_rank=_times(answer, unit),
+        value=unit**2 * value,
+        violation=violation(problem.spectral, answer),
+        status=status,
+        eps=unit**2 * eps,
+        certificate=certificate.times(unit**2),
+        counts=fixed.meter.counts,
+        trace=fixed.trace,
+        parameters=None if state.memory is None else state.memory.parameters,
+        solver=type(solver).__name__,
+        seconds=seconds,
+        seed=settings.seed,
+        sampled=fixed.sampled,
+        checkpoint=None,
+        iterate_value=unit**2 * iterate_value,
+        reason=_reason(state),
+        dual=None if _doubled(state) else dual,  # other runs are in the dtype of the data
+        unit=unit,
+        evidence=state.evidence,
+    )
+
+
+def _reason(state: State) -> str:
+    """Return why the solver that ended the run was used."""
+    origin, name = state.fixed.origin, type(state.fixed.origin.solver).__name__
+    why = origin.reason
+    if type(state.solver).__name__ != name:
+        why = (
+            f"it took over from {name}, whose points were not low-rank or whose gap fell too "
+            f"slowly. {name} came first because {why}"
+        )
+    if _doubled(state):
+        why += ". The run continued in float64, which proves more than float32"
+    return why
+
+
+def _doubled(state: State) -> bool:
+    """Return True if the run continued in float64 on float32 data."""
+    return itemsize(state.problem.loss.reference) != itemsize(state.fixed.reference)
+
+
+def _answer(state: State, own: Proof | None) -> tuple[State, LowRank, float]:
+    """Return the state, the point to return, and the value of the iterate it comes from."""
+    problem, tools = state.problem, state.tools
+    if own is not None:
+        return state, own.X, problem.value(own.X, state.batch)
+    if state.memory is None:  # stopped before the first step
+        first = LowRank.zero(problem.shape, problem.loss.reference)
+        if state.first is not None:
+            first = tools.compressed(state.first)
+        return state, first, problem.value(first, state.batch)
+    last = state.latest or state.solver.candidate(state.memory)
+    value = last.value
+    if value is None:
+        value = problem.smooth_value(last.X, state.batch) + last.h_bound
+    if state.solver.answer == "iterate":
+        return state, tools.compressed(last.X), value
+    if last.value is None:  # otherwise X is V
+        cut = tools.compressed(last.X, state.memory.rank).significant()
+        state, _ = offered(state, cut, last.scratch)
+    if last.V is not None:
+        state, _ = offered(state, last.V, last.scratch, last.value)
+    assert state.tracker.best is not None
+    return state, state.tracker.best, value
+
+
+def _sampled_certificate(
+    state: State, status: Status, answer: LowRank, dual: DualPoint | None, own: Proof | None
+) -> Certificate:
+    """Return value and gap from samples that had no part in choosing the answer.
+
+    A solver's own proof comes first: it may rest on more samples than these. If they
+    contradict it, the larger of its gap and theirs is returned.
+    """
+    problem, loss = state.problem, state.problem.loss
+    try:
+        fresh = _fresh(state, status)
+    except SamplerError:  # a sampler that fails now must not cost the answer
+        fresh, value = [], problem.value(answer, state.batch)
+    else:
+        kept = Problem(Empirical(loss, fresh), problem.penalty, problem.spectral)
+        value = kept.value(answer)
+    proof = own
+    if fresh and state.memory is not None:
+        other = evaluated(
+            problem,
+            answer,
+            dual or state.solver.dual(problem, state.memory),
+            fresh,
+            CONFIDENCE if own is None else own.confidence,
+            state.tools.rng(CERTIFICATE),
+            rarest=RAREST if own is None else own.rarest,
+            looked=state.batch,  # values in the samples of the looks count as seen
+        )
+        stands = own is not None and math.isfinite(own.gap)
+        if own is None or not stands or (other.gap > own.gap and contradicted(own, other)):
+            proof = other
+    if proof is None or not math.isfinite(proof.gap):
+        return Certificate.nothing(value, sampled=True)
+    how = (proof.sampling, proof.confidence, proof.samples, proof.rarest)
+    return Certificate(value, value - proof.gap, "sampled", *how)
+
+
+def _fresh(state: State, status: Status) -> list[tuple[Any, int]]:
+    """Draw evaluation samples that nothing has used yet, in groups that show their scatter."""
+    if status is Status.SAMPLER_FAILED:
+        raise SamplerError("sampler", "one that has failed", "no more calls")
+    loss, size = state.problem.loss, state.fixed.settings.evaluation_samples
+    entries = math.prod(loss.shape)
+    rng, most = state.tools.rng(EVALUATION, 1), groups_that_fit(loss.reference, entries)
+    if state.problem.of_loss.furthest is None:  # rare values are looked for in small batches
+        most = max(most, FINE)
+    drawn = [(loss.draw(rng, count), count) for count in even_sizes(size, most)]
+    state.fixed.meter.counts.evaluation_samples += size
+    return drawn
+
+
+def measured(state: State, answer: LowRank) -> tuple[float, float]:
+    """Return f at the X that is returned, and a bound on what rounding may add to it.
+
+    The problem may be in float64 though the answer is in float32, if the run changed to it.
+    """
+    problem, batch, short = state.problem, state.batch, itemsize(answer.s) == 4
+    h, rough = problem.spectral.value(answer), 0.0
+    growth = problem.of_spectral.growth
+    if growth and short:  # h grows with the nuclear norm
+        rough = growth * _lost(answer)
+    step = problem.entrywise() if problem.loss.is_finite_sum else None
+    unit = SUMS * eps_of(wide(answer.s))
+    if step is not None and (problem.by_passes or short):
+        # X is too large to store, or these sums in float64 save a copy of the data
+        C = contiguous(problem.centre())
+        sums = passes_for(C).look(C, None, answer, step)
+        smooth = sums.value(step)
+        rough += sums.rounding(step, eps_of(answer.s))
+        return smooth + h, rough + unit * (abs(smooth) + abs(h))
+    single = itemsize(problem.loss.reference) == 4
+    if single:
+        precise = smooth_in_float64(problem) if _fits(problem) else None
+        if precise is None:
+            unit = IN_SINGLE * eps_of(answer.s)
+        else:
+            problem, batch, single = precise, precise.loss.everything(), False
+    if short:
+        X = answer.rounded()
+        X = X if single else wide(X)
+    else:
+        X = dense(answer, state.tools.arena.like(answer.U, answer.shape))
+    G, R = problem.smooth_values(X, batch)
+    if single:  # small residuals are differences of larger numbers
+        beta, eps, length = problem.loss.smoothness, eps_of(answer.s), math.sqrt(answer.sqnorm)
+        slope = math.sqrt(2.0 * beta * abs(G))
+        rough += IN_SINGLE * eps * length * (slope + eps * beta * length)
+    return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))
+
+
+def violation(spectral: SpectralTerm, answer: LowRank) -> float:
+    """Return the relative distance of the X that is returned from the set of h."""
+    found = spectral.violation(answer)
+    tau = spectral_capabilities(spectral).tau
+    if tau is None or itemsize(answer.s) != 4:
+        return found
+    if spectral.symmetric:  # rounding also makes eigenvalues negative
+        found = max(found, _lost(answer) / max(float(tau), answer.nuclear_norm))
+    return max(found, excess(answer.nuclear_norm + _lost(answer), float(tau)))
+
+
+def _lost(answer: LowRank) -> float:
+    """Bound the nuclear norm of the rounding error of the product of float32 factors."""
+    least = min(answer.shape)
+    return 0.5 * eps_of(answer.s) * math.sqrt(least * answer.sqnorm)
+
+
+def _fits(problem: Problem) -> bool:
+    """Return True if the data and X fit in memory again in float64."""
+    needed = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)
+    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)

@@ -1,0 +1,233 @@
+"""The state of a run, and its identity: the call that asked for it, and the data.
+
+A `State` is frozen. Whatever moves a run on returns a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from weakprox.certificates.evidence import Evidence
+from weakprox.linalg.arena import Arena
+from weakprox.linalg.arrays import Array, gaussian, to_numpy, zeros
+from weakprox.linalg.kernels import dense
+from weakprox.linalg.lowrank import LowRank
+from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate
+from weakprox.result import Look, Trace
+from weakprox.solvers.base import Method
+from weakprox.solvers.tools import Tools
+from weakprox.storage.layout import is_torch
+
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in names of functions and of unnamed objects
+READ = 1 << 28  # bytes up to which an array is read whole; of larger ones some rows are
+ROWS = 64  # blocks of rows then
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of a call, as text and numbers; `start` is a digest of the first point."""
+
+    problem: str
+    solver: str
+    automatic: str  # arguments of the automatic choice; "" if the user chose the solver
+    eps: float
+    tol: float
+    seed: int
+    evaluation_samples: int
+    start: str = ""
+
+    @classmethod
+    def of(cls, problem: Any, solver: Any, start: Any = None, **asked: Any) -> Call:
+        """Return the call with these arguments."""
+        told = "" if start is None else digest(start)
+        return cls(named(problem), named(solver), start=told, **asked)
+
+    def unlike(self, other: Call, *, besides: tuple[str, ...] = ()) -> list[str]:
+        """Return the names of the arguments that differ."""
+        names = [field.name for field in fields(self) if field.name not in besides]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run, as the user asked for it."""
+
+    eps: float  # absolute accuracy
+    tol: float  # relative accuracy; 0 for none
+    seed: int
+    budget: Budget
+    callback: Callable[[Look], bool | None] | None = None
+    progress: bool | Literal["auto"] = False
+    look_every: int | None = None
+    stop_when_certified: bool = True
+    evaluation_samples: int = 2
+    reason: str = ""  # for choosing the solver
+    scale_samples: int = 0  # drawn to find the size of f that tol is relative to
+    unit: float = 1.0  # the user's X is this times the X of the run
+    call: Call | None = None  # the user's call, if these settings do not say it all
+    proof: bool | None = None  # whether to keep what a proof needs; None: if it is small
+    estimated: bool = False  # accept the method's own estimate of its gap without a proof
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """The best point, the best bound, and the schedule of looks and proofs."""
+
+    best: LowRank | None = None
+    best_value: float = math.inf
+    size: float = 0.0  # |X|^2 of an iterate that is the answer; of a low-rank point see `best`
+    lower: float = -math.inf
+    rests_on: str = "exact"
+    steps: int = 0
+    next_look: int = 1
+    next_proof: int = 1
+    prove_below: float = math.inf  # estimates above this have failed to be proved
+    attempts: int = 0  # proofs tried because of an estimate
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What was worked out when a run began; a resumed run does not repeat it."""
+
+    solver: Method  # that began
+    reason: str  # for choosing it
+    eps: float  # as given, or what tol came to
+    scale_samples: int
+    stream: int | None = None  # position of a stream of samples
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What stays the same during a run."""
+
+    settings: Settings
+    origin: Origin
+    meter: Meter
+    trace: Trace
+    reference: Array  # an array like the answer
+    sampled: bool
+    proves: bool  # whether proofs are tried while the method runs
+
+
+@dataclass(frozen=True)
+class State:
+    """A run between two inner steps; `tools.eps` and `tools.tol` are the accuracy to reach."""
+
+    fixed: Fixed
+    problem: Problem  # as the solver sees it: perhaps gathered, in float64 or restated
+    solver: Method
+    tools: Tools  # oracles of the problem
+    infimum: float  # that G + R is never below, perhaps minus infinity
+    batch: Any = None  # all terms, or the evaluation samples
+    memory: Any = None  # the solver's state; None before the first step
+    first: Array | None = None  # the user's first point
+    restated: float | None = None  # strong convexity, if the declared one was contradicted
+    tracker: Tracker = field(default_factory=Tracker)
+    latest: Candidate | None = None  # the last one, if the iterate in it is complete
+    evidence: Evidence | None = None  # of the best bound, if it was kept
+    value: float = math.inf  # f at the last look
+
+    def on(self, problem: Problem, **changes: Any) -> State:
+        """Return the state with oracles of another problem, and these changes of `tools`."""
+        loss = MeteredLoss(problem.loss, self.fixed.meter)
+        spectral = MeteredSpectral(problem.spectral, self.fixed.meter)
+        changes |= {"problem": problem, "loss": loss, "spectral": spectral}
+        tools, infimum = replace(self.tools, **changes), infimum_of(problem)
+        return replace(self, problem=problem, tools=tools, infimum=infimum)
+
+
+def infimum_of(problem: Problem) -> float:
+    """Return a number that G + R is never below, minus infinity if none is known."""
+    return -math.inf if problem.infimum is None else problem.infimum
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """f at a fixed matrix of rank one, and a digest of the data where one was wanted."""
+
+    value: float
+    digest: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        """Return True if both describe the same data; values may differ by rounding."""
+        if not isinstance(other, Data):
+            return NotImplemented
+        near = math.isclose(self.value, other.value, rel_tol=1e-9)
+        known = self.digest and other.digest
+        return near and (not known or self.digest == other.digest)
+
+
+def data_of(problem: Problem, batch: Any, arena: Arena, *, read: bool) -> Data:
+    """Return what identifies the data of a problem; `read` adds a digest, which takes time."""
+    rng = np.random.default_rng(11)
+    u = gaussian(rng, (problem.shape[0], 1), problem.loss.reference)
+    v = gaussian(rng, (1, problem.shape[1]), problem.loss.reference)
+    X: Array | LowRank = LowRank(u, zeros((1,), u) + 1.0, v)
+    if not problem.by_passes:
+        X = dense(X, arena.like(u, problem.shape))
+    listed = problem.of_loss.data if read else None
+    arrays: tuple[Any, ...] = () if listed is None else listed()
+    return Data(problem.smooth_value(X, batch), digest(*arrays) if read else "")
+
+
+def settle(loss: Any, *, streamed: bool) -> None:
+    """Make a loss compute its constants now, at the same place in every run.
+
+    What it keeps of that may change the bits of its gradients (`Sensing` keeps a Gram
+    matrix), and a resumed run does not start its solver. A stream of samples advances by
+    the samples that are drawn for them.
+    """
+    names = ["smoothness", "strong_convexity"] if loss.is_finite_sum or streamed else []
+    for name in [*names, *(["term_smoothness"] if streamed else [])]:
+        getattr(loss, name)
+
+
+def named(thing: Any) -> str:
+    """Return the object's text without addresses, which differ between processes."""
+    return ADDRESS.sub("", repr(thing))
+
+
+def digest(*things: Any) -> str:
+    """Return a digest of arrays, also within tuples, results and dataclasses."""
+    found = hashlib.blake2b(digest_size=16)
+    for thing in things:
+        _feed(found, thing)
+    return found.hexdigest()
+
+
+def _feed(found: Any, thing: Any) -> None:
+    if isinstance(thing, np.ndarray) or is_torch(thing):
+        found.update(f"{tuple(thing.shape)} {thing.dtype}".encode())
+        for part in _parts(thing):
+            found.update(np.ascontiguousarray(to_numpy(part)).reshape(-1).view(np.uint8).data)
+    elif isinstance(thing, (tuple, list)):
+        for one in thing:
+            _feed(found, one)
+    elif hasattr(thing, "indptr") and hasattr(thing, "indices"):  # SciPy's sparse matrices
+        _feed(found, (thing.data, thing.indices, thing.indptr))
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        _feed(found, [getattr(thing, field.name) for field in fields(thing)])
+    else:  # not in this process: its name has to do
+        found.update(named(thing)[:1000].encode())
+
+
+def _parts(array: Any) -> Any:
+    """Return the array in blocks; of a very large one, evenly spaced blocks."""
+    if array.ndim == 0:
+        return [array[None]]
+    rows = int(array.shape[0])
+    size = math.prod(array.shape) * int(array.dtype.itemsize)
+    step = max(1, (READ // ROWS) * rows // max(1, size))
+    starts: Any = range(0, rows, step)
+    if size > READ:
+        starts = [i * (rows - 1) // (ROWS - 1) for i in range(ROWS)]
+    return (array[first : first + step] for first in starts)

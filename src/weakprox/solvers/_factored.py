@@ -1,0 +1,210 @@
+"""Davis-Yin steps with X in factors: two arrays, the data C and the target z.
+
+Each step is one pass that reads both arrays, overwrites z by the next target and multiplies
+it with the block of the next decomposition, and two more products. For squared distances with
+separable penalties and functions of singular values, by `weakprox.passes`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakprox.certificates.factored import FactoredDual
+from weakprox.linalg.arrays import Array, contiguous, eps_of, gaussian, namespace
+from weakprox.linalg.by_rows import copied
+from weakprox.passes import Step, Sums, ValueForm
+from weakprox.passes.engine import Engine, engine_for
+from weakprox.passes.ritz import Ritz
+from weakprox.problem import Problem
+from weakprox.solvers._gap_driven import TooWide
+from weakprox.solvers.tools import Tools
+from weakprox.spectral.checks import rounded_on_host
+
+if TYPE_CHECKING:
+    from weakprox.solvers.davis_yin import Memory
+
+SPARE = 2  # columns of the block beyond the rank
+POWERS = 4  # power steps of a decomposition at most
+COLD = 2  # power steps from a random block
+WIDER = 2  # times, if the rank does not fit
+THIN, WIDEST = 64, 0.1  # columns, and share of all of them, up to which a block is thin
+SMALL_STEP = 0.1  # times the smoothness
+SHARPLY = 0.1  # factor by which the gap is expected to fall at first
+
+
+class Factored:
+    """Steps of one problem on the arrays of an engine."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        engine: Engine,
+        tools: Tools,
+        *,
+        rank: int | None = None,
+        thin: bool = False,
+    ) -> None:
+        form = problem.values_form
+        assert form is not None
+        self.problem, self.engine, self.tools = problem, engine, tools
+        self.form: ValueForm = form
+        self.cap, self.thin = rank, thin
+        self._follow: Callable[[], Ritz] | None = None  # finds the triplets of z
+
+    def step(self, gamma: float) -> Step:
+        """The constants of a step."""
+        found = self.problem.entrywise(gamma)
+        assert found is not None
+        return found
+
+    def settle(self, state: Memory) -> Memory:
+        """The state with the triplets of z."""
+        if self._follow is None:
+            return state
+        found, self._follow = self._follow(), None
+        return replace(state, ritz=found)
+
+    def project(self, state: Memory, k: int) -> Memory:
+        """The proximal point of z, from a block that is wide enough for it."""
+        state = self.settle(state)
+        engine, shape, tools = self.engine, self.problem.shape, self.tools
+        z, found, powers = engine.z, state.ritz, max(COLD, state.powers)
+        if found is None:
+            block = _block(state, self.problem, tools.rng(k))
+            tools.spectral.counted(state.width, 2 * powers)
+            found = engine.begin(self.step(state.gamma), block, powers)
+        while True:
+            p = self.form.prox(found.s, state.gamma)
+            kept = max(1, int((p > max(shape) * eps_of(z) * p[0]).sum()))
+            width = len(found.s)
+            # values that are cut off must show, at the lower end of a symmetric z too
+            seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
+            if seen <= width - SPARE or width >= min(shape):
+                break
+            width = min(WIDER * width, *shape)
+            if self.thin and width > max(THIN, WIDEST * min(shape)):
+                raise TooWide
+            more = gaussian(tools.rng(k, width), (shape[1], width), z)
+            have = namespace(z).astype(found.V, z.dtype)
+            block = namespace(z).concat([have, more[:, have.shape[1] :]], axis=1)
+            tools.spectral.counted(width, 2 * powers)
+            found = engine.ritz(block, None, powers)
+        cap = kept if self.cap is None else min(kept, self.cap)
+        if cap < kept:
+            p = self.form.prox(found.s[:cap], state.gamma)
+        values = rounded_on_host(p[:cap], self.form.tau, z)
+        h = self.form.lam * float(values.sum())
+        return replace(state, values=values, h=h, ritz=found, rank=cap, cut=cap < kept)
+
+    def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
+        """A dual point at z, before it moves, if the gap is about to be small enough."""
+        size = 0.5 * self.problem.loss.smoothness * float(state.values @ state.values)
+        wanted = self.tools.accuracy(state.value, size=size)
+        if not state.gap * state.ratio <= 1.5 * wanted:
+            return state, None
+        if state.gamma * state.parameters.beta < SMALL_STEP:
+            # residuals count relative to gamma in a proof
+            assert state.ritz is not None
+            state = replace(state, ritz=self.engine.ritz(state.ritz.V))
+        state, dual = self.provable(state, k)
+        self.tools.tick(state.candidate(k, gap=state.gap, dual=dual))
+        if state.gap <= wanted:  # and yet the proof did not succeed
+            state = replace(state, powers=min(POWERS, state.powers + 1))
+        return state, dual
+
+    def provable(self, state: Memory, k: int) -> tuple[Memory, FactoredDual]:
+        """The state with a proximal point in float64, rounded, and its dual point."""
+        found, r, z, engine = state.ritz, state.rank, self.engine.z, self.engine
+        step = self.step(state.gamma)
+        assert found is not None
+        # the lower end of a symmetric z, if it is long, is no part of what is left out
+        shift = max(0.0, float(found.s[0] - state.values[0]))
+        last = int((found.s[r:] < -0.9 * shift).sum()) if engine.symmetric else 0
+        dual = FactoredDual(engine, found.with_last(r, last), step, self.form)
+        values = rounded_on_host(dual.values[:r], self.form.tau, z)
+        V = engine.rounded(dual.exact.leading(r), values)
+        h = self.form.lam * float(values.sum())
+        state = self._judged(replace(state, values=values, h=h), dual.sums, step, k)
+        # of the answer's factors, and of the dense answer
+        assert state.last is not None
+        rounding = eps_of(z) * abs(state.last) + dual.sums.rounding(step, eps_of(z))
+        return replace(state, V=V, gap=state.gap + rounding), dual
+
+    def advance(
+        self, state: Memory, k: int, dual: FactoredDual | None
+    ) -> tuple[Memory, float, float]:
+        """Move z on; the state at X, and the two halves of its gap."""
+        step, near = self.step(state.gamma), state.ritz
+        assert near is not None
+        self.tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
+        V, sums, self._follow = self.engine.advance(
+            None if dual is None else state.V,
+            state.values,
+            step,
+            state.change,
+            near,
+            state.powers,
+        )
+        self.tools.loss.counted(1)
+        if dual is None:
+            # estimates must not pass for the best value there is
+            state = self._judged(state, sums, step, k, doubt=64 * eps_of(self.engine.z))
+        return replace(state, V=V), *sums.halves(step)
+
+    def rebalance(self, state: Memory, change: float) -> Memory:
+        """Note a change of gamma: the next pass makes it, and it shows one step later."""
+        later = change if state.change == 1.0 else 1.0
+        return replace(state, gamma=state.gamma * state.change, change=later)
+
+    def _judged(
+        self, state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0
+    ) -> Memory:
+        """Best value and gap, how fast the gap falls, and whether it still does.
+
+        The last value is raised by its relative `doubt`.
+        """
+        value, gap = sums.value(step) + state.h, sum(sums.halves(step))
+        if state.ritz is not None and state.ritz.residuals is not None:
+            shift = max(0.0, float(state.ritz.s[0] - state.values[0]))
+            gap += self.form.tau / step.gamma * state.ritz.excess(len(state.values), shift)
+        ratio = gap / state.gap if 0.0 < state.gap < math.inf else SHARPLY
+        return replace(
+            state,
+            value=min(state.value, value),
+            last=value + doubt * abs(value),
+            gap=gap,  # only this z can prove anything
+            least=min(state.least, gap),
+            ratio=min(1.0, max(ratio, 0.02)),
+            progress=k if gap < 0.99 * state.least else state.progress,
+        )
+
+
+@contextmanager
+def factored(
+    problem: Problem, memory: Memory, tools: Tools, *, rank: int | None, thin: bool
+) -> Iterator[tuple[Factored, Memory]]:
+    """The steps of a problem on arrays of their own, and the memory in them."""
+    C = contiguous(tools.loss.centre(tools.loss.everything(), counted=False))
+    step, symmetric = problem.entrywise(), problem.spectral.symmetric
+    assert step is not None
+    with engine_for(C, tools.arena, memory.width, step, symmetric=symmetric) as engine:
+        state = memory
+        if memory.z is not None and memory.ritz is not None:
+            copied(memory.z, engine.z)  # the checkpoint keeps its own
+            state = replace(memory, ritz=engine.adopt(memory.ritz))
+        yield Factored(problem, engine, tools, rank=rank, thin=thin), state
+
+
+def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
+    """A random block, led by the row space of the user's first point."""
+    Q = gaussian(rng, (problem.shape[1], state.width), problem.loss.reference)
+    keep = min(np.count_nonzero(state.values), max(1, state.width - SPARE))
+    if keep and state.V is not None:
+        Q[:, :keep] = state.V.Vt[:keep].T * math.sqrt(problem.shape[1])
+    return Q

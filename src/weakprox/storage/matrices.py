@@ -1,0 +1,262 @@
+"""Reading and writing matrices: one function each for every format.
+
+Every file that is written appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.arguments import flag, one_of
+from weakprox.errors import InputError, ShapeError
+from weakprox.storage.arrays import read_npy, read_npz
+from weakprox.storage.atomic import atomic
+from weakprox.storage.market import read_mtx, write_mtx
+from weakprox.storage.parquet import read_parquet, write_parquet
+from weakprox.storage.table import (
+    READS,
+    WRITES,
+    FileError,
+    Labels,
+    Matrix,
+    PathLike,
+    Table,
+    as_floats,
+    check_finite,
+    checked_dtype,
+    zarr_chunks,
+)
+from weakprox.storage.text import SEPARATORS, Header, read_text, write_text_table
+from weakprox.storage.zarr_folder import read_zarr
+
+# First bytes of each format.
+MAGIC = {
+    b"\x93NUMPY": ".npy",
+    b"PK\x03\x04": ".npz",
+    b"PK\x05\x06": ".npz",
+    b"PAR1": ".parquet",
+    b"%%MatrixMarket": ".mtx",
+}
+PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+def read_matrix(
+    path: PathLike,
+    *,
+    key: str | None = None,
+    header: Header = "auto",
+    missing: bool = False,
+    max_bytes: int | None = None,
+) -> Table:
+    """Read a matrix of real numbers, with labels if the file has them.
+
+    Nothing is ever unpickled, and sizes are checked before memory is allocated.
+
+    Parameters
+    ----------
+    path : str or path
+        A .npy, .npz, .csv, .tsv, .mtx or .parquet file, or a .zarr folder. A .npy file is
+        memory-mapped, a zarr array opened.
+    key : str, optional
+        Name of the array in an .npz file; not needed if it has only one matrix.
+    header : bool or "auto"
+        Whether the first row of a .csv or .tsv file names the columns.
+    missing : bool
+        Whether empty cells and NaN are allowed (they become NaN).
+    max_bytes : int, optional
+        Largest amount of memory to use; by default most of what is available.
+
+    Returns
+    -------
+    Table
+        float32 values stay float32; all others, integers too, become float64.
+
+    Raises
+    ------
+    FileError
+        If the file is not such a matrix; the message names the file.
+    """
+    source = Path(path)
+    suffix = _checked_file(source)
+    if key is not None and suffix != ".npz":
+        raise InputError("key", repr(key), "a key for .npz files only")
+    one_of("header", header, (True, False, "auto"))
+    flag("missing", missing)
+    try:
+        values, rows, columns = _read(source, suffix, key, header, missing, max_bytes)
+    except MemoryError:
+        raise FileError(source, "more than fits into memory", "a smaller matrix") from None
+    except PermissionError:
+        raise FileError(source, "a file that may not be read", "a readable one") from None
+    if suffix == ".zarr":
+        with zarr_chunks(source):
+            check_finite(source, values, missing)
+    elif isinstance(values, np.ndarray):
+        values = as_floats(source, values, max_bytes)
+        check_finite(source, values, missing)
+    else:
+        checked_dtype(source, values.dtype)
+        if values.dtype != np.float32:
+            values = values.astype(np.float64)
+        check_finite(source, values.data[None, :], missing)
+    return Table(values, rows, columns, source, suffix.removeprefix("."))
+
+
+def _read(
+    path: Path,
+    suffix: str,
+    key: str | None,
+    header: Header,
+    missing: bool,
+    max_bytes: int | None,
+) -> tuple[Any, Any, Any]:
+    """Values and labels by the reader that the suffix names."""
+    if suffix == ".npy":
+        return read_npy(path), None, None
+    if suffix == ".npz":
+        return read_npz(path, key, max_bytes)
+    if suffix == ".zarr":
+        return read_zarr(path, max_bytes), None, None
+    if suffix == ".mtx":
+        return read_mtx(path, max_bytes), None, None
+    if suffix == ".parquet":
+        return read_parquet(path, missing, max_bytes)
+    return read_text(path, header, missing, max_bytes)
+
+
+def _checked_file(path: Path) -> str:
+    """Return the suffix of a file that exists and has the contents its name says."""
+    suffix = path.suffix.lower()
+    if path.is_dir() and suffix == ".zarr":
+        return suffix
+    if path.is_dir():
+        raise FileError(path, "a directory", "a file")
+    if not path.exists():
+        raise FileError(path, "no such file", "one that exists")
+    if suffix not in READS:
+        given = f"the suffix '{path.suffix}'" if suffix else "no suffix"
+        raise FileError(path, given, f"one of {', '.join(READS)}")
+    if not path.is_file():
+        raise FileError(path, "something that is not a plain file", "a file")
+    try:
+        with path.open("rb") as handle:
+            front = handle.read(16)
+    except OSError as failure:
+        raise FileError(path, failure.strerror or "an error", "a readable file") from None
+    if not front:
+        raise FileError(path, "an empty file", f"a {suffix} file")
+    if front.startswith(PICKLES):
+        raise FileError(path, "a Python pickle, which could run code", f"a {suffix} file")
+    held = next((name for magic, name in MAGIC.items() if front.startswith(magic)), None)
+    if held != suffix and not (held is None and suffix in (".csv", ".tsv")):
+        given = (
+            "first bytes of no such file" if held is None else f"the contents of a {held} file"
+        )
+        raise FileError(path, given, f"a {suffix} file")
+    return suffix
+
+
+def write_matrix(
+    path: PathLike,
+    values: Any,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> None:
+    """Write a matrix in the format that the suffix names.
+
+    Parameters
+    ----------
+    path : str or path
+        A .npy, .npz, .csv, .tsv, .mtx or .parquet file.
+    values : array of shape (m, d)
+        Real numbers.
+    rows, columns : sequence of str, optional
+        Labels. The formats .npy and .mtx cannot hold them. Files in .csv, .tsv and .parquet
+        hold both or none; missing ones are numbered from 1.
+    """
+    suffix = writable_suffix(path)
+    matrix = np.asarray(values)
+    if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "fiub":
+        given = f"{matrix.dtype} of shape {matrix.shape}"
+        raise ShapeError("values", given, "real numbers in two axes, neither empty")
+    if matrix.dtype == bool:
+        matrix = matrix.astype(np.uint8)  # text formats would write True and False
+    names = _labels("rows", rows, matrix.shape[0]), _labels("columns", columns, matrix.shape[1])
+    with atomic(path) as temporary:
+        _write(temporary, suffix, matrix, *names)
+
+
+def _write(
+    path: Path, suffix: str, values: Matrix, rows: Labels | None, columns: Labels | None
+) -> None:
+    """Write to a path that nobody reads yet."""
+    if suffix == ".npy":
+        with path.open("wb") as handle:  # given a name, NumPy may append to it
+            np.save(handle, values, allow_pickle=False)
+    elif suffix == ".npz":
+        with path.open("wb") as handle:
+            np.savez_compressed(handle, values=values, **_texts(rows, columns))
+    elif suffix == ".mtx":
+        with path.open("wb") as handle:
+            write_mtx(handle, values)
+    else:
+        if rows is not None or columns is not None:
+            rows, columns = rows or _numbers(values, 0), columns or _numbers(values, 1)
+        if suffix == ".parquet":
+            write_parquet(path, values, rows, columns or _numbers(values, 1))
+        else:
+            write_text_table(path, SEPARATORS[suffix], values, rows, columns)
+
+
+def write_factors(
+    path: PathLike,
+    U: Any,
+    s: Any,
+    Vt: Any,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> None:
+    """Write X = U diag(s) Vt as an .npz file with the arrays U, s and Vt, and labels."""
+    if writable_suffix(path) != ".npz":
+        raise FileError(path, f"the suffix '{Path(path).suffix}'", ".npz, for factors")
+    with atomic(path) as temporary, temporary.open("wb") as handle:
+        np.savez(handle, U=U, s=s, Vt=Vt, **_texts(rows, columns))
+
+
+def write_text(path: PathLike, text: str) -> None:
+    """Write text as UTF-8."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def writable_suffix(path: PathLike) -> str:
+    """The suffix, if there is a format for it."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in WRITES:
+        given = f"the suffix '{Path(path).suffix}'" if suffix else "no suffix"
+        raise FileError(path, given, f"one of {', '.join(WRITES)}")
+    return suffix
+
+
+def _labels(name: str, given: Sequence[str] | None, size: int) -> Labels | None:
+    """Labels as text, one for each line."""
+    if given is None:
+        return None
+    if isinstance(given, str) or len(given) != size:
+        raise InputError(name, f"{len(given)} labels", f"{size}")
+    return tuple(str(label) for label in given)
+
+
+def _texts(rows: Sequence[str] | None, columns: Sequence[str] | None) -> dict[str, Any]:
+    """Those labels that there are, as arrays of text (never of objects)."""
+    given = {"rows": rows, "columns": columns}
+    return {n: np.array(labels, dtype=np.str_) for n, labels in given.items() if labels}
+
+
+def _numbers(values: Matrix, axis: int) -> Labels:
+    """Labels for lines that have none."""
+    return tuple(str(i + 1) for i in range(values.shape[axis]))

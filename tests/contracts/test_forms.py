@@ -1,0 +1,116 @@
+"""Every separable penalty with every spectral term, by factored steps: solved and proved."""
+
+import numpy as np
+import pytest
+import torch
+
+import weakprox as wp
+from weakprox.losses import Denoising
+from weakprox.penalties import L1, ElasticNet, GroupL2, SignedL1
+from weakprox.solvers import DavisYin, LeanSplitting
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+PENALTIES = {
+    "none": None,
+    "l1": L1(0.3),
+    "signed": SignedL1(0.2, 0.5),
+    "elastic net": ElasticNet(0.3, 0.1),
+    "rows": GroupL2(1.0),
+    "columns": GroupL2(1.0, "columns"),
+    "l1 + rows": L1(0.2) + GroupL2(0.7),
+    "signed + columns": SignedL1(0.1, 0.3, 0.05) + GroupL2(0.7, "columns"),
+    "l1 + elastic net": L1(0.1) + ElasticNet(0.2, 0.05),
+}
+GROUPED = [name for name in PENALTIES if "rows" in name or "columns" in name]
+SPECTRAL = ["ball", "norm", "psd"]
+CASES = [(R, h) for R in PENALTIES for h in SPECTRAL if h != "psd" or R not in GROUPED]
+
+
+def problem(penalty, spectral, make=np.asarray, shape=(60, 47)):
+    rng = np.random.default_rng(3)
+    if spectral == "psd":
+        B, E = rng.standard_normal((shape[0], 3)), rng.standard_normal((shape[0], shape[0]))
+        M, h = B @ B.T + 0.2 * (E + E.T), TracePSD(0.6 * float(np.sum(B * B)))
+    else:
+        M = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+        M += 0.4 * rng.standard_normal(shape)
+        s = np.linalg.svd(M, compute_uv=False)
+        h = (
+            NuclearBall(0.6 * float(s[:3].sum()))
+            if spectral == "ball"
+            else NuclearNorm(2 * s[3])
+        )
+    return wp.Problem(Denoising(make(M)), PENALTIES[penalty], h)
+
+
+@pytest.mark.parametrize(("penalty", "spectral"), CASES)
+def test_factored_steps_solve_and_prove(penalty, spectral):
+    given = problem(penalty, spectral)
+    assert LeanSplitting.applies(given)
+    found = wp.minimize(given, LeanSplitting(), tol=1e-4)
+    best = wp.minimize(given, DavisYin(), tol=1e-8)
+    assert found.solver == "LeanSplitting"
+    assert found.status is best.status is wp.Status.CERTIFIED
+    assert found.value == pytest.approx(given.value(found.low_rank), rel=1e-12)
+    assert found.certificate.lower_bound <= best.value
+    assert best.certificate.lower_bound <= found.value
+    assert found.violation <= 1e-12
+    assert wp.verify(found.proof, given)
+
+
+@pytest.mark.parametrize("make", [np.float32, torch.tensor], ids=["float32", "torch"])
+@pytest.mark.parametrize(("penalty", "spectral"), CASES)
+def test_other_arrays(penalty, spectral, make):
+    given = problem(penalty, spectral, make)
+    found = wp.minimize(given, LeanSplitting(), tol=1e-3)
+    best = wp.minimize(problem(penalty, spectral), DavisYin(), tol=1e-6)
+    assert found.status is wp.Status.CERTIFIED
+    single = make is np.float32
+    rounding = 1e-5 * best.value if single else 0.0  # the data are rounded, too
+    assert found.certificate.lower_bound <= best.value + rounding
+    assert best.certificate.lower_bound <= found.value + rounding
+
+
+@pytest.mark.parametrize(("penalty", "spectral"), CASES)
+def test_compiled_passes_give_the_same(penalty, spectral, monkeypatch):
+    given = problem(penalty, spectral)
+    plain = wp.minimize(given, LeanSplitting(), tol=1e-4)
+    monkeypatch.setattr("weakprox.passes.COMPILED_FROM", 100)
+    found = wp.minimize(given, LeanSplitting(), tol=1e-4)
+    assert found.counts.svds == plain.counts.svds
+    assert found.value == pytest.approx(plain.value, rel=1e-10)
+    assert found.certificate.lower_bound == pytest.approx(
+        plain.certificate.lower_bound, rel=1e-9
+    )
+
+
+def test_a_large_lower_end_is_no_obstacle():
+    """The largest values of a symmetric matrix may be negative."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((80, 80)))[0]
+    M = (Q * np.array([30.0, 25.0, *np.linspace(3.0, -3.0, 66), *[-60.0] * 12])) @ Q.T
+    given = wp.Problem(Denoising(M), L1(0.02), TracePSD(40.0))
+    found = wp.minimize(given, LeanSplitting(), tol=1e-4)
+    best = wp.minimize(given, DavisYin(), tol=1e-7)
+    assert found.status is wp.Status.CERTIFIED
+    assert found.solver == "LeanSplitting"
+    assert found.certificate.lower_bound <= best.value <= found.value + best.gap
+
+
+@pytest.mark.parametrize("penalty", ["l1", "rows", "signed + columns"])
+@pytest.mark.parametrize("spectral", ["ball", "norm"])
+def test_paths_are_walked_by_the_same_steps(penalty, spectral, monkeypatch):
+    from weakprox.selection import _chain
+
+    monkeypatch.setattr(_chain.Chain, "_whole", None)  # which would be called otherwise
+    loss = problem(penalty, spectral).loss
+    R, h = PENALTIES[penalty], NuclearBall if spectral == "ball" else NuclearNorm
+    lams, taus = [2.0, 1.0], [30.0, 60.0] if spectral == "ball" else [30.0, 20.0]
+    path = wp.selection.regularization_path(
+        loss, lams, taus, penalty=lambda lam: lam * R, spectral=h, tol=1e-4
+    )
+    for i, lam in enumerate(path.lams):
+        for j, tau in enumerate(path.taus[i]):
+            best = wp.minimize(wp.Problem(loss, lam * R, h(tau)), tol=1e-6)
+            assert best.certificate.lower_bound <= path.values[i, j]
+            assert path.values[i, j] - best.value <= 3e-4 * best.value

@@ -1,0 +1,141 @@
+"""Compiled passes give what the reference gives, on any number of threads, to the bit."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from weakprox import passes as fused
+from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import Step, passes_for, reference
+from weakprox.passes import compiled as cpu
+
+STEPS = [
+    Step.l1(1.0, 1.0, 0.0, 0.7),
+    Step.l1(0.3, 1.0, 0.4, 0.2),
+    Step.l1(1.7, 0.9, 0.0, 0.0),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
+    Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
+    Step(1.0, 1.0, 0.0, above=0.0, below=0.0, rows=2.5),
+]
+SHAPES = [(37, 23, 3, 4), (1, 7, 1, 1), (9, 1, 1, 1), (213, 1000, 17, 33)]
+
+
+def given(m, n, r, w, dtype):
+    rng = np.random.default_rng([m, n])
+    C, z = (rng.standard_normal((m, n)).astype(dtype) for _ in "Cz")
+    r = min(m, n, r)
+    U, V = (np.linalg.qr(rng.standard_normal((size, r)))[0].astype(dtype) for size in (m, n))
+    X = LowRank(U, (9 * rng.random(r)).astype(dtype), V.T)
+    return C, z, X, rng.standard_normal((n, w)), rng.standard_normal((m, w))
+
+
+def close(found, wanted, tol):
+    wanted = np.asarray(wanted)
+    np.testing.assert_allclose(found, wanted, rtol=tol, atol=tol * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("k", STEPS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
+def test_as_the_reference(shape, k, dtype, tol):
+    C, z, X, Q, P = given(*shape, dtype)
+    close(cpu.look(C, z, X, k), reference.look(C, z, X, k), 1e-12)
+    close(cpu.look(C, None, X, k)[:2], reference.look(C, None, X, k)[:2], 1e-12)
+    one, other = z.copy(), z.copy()
+    sums, product = cpu.advance(C, one, X, k, 0.8, Q)
+    expected, wanted = reference.advance(C, other, X, k, 0.8, Q)
+    close(one, other, tol)
+    close(product, wanted, 10 * tol)
+    close(sums, expected, tol)
+    assert product.dtype == dtype
+    before, apart = z.copy(), np.empty_like(z)
+    again, _ = cpu.advance_from(z, C, apart, X, k, 0.8, Q)
+    close(apart, one, 1e-15 if dtype is np.float64 else 3e-7)  # no more than rounding
+    np.testing.assert_array_equal(z, before)
+    close(again, sums, 1e-12)  # regrouped where arrays overlap
+    close(cpu.first(C, one, k, Q), reference.first(C, other, k, Q), 10 * tol)
+    close(one, other, tol)
+    assert cpu.advance(C, one, X, k, 1.0)[1] is None
+    close(cpu.times(z, Q), reference.times(z, Q), 1e-12)
+    close(cpu.transpose_times(z, P), reference.transpose_times(z, P), 1e-12)
+    close(cpu.quick_times(z, Q), reference.quick_times(z, Q), 10 * tol)
+    close(cpu.quick_transpose_times(z, P), reference.quick_transpose_times(z, P), 10 * tol)
+
+
+@pytest.mark.portable
+@pytest.mark.parametrize("shape", [(400_000, 3), (3, 200_000), (1000, 400)])
+def test_roundings_of_equal_entries_do_not_add_up(shape):
+    """Proofs allow for 64 of them; a chain of additions would make thousands."""
+    (m, n), k = shape, Step.l1(1.0, 1.0, 0.0, 0.7)
+    for c in (0.1, 0.3, 0.7):
+        C = np.full(shape, c)
+        X = LowRank(np.full((m, 1), c), np.ones(1), np.full((1, n), -c))
+        far = float(-c * c) - c
+        sums = cpu.look(C, C, X, k)
+        wanted = (far * far * m * n, k.above * c * c * m * n)
+        np.testing.assert_allclose(sums[:2], wanted, rtol=48 * np.finfo(float).eps)
+        np.testing.assert_allclose(sums.square, (c * c) ** 2 * m * n, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_same_bits_on_any_number_of_threads(dtype, monkeypatch):
+    monkeypatch.setattr("weakprox.linalg.threads._cores", lambda: 3)
+    monkeypatch.setattr(cpu, "TILE_BYTES", 8 * 100 * 8)  # several tiles for each thread
+    C, z, X, Q, P = given(101, 100, 5, 6, dtype)
+    k, found = STEPS[1], []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            after = z.copy()
+            sums, product = cpu.advance(C, after, X, k, 0.8, Q)
+            looked = cpu.look(C, z, X, k)
+            found.append((after, product, sums, looked, cpu.transpose_times(z, P)))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_failure_in_a_thread_is_raised_here(monkeypatch):
+    monkeypatch.setattr("weakprox.linalg.threads._cores", lambda: 2)
+
+    def work(low, high, unit):
+        if low > 0:
+            raise MemoryError("no room for the tile")
+
+    with threadpool_limits(2, user_api="blas"), pytest.raises(MemoryError, match="no room"):
+        cpu._share(10, 1, work)
+
+
+def test_taken_for_large_plain_arrays_only(monkeypatch):
+    monkeypatch.setattr(fused, "COMPILED_FROM", 100)
+    z = np.zeros((10, 10))
+    assert passes_for(z, z) is cpu
+    assert passes_for(z[:, :5]) is reference
+    assert passes_for(z, np.zeros((20, 10))[::2]) is reference
+    assert passes_for(np.zeros((9, 9))) is reference
+
+
+def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
+    from numba.core import caching
+
+    monkeypatch.setattr(fused, "COMPILED_FROM", 100)
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder is writable
+    monkeypatch.delitem(__import__("sys").modules, "weakprox.passes.compiled")
+    monkeypatch.delattr(fused, "compiled")
+    fused._compiled.cache_clear()
+    try:
+        assert passes_for(np.zeros((20, 20))) is reference
+    finally:
+        fused._compiled.cache_clear()
+
+
+def test_reference_takes_over_without_numba(monkeypatch):
+    monkeypatch.setattr(fused, "COMPILED_FROM", 100)
+    monkeypatch.setitem(__import__("sys").modules, "weakprox.passes.compiled", None)
+    fused._compiled.cache_clear()
+    try:
+        with monkeypatch.context() as hidden:
+            hidden.delattr(fused, "compiled")
+            assert passes_for(np.zeros((20, 20))) is reference
+    finally:
+        fused._compiled.cache_clear()

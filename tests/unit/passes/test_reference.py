@@ -1,0 +1,140 @@
+"""Passes that make X tile by tile give what dense formulas give."""
+
+import numpy as np
+import pytest
+import torch
+
+from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import Step, passes_for, reference
+from weakprox.passes.formulas import Sums
+from weakprox.passes.ritz import refined, stepped
+
+RNG = np.random.default_rng(5)
+SHAPE, RANK = (37, 23), 3
+STEPS = [
+    Step.l1(1.0, 1.0, 0.0, 0.7),
+    Step.l1(0.3, 1.0, 0.4, 0.2),
+    Step.l1(1.7, 0.9, 0.0, 0.0),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
+    Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
+    Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
+    Step(1.0, 1.0, 0.0, above=0.0, below=0.0, rows=2.5),
+]
+
+
+def given(dtype=np.float64, wrap=np.asarray):
+    C, z = (RNG.standard_normal(SHAPE).astype(dtype) for _ in "Cz")
+    U, V = (np.linalg.qr(RNG.standard_normal((n, RANK)))[0].astype(dtype) for n in SHAPE)
+    s = np.array([3.0, 2.0, 0.5], dtype)
+    return wrap(C), wrap(z), LowRank(wrap(U), wrap(s), wrap(np.ascontiguousarray(V.T)))
+
+
+def dense(C, z, X, k):
+    """Sums and the next target by formulas on whole matrices, in float64."""
+    C, z, X = (np.asarray(x, dtype=float) for x in (C, z, X))
+    t = 2 * X - z - k.gamma * (k.beta * (X - C) + k.curvature * X)
+    Y = np.maximum(t - k.gamma * k.above, 0.0) - np.maximum(-t - k.gamma * k.below, 0.0)
+    groups = 0.0
+    for axis, weight in ((1, k.rows), (0, k.columns)):
+        if weight:
+            sizes = np.linalg.norm(Y, axis=axis, keepdims=True)
+            Y = Y * np.maximum(0.0, 1.0 - k.gamma * weight / np.maximum(sizes, 1e-300))
+            groups = weight * np.linalg.norm(X, axis=axis).sum()
+    s, u = (t - Y) / k.gamma, (z - X) / k.gamma
+    rest = (X - Y) / k.gamma
+    return Sums(
+        np.sum((X - C) ** 2),
+        k.above * np.maximum(X, 0.0).sum() + k.below * np.maximum(-X, 0.0).sum(),
+        np.sum(s * X),
+        np.sum(u * X),
+        np.sum(rest**2),
+        np.sum(X**2),
+        groups,
+    ), z + Y - X
+
+
+@pytest.mark.parametrize("k", STEPS)
+@pytest.mark.parametrize("wrap", [np.asarray, torch.asarray], ids=["numpy", "torch"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_look_and_advance(k, wrap, dtype):
+    C, z, X = given(dtype, wrap)
+    expected, after = dense(C, z, X.dense(), k)
+    tight = 1e-12 if dtype is np.float64 else 1e-5
+    np.testing.assert_allclose(reference.look(C, z, X, k), expected, rtol=tight)
+    before = np.asarray(z * 1.0)
+    block = wrap(RNG.standard_normal((SHAPE[1], 4)).astype(dtype))
+    sums, product = reference.advance(C, z, X, k, 1.0, block)
+    np.testing.assert_allclose(
+        sums._replace(across=0.0), expected._replace(across=0.0), rtol=tight
+    )
+    np.testing.assert_allclose(np.asarray(z), after, atol=10 * tight)
+    np.testing.assert_allclose(
+        np.asarray(product), np.asarray(z) @ np.asarray(block), atol=tight
+    )
+    assert np.abs(np.asarray(z) - before).max() > 0.01
+
+
+def test_a_change_of_gamma_keeps_the_dual_point():
+    k, change = STEPS[0], 0.25
+    C, z, X = given()
+    move = dense(C, z, X.dense(), k)[1] - z
+    u = (z - X.dense()) / k.gamma
+    reference.advance(C, z, X, k, change)
+    np.testing.assert_allclose(z, X.dense() + move + change * k.gamma * u, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", STEPS)
+def test_the_first_target_is_a_proximal_point(k):
+    C, z, _ = given()
+    reference.first(C, z, k)
+    zero = np.zeros_like(C)  # a step from X = z = 0
+    np.testing.assert_allclose(z, dense(C, zero, zero, k)[1], atol=1e-14)
+
+
+def test_narrow_products_are_summed_in_double():
+    C, _, X = given(np.float32)
+    V, U = (np.asarray(f, dtype=float) for f in (X.Vt.T, X.U))
+    assert reference.times(C, V).dtype == np.float64
+    np.testing.assert_allclose(reference.times(C, V), C.astype(float) @ V, rtol=1e-14)
+    found = reference.transpose_times(C, U)
+    np.testing.assert_allclose(found, C.astype(float).T @ U, rtol=1e-13, atol=1e-14)
+
+
+def test_arrays_on_the_host_take_the_reference():
+    assert passes_for(np.zeros((2, 2))) is reference
+    assert passes_for(torch.zeros((2, 2))) is reference
+
+
+def spiked(seed, n=80, d=60):
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((k, 4)))[0] for k in (n, d))
+    return (U * [50.0, 40.0, 30.0, 20.0]) @ V.T + 0.3 * rng.standard_normal((n, d))
+
+
+def test_power_steps_find_the_leading_triplets():
+    A = spiked(0)
+    found = refined(A, RNG.standard_normal((60, 8)), powers=4)
+    exact = np.linalg.svd(A, compute_uv=False)
+    np.testing.assert_allclose(found.s[:4], exact[:4], rtol=1e-9)
+    np.testing.assert_allclose(A @ found.V, found.U * found.s, atol=1e-10)
+    np.testing.assert_allclose(found.V.T @ found.V, np.eye(8), atol=1e-10)
+
+
+def test_a_warm_step_follows_a_matrix_that_moves():
+    A = spiked(0)
+    near = refined(A, RNG.standard_normal((60, 6)), powers=4)
+    B = A + 0.05 * spiked(1)
+    found = stepped(B, near, B @ near.V)
+    exact = np.linalg.svd(B, compute_uv=False)
+    np.testing.assert_allclose(found.s[:4], exact[:4], rtol=1e-3)
+    np.testing.assert_allclose(B @ found.V, found.U * found.s, atol=1e-9)
+    np.testing.assert_allclose(found.U.T @ found.U, np.eye(6), atol=1e-8)
+
+
+def test_a_warm_step_from_a_useless_start_falls_back():
+    near = refined(spiked(0), RNG.standard_normal((60, 6)), powers=4)
+    B = np.zeros((80, 60))
+    B[:, 0] = 1.0  # maps the whole block to one direction
+    found = stepped(B, near, B @ near.V)
+    assert np.isfinite(found.s).all()
+    np.testing.assert_allclose(found.s[0], np.sqrt(80.0), rtol=1e-6)
