@@ -11,7 +11,13 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import itemsize, on_cpu
 from weakprox.problem import Problem
 from weakprox.resources.limits import room, shown_bytes
-from weakprox.solvers import SVRGCG, DavisYin, DualAscent, LeanSplitting, SampleAverage
+from weakprox.solvers import (
+    AdaptiveSVRGCG,
+    DavisYin,
+    DualAscent,
+    LeanSplitting,
+    SampleAverage,
+)
 from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_bytes
 
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
@@ -105,8 +111,8 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         why += "solution is low-rank. DavisYin takes over otherwise"
         return Choice(LeanSplitting(rank=rank), why)
     if short:
-        few = SVRGCG(rank="estimate" if rank is None else rank, constants="practical")
-        return Choice(few, f"{short}; SVRGCG holds few arrays")
+        few = AdaptiveSVRGCG(rank="estimate" if rank is None else rank)
+        return Choice(few, f"{short}; AdaptiveSVRGCG holds few arrays")
     if not problem.loss.is_finite_sum:
         why = f"{name} is known through samples only, and this method draws as many as the "
         return Choice(SampleAverage(rank=rank), why + "accuracy needs and minimises their mean")
