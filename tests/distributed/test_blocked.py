@@ -105,7 +105,7 @@ def test_a_run_goes_on_from_a_file(tmp_path):
 
 FORMS = {
     "groups": (wp.penalties.GroupL2(1.0), wp.spectral.NuclearBall(TAU)),
-    "norm": (wp.penalties.L1(LAM), wp.spectral.NuclearNorm(10.0)),
+    "norm": (wp.penalties.L1(LAM), wp.spectral.NuclearNorm(3.0)),
 }
 
 

@@ -26,6 +26,7 @@ from weakprox.passes.formulas import Step, Sums, ValueForm
 from weakprox.passes.ritz import Ritz, Vector
 
 DOUBLE = float(np.finfo(float).eps)
+CLOSE = 1e-5  # relative distance from the least possible norm that is not worth more work
 SKEW = 1e-6  # distance from orthonormal vectors beyond which nothing is concluded
 
 
@@ -40,6 +41,8 @@ class FactoredDual:
     found: Ritz
     k: Step
     form: ValueForm
+    # the same and some that follow, whose values X has not: the rest of z may be smaller
+    more: Ritz | None = None
 
     exact: Ritz = field(init=False)  # the triplets in float64, made anew where they were not
     values: Vector = field(init=False)  # of the proximal point of z in that span
@@ -86,13 +89,26 @@ class FactoredDual:
 
     def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""
-        engine, found = self.engine, self.exact
+        found, values = self.exact, self.values
+        first = self._norm_within(found, values, squares, rng)
+        shift = max(0.0, float(np.max(found.s - values)))
+        if self.more is None or not self.more.exact or first <= shift * (1 + CLOSE):
+            return first
+        values = np.pad(values, (0, len(self.more.s) - len(values)))
+        squares = self.engine.squares(self.more, rng)
+        return min(first, self._norm_within(self.more, values, squares, rng))
+
+    def _norm_within(
+        self, found: Ritz, values: Vector, squares: Vector, rng: np.random.Generator
+    ) -> float:
+        """The same, from these vectors and their squares."""
+        engine = self.engine
         r = math.sqrt(float(np.linalg.norm(squares[0])))
         one = np.eye(len(found.s))
         off = sum(float(np.linalg.norm(square - one)) for square in squares[1:3])
         if not off <= SKEW:
             return math.inf  # these vectors prove nothing
-        a = max(0.0, float(np.max(found.s - self.values)))
+        a = max(0.0, float(np.max(found.s - values)))
         t = engine.tail(found, rng, 0.9 * a) * (1 + 1e3 * eps_of(engine.z))
         size = float(np.abs(found.s).max()) + r + t
         if engine.symmetric:

@@ -35,6 +35,7 @@ COLD = 2  # power steps from a random block
 WIDER = 2  # times, if the rank does not fit
 THIN, WIDEST = 64, 0.1  # columns, and share of all of them, up to which a block is thin
 SMALL_STEP = 0.1  # times the smoothness
+NEAR = 0.5  # share of the cut-off from which a value that is cut off counts as near it
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
 
 
@@ -126,7 +127,9 @@ class Factored:
         # the lower end of a symmetric z, if it is long, is no part of what is left out
         shift = max(0.0, float(found.s[0] - state.values[0]))
         last = int((found.s[r:] < -0.9 * shift).sum()) if engine.symmetric else 0
-        dual = FactoredDual(engine, found.with_last(r, last), step, self.form)
+        near = r + int((found.s[r : len(found.s) - SPARE - last] > NEAR * shift).sum())
+        more = found.with_last(near, last) if near > r and not last else None
+        dual = FactoredDual(engine, found.with_last(r, last), step, self.form, more)
         values = rounded_on_host(dual.values[:r], self.form.tau, z)
         V = engine.rounded(dual.exact.leading(r), values)
         h = self.form.lam * float(values.sum())
