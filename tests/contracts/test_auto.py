@@ -1,11 +1,12 @@
 """The solver taken when none is named: it applies to every problem, and says why."""
 
+import numpy as np
 import pytest
 from registry import LOSSES, NUMPY, PENALTIES, SAMPLED, numbers
 
 import weakprox as wp
 from weakprox.losses import Denoising
-from weakprox.penalties import ElasticNet, GroupL2, MaxAffine
+from weakprox.penalties import ElasticNet, MaxAffine
 from weakprox.run import choose as auto
 from weakprox.spectral import NuclearBall
 
@@ -33,7 +34,8 @@ def test_every_problem_has_a_solver(loss, penalty):
 
 
 def test_large_matrices_fall_back_on_the_method_that_holds_few_arrays(monkeypatch):
-    problem = wp.Problem(Denoising(numbers(30, 20)), GroupL2(0.1), NuclearBall(2.0))
+    pieces = wp.penalties.MaxAffine(numbers(2, 600).reshape(2, 30, 20), np.zeros(2))
+    problem = wp.Problem(Denoising(numbers(30, 20)), pieces, NuclearBall(2.0))
     monkeypatch.setattr(auto, "room", lambda: 1000)
     monkeypatch.setattr(auto, "SMALL", 0)
     choice = auto.choose(problem)

@@ -50,6 +50,7 @@ from weakprox.result import Status
 from weakprox.solvers._conditional import first_point
 from weakprox.solvers._curvature import Contradicted
 from weakprox.solvers.base import Method
+from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.tools import Tools
 
 PILOT = 8  # single samples that show the variance first; they are used like all others
@@ -241,6 +242,8 @@ class SampleAverage(Method):
         loss = Empirical(problem.loss, memory.pool, strong_convexity=memory.convexity)
         mean = Problem(loss, problem.penalty, problem.spectral)
         engine = tools.choose(mean, self.rank)
+        if isinstance(engine, LeanSplitting):  # its dual points bound the mean alone
+            engine = DavisYin(rank=self.rank)
         watch = Watch(problem, mean, engine, memory, tools)
         within = watch.tools()
         if begins:
