@@ -40,7 +40,6 @@ def test_missing_files_and_directories(folder, refused):
         (("--lam", "inf"), "--lam"),
         (("--tau", 0), "--tau"),
         (("--rank", 0), "--rank"),
-        (("--rank", 99), "--rank"),
         (("--rank", 2, "--solver", "fista"), "--rank"),
         (("--solver", "simplex"), "svrgcg"),
         (("--solver", ""), "svrgcg"),
