@@ -32,7 +32,7 @@ eps = 0.0003 * size
 methods = {
     "DavisYin (default)": solvers.DavisYin(),
     "Extragradient": solvers.Extragradient(),
-    "SVRGCG, practical": wp.SVRGCG(rank="estimate", constants="practical"),
+    "SVRGCG, practical": wp.solvers.AdaptiveSVRGCG(rank="estimate"),
     "SVRGCG (rank 4)": wp.SVRGCG(rank=4),
     "SCG": solvers.SCG(),
     "SCGS, convex": solvers.SCGS(strongly_convex=False),

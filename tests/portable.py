@@ -25,7 +25,9 @@ SHARES = 30
 PROBLEMS = 3  # of the soak, in each setting
 CORE = (
     "tests/unit/linalg",
-    "tests/unit/oracles",
+    "tests/unit/certificates",
+    "tests/unit/theory",
+    "tests/unit/test_metering.py",
     "tests/unit/spectral",
     "tests/properties",
     "tests/contracts/test_solvers.py",

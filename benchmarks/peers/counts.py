@@ -15,7 +15,7 @@ from verify import Judge, judge_of
 
 import weakprox as wp
 from weakprox import theory
-from weakprox.experiments.noisy import NoisyCopies
+from weakprox.experiments.instances import NoisyCopies
 
 Table = dict[str, Any]
 NOISE = 5.0

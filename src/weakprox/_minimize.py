@@ -97,7 +97,7 @@ def minimize(
     ----------
     problem : Problem
         What to solve.
-    solver : Solver, class or str, optional
+    solver : Method, class or str, optional
         An object such as `SVRGCG(rank=10)`, a class, or a name such as "svrgcg" or
         "davis-yin" in any case. By default ("auto"), the solver that is expected to prove
         its accuracy soonest: `SampleAverage` if G is known through samples only,
@@ -180,7 +180,10 @@ def minimize(
     )
     every = None if look_every is None else integer("look_every", look_every, 1)
     given, unit = problem, _unit(problem, solver)  # 1, except for data of extreme size
-    problem, start = problem.in_unit(unit), _start_in(start, unit)
+    if unit != 1.0:
+        problem = problem.in_unit(unit)
+    if start is not None:
+        start = _start_in(start, unit)
     choice = chosen_for(problem, solver, rank)
     method, reason = choice.solver, choice.reason
     if not method.elsewhere:
@@ -378,8 +381,6 @@ def _known(term: Any) -> bool:
 
 def _start_in(start: Any, unit: float) -> Any:
     """Return the first point in this unit; a result of another unit loses its dual point."""
-    if start is None:
-        return None
     if isinstance(start, Result):
         if start.unit != unit:
             start = replace(start, dual=None)

@@ -107,3 +107,17 @@ def generator(argument: str, seed: object) -> np.random.Generator:
     if seed is None or (is_integer(seed) and int(seed) >= 0):  # type: ignore[call-overload]
         return np.random.default_rng(seed)  # type: ignore[arg-type]
     raise InputError(argument, repr(seed), "None, an integer >= 0 or a numpy Generator")
+
+
+def optional_numbers(**settings: object) -> None:
+    """Raise unless every setting is None or a finite number >= 0."""
+    for name, value in settings.items():
+        if value is not None:
+            nonnegative(name, value)
+
+
+def optional_counts(**settings: object) -> None:
+    """Raise unless every setting is None or an integer >= 1."""
+    for name, value in settings.items():
+        if value is not None:
+            integer(name, value, 1, instead="None")

@@ -189,6 +189,12 @@ class Problem:
             return math.inf
         return max(0.0, value - self.infimum) / growth
 
+    def check_finite_sum(self, solver: str, instead: str) -> None:
+        """Raise unless full gradients are available; the message names another solver."""
+        if not self.loss.is_finite_sum:
+            wanted = f"a finite sum: {solver} takes full gradients; for a sampler use {instead}"
+            raise InputError("loss", repr(self.loss), wanted)
+
     def check_provable(self) -> None:
         """Raise `ConvexityError` if no lower bound on f can be computed.
 

@@ -69,7 +69,7 @@ SOLVERS = {
     "ProjectedSubgradient": (solvers.ProjectedSubgradient(), _plain, SHORT),
     "SVRGCG": (wp.SVRGCG(rank=3), _plain, {"eps": 0.5, "max_svds": 40}),
     "SVRGCG, practical": (
-        wp.SVRGCG(rank="estimate", constants="practical"), _plain, {"eps": 0.05},
+        wp.solvers.AdaptiveSVRGCG(rank="estimate"), _plain, {"eps": 0.05},
     ),
     "DavisYin": (solvers.DavisYin(), _plain, {"tol": 1e-4}),
     "Extragradient": (solvers.Extragradient(), _plain, {"tol": 1e-3}),

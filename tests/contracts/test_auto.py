@@ -37,6 +37,6 @@ def test_large_matrices_fall_back_on_the_method_that_holds_few_arrays(monkeypatc
     monkeypatch.setattr(auto, "room", lambda: 1000)
     monkeypatch.setattr(auto, "SMALL", 0)
     choice = auto.choose(problem)
-    assert choice.solver == wp.SVRGCG(rank="estimate", constants="practical")
+    assert choice.solver == wp.solvers.AdaptiveSVRGCG(rank="estimate")
     assert "memory" in choice.reason
     assert auto.choose(problem, rank=3).solver.rank == 3

@@ -16,6 +16,7 @@ from registry import (
 )
 
 import weakprox as wp
+from weakprox.experiments.ablation import Arm
 from weakprox.losses import Denoising
 from weakprox.penalties import ElasticNet, MaxAffine, Sum
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
@@ -36,8 +37,8 @@ SOLVERS = {
     "fista": FISTA(),
     "plain": FISTA(momentum=False),
     "subgradient": ProjectedSubgradient(),
-    "exact": wp.SVRGCG(rank=2, oracle="exact", answer="iterate"),
-    "fresh": wp.SVRGCG(rank=2, variance_reduction=False),
+    "exact": Arm(rank=2, oracle="exact", answer="iterate"),
+    "fresh": Arm(rank=2, variance_reduction=False),
 }
 TAKES_SAMPLERS = {"scg", "scgs", "scgs-convex", "scgs-capped", "shcgm", "subgradient"}
 TAKES_SAMPLERS |= {"exact", "fresh"}

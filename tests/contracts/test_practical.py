@@ -1,4 +1,4 @@
-"""SVRGCG with practical constants: few steps, honest answers, the same bits when resumed."""
+"""AdaptiveSVRGCG: few steps, honest answers, the same bits when resumed."""
 
 import math
 import pickle
@@ -31,7 +31,7 @@ from weakprox.experiments.instances import instance
 from weakprox.losses import Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, MaxAffine, Smoothed, Sum
 from weakprox.result import COLUMNS
-from weakprox.solvers.paper._practical import Line, Rank
+from weakprox.solvers.paper.adaptive_svrgcg import Line, Rank
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 from weakprox.theory.gradients import Measured, Pool
 
@@ -41,7 +41,7 @@ SMALL = 1e-6  # relative accuracy granted to CVXPY
 
 
 def practical(rank=2, **options):
-    return wp.SVRGCG(rank=rank, constants="practical", **options)
+    return wp.solvers.AdaptiveSVRGCG(rank=rank, **options)
 
 
 def honest(problem, *, rounding=1e-9, exact=False):
@@ -333,18 +333,32 @@ def test_settings_of_the_users_are_kept():
         wp.minimize(problem, practical(3, eta=lambda s, t: 2.0), **options)
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_pooled_samples_leave_an_eighth_of_the_accuracy(epochs):
+    """k samples cost sigma^2/(2 alpha k) in the mean; the accuracy is C0 2^-epochs."""
+    problem, sigma, C0 = (
+        wp.Problem(denoising_sampler(NUMPY), L1(0.1), NuclearBall(2.0)),
+        3.0,
+        8.0,
+    )
+    solver = practical(2, sigma=sigma, C0=C0, epochs=epochs)
+    options = {"eps": 1e-3, "stop_when_certified": False, "progress": False}
+    k = wp.minimize(problem, solver, **options).counts.samples
+    assert sigma**2 / (2 * k) == pytest.approx(C0 * 2.0**-epochs / 8)
+
+
 @pytest.mark.parametrize(
     ("options", "argument"),
     [
-        ({"oracle": "exact"}, "oracle"),
-        ({"variance_reduction": False}, "variance_reduction"),
         ({"rank": 0}, "rank"),
-        ({"constants": "practicle"}, "constants"),
+        ({"rank": "auto"}, "rank"),
+        ({"answer": "best"}, "answer"),
+        ({"eta": 1.5}, "eta"),
     ],
 )
 def test_bad_settings_are_refused(options, argument):
     problem = wp.Problem(Denoising(numbers(*SHAPE)), L1(0.1), NuclearBall(2.0))
-    solver = wp.SVRGCG(**{"rank": 2, "constants": "practical", **options})
+    solver = practical(**options)
     with pytest.raises(wp.InputError) as caught:
         wp.minimize(problem, solver, eps=1e-2)
     assert caught.value.argument == argument

@@ -393,7 +393,7 @@ def test_time_is_limited():
 
 @pytest.mark.parametrize("kind", ["cancel", "vary"])
 def test_samples_that_do_not_fit_end_the_run(kind, monkeypatch):
-    monkeypatch.setattr("weakprox.solvers._sample_pool.room", lambda: 100_000)
+    monkeypatch.setattr("weakprox.solvers.sample_average.room", lambda: 100_000)
     result = solve(build(kind), eps=0.05, max_samples=None)
     if kind == "cancel":
         assert result.status is wp.Status.CONFIDENT  # they are reduced to their mean

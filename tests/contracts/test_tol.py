@@ -136,7 +136,7 @@ def test_what_no_accuracy_can_be(name, value):
 
 PLANNED = [
     wp.SVRGCG(rank=2),
-    wp.SVRGCG(rank=2, constants="practical"),
+    wp.solvers.AdaptiveSVRGCG(rank=2),
     FISTA(),
     HCGM(),
     SHCGM(),

@@ -103,17 +103,41 @@ def test_a_run_goes_on_from_a_file(tmp_path):
     assert np.array_equal(on.low_rank.U, whole.low_rank.U)
 
 
+FORMS = {
+    "groups": (wp.penalties.GroupL2(1.0), wp.spectral.NuclearBall(TAU)),
+    "norm": (wp.penalties.L1(LAM), wp.spectral.NuclearNorm(10.0)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_other_separable_forms_stay_on_the_workers(name):
+    D = da.from_array(M, chunks=(90, 50))
+    there, plain = (
+        wp.minimize(wp.Problem(wp.losses.Denoising(data), *FORMS[name]), tol=1e-6)
+        for data in (D, M)
+    )
+    assert there.solver == "LeanSplitting"
+    assert there.certified
+    assert there.value == pytest.approx(plain.value, rel=2e-6)
+
+
+def pieces():
+    """A penalty that is not separable, whose terms need X as a whole."""
+    A = np.zeros((2, *M.shape))
+    A[0, 0, 0], A[1, 1, 1] = 1.0, -1.0
+    return wp.penalties.MaxAffine(A, np.zeros(2))
+
+
 def test_other_terms_and_methods_gather_it():
     D = da.from_array(M, chunks=(90, 50))
-    for penalty, spectral in (
-        (wp.penalties.GroupL2(1.0), wp.spectral.NuclearBall(TAU)),
-        (wp.penalties.L1(LAM), wp.spectral.NuclearNorm(3.0)),
-    ):
-        there, plain = (
-            wp.minimize(wp.Problem(wp.losses.Denoising(data), penalty, spectral), tol=1e-4)
-            for data in (D, M)
+    there, plain = (
+        wp.minimize(
+            wp.Problem(wp.losses.Denoising(data), pieces(), wp.spectral.NuclearBall(TAU)),
+            tol=1e-4,
         )
-        assert there.value == plain.value
+        for data in (D, M)
+    )
+    assert there.value == plain.value
     there, plain = (wp.minimize(problem(x, TAU), DavisYin(), tol=1e-4) for x in (D, M))
     assert there.value == plain.value
 
@@ -122,7 +146,7 @@ def test_what_is_not_gathered(monkeypatch):
     monkeypatch.setattr("weakprox.losses.denoising.room", lambda: 1000)
     loss = wp.losses.Denoising(da.from_array(M))
     with pytest.raises(InputError, match="not fit in this process"):
-        wp.Problem(loss, wp.penalties.L1(1.0), wp.spectral.NuclearNorm(3.0))
+        wp.Problem(loss, pieces(), wp.spectral.NuclearBall(TAU))
 
 
 @pytest.mark.parametrize(

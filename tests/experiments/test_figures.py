@@ -336,8 +336,8 @@ def test_samples_by_theory_are_those_of_the_whole_schedule(monkeypatch):
         for arm in ("weak, reduced", "weak, plain")
     )
     seeds = [0, 5, 0]  # seed, number of the experiment, run
-    problem, watch, settings = ablation._sensing(2, 0.1, 3.0, seeds)
-    p = theory.parameters(problem, watch.targets[-1], seed=0, **settings)
+    problem, watch = ablation._sensing(2, 0.1, 3.0, seeds)
+    p = theory.parameters(problem, watch.targets[-1], seed=0)
     base = p.sigma**2 / (p.alpha * p.C0)
     steps = range(p.epochs)
     drawn = sum(math.ceil(32 * base * 2**s) for s in steps)

@@ -17,8 +17,7 @@ from experiments import _toy
 
 import weakprox
 from weakprox.errors import InputError
-from weakprox.experiments import ALL, Interrupted, JobError, run, stream
-from weakprox.experiments import cache as cache_module
+from weakprox.experiments import ALL, Interrupted, JobError, harness, run, stream
 
 QUIET = {"processes": 1, "progress": False}
 
@@ -95,7 +94,7 @@ def test_a_second_run_does_nothing_again(marks, tmp_path):
 
 def test_a_stopped_run_goes_on_where_it_stopped(marks, tmp_path):
     (marks / "interrupt").touch()
-    with pytest.raises(Interrupted, match="1 of 8 jobs are done; the same call goes on"):
+    with pytest.raises(Interrupted, match="1 of 8 jobs are done; the same call continues"):
         run([_toy.COUNTED], cache=tmp_path / "cache", **QUIET)
     assert done(marks) == [2, 5]  # the order is by cost: 2 was done, 5 was stopped
     (marks / "interrupt").unlink()
@@ -156,7 +155,7 @@ def test_results_of_other_code_or_seed_are_not_used(marks, tmp_path, monkeypatch
     run([_toy.COUNTED], quick=True, cache=tmp_path / "c", **QUIET)
     run([_toy.COUNTED], quick=True, seed=1, cache=tmp_path / "c", **QUIET)
     assert len(done(marks)) == 6
-    monkeypatch.setattr(cache_module, "code_fingerprint", lambda: "other code")
+    monkeypatch.setattr(harness, "code_fingerprint", lambda: "other code")
     run([_toy.COUNTED], quick=True, cache=tmp_path / "c", **QUIET)
     assert len(done(marks)) == 9
     monkeypatch.setattr(weakprox, "__version__", "9.9.9")
@@ -167,9 +166,9 @@ def test_results_of_other_code_or_seed_are_not_used(marks, tmp_path, monkeypatch
 def test_the_fingerprint_follows_the_source(tmp_path, monkeypatch):
     (tmp_path / "__init__.py").write_text("x = 1\n")
     monkeypatch.setattr(weakprox, "__file__", str(tmp_path / "__init__.py"))
-    before = cache_module.code_fingerprint.__wrapped__()
+    before = harness.code_fingerprint.__wrapped__()
     (tmp_path / "__init__.py").write_text("x = 2\n")
-    assert cache_module.code_fingerprint.__wrapped__() != before
+    assert harness.code_fingerprint.__wrapped__() != before
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weakprox.experiments.noisy import FiniteCopies, NoisyCopies, seconds_per_sample
+from weakprox.experiments.instances import FiniteCopies, NoisyCopies, seconds_per_sample
 from weakprox.losses import Denoising
 
 M = np.random.default_rng(5).standard_normal((6, 5))

@@ -9,7 +9,7 @@ from reference._cvx import l1, solve, squared_distance
 
 from weakprox.errors import InputError, ShapeError
 from weakprox.experiments.instances import instance, table1_signal
-from weakprox.experiments.optimum import optimum, project, smoothed_optimum
+from weakprox.experiments.optimum import optimum, project
 from weakprox.linalg.simplex import project_capped
 from weakprox.spectral import NuclearBall, TracePSD
 
@@ -46,7 +46,7 @@ def test_smoothed_optimum_agrees_with_cvxpy(rng, spectral):
     M = noisy(rng)
     kind = "psd" if spectral.symmetric else "ball"
     value, X = solve(M.shape, lambda V: squared_distance(M)(V) + huber(V), kind, spectral.tau)
-    found = smoothed_optimum(M, LAM, MU, spectral, gap=1e-7)
+    found = optimum(M, LAM, spectral, gap=1e-7, mu=MU)
     assert found.gap <= 1e-7
     assert found.lower_bound <= value + 1e-6
     assert found.value == pytest.approx(value, abs=1e-5)
@@ -65,7 +65,7 @@ def test_without_l1_the_optimum_is_the_projection(rng, spectral):
     assert found.steps == 1
     np.testing.assert_allclose(found.X, expected, atol=1e-10)
     np.testing.assert_allclose(
-        smoothed_optimum(M, 0.0, MU, spectral, gap=1e-9).X, expected, atol=1e-10
+        optimum(M, 0.0, spectral, gap=1e-9, mu=MU).X, expected, atol=1e-10
     )
 
 
@@ -75,7 +75,7 @@ def test_a_loose_ball_leaves_soft_thresholding(rng):
     found = optimum(M, LAM, NuclearBall(1e3), gap=1e-9)
     np.testing.assert_allclose(found.X, soft, atol=1e-9)
     shrunk = np.where(np.abs(M) <= MU + LAM, M / (1 + LAM / MU), M - LAM * np.sign(M))
-    found = smoothed_optimum(M, LAM, MU, NuclearBall(1e3), gap=1e-12)
+    found = optimum(M, LAM, NuclearBall(1e3), gap=1e-12, mu=MU)
     np.testing.assert_allclose(found.X, shrunk, atol=1e-5)
 
 
@@ -123,7 +123,7 @@ def test_bad_arguments_are_refused(rng):
     with pytest.raises(InputError, match="gap"):
         optimum(M, LAM, NuclearBall(1.0), gap=0.0)
     with pytest.raises(InputError, match="mu"):
-        smoothed_optimum(M, LAM, 0.0, NuclearBall(1.0), gap=1e-3)
+        optimum(M, LAM, NuclearBall(1.0), gap=1e-3, mu=-1.0)
 
 
 def test_the_instance_of_section_5():

@@ -10,9 +10,16 @@ import pytest
 
 from weakprox.experiments import ALL, run
 from weakprox.experiments.optimum import optimum
-from weakprox.experiments.table1 import jobs, measured, work
-from weakprox.experiments.table1_choices import HEADLINE, LAMS, PAPER
-from weakprox.experiments.table1_summary import Table, orderings
+from weakprox.experiments.table1 import (
+    HEADLINE,
+    LAMS,
+    PAPER,
+    Table,
+    jobs,
+    measured,
+    orderings,
+    work,
+)
 from weakprox.spectral import TracePSD
 
 CELLS = ("error", "nnz_ratio", "rank")

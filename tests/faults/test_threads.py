@@ -74,7 +74,7 @@ def problems(seed=0):
             wp.Problem(
                 Completion(rows, cols, M[rows, cols], M.shape), ElasticNet(0.1, 0.2), ball
             ),
-            wp.SVRGCG(rank=6, constants="practical"),
+            wp.solvers.AdaptiveSVRGCG(rank=6),
             1e-3,
         ),
         (wp.Problem(Denoising(M), L1(0.3), NuclearNorm(1.5)), None, 1e-8),
@@ -89,7 +89,7 @@ def problems(seed=0):
 def solved(case):
     """All that a run says about its answer, to the bit."""
     problem, solver, tol = case
-    accuracy = {"eps": tol} if isinstance(solver, wp.SVRGCG) else {"tol": tol}
+    accuracy = {"eps": tol} if isinstance(solver, wp.solvers.AdaptiveSVRGCG) else {"tol": tol}
     result = wp.minimize(problem, solver, seed=5, max_svds=60, progress=False, **accuracy)
     X = np.asarray(result.X)
     return X.tobytes(), result.value, result.certificate.lower_bound, result.status

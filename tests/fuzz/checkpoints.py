@@ -18,7 +18,7 @@ M = np.array([[1.5, -2.0], [0.5, 3.0], [4.0, 0.25]])
 PROBLEM = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(0.3), wp.spectral.NuclearBall(2.0))
 SOLVERS: dict[str, Any] = {
     "davis-yin": DavisYin(),
-    "svrgcg": wp.SVRGCG(rank=1, constants="practical"),
+    "svrgcg": wp.solvers.AdaptiveSVRGCG(rank=1),
 }
 CODEC = codec_for(PROBLEM, None)
 

@@ -20,6 +20,7 @@ from reference._cases import (
 
 import weakprox as wp
 from weakprox.certificates.split import lower_bound
+from weakprox.experiments.ablation import Arm
 from weakprox.penalties import Smoothed
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
 
@@ -98,8 +99,8 @@ METHODS = {
     "fista": Method(FISTA(), 1e-3),
     "plain": Method(FISTA(momentum=False), 3e-3),
     "subgradient": Method(ProjectedSubgradient(), 0.02, strong=True),
-    "exact": Method(wp.SVRGCG(rank=2, oracle="exact"), 0.02, strong=True),
-    "fresh": Method(wp.SVRGCG(rank=6, variance_reduction=False), 0.02, strong=True),
+    "exact": Method(Arm(rank=2, oracle="exact"), 0.02, strong=True),
+    "fresh": Method(Arm(rank=6, variance_reduction=False), 0.02, strong=True),
 }
 PAIRS = [
     pytest.param(case, method, id=f"{case.name}-{name}")
@@ -131,8 +132,8 @@ def test_value_is_within_eps_of_the_reference(case, method):
 
 WHOLE = [SCG(), SCGS(), SCGS(strongly_convex=False), STORC(), SVRF(), HCGM(), FISTA(),
          FISTA(momentum=False), ProjectedSubgradient(),
-         wp.SVRGCG(rank=8, oracle="exact", answer="iterate"),
-         wp.SVRGCG(rank=8, variance_reduction=False, answer="iterate")]  # fmt: skip
+         Arm(rank=8, oracle="exact", answer="iterate"),
+         Arm(rank=8, variance_reduction=False, answer="iterate")]  # fmt: skip
 LOOSE = {"HCGM": 8.0, "SVRF": 8.0, "ProjectedSubgradient": 4.0, "STORC": 2.0}
 
 

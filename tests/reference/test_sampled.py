@@ -7,8 +7,7 @@ import pytest
 from theory._instances import denoising, sensing
 
 import weakprox as wp
-from weakprox.experiments.instances import instance
-from weakprox.experiments.noisy import NoisyCopies
+from weakprox.experiments.instances import NoisyCopies, instance
 from weakprox.losses import Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2
 from weakprox.solvers import DavisYin

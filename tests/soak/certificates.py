@@ -63,7 +63,7 @@ def solvers(rng: np.random.Generator, case: Instance) -> list[tuple[Any, dict[st
     if first is None and rng.random() < 0.3:
         options["rank"] = cap
     others = [
-        (wp.SVRGCG(rank=cap, constants="practical"), 25),
+        (wp.solvers.AdaptiveSVRGCG(rank=cap), 25),
         (wp.SVRGCG(rank=cap), 25),
         (Extragradient(), 40),
         (FISTA(), 25),

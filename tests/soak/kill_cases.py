@@ -144,7 +144,7 @@ for name, make in (
     case(f"SVRGCG, {name}", make, wp.SVRGCG(**SHORT), stop_when_certified=False, **options)
 CASES["SVRGCG from a point"] = from_a_point
 for few, make in ((("finite", 1e-9), sensing), (("sampled", 0.2), sampled)):
-    practical = wp.SVRGCG(rank="estimate", constants="practical")
+    practical = wp.solvers.AdaptiveSVRGCG(rank="estimate")
     case(f"SVRGCG practical, {few[0]}", make, practical, tol=None, eps=few[1], max_svds=400)
 for solver in (
     solvers.SCG(sigma=1.0),

@@ -15,6 +15,7 @@ from theory._instances import denoising, sensing
 from theory._runs import QUIET, smoothed_gap
 
 import weakprox as wp
+from weakprox.experiments.ablation import Arm
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
 
 BALL = denoising("ball", (6, 5), seed=0, l1=0.1)
@@ -338,7 +339,7 @@ def test_projected_subgradient(case):
             assert ProjectedSubgradient().promised(memory) == pytest.approx(bound, rel=0.05)
 
 
-# ---------------------------------------------------------- the options of SVRGCG itself
+# ------------------------------------------------------------ the arms of the ablation
 
 
 def epoch_means(case, solver, seeds):
@@ -355,10 +356,10 @@ def epoch_means(case, solver, seeds):
     "option", [{"oracle": "exact"}, {"variance_reduction": False}], ids=str
 )
 @pytest.mark.parametrize("case", [BALL, PSD, SENSED, NOISY, DRAWN], ids=name)
-def test_options_of_svrgcg_keep_its_bound(case, option, constants):
+def test_the_arms_of_the_ablation_keep_the_bound(case, option, constants):
     mu = 7 * EPS / (92 * case.gamma)
     C0 = smoothed_gap(case, mu)
-    solver = wp.SVRGCG(
+    solver = Arm(
         rank=min(case.shape), C0=C0, delta=0.0, answer="iterate", constants=constants, **option
     )
     seeds = 4 if case in SAMPLED else 1

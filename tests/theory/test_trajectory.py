@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weakprox as wp
+from weakprox.experiments.ablation import Arm
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import ElasticNet
 
@@ -127,14 +128,15 @@ def written_out(loss, log, p, epochs, reduced):
 def test_iterates_are_those_of_the_algorithm_box(kind, constants, reduced):
     loss, epochs, seen = LOSSES[kind](), 3, []
     short = {"inner": 6, "epochs": epochs, "k_t": 7}  # 7 < 40: inner batches are drawn
-    solver = wp.SVRGCG(
+    settings = {} if reduced else {"variance_reduction": False}
+    solver = (wp.SVRGCG if reduced else Arm)(
         rank=RANK,
         constants=constants,
         C0=C0,
         sigma=SIGMA,
         delta=0.0,
         answer="iterate",
-        variance_reduction=reduced,
+        **settings,
         **short,
     )
 

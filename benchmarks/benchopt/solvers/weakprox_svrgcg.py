@@ -16,7 +16,7 @@ class Solver(Called):
     def answer(self, tolerance):
         """X, dense."""
         eps = tolerance * 0.5 * float(np.vdot(self.one.M, self.one.M))
-        solver = wp.SVRGCG(rank="estimate", constants="practical")
+        solver = wp.solvers.AdaptiveSVRGCG(rank="estimate")
         result = wp.minimize(
             self.one.problem(), solver, eps=eps, max_seconds=self.seconds, progress=False
         )

@@ -1,8 +1,8 @@
-"""How far an answer is from the optimum where G is known only through samples.
+"""Bounds on f(X) - f* if G is known only through samples.
 
 Let X be feasible, g the gradient of G there, v an estimate of it with error e = g - v,
-and alpha the strong convexity of G + R. Weak duality with v in place of g leaves
-<e, X - V> for each V; giving up the share theta of the quadratic pays for it:
+and alpha the strong convexity of G + R. Weak duality with v in place of g leaves the term
+<e, X - V> for each V, which the share theta of the quadratic bounds:
 
     f(X) - f* <= gap_theta + |e|^2 / (2 alpha theta),
 
@@ -11,11 +11,11 @@ gap_theta being the duality gap of the model with gradient v and strong convexit
 
 |e| is bounded at a confidence, as the sum of two parts (docs/theory.md derives them).
 
-- The scatter that the samples show. Group means of samples are taken to be normal, |e|^2
-  then is a weighted sum of chi-squares, and what the groups show of its first two moments
-  is fitted by a multiple of one chi-square (Satterthwaite). A few groups show the second
-  moment badly, so it is raised by what they may have missed; the worst case, one degree of
-  freedom, bounds every such sum at confidences of 0.8 and more (Szekely & Bakirov 2003).
+- The scatter of the samples. Group means of samples are assumed to be normal, so that |e|^2
+  is a weighted sum of chi-squares. A multiple of one chi-square is fitted to its first two
+  moments as estimated from the groups (Satterthwaite). A few groups estimate the second
+  moment badly, so it is raised by an allowance; the worst case, one degree of freedom,
+  bounds every such sum at confidences of 0.8 and more (Szekely & Bakirov 2003).
 - Rare values. Values beyond the largest one seen have probability at most ln(1/delta)/k
   (any law, k samples, confidence 1 - delta). They are assumed to be no larger on average
   than the largest one seen, so they move the mean by at most ln(1/delta) reach / k.
@@ -55,7 +55,7 @@ from weakprox.resources.limits import room
 
 GROUPS = 16  # groups whose means show the scatter; each costs one array of the size of X
 FINE = 64  # batches in which rare values are looked for if the loss shows no single samples
-RAREST = 0.01  # share of the draws that a value has which must have been seen
+RAREST = 0.01  # values of at least this share of the draws must have been seen
 SEEN = 4.0  # times 1/rarest: samples of which none has such a value in e^-4 = 2 % of cases
 LEAST_CONFIDENCE = 0.8  # below it, one degree of freedom is not the worst case
 DOUBT = 8.0  # over the groups: relative error allowed for in the second moment
@@ -66,7 +66,7 @@ WIDER = 2.0  # times the bound on |e|^2, a growth by newly seen values that cont
 
 @dataclass(frozen=True)
 class Noise:
-    """How the gradient of one sample scatters at a point, as groups of samples show it.
+    """Scatter of the gradient of one sample at a point, estimated from groups of samples.
 
     Attributes
     ----------
@@ -76,10 +76,10 @@ class Noise:
         Groups less one.
     concentration : float
         (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
-        lowered by the doubt about it.
+        lowered by the uncertainty of the estimate.
     reach : float
         Largest distance of one sample's gradient to their mean; of one batch, times its
-        size, if single samples cannot be seen.
+        size, if single samples are not accessible.
     """
 
     variance: float
@@ -89,7 +89,7 @@ class Noise:
 
     @classmethod
     def seen(cls, means: Sequence[Array], sizes: Sequence[int]) -> tuple[Array, Noise]:
-        """The mean gradient over groups of these sizes, and the noise without its reach."""
+        """Return the mean gradient over groups of these sizes, and the noise without reach."""
         total, freedom = sum(sizes), len(sizes) - 1
         mean = means[0] * (sizes[0] / total)
         for part, size in zip(means[1:], sizes[1:], strict=True):
@@ -110,9 +110,9 @@ class Noise:
         return mean, cls(variance, freedom, min(max(shared, 1.0), most))
 
     def error(self, size: int, confidence: float) -> float:
-        """Upper bound on |e|^2 for a mean of `size` samples, at this confidence.
+        """Return an upper bound on |e|^2 for a mean of `size` samples, at this confidence.
 
-        The groups may be these very samples: mean and scatter are independent.
+        The groups may consist of the same samples: mean and scatter are independent.
         """
         if not math.isfinite(self.variance):
             return math.inf
@@ -123,11 +123,11 @@ class Noise:
         return self._with_rare(seen, self.variance / size, size, confidence)
 
     def distance(self, square: float, size: int, confidence: float) -> float:
-        """Upper bound on |g - v|^2 for a fixed v, seen as `square` by `size` fresh samples.
+        """Return an upper bound on |g - v|^2 for a fixed v, from `size` fresh samples.
 
-        The mean of the samples is at that squared distance from v, g plus noise: a
-        noncentral chi-square, whose noncentrality is bounded. Where many directions share
-        the noise, its part in `square` is known well and drops out.
+        `square` is the squared distance of the samples' mean, g plus noise, from v: a
+        noncentral chi-square, whose noncentrality is bounded. If many directions share the
+        noise, its part of `square` is known well and is subtracted.
         """
         if not math.isfinite(self.variance):
             return math.inf
@@ -141,14 +141,14 @@ class Noise:
         return self._with_rare(unit * found, unit * found, size, confidence)
 
     def rare(self, size: int, confidence: float) -> float:
-        """How far values beyond the reach may move a mean, if they are about as large."""
+        """Return how far values beyond the reach may move a mean, if not much larger."""
         return self.reach * math.log(1.0 / (1.0 - confidence)) / size
 
     def _with_rare(self, seen: float, typical: float, size: int, confidence: float) -> float:
-        """Bound on |b + r|^2 for |b|^2 <= seen and |r| the part of rare values.
+        """Return a bound on |b + r|^2 for |b|^2 <= seen and |r| the part of rare values.
 
-        b is normal, of expected square `typical`, and has a quantile of its own along the
-        one direction of r: at most the share 1/sqrt(concentration) of its variance.
+        b is normal with expected square `typical`. Its part along the direction of r has at
+        most the share 1/sqrt(concentration) of the variance, and its own quantile.
         """
         rare = self.rare(size, confidence)
         along = float(fdtri(1.0, self.freedom, confidence)) * typical
@@ -156,7 +156,7 @@ class Noise:
         return seen + rare * rare + 2.0 * rare * min(along, math.sqrt(seen))
 
     def needed(self, allowed: float, confidence: float) -> int:
-        """Smallest number of samples for which `error` is at most `allowed`."""
+        """Return the smallest number of samples for which `error` is at most `allowed`."""
         most = 1
         while self.error(most, confidence) > allowed and most < 1 << 62:
             most *= 2
@@ -171,7 +171,7 @@ class Noise:
 
 
 def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
-    """Inner products of the groups' deviations, by blocks: no second copy of the groups."""
+    """Return inner products of the groups' deviations, by blocks of rows to save memory."""
     xp, gram = namespace(mean), np.zeros((len(sizes), len(sizes)))
     for rows in row_blocks(mean):
         apart = xp.stack([part[rows] for part in means])
@@ -184,34 +184,34 @@ def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
 
 
 def least_samples(rarest: float) -> int:
-    """Samples without which nothing is stated: one has a value of that share of the draws."""
+    """Return the samples needed to see every value of at least this share of the draws."""
     return math.ceil(SEEN / rarest)
 
 
 def groups_that_fit(reference: Array, entries: int) -> int:
-    """How many arrays of the size of X may be held to compare them."""
+    """Return how many groups fit in memory, one array of the size of X each."""
     fit = int(room() // (4 * entries * itemsize(reference)))
     return max(2, min(GROUPS, fit))
 
 
 def even_sizes(total: int, most: int) -> list[int]:
-    """`total` samples in at most so many groups of about the same size."""
+    """Split `total` samples into at most `most` groups of about the same size."""
     count = max(1, min(most, total))
     return [total // count + (i < total % count) for i in range(count)]
 
 
 def batches_for(loss: Loss) -> int:
-    """Batches that show rare values: few if the loss tells how far single samples reach."""
+    """Return how many batches to draw: few if the loss has `furthest`."""
     return FINE if loss_capabilities(loss).furthest is None else GROUPS
 
 
 def noise_at(
     problem: Problem, loss: Any, X: Array, batches: Sequence[tuple[Batch, int]]
 ) -> tuple[Array, Noise]:
-    """Mean gradient at X over batches of samples, and its noise as far as it matters.
+    """Return the mean gradient at X over batches of samples, and its noise.
 
-    Batches beyond the number that can be compared at once join the smallest group. Where
-    all points are symmetric, so is the part of an error that they can feel. Distances of
+    Batches beyond the number of groups that fit in memory join the smallest group. If all
+    feasible points are symmetric, only the symmetric part of the noise counts. Distances of
     single samples come from `loss.furthest(X, batch, gradient)` if the loss has it.
     """
     most = groups_that_fit(loss.reference, math.prod(loss.shape))
@@ -235,7 +235,7 @@ def noise_at(
 
 
 def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float:
-    """Largest distance of one sample's gradient to the mean; of the batch, times its size."""
+    """Return the largest distance of one sample's gradient to the mean, see `Noise`."""
     furthest = loss_capabilities(loss).furthest
     if furthest is not None:
         return float(furthest(X, batch, mean))
@@ -244,22 +244,21 @@ def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float
 
 @dataclass(frozen=True)
 class Proof:
-    """An answer and what samples show about it: f(X) - f* <= gap at a confidence.
+    """An answer and a bound on its error: f(X) - f* <= gap at a confidence.
 
     Attributes
     ----------
     X : LowRank
         The answer.
     gap, sampling, confidence : float
-        The bound, the part of it that only more samples make smaller, and how often it
-        holds.
+        The bound, the part of it that only more samples reduce, and the probability that
+        it holds.
     samples : int
-        Samples whose scatter it rests on.
+        Samples behind it.
     rarest : float
         Share of the draws; rarer values may not have been seen.
     gradient, error, noise
-        The estimate of grad G(X), the bound on its squared error, and the noise behind it.
-        Fresh samples can contradict them.
+        The estimate of grad G(X), the bound on its squared error, and the measured noise.
     """
 
     X: LowRank
@@ -283,17 +282,17 @@ def sampled_gap(
     rng: np.random.Generator,
     enough: float = 0.0,
 ) -> tuple[float, float]:
-    """Bound on f(X) - f*, and the part of it due to |g - gradient|^2 <= error.
+    """Return a bound on f(X) - f*, and the part of it due to |g - gradient|^2 <= error.
 
-    `dual` is a dual point of the penalty, `gradient` the estimate of grad G(X) (left as
-    it is). The share theta is looked for until the bound is `enough`, three times at
-    most: each costs one certified proximal step.
+    `dual` is a dual point of the penalty, `gradient` the estimate of grad G(X), which is not
+    changed. At most three values of theta are tried, until the bound is `enough`; each
+    costs one certified proximal step.
     """
     alpha = problem.loss.strong_convexity + problem.penalty.curvature
     if not math.isfinite(error):
         return math.inf, math.inf
     model = _Model.at(problem, X, dual, gradient, alpha or 1.0)
-    if alpha == 0.0:  # nothing quadratic to pay with: only bounded sets limit |X - V|
+    if alpha == 0.0:  # without a quadratic only a bounded set limits |X - V|
         diameter = problem.of_spectral.diameter
         across = math.sqrt(error) * (math.inf if diameter is None else diameter)
         return model.flat_gap(rng) + across, across
@@ -305,7 +304,7 @@ def sampled_gap(
         gap = model.gap((1.0 - theta) * alpha, rng)
         tried.append(theta)
         best = min(best, (gap + paid / theta, paid / theta))
-        # the part that grows like 1/(1 - theta), at most all of it, against paid/theta
+        # balance paid/theta with the gap as if all of it grew like 1/(1 - theta)
         far = math.sqrt(gap * (1.0 - theta))
         theta = math.sqrt(paid) / (math.sqrt(paid) + far)
         theta = min(max(theta, THETA[0]), THETA[1])
@@ -325,11 +324,10 @@ def evaluated(
     rarest: float = RAREST,
     looked: Batch | None = None,
 ) -> Proof:
-    """Return what batches of samples that nothing has seen show about X.
+    """Return what batches of fresh samples prove about X.
 
-    Samples in `looked` had a say in choosing X; all that counts of them is how far single
-    ones reach. The gap is infinite if the fresh samples are too few for a value of the
-    share `rarest` to be among them.
+    The samples in `looked` influenced the choice of X, so only the distances of single ones
+    are used. The gap is infinite if the fresh samples are too few for `rarest`.
     """
     samples = sum(size for _, size in fresh)
     gap = sampling = error = math.inf
@@ -346,10 +344,10 @@ def evaluated(
 
 
 def contradicted(proof: Proof, other: Proof) -> bool:
-    """Whether samples that the proof has not used show that its error bound is too small.
+    """Whether samples that the proof has not used contradict its error bound.
 
-    They do if their mean gradient is too far from the proof's for the noise that it rests
-    on, or if they hold values so large that the bound would be another one.
+    They do if their mean gradient is too far from the proof's, given its noise, or if they
+    contain values so large that the bound would be considerably larger.
     """
     assert proof.gradient is not None
     assert proof.noise is not None
@@ -370,7 +368,7 @@ def contradicted(proof: Proof, other: Proof) -> bool:
 
 @dataclass(frozen=True)
 class _Model:
-    """The model of f around X: near + h(X) + <pull, X - V> - h(V) less a quadratic."""
+    """A model of f around X: near + h(X) + <pull, X - V> - h(V) less a quadratic."""
 
     problem: Problem
     X: Array
@@ -378,13 +376,13 @@ class _Model:
     near: float  # R(X) - curvature/2 |X|^2 - <K'y, X> + phi(y)
     h: float
     pull: Array  # gradient + curvature X + K'y
-    scale: float  # sizes of the terms that were added up: their rounding
+    scale: float  # sum of the terms' sizes, for rounding errors
 
     @classmethod
     def at(
         cls, problem: Problem, X: LowRank, dual: DualPoint, gradient: Array, weight: float
     ) -> _Model:
-        """The model with this gradient and dual point."""
+        """Return the model with this gradient and dual point."""
         R, dense, pull = problem.penalty, X.dense(), gradient * 1.0
         phi = dual.target(dense, pull, weight)  # X - (gradient + curvature X + K'y)/weight
         pull -= dense
@@ -398,7 +396,7 @@ class _Model:
         return cls(problem, dense, rank, near, problem.spectral.value(X), pull, scale)
 
     def gap(self, weight: float, rng: np.random.Generator) -> float:
-        """Largest value of the model less weight/2 |X - V|^2, bounded from above."""
+        """Return an upper bound on the largest value of the model less weight/2 |X - V|^2."""
         A = self.X - self.pull / weight
         tolerance = Tolerance(0.01 * max(self.near, 0.0) / weight)
         prox = self.problem.spectral.weak_prox(
@@ -409,7 +407,7 @@ class _Model:
         return _sound(self.near + self.h + square - prox.lower, rounding, eps_of(A))
 
     def flat_gap(self, rng: np.random.Generator) -> float:
-        """Largest value of the model itself."""
+        """Return an upper bound on the largest value of the model itself."""
         along = inner(self.pull, self.X)
         flat = self.problem.spectral.conjugate(self.pull * -1.0, rng)
         rounding = self.scale + abs(along) + abs(flat)
@@ -417,9 +415,9 @@ class _Model:
 
 
 def _sound(gap: float, rounding: float, eps: float) -> float:
-    """The gap and its rounding errors; infinite where it contradicts itself.
+    """Return the gap with its rounding errors; infinite if it is negative or not a number.
 
-    A user's own term may not keep its word: no gap is negative, or no number.
+    That happens if a user's term violates its contract.
     """
     gap += 64 * eps * rounding
     if not math.isfinite(gap) or gap < -1e-6 * rounding:

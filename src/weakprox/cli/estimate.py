@@ -228,6 +228,6 @@ def _show(case: Case, result: Result, found: dict[str, Any], *, automatic: bool)
     warning = None
     if not found["reached"]:
         warning = f"Accuracy not confirmed. {found['advice']}"
-        if result.solver == "SVRGCG" and "--rank" not in warning:
+        if "SVRGCG" in result.solver and "--rank" not in warning:
             warning += " A larger --rank may help, too."
     show(f"{title}: {result.status.label}", lines, warning)

@@ -49,7 +49,7 @@ def reproduce(
 ) -> None:
     """Compute tables and figures of the paper again; a stopped run continues."""
     from weakprox.experiments import ALL, Interrupted, run
-    from weakprox.experiments.cache import write_json
+    from weakprox.experiments.harness import write_json
 
     names = _names(what, list(ALL))
     if out.exists() and not out.is_dir():

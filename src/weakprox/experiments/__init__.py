@@ -1,7 +1,6 @@
 """The tables and figures of the paper: `run(["table1"])` returns their numbers."""
 
 from weakprox.experiments.base import Experiment, Interrupted, JobError, stream
-from weakprox.experiments.harness import run
-from weakprox.experiments.registry import ALL
+from weakprox.experiments.harness import ALL, run
 
 __all__ = ["ALL", "Experiment", "Interrupted", "JobError", "run", "stream"]

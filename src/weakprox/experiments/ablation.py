@@ -1,33 +1,37 @@
 """The paper's central claim: weak or exact prox, with variance reduction or without.
 
-Four arms share parameters, epochs and accuracy; they differ in one thing each. On the
+Four arms share parameters, epochs and accuracy, and differ in one thing each. On the
 instances of Figures 1 and 2 samples cancel, so that variance reduction draws nothing
-inside an epoch; Example 3 (sensing with an elastic net) is the case where they do not,
-once with little and once with much noise in the measurements. The claim: without
-variance reduction more samples are needed, and the weak oracle is called no more often
-than an exact one.
+inside an epoch. In Example 3 (sensing with an elastic net) they do not; it is run with
+little and with much noise in the measurements. The claim: without variance reduction more
+samples are needed, and the weak oracle is called no more often than an exact one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from weakprox import theory
 from weakprox._minimize import minimize
-from weakprox.experiments.base import ORDER, Experiment, Job, Record
-from weakprox.experiments.figures import LAM, NOISE
-from weakprox.experiments.instances import Matrix, instance
-from weakprox.experiments.noisy import NoisyCopies, seconds_per_sample
-from weakprox.experiments.optimum import optimum
+from weakprox.arguments import flag, one_of
+from weakprox.experiments.base import Experiment, Job, Record, matching, stream_seed
+from weakprox.experiments.figures import denoising
+from weakprox.experiments.instances import Matrix
 from weakprox.experiments.race import Watch, race
+from weakprox.linalg.arrays import Array
 from weakprox.losses import Denoising, Sensing
-from weakprox.penalties import L1, ElasticNet
+from weakprox.penalties import ElasticNet, Smoothed
 from weakprox.problem import Problem
 from weakprox.result import Status
 from weakprox.solvers import FISTA, SVRGCG
+from weakprox.solvers.paper.svrgcg import Memory
+from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearBall
+from weakprox.theory._theorems import FRESH, SNAPSHOT
+from weakprox.theory.gradients import Snapshot
 
 ARMS: dict[str, Record] = {
     "weak, reduced": {"oracle": "weak", "variance_reduction": True},
@@ -67,42 +71,95 @@ def jobs(quick: bool, seed: int) -> list[Job]:
     ]
 
 
+@dataclass(frozen=True)
+class Arm(SVRGCG):
+    """`SVRGCG` with an exact oracle, without variance reduction, or both.
+
+    Parameters
+    ----------
+    oracle : {"weak", "exact"}
+        "exact" takes exact proximal gradient steps of weight 2 beta (a full decomposition
+        each): the paper's step with eta = 1 and full rank. The theorem still holds, since
+        the step minimises the model over all points, the paper's being one of them.
+    variance_reduction : bool
+        False draws fresh samples for every step, as many as the same bound needs
+        (`Parameters.k_fresh`, or `k_s` if given; all terms of a finite sum).
+
+    The other parameters are those of `SVRGCG`.
+    """
+
+    oracle: Literal["weak", "exact"] = "weak"
+    variance_reduction: bool = True
+
+    def __post_init__(self) -> None:
+        """Keep the arm: unlike `SVRGCG`, it has no deprecated settings."""
+
+    def check(self, problem: Problem) -> None:
+        one_of("oracle", self.oracle, ("weak", "exact"))
+        flag("variance_reduction", self.variance_reduction)
+        super().check(problem)
+
+    def _step_size(self, default: float, epoch: int, step: int) -> float:
+        """Return 1 for exact steps."""
+        return 1.0 if self.oracle == "exact" else super()._step_size(default, epoch, step)
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """One epoch, with the rank and the batch of the arm."""
+        rank, p = memory.rank, memory.parameters
+        if self.oracle == "exact":
+            rank = min(problem.shape)
+        if not self.variance_reduction:
+            p = replace(p, first_batch=FRESH / SNAPSHOT * p.first_batch)  # k_s is k_fresh
+        after = super().step(problem, replace(memory, rank=rank, parameters=p), tools)
+        return replace(after, rank=memory.rank, parameters=memory.parameters)
+
+    def _snapshot(
+        self, loss: Any, X: Array, rng: np.random.Generator, k_s: int | None
+    ) -> Snapshot:
+        """Return the epoch's source of gradients."""
+        if self.variance_reduction:
+            return super()._snapshot(loss, X, rng, k_s)
+        return Fresh(X, None, None, size=k_s)
+
+
+@dataclass(frozen=True)
+class Fresh(Snapshot):
+    """Gradients from fresh samples at every step, in place of a snapshot's."""
+
+    size: int | None = None
+
+    def target(
+        self, loss: Any, X: Array, R: Smoothed, weight: float, rng: Any, *rest: Any, **how: Any
+    ) -> Array:
+        """Return the proximal target of a snapshot taken at X."""
+        snapshot = Snapshot.take(loss, X, rng, self.size)
+        return snapshot.target(loss, X, R, weight, rng, *rest, **{**how, "first": True})
+
+
 def work(job: Job) -> Record:
-    """One arm on one instance to one accuracy."""
+    """Run one arm on one instance to one accuracy."""
     name, arm = job["instance"], ARMS[job["arm"]]
-    seeds = [job["seed"], ORDER.index("ablation") + 1, job["run"]]
+    seeds = stream_seed("ablation", job["seed"], job["run"])
+    settings: Record = {}
     if name in NOISE_TO_SIGNAL:
-        made = _sensing(RANK[name], job["accuracy"], NOISE_TO_SIGNAL[name], seeds)
+        problem, watch = _sensing(RANK[name], job["accuracy"], NOISE_TO_SIGNAL[name], seeds)
     else:
-        made = _denoising(RANK[name], job["accuracy"], seeds)
-    problem, watch, settings = made
-    solver = SVRGCG(rank=RANK[name], answer="iterate", **settings, **arm)
+        case = denoising(D, RANK[name], job["accuracy"], seeds)
+        problem, watch = case.problem, case.watch
+        settings = {"mu": case.mu, "C0": case.C0, "constants": "paper"}
+    solver = Arm(rank=RANK[name], answer="iterate", **settings, **arm)
     seed = 1000 * job["seed"] + job["run"]
     found = race(problem, solver, watch, seed=seed, cap=job["cap"])
     p = theory.parameters(problem, watch.targets[-1], seed=seed, **settings)
     plain = p.pilot + sum(p.inner * p.k_fresh(s) for s in range(1, p.S))
     promised = p.predicted_samples if arm["variance_reduction"] else plain
-    return {**found, "theory_samples": promised}  # had the theorem's epochs all been run
-
-
-def _denoising(r: int, accuracy: float, seeds: list[int]) -> tuple[Problem, Watch, Record]:
-    """An instance of the figures, with the settings used there."""
-    M, tau, size = instance(D, r, seeds)
-    eps, h, R = accuracy * size, NuclearBall(tau), L1(LAM)
-    best = optimum(M, LAM, h, gap=0.05 * eps, max_steps=2000)
-    exact, mu = Problem(Denoising(M), R, h), eps / D**2
-    watch = Watch(exact.smooth_value, best.lower_bound, [eps], seconds_per_sample((D, D)))
-    C0 = theory.parameters(exact, eps, mu=mu).C0
-    settings = {"mu": mu, "C0": C0, "constants": "paper"}
-    sampled = NoisyCopies(M, NOISE)
-    watch.unbilled = lambda: sampled.seconds_drawing
-    return Problem(sampled, R, h), watch, settings
+    return {**found, "theory_samples": promised}  # for all of the theorem's epochs
 
 
 def _sensing(
     r: int, accuracy: float, relative: float, seeds: list[int]
-) -> tuple[Problem, Watch, Record]:
-    """Example 3: b = <A, X0> + noise with standard Gaussian A, drawn as they are needed.
+) -> tuple[Problem, Watch]:
+    """Return Example 3: b = <A, X0> + noise with standard Gaussian A, drawn when needed.
 
     E g(X) is 1/2 |X - X0|^2 and a constant, so the exact objective is known. Smoothness
     of a term in the sense that the linear batch size needs is m d + 2.
@@ -132,7 +189,7 @@ def _sensing(
         term_smoothness=d * d + 2.0,
     )
     watch = Watch(exact.smooth_value, best.certificate.lower_bound, [eps])
-    return Problem(loss, R, h), watch, {}
+    return Problem(loss, R, h), watch
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
@@ -141,15 +198,9 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
     for name, accuracies in ACCURACIES.items():
         for accuracy in accuracies:
             for arm in ARMS:
-                mine = [
-                    result
-                    for job, result in zip(jobs, results, strict=True)
-                    if (job["instance"], job["accuracy"], job["arm"]) == (name, accuracy, arm)
-                ]
-                if mine:
-                    rows.append(
-                        {"instance": name, "accuracy": accuracy, "arm": arm, **_mean(mine)}
-                    )
+                place = {"instance": name, "accuracy": accuracy, "arm": arm}
+                if mine := matching(jobs, results, **place):
+                    rows.append({**place, **_mean(mine)})
     first = jobs[0]
     return {
         "rows": rows,
@@ -168,7 +219,7 @@ def _mean(runs: list[Record]) -> Record:
     there = [run["X"][0] for run in runs if run["X"][0] is not None]
     names = ("samples", "gradients", "rank_one_svds", "calls", "seconds")
     means: dict[str, Any] = dict.fromkeys(names)
-    if len(there) == len(runs):  # a mean over only those that got there would flatter
+    if len(there) == len(runs):  # a mean over successful runs alone would be too small
         means = {name: float(np.mean([hit[name] for hit in there])) for name in names}
     promised = float(np.mean([run["theory_samples"] for run in runs]))
     counted = {"reached": len(there), "runs": len(runs)}
@@ -176,28 +227,23 @@ def _mean(runs: list[Record]) -> Record:
 
 
 def _verdicts(rows: list[Record]) -> list[Record]:
-    """For each instance and accuracy, what each half of the claim comes to."""
+    """Return the ratios that each half of the claim is about."""
+    at: dict[tuple[str, float], Record] = {}
+    for row in rows:
+        at.setdefault((row["instance"], row["accuracy"]), {})[row["arm"]] = row
     found = []
-    places = dict.fromkeys((row["instance"], row["accuracy"]) for row in rows)
-    for name, accuracy in places:
-        arms = {
-            row["arm"]: row
-            for row in rows
-            if (row["instance"], row["accuracy"]) == (name, accuracy)
-        }
-        ours = arms["weak, reduced"]
+    for (name, accuracy), arms in at.items():
+        ours, plain, exact = (
+            arms[a] for a in ("weak, reduced", "weak, plain", "exact, reduced")
+        )
         found.append(
             {
                 "instance": name,
                 "accuracy": accuracy,
-                "samples_plain_over_reduced": _ratio(arms["weak, plain"], ours, "samples"),
-                "theory_samples_plain_over_reduced": _ratio(
-                    arms["weak, plain"], ours, "theory_samples"
-                ),
-                "calls_weak_over_exact": _ratio(ours, arms["exact, reduced"], "calls"),
-                "rank_one_svds_exact_over_weak": _ratio(
-                    arms["exact, reduced"], ours, "rank_one_svds"
-                ),
+                "samples_plain_over_reduced": _ratio(plain, ours, "samples"),
+                "theory_samples_plain_over_reduced": _ratio(plain, ours, "theory_samples"),
+                "calls_weak_over_exact": _ratio(ours, exact, "calls"),
+                "rank_one_svds_exact_over_weak": _ratio(exact, ours, "rank_one_svds"),
             }
         )
     return found

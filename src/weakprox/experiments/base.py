@@ -1,4 +1,4 @@
-"""What an experiment is: jobs, the work of one job, and the summary of all of them."""
+"""An experiment: its jobs, the work of one job, and the summary of all of them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Job: TypeAlias = dict[str, Any]
 """Parameters of one job: a small dict that JSON can hold."""
 
 Record: TypeAlias = dict[str, Any]
-"""What a job, or a whole experiment, gives back: a dict that JSON can hold."""
+"""The result of a job or of a whole experiment: a dict that JSON can hold."""
 
 ORDER = ("table1", "figure1", "figure2", "table2", "ablation", "epochs")
-"""Names of the experiments, the paper's first; the place is the experiment's number."""
+"""Names of the experiments, the paper's first; the position numbers random streams."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Experiment:
         `summarise(jobs, results)` makes the JSON of the experiment; both lists are in the
         order of `jobs`.
     verdicts : tuple of str
-        Keys of the summary that state a conclusion. A quick run draws none: the harness
-        sets them to None.
+        Keys of the summary that state a conclusion; None after a quick run, which is too
+        small for conclusions.
     """
 
     name: str
@@ -85,26 +85,40 @@ class Interrupted(KeyboardInterrupt):
     done, total : int
         Jobs finished, and jobs in all.
     kept : bool
-        Whether finished jobs are in a cache, so that the same call goes on from here.
+        Whether finished jobs are in a cache, so that the same call continues from here.
     """
 
     def __init__(self, done: int, total: int, kept: bool) -> None:
         self.done = done
         self.total = total
-        then = "; the same call goes on from here" if kept else ", and nothing is kept"
+        then = "; the same call continues from here" if kept else ", and nothing is kept"
         super().__init__(f"interrupted: {done} of {total} jobs are done{then}")
 
 
 def stream(name: str, seed: int, *keys: int) -> np.random.Generator:
-    """The generator of one job: seed, the experiment's number, then what tells jobs apart.
+    """Return the generator of one job; `keys` distinguish the jobs of an experiment.
 
     No two jobs share random numbers, and none depends on which other jobs are run.
     """
-    return np.random.default_rng([seed, ORDER.index(name) + 1, *keys])
+    return np.random.default_rng(stream_seed(name, seed, *keys))
+
+
+def stream_seed(name: str, seed: int, *keys: int) -> list[int]:
+    """Return the seeds of `stream`, for jobs that draw from several streams."""
+    return [seed, ORDER.index(name) + 1, *keys]
+
+
+def matching(jobs: list[Job], results: list[Record], **wanted: Any) -> list[Record]:
+    """Return the results of the jobs that have all these parameters."""
+    return [
+        result
+        for job, result in zip(jobs, results, strict=True)
+        if all(job[key] == value for key, value in wanted.items())
+    ]
 
 
 def plain(value: Any) -> Any:
-    """The same value as JSON would give it back: no arrays, no tuples, no NaN (null)."""
+    """Return the value as JSON would read it back: no arrays, no tuples, null for NaN."""
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, np.generic):
@@ -117,4 +131,4 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    raise InputError("result", type(value).__name__, "what JSON can hold")
+    raise InputError("result", type(value).__name__, "a value that JSON can hold")

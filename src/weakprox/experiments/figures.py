@@ -14,21 +14,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from weakprox import theory
-from weakprox.experiments.base import ORDER, Experiment, Job, Record
-from weakprox.experiments.instances import instance
-from weakprox.experiments.noisy import FiniteCopies, NoisyCopies, seconds_per_sample
+from weakprox.experiments.base import Experiment, Job, Record, matching, stream_seed
+from weakprox.experiments.instances import (
+    FiniteCopies,
+    Matrix,
+    NoisyCopies,
+    instance,
+    seconds_per_sample,
+)
 from weakprox.experiments.optimum import optimum
-from weakprox.experiments.race import MEASURES, Watch, banded, race, thinned
+from weakprox.experiments.race import MEASURES, Watch, banded, methods, race, thinned
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRGCG
-from weakprox.solvers.base import Method
 from weakprox.spectral import NuclearBall
 
 D, LAM, NOISE = 300, 2.0, 5.0
@@ -93,65 +96,61 @@ def jobs(name: str, quick: bool, seed: int) -> list[Job]:
     ]
 
 
-def work(job: Job) -> Record:
-    """One method on one instance to one accuracy."""
-    name, accuracy, method = job["figure"], job["accuracy"], job["method"]
-    setup, seeds = SETUPS[name], [job["seed"], ORDER.index(name) + 1, job["run"]]
-    d = setup.d
-    M, tau, size = instance(d, setup.rank, seeds)
-    eps = accuracy * size
-    h, R = NuclearBall(tau), L1(LAM)
+class Case(NamedTuple):
+    """An instance of the figures as a problem with samples, and its exact constants."""
+
+    problem: Problem
+    watch: Watch
+    M: Matrix
+    size: float  # |YY'|_F^2, the unit of accuracies
+    optimum_gap: float
+    mu: float
+    C0: float
+
+
+def denoising(d: int, rank: int, accuracy: float, seeds: list[int]) -> Case:
+    """Return an instance with the paper's settings; the watch ends runs at the accuracy."""
+    M, tau, size = instance(d, rank, seeds)
+    eps, h, R = accuracy * size, NuclearBall(tau), L1(LAM)
     best = optimum(M, LAM, h, gap=0.05 * eps, max_steps=2000)
-    exact = Problem(Denoising(M), R, h)
+    exact, mu = Problem(Denoising(M), R, h), eps / d**2
     watch = Watch(exact.smooth_value, best.lower_bound, [eps], seconds_per_sample((d, d)))
     sampled = NoisyCopies(M, NOISE)
     watch.unbilled = lambda: sampled.seconds_drawing
-    assert sampled.sigma is not None
-    problem = Problem(sampled, R, h)
-    mu = eps / d**2
     C0 = theory.parameters(exact, eps, mu=mu).C0
+    return Case(Problem(sampled, R, h), watch, M, size, best.gap, mu, C0)
+
+
+def work(job: Job) -> Record:
+    """Run one method on one instance to one accuracy."""
+    name, method, setup = job["figure"], job["method"], SETUPS[job["figure"]]
+    seeds = stream_seed(name, job["seed"], job["run"])
+    case = denoising(setup.d, setup.rank, job["accuracy"], seeds)
+    problem, watch, mu, C0 = case.problem, case.watch, case.mu, case.C0
+    eps = watch.targets[-1]
     k_1 = theory.parameters(problem, eps, constants="paper", mu=mu, C0=C0).k_s(1)
     if method in FINITE:  # n samples: their own optimum is within eps/2 in expectation
-        watch.drawn = n = math.ceil(sampled.sigma**2 / eps)
-        problem = Problem(
-            FiniteCopies(M, NOISE, n, np.random.default_rng([*seeds, COPIES])), R, h
-        )
-    found = race(
-        problem,
-        _solver(method, setup, mu, C0),
-        watch,
-        seed=1000 * job["seed"] + job["run"],
-        cap=job["cap"],
-    )
+        assert problem.loss.sigma is not None
+        watch.drawn = n = math.ceil(problem.loss.sigma**2 / eps)
+        copies = FiniteCopies(case.M, NOISE, n, np.random.default_rng([*seeds, COPIES]))
+        problem = Problem(copies, problem.penalty, problem.spectral)
+    solver = methods(setup.oracle_rank, mu, C0, max_inner=setup.d)[method]  # as the paper
+    seed = 1000 * job["seed"] + job["run"]
+    found = race(problem, solver, watch, seed=seed, cap=job["cap"])
     return {
         **found,
         "k_1": k_1,
-        "size": size,
-        "optimum_gap": best.gap / size,
-        "curve": [[*row[:-1], row[-1] / size] for row in thinned(watch.curve)],
+        "size": case.size,
+        "optimum_gap": case.optimum_gap / case.size,
+        "curve": [[*row[:-1], row[-1] / case.size] for row in thinned(watch.curve)],
     }
-
-
-def _solver(method: str, setup: Setup, mu: float, C0: float) -> Method:
-    """The method as the paper runs it: theory's settings, the same mu and C0 for all."""
-    rank, most = setup.oracle_rank, setup.d
-    solvers: dict[str, Any] = {
-        "SVRGCG": SVRGCG(rank=rank, mu=mu, C0=C0, constants="paper", answer="iterate"),
-        "SCG": SCG(mu=mu),
-        "SCGS": SCGS(mu=mu, C0=C0, max_inner=most),
-        "SCGS convex": SCGS(mu=mu, max_inner=most, strongly_convex=False),
-        "STORC": STORC(mu=mu, max_inner=most),
-        "HCGM": HCGM(),
-        "SHCGM": SHCGM(),
-    }
-    return solvers[method]  # type: ignore[no-any-return]
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
-    """Mean work per method and accuracy, its ratio to SVRGCG's, curves, and the claim.
+    """Return mean work per method and accuracy, its ratio to SVRGCG's, curves, and the claim.
 
-    "claim" is judged at the coarsest accuracy, the paper's own in its figures. "epochs"
-    says how many epochs SVRGCG had begun when it was done, and the samples of its first.
+    "claim" is judged at the coarsest accuracy, which is the paper's in its figures. "epochs"
+    counts the epochs that SVRGCG began, and the samples of the first.
     """
     accuracies = sorted({job["accuracy"] for job in jobs}, reverse=True)
     spent: Record = {method: {} for method in (OURS, LOW_RANK, *METHODS[1:])}
@@ -161,11 +160,7 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
         key = f"{accuracy:g}"
         curves[key] = {}
         for method in METHODS:
-            mine = [
-                result
-                for job, result in zip(jobs, results, strict=True)
-                if job["accuracy"] == accuracy and job["method"] == method
-            ]
+            mine = matching(jobs, results, accuracy=accuracy, method=method)
             spent[method][key] = mean_work(mine, "X")
             if method == OURS:
                 spent[LOW_RANK][key] = mean_work(mine, "V")
@@ -202,7 +197,7 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
 
 
 def mean_work(runs: list[Record], point: str) -> Record:
-    """Mean work over all runs; one that did not get there counts with what it spent.
+    """Return the mean work of all runs; one that fell short counts with what it spent.
 
     The means are then too small, and `exact` is False. `point` is "X" or "V".
     """
@@ -217,24 +212,24 @@ def mean_work(runs: list[Record], point: str) -> Record:
 
 
 def epochs_run(runs: list[Record]) -> Record:
-    """Epochs that SVRGCG had begun when X was there or it was stopped, and k_1."""
+    """Return how many epochs SVRGCG began until X was accurate or it was stopped, and k_1."""
     begun = [run["epochs"] for run in runs]
     mean, k_1 = (float(np.mean(those)) for those in (begun, [run["k_1"] for run in runs]))
     return {"least": min(begun), "most": max(begun), "mean": mean, "k_1": k_1}
 
 
 def _add_ratios(entry: Record, reference: Record) -> None:
-    """Work over SVRGCG's, where that is known; too small if the entry is not exact."""
+    """Add the work over SVRGCG's, if that is known; too small if the entry is not exact."""
     if reference["exact"]:
         ratios = {m: entry[m] / reference[m] if reference[m] else None for m in MEASURES}
         entry["ratio_to_SVRGCG"] = ratios
 
 
 def claim(spent: Record, key: str) -> Record:
-    """The paper's claim at one accuracy: less of everything than SCG and SCGS.
+    """Check the paper's claim at one accuracy: less of everything than SCG and SCGS.
 
-    None where it is not decided: runs of the rival did not get there, and had not yet
-    spent more than ours needed when they were stopped.
+    None if undecided: runs of the rival were stopped before they reached the accuracy, and
+    had not yet spent more than ours needed.
     """
     ours = spent[OURS][key]
     verdict: Record = {}
@@ -242,11 +237,9 @@ def claim(spent: Record, key: str) -> Record:
         verdict[measure] = {}
         for rival in ("SCG", "SCGS", "SCGS convex"):
             theirs = spent[rival][key]
-            fewer = ours[measure] < theirs[measure]
-            known = fewer if ours["exact"] else False
-            if ours["exact"] and not fewer and not theirs["exact"]:
-                known = None
-            verdict[measure][rival] = known
+            fewer = ours["exact"] and ours[measure] < theirs[measure]
+            undecided = ours["exact"] and not fewer and not theirs["exact"]
+            verdict[measure][rival] = None if undecided else fewer
     return verdict
 
 
@@ -254,6 +247,11 @@ def _spread(values: list[float]) -> Record:
     return {"least": min(values), "median": float(np.median(values)), "most": max(values)}
 
 
-def experiment(name: str, title: str) -> Experiment:
-    """One of `SETUPS`, by name."""
-    return Experiment(name, title, partial(jobs, name), work, summarise, verdicts=("claim",))
+EXPERIMENTS = [
+    Experiment(name, title, partial(jobs, name), work, summarise, verdicts=("claim",))
+    for name, title in (
+        ("figure1", "Figure 1: the methods, rank(Y) = 1"),
+        ("figure2", "Figure 2: the methods, rank(Y) = 10"),
+        ("epochs", "Beyond the paper: accuracies that take several epochs"),
+    )
+]

@@ -1,19 +1,30 @@
-"""Run experiments: all their jobs through one pool, results kept as they come."""
+"""Run experiments: all their jobs through one pool, results stored as they arrive."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cache as memoised
+from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
-from weakprox import __version__
+import weakprox
+from weakprox.arguments import integer
 from weakprox.errors import InputError
-from weakprox.experiments.base import Experiment, Interrupted, Job, Record, plain
-from weakprox.experiments.cache import Cache
+from weakprox.experiments import ablation, figures, table1, table2
+from weakprox.experiments.base import ORDER, Experiment, Interrupted, Job, Record, plain
 from weakprox.experiments.pool import Task, completed, usable_cpus
-from weakprox.experiments.registry import ALL
 from weakprox.progress import Progress
+from weakprox.storage.atomic import atomic
+
+_KNOWN = [table1.EXPERIMENT, table2.EXPERIMENT, ablation.EXPERIMENT, *figures.EXPERIMENTS]
+ALL: Final = {name: next(e for e in _KNOWN if e.name == name) for name in ORDER}
+"""The experiments by name, the paper's first."""
 
 
 def run(
@@ -26,7 +37,7 @@ def run(
     fresh: bool = False,
     progress: bool | Literal["auto"] = "auto",
 ) -> dict[str, Record]:
-    """Do the jobs of all experiments named, and summarise each.
+    """Run the jobs of all experiments named, and summarise each.
 
     Results do not depend on the number of processes nor on the order of the jobs, except
     for measured seconds and, with one process, for the number of BLAS threads of this one.
@@ -36,18 +47,18 @@ def run(
     names : sequence of str or Experiment
         Names out of `experiments.ALL`, or experiments of your own.
     quick : bool
-        Fewer and smaller jobs, as each experiment sees fit. They are too few to decide
-        anything: what states a conclusion is None in the summary.
+        Fewer and smaller jobs. They are too few for conclusions, which are None in the
+        summary.
     seed : int
         Fixes every random choice.
     processes : int, optional
         Worker processes, each with one BLAS thread; by default one per CPU this process
         may use. With 1 all jobs run in this process.
     cache : Path, optional
-        Directory for finished jobs. A run that was stopped goes on from there; results of
-        other code are never used.
+        Directory for finished jobs. A run that was stopped continues from there; results
+        of other code are never used.
     fresh : bool
-        Do every job anew, whatever the cache holds.
+        Run every job again, whatever the cache holds.
     progress : bool or "auto"
         A progress display on stderr; "auto" shows it on a terminal only.
 
@@ -63,12 +74,10 @@ def run(
     experiments = [ALL[name] if isinstance(name, str) else name for name in names]
     if len({experiment.name for experiment in experiments}) < len(experiments):
         raise InputError("names", [e.name for e in experiments], "every name once")
-    workers = usable_cpus() if processes is None else processes
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError("processes", repr(processes), "an integer >= 1")
+    workers = usable_cpus() if processes is None else integer("processes", processes, 1)
     jobs = {e.name: [plain(job) for job in e.jobs(quick, seed)] for e in experiments}
     results = _results(experiments, jobs, workers, Cache(cache, read=not fresh), progress)
-    made = {"version": __version__, "seed": seed, "quick": quick}
+    made = {"version": weakprox.__version__, "seed": seed, "quick": quick}
     summaries = {}
     for e in experiments:
         summary = e.summarise(jobs[e.name], results[e.name])
@@ -84,9 +93,9 @@ def _results(
     cache: Cache,
     progress: bool | Literal["auto"],
 ) -> dict[str, list[Record]]:
-    """Results by experiment, in the order of its jobs: from the cache or from workers."""
+    """Return results by experiment, in the order of its jobs, cached or computed."""
     places = [(e, place) for e in experiments for place in range(len(jobs[e.name]))]
-    # The longest first: a long job started last would keep one worker busy alone.
+    # the longest first: a long job started last would keep one worker busy alone
     places.sort(key=lambda at: -_cost(jobs[at[0].name][at[1]]))
     results: dict[str, list[Record]] = {e.name: [{}] * len(jobs[e.name]) for e in experiments}
     totals = {e.name: sum(map(_cost, jobs[e.name])) for e in experiments}
@@ -119,3 +128,82 @@ def _results(
 
 def _cost(job: Job) -> float:
     return float(job.get("cost", 1.0))
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Results by experiment, job, version, source code and machine.
+
+    Results of other code have other keys. A file whose contents do not match its key and
+    digest is treated as absent.
+    """
+
+    directory: Path | None  # None stores nothing
+    read: bool = True  # whether earlier results may be used; new ones are always stored
+
+    def find(self, experiment: str, job: Job) -> Record | None:
+        """Return the stored result of a job, None if there is none or the file is damaged."""
+        if self.directory is None or not self.read:
+            return None
+        key = _key(experiment, job)
+        try:
+            entry = json.loads(self._path(experiment, key).read_text(encoding="utf-8"))
+            result, known = entry["result"], entry["key"] == key
+            sound = entry["digest"] == _digest(result)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return result if known and sound and isinstance(result, dict) else None
+
+    def store(self, experiment: str, job: Job, result: Record) -> None:
+        """Store a result; a crash leaves a whole file or none."""
+        if self.directory is None:
+            return
+        key = _key(experiment, job)
+        entry = {"key": key, "digest": _digest(result), "result": result}
+        write_json(self._path(experiment, key), entry)
+
+    def _path(self, experiment: str, key: dict[str, Any]) -> Path:
+        assert self.directory is not None
+        return self.directory / f"{experiment}-{_digest(key)[:24]}.json"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic(path) as part:
+        part.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _key(experiment: str, job: Job) -> dict[str, Any]:
+    return {
+        "experiment": experiment,
+        "job": job,
+        "version": weakprox.__version__,
+        "code": code_fingerprint(),
+        "machine": _machine(),
+    }
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@memoised
+def _machine() -> str:
+    """Return a digest of what seconds and last digits depend on."""
+    parts = [platform.node(), platform.machine(), platform.python_version()]
+    return _digest([*parts, *(version(name) for name in ("numpy", "scipy"))])[:16]
+
+
+@memoised
+def code_fingerprint() -> str:
+    """Return a hash of the source files that results can depend on."""
+    root = Path(weakprox.__file__).parent
+    total = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] in ("cli", "report"):
+            continue
+        total.update(path.relative_to(root).as_posix().encode() + b"\0")
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()

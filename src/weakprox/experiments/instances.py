@@ -1,10 +1,16 @@
-"""The paper's random matrices: Section 5 (figures) and Table 1."""
+"""The paper's random matrices (Section 5, Table 1), and noisy copies of them as losses."""
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
+
+from weakprox.losses.denoising import Denoising
+from weakprox.losses.moments import Moments
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -62,3 +68,65 @@ def table1_signal(
         y = np.where(rng.random(n) < 0.1, rng.integers(1, 11, n), 0).astype(float)
     N = rng.standard_normal((n, n if noise == "matrix" else 1))
     return Signal(np.outer(y, y) + 0.5 * c * (N + N.T), y)
+
+
+class NoisyCopies(Denoising):
+    """Samples M + noise N, N with independent N(0, 1) entries.
+
+    The loss uses only the mean and the scatter of a batch of k samples. They are
+    independent, with the distributions of M + noise N / sqrt(k) and of noise^2 times a
+    chi-square, and are drawn from these. Methods that ask for a million samples can thus be
+    measured. Experiments replace the time this took (`seconds_drawing`) by the time that
+    drawing single samples would take (`seconds_per_sample`).
+    """
+
+    def __init__(self, M: Matrix, noise: float) -> None:
+        self._M, self._noise = M, noise
+        self.seconds_drawing, self._batches = 0.0, 0
+        sigma = noise * float(np.sqrt(M.size))
+        super().__init__(sampler=self._one_by_one, shape=M.shape, sigma=sigma)
+
+    def __repr__(self) -> str:
+        return f"NoisyCopies({self.shape[0]} x {self.shape[1]}, noise {self._noise:g})"
+
+    def _one_by_one(self, rng: np.random.Generator, k: int) -> Matrix:
+        return self._M + self._noise * rng.standard_normal((k, *self._M.shape))
+
+    def draw(self, rng: np.random.Generator, size: int) -> Moments:
+        """Draw mean and scatter of `size` samples."""
+        begun = time.perf_counter()
+        mean = self._M + self._noise / np.sqrt(size) * rng.standard_normal(self._M.shape)
+        freedom = self._M.size * (size - 1)
+        scatter = self._noise**2 * float(rng.chisquare(freedom)) if freedom else 0.0
+        if self._batches > 0:  # the first batch evaluates f, off the clock
+            self.seconds_drawing += time.perf_counter() - begun
+        self._batches += 1
+        return Moments(mean, size, scatter, self._median_reach(size))
+
+    def _median_reach(self, size: int) -> float:
+        """Median of the largest of `size` distances, each noise times a chi."""
+        if size == 1:
+            return 0.0
+        beyond = -math.expm1(math.log(0.5) / size)
+        return self._noise * math.sqrt(float(chdtri(self._M.size, beyond)))
+
+
+class FiniteCopies(Denoising):
+    """A finite sum of n such samples, of which only the mean is kept."""
+
+    def __init__(self, M: Matrix, noise: float, n: int, rng: np.random.Generator) -> None:
+        super().__init__(M + noise / np.sqrt(n) * rng.standard_normal(M.shape))
+        self.n_terms = n
+
+    def __repr__(self) -> str:
+        return f"FiniteCopies({self.n_terms} samples, {self.shape[0]} x {self.shape[1]})"
+
+
+def seconds_per_sample(shape: tuple[int, int], repeats: int = 20) -> float:
+    """Measure the median time to draw one sample and add it to a sum."""
+    rng, total, times = np.random.default_rng(0), np.zeros(shape), []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        total += rng.standard_normal(shape)
+        times.append(time.perf_counter() - begun)
+    return float(np.median(times))

@@ -27,15 +27,15 @@ SHARP = 1e-5  # singular values below this share of the largest are lost in A'A
 
 @dataclass(frozen=True)
 class Optimum:
-    """A feasible point and what is proved about it.
+    """A feasible point with its value and a proved bound.
 
     Attributes
     ----------
     X : array
         The point.
     value, lower_bound : float
-        Its value, and a number that the optimum exceeds; up to rounding, both recomputed
-        at the end.
+        Its value, and a lower bound on the optimum; both recomputed at the end, and exact
+        up to rounding.
     steps : int
         Projections done.
     dual : array
@@ -60,10 +60,13 @@ def optimum(
     spectral: NuclearBall | TracePSD,
     *,
     gap: float,
+    mu: float = 0.0,
     max_steps: int = 10_000,
     start: Matrix | None = None,
 ) -> Optimum:
     """Minimise 1/2 |X - M|^2 + lam |X|_1 over the set to a proved gap.
+
+    Accelerated dual ascent; the momentum restarts whenever it points downhill.
 
     Parameters
     ----------
@@ -75,6 +78,9 @@ def optimum(
         The set.
     gap : float
         Accuracy in value (absolute), proved by duality.
+    mu : float
+        If positive, |x| becomes the paper's Huber function: x^2 / (2 mu) up to |x| = mu,
+        and |x| - mu/2 beyond.
     max_steps : int
         Projections after which to give up; the gap then says how far it came.
     start : array, optional
@@ -84,64 +90,9 @@ def optimum(
     -------
     Optimum
     """
-    return _ascend(M, lam, 0.0, spectral, gap, max_steps, start)
-
-
-def smoothed_optimum(
-    M: Matrix,
-    lam: float,
-    mu: float,
-    spectral: NuclearBall | TracePSD,
-    *,
-    gap: float,
-    max_steps: int = 10_000,
-    start: Matrix | None = None,
-) -> Optimum:
-    """Minimise 1/2 |X - M|^2 + lam * sum of Huber_mu(x_ij) over the set to a proved gap.
-
-    Huber_mu(x) is x^2 / (2 mu) up to |x| = mu and |x| - mu/2 beyond, as in the paper.
-    The parameters are those of `optimum`, and mu > 0.
-    """
-    return _ascend(M, lam, positive("mu", mu), spectral, gap, max_steps, start)
-
-
-def project(A: Matrix, spectral: NuclearBall | TracePSD) -> Matrix:
-    """The nearest point of the set, from a full decomposition.
-
-    For the nuclear ball the eigenvectors of the Gram matrix serve, several times cheaper
-    than an SVD, as long as the values that are kept are not lost by squaring.
-    """
-    if isinstance(spectral, TracePSD):
-        w, V = decompositions.eigh((A + A.T) / 2)
-        values = np.asarray(project_capped(w, spectral.tau))
-        kept = values > 0
-        return np.asarray((V[:, kept] * values[kept]) @ V[:, kept].T)
-    if A.shape[0] < A.shape[1]:
-        return project(A.T, spectral).T
-    w, V = decompositions.eigh(A.T @ A)
-    s = np.sqrt(np.clip(w, 0.0, None))
-    values = np.asarray(project_capped(s, spectral.tau))
-    kept = values > 0
-    if s[-1] - values[-1] > SHARP * s[-1]:  # the threshold, below which nothing is kept
-        share = values[kept] / s[kept]
-        return np.asarray(((A @ V[:, kept]) * share) @ V[:, kept].T)
-    U, s, Vt = decompositions.svd(A)
-    return np.asarray((U * np.asarray(project_capped(s, spectral.tau))) @ Vt)
-
-
-def _ascend(
-    M: Matrix,
-    lam: float,
-    mu: float,
-    spectral: NuclearBall | TracePSD,
-    gap: float,
-    max_steps: int,
-    start: Matrix | None,
-) -> Optimum:
-    """Accelerated dual ascent; the momentum starts anew whenever it points downhill."""
     positive("gap", gap)
     spectral.check((M.shape[0], M.shape[1]))
-    weight = mu / lam if nonnegative("lam", lam) > 0 else 0.0
+    weight = nonnegative("mu", mu) / lam if nonnegative("lam", lam) > 0 else 0.0
 
     def value(X: Matrix) -> float:
         size = np.abs(X)
@@ -174,3 +125,27 @@ def _ascend(
         S, t = S_next, t_next
     lower = bound(best_S, project(M - best_S, spectral))
     return Optimum(best_X, value(best_X), lower, steps, best_S)
+
+
+def project(A: Matrix, spectral: NuclearBall | TracePSD) -> Matrix:
+    """The nearest point of the set, from a full decomposition.
+
+    For the nuclear ball the eigenvectors of the Gram matrix serve, several times cheaper
+    than an SVD, as long as the values that are kept are not lost by squaring.
+    """
+    if isinstance(spectral, TracePSD):
+        w, V = decompositions.eigh((A + A.T) / 2)
+        values = np.asarray(project_capped(w, spectral.tau))
+        kept = values > 0
+        return np.asarray((V[:, kept] * values[kept]) @ V[:, kept].T)
+    if A.shape[0] < A.shape[1]:
+        return project(A.T, spectral).T
+    w, V = decompositions.eigh(A.T @ A)
+    s = np.sqrt(np.clip(w, 0.0, None))
+    values = np.asarray(project_capped(s, spectral.tau))
+    kept = values > 0
+    if s[-1] - values[-1] > SHARP * s[-1]:  # the threshold, below which nothing is kept
+        share = values[kept] / s[kept]
+        return np.asarray(((A @ V[:, kept]) * share) @ V[:, kept].T)
+    U, s, Vt = decompositions.svd(A)
+    return np.asarray((U * np.asarray(project_capped(s, spectral.tau))) @ Vt)

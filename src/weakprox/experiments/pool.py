@@ -1,4 +1,4 @@
-"""Worker processes: one job at a time each, one BLAS thread each, gone when told to go."""
+"""Worker processes with one job at a time and one BLAS thread each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Task:
 
 
 def usable_cpus() -> int:
-    """CPUs this process may use."""
+    """Return how many CPUs this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -39,7 +39,7 @@ def completed(
 ) -> Generator[tuple[int, Record], None, None]:
     """Yield (place in tasks, result) as jobs end; tasks are started in the order given.
 
-    With one process everything happens in this one. Closing the iterator ends the
+    With processes=1 the jobs run in the calling process. Closing the iterator ends the
     workers. A job that fails raises `JobError` here.
     """
     if processes == 1 or not tasks:
@@ -49,7 +49,7 @@ def completed(
     workers: list[Worker] = []
     waiting = iter(enumerate(tasks))
     try:
-        with one_blas_thread(), ignoring_ctrl_c():
+        with starting_workers():
             for _ in range(min(processes, len(tasks))):
                 workers.append(Worker())
         for worker in workers:
@@ -66,7 +66,7 @@ def completed(
 
 
 def performed(task: Task) -> Record:
-    """The result of a job done here, as JSON would give it back."""
+    """Run a job in this process; return its result as JSON would read it back."""
     try:
         result: Record = plain(task.work(dict(task.job)))
     except Exception as error:
@@ -83,7 +83,7 @@ class Worker:
         self.pipe, far_end = spawn.Pipe()
         self.process = spawn.Process(target=_serve, args=(far_end,), daemon=True)
         self.process.start()
-        far_end.close()  # ours only: the pipe must end when the worker does
+        far_end.close()  # this copy only: the pipe must end when the worker does
         self.task: tuple[int, Task] | None = None
 
     def give(self, numbered: tuple[int, Task] | None) -> None:
@@ -94,7 +94,7 @@ class Worker:
                 self.pipe.send(numbered[1])
 
     def take(self) -> tuple[int, Record]:
-        """The answer to the last task, or its error."""
+        """Return the answer to the last task, or raise its error."""
         assert self.task is not None
         place, task = self.task
         try:
@@ -117,8 +117,8 @@ class Worker:
 
 
 def _serve(pipe: Connection[Any, Any]) -> None:
-    """A worker's life: take tasks and answer them until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """Take tasks and answer them until the pipe closes; the parent handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
@@ -130,7 +130,7 @@ def _serve(pipe: Connection[Any, Any]) -> None:
 
 
 def _leave_with_parent() -> None:
-    """End this worker, even in the middle of a job, when the parent is gone."""
+    """End this worker when the parent ends, even in the middle of a job."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -138,28 +138,23 @@ def _leave_with_parent() -> None:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Environment for new processes: BLAS reads it once, when NumPy is imported."""
+def starting_workers() -> Iterator[None]:
+    """Give new processes one BLAS thread, and have them ignore Ctrl-C while they start.
+
+    They inherit both. BLAS reads its environment when NumPy is imported, and only the main
+    thread may set signal handlers.
+    """
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:
         yield
     finally:
+        if main:
+            signal.signal(signal.SIGINT, handler)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@contextmanager
-def ignoring_ctrl_c() -> Iterator[None]:
-    """New processes inherit this, so that Ctrl-C cannot hit them while they start."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals belong to the main thread
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

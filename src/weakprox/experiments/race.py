@@ -1,9 +1,10 @@
-"""Run a method and note the work it took to come within each of several accuracies."""
+"""Run a method and record the work it takes to reach each of several accuracies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from weakprox.experiments.base import Record
 from weakprox.experiments.instances import Matrix
 from weakprox.problem import Problem
 from weakprox.result import Counts, Status
-from weakprox.solvers import Look
+from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRF, SVRGCG, Look
 from weakprox.solvers.base import Method
 
 MEASURES = ("samples", "rank_one_svds", "seconds")
@@ -20,26 +21,26 @@ MEASURES = ("samples", "rank_one_svds", "seconds")
 
 @dataclass
 class Watch:
-    """Follows a run from outside and ends it when the last accuracy is reached.
+    """A callback that records a run and ends it when the last accuracy is reached.
 
-    `value` is the objective that decides, known exactly to the experiment even where the
-    method only sees samples; `floor` a proved lower bound on its optimum. It looks after
-    every step of a method (for sliding methods a step is an outer one).
+    `value` is the exact objective, which the experiment knows even if the method only sees
+    samples; `floor` is a proved lower bound on its optimum. The watch looks after every
+    step of a method (for sliding methods, every outer step).
     """
 
     value: Callable[[Matrix], float]
     floor: float
     targets: list[float]  # absolute, falling
-    per_sample: float = 0.0  # seconds to draw one, where the loss draws them for free
+    per_sample: float = 0.0  # seconds to draw one, if the loss draws means only
     drawn: int = 0  # samples drawn before the run began, for a finite sum
     finite: bool = False  # whether work is counted in gradients of terms, not in samples
-    unbilled: Callable[[], float] = lambda: 0.0  # what drawing them for free did take
+    unbilled: Callable[[], float] = lambda: 0.0  # seconds spent on drawing means
     reached: dict[str, dict[float, Record]] = field(default_factory=lambda: {"X": {}, "V": {}})
     curve: list[tuple[float, ...]] = field(default_factory=list)
     epochs: int = 0  # begun so far, or phases of a method that has those
 
     def __call__(self, look: Look) -> bool:
-        """Note what is new; True once X is within the last accuracy."""
+        """Record the look; return True once X has the last accuracy."""
         work = self._work(look.counts, look.seconds) | {"epochs": look.epoch}
         self.epochs = look.epoch
         gap = self.value(look.X) - self.floor
@@ -67,8 +68,27 @@ class Watch:
         }
 
 
+def methods(rank: int, mu: float, C0: float, max_inner: int | None = None) -> dict[str, Any]:
+    """Return the methods by name, with theory's settings and the same mu and C0.
+
+    `rank` is that of SVRGCG's oracle, `max_inner` caps the vertices of a sliding step.
+    """
+    ours = SVRGCG(rank=rank, constants="paper", mu=mu, C0=C0, answer="iterate")
+    return {
+        "SVRGCG": ours,
+        "SVRGCG finite": replace(ours, constants="repaired"),
+        "SCG": SCG(mu=mu),
+        "SCGS": SCGS(mu=mu, C0=C0, max_inner=max_inner),
+        "SCGS convex": SCGS(mu=mu, max_inner=max_inner, strongly_convex=False),
+        "STORC": STORC(mu=mu, max_inner=max_inner),
+        "SVRF": SVRF(mu=mu),
+        "HCGM": HCGM(),
+        "SHCGM": SHCGM(),
+    }
+
+
 def race(problem: Problem, solver: Method, watch: Watch, *, seed: int, cap: int) -> Record:
-    """Run to the last accuracy, or to `cap` oracle calls: work per accuracy, and the end."""
+    """Run to the last accuracy or to `cap` oracle calls; return the work per accuracy."""
     watch.finite = problem.loss.is_finite_sum
     start = np.zeros(problem.shape)
     watch.curve.append((*[0.0] * len(MEASURES), watch.value(start) - watch.floor))
@@ -81,8 +101,8 @@ def race(problem: Problem, solver: Method, watch: Watch, *, seed: int, cap: int)
         max_svds=cap,
         stop_when_certified=False,
         progress=False,
-        evaluation_samples=2,  # the watch evaluates exactly, and counts nothing
-        look_every=1,  # looks are off the clock, and counts to the very step
+        evaluation_samples=2,  # unused: the watch evaluates exactly
+        look_every=1,  # looks are off the clock
     )
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # an unfinished run is not a result
@@ -98,7 +118,7 @@ def race(problem: Problem, solver: Method, watch: Watch, *, seed: int, cap: int)
 
 
 def thinned(curve: list[tuple[float, ...]], growth: float = 1.03) -> list[tuple[float, ...]]:
-    """Rows that are ever further apart, the last one included: enough to draw."""
+    """Return rows at growing distances, the last one included: enough for a plot."""
     kept, following = [], 0.0
     for place, row in enumerate(curve):
         if place >= following or place == len(curve) - 1:
@@ -110,10 +130,10 @@ def thinned(curve: list[tuple[float, ...]], growth: float = 1.03) -> list[tuple[
 def banded(
     curves: list[list[list[float]]], column: int, points: int = 64
 ) -> dict[str, list[float]]:
-    """Mean, tenth and ninetieth percentile of the gap over runs, on a common axis.
+    """Return mean, 10th and 90th percentile of the gap over runs, on a common axis.
 
-    Between looks, and after the run has ended, a curve holds its last value; before the
-    first look that of the first point, with which every curve begins.
+    Between looks and after its end a curve keeps its last value, and before the first look
+    the value of the first point.
     """
     worked = [row[column] for curve in curves for row in curve if row[column] > 0]
     if not worked:

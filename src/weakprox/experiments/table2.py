@@ -1,8 +1,8 @@
 """Table 2, measured: how samples and SVDs grow as the accuracy asked for gets finer.
 
-A small instance of the figures' kind, so that methods whose bounds are hopeless at
-d = 300 can be followed over a range of accuracies. At fixed mu the smoothed objective
-decides; with mu tied to eps, mu = eps / (2 gamma), the original one. The exponent p of a
+A small instance of the figures' kind, so that methods that are far too slow at d = 300
+can be followed over a range of accuracies. At fixed mu accuracy refers to the smoothed
+objective; with mu tied to eps, mu = eps / (2 gamma), to the original one. The exponent p of a
 method is the least-squares slope of log(work) against log(1/eps).
 
 SVRGCG is run with an oracle of the rank of Y, as in the paper's figures, and with one of
@@ -11,22 +11,19 @@ full rank, which covers the optimum.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weakprox import theory
-from weakprox.experiments.base import ORDER, Experiment, Job, Record
+from weakprox.experiments.base import Experiment, Job, Record, stream_seed
 from weakprox.experiments.figures import COPIES
-from weakprox.experiments.instances import Matrix, instance
-from weakprox.experiments.noisy import FiniteCopies, NoisyCopies
-from weakprox.experiments.optimum import optimum, smoothed_optimum
-from weakprox.experiments.race import Watch, race
+from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies, instance
+from weakprox.experiments.optimum import optimum
+from weakprox.experiments.race import Watch, methods, race
 from weakprox.losses import Denoising
 from weakprox.penalties import L1, Smoothed
 from weakprox.problem import Problem
-from weakprox.solvers import HCGM, SCG, SCGS, SHCGM, STORC, SVRF, SVRGCG
 from weakprox.spectral import NuclearBall
 
 D, R, LAM, NOISE, TERMS = 40, 2, 2.0, 5.0, 1000
@@ -75,8 +72,8 @@ def jobs(quick: bool, seed: int) -> list[Job]:
 
 
 def work(job: Job) -> Record:
-    """One method on one instance: work to each accuracy of the job."""
-    seeds = [job["seed"], ORDER.index("table2") + 1, job["run"]]
+    """Run one method on one instance; return the work to each accuracy of the job."""
+    seeds = stream_seed("table2", job["seed"], job["run"])
     M, tau, size = instance(D, R, seeds)
     h, penalty = NuclearBall(tau), L1(LAM)
     targets = [a * size for a in job["accuracies"]]
@@ -88,10 +85,7 @@ def work(job: Job) -> Record:
         loss = NoisyCopies(M, NOISE)
     exact = Problem(Denoising(M), penalty, h)
     gap = 0.02 * targets[-1]
-    if job["mu"] == "fixed":
-        best = smoothed_optimum(M, LAM, mu, h, gap=gap)
-    else:
-        best = optimum(M, LAM, h, gap=gap)
+    best = optimum(M, LAM, h, gap=gap, mu=mu if job["mu"] == "fixed" else 0.0)
     smooth = Smoothed.of(penalty, mu, (D, D))
 
     def value(X: Matrix) -> float:
@@ -102,43 +96,25 @@ def work(job: Job) -> Record:
     watch = Watch(value, best.lower_bound, targets)
     C0 = theory.parameters(exact, targets[-1], mu=mu).C0
     rank = ORACLE_RANK.get(job["method"], 1)
-    ours = SVRGCG(rank=rank, constants="paper", mu=mu, C0=C0, answer="iterate")
-    ours_finite = replace(ours, constants="repaired")
-    solvers: dict[str, Any] = {
-        "SVRGCG": ours,
-        "SVRGCG, full rank": ours,
-        "SVRGCG finite": ours_finite,
-        "SVRGCG finite, full rank": ours_finite,
-        "SCG": SCG(mu=mu),
-        "SCGS": SCGS(mu=mu, C0=C0),
-        "SCGS convex": SCGS(mu=mu, strongly_convex=False),
-        "STORC": STORC(mu=mu),
-        "SVRF": SVRF(mu=mu),
-        "HCGM": HCGM(),
-        "SHCGM": SHCGM(),
-    }
+    solver = methods(rank, mu, C0)[job["method"].removesuffix(", full rank")]
     seed, problem = 1000 * job["seed"] + job["run"], Problem(loss, penalty, h)
-    return race(problem, solvers[job["method"]], watch, seed=seed, cap=job["cap"])
+    return race(problem, solver, watch, seed=seed, cap=job["cap"])
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
-    """Exponents with their standard errors beside the theory's, and the means behind them."""
+    """Return exponents with standard errors beside the theory's, and the means behind them."""
     rows = []
     for method, predicted in THEORY.items():
         for mu in ("fixed", "tied"):
             if predicted[mu] is None:
                 continue
-            hits: dict[float, list[Record]] = {}
-            asked: dict[float, int] = {}
+            hits: dict[float, list[Any]] = {}  # None for a run that fell short
             for job, result in zip(jobs, results, strict=True):
-                if (job["method"], job["mu"]) != (method, mu):
-                    continue
-                for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
-                    asked[accuracy] = asked.get(accuracy, 0) + 1
-                    if hit is not None:
+                if (job["method"], job["mu"]) == (method, mu):
+                    for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
                         hits.setdefault(accuracy, []).append(hit)
-            # a mean over only those runs that got there would bend the line
-            whole = sorted(a for a in hits if len(hits[a]) == asked[a])[::-1]
+            # means over successful runs alone would bend the line
+            whole = sorted((a for a in hits if None not in hits[a]), reverse=True)
             unit = "full_gradients" if method in FINITE else "samples"
             rows.append(
                 {
@@ -166,7 +142,7 @@ def _mean(hits: list[Record], unit: str) -> float:
 
 
 def _fit(accuracies: list[float], hits: dict[float, list[Record]], unit: str) -> Record | None:
-    """Slope of log(mean work) on log(1/eps) and its standard error; None under 3 points."""
+    """Fit log(mean work) to log(1/eps): slope and standard error; None under 3 points."""
     if len(accuracies) < 3:
         return None
     x = -np.log(accuracies)

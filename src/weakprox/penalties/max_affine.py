@@ -85,7 +85,9 @@ class MaxAffine(Combinable):
     def capabilities(self) -> PenaltyCapabilities:
         """Few pieces; affine functions have no lower bound."""
         size = lambda: max(largest(part) for part in self.A)  # noqa: E731
-        return PenaltyCapabilities(pieces=self.pieces, in_unit=self.in_unit, size=size)
+        return PenaltyCapabilities(
+            proximal=self.proximal, pieces=self.pieces, in_unit=self.in_unit, size=size
+        )
 
     def in_unit(self, unit: float) -> MaxAffine:
         """R/unit^2 of X/unit."""

@@ -39,14 +39,6 @@ UNNAMED = (
     *(FactoredDual, FixedDual, SplitDual, Smoothed),
     *(DenseMeasurements, Moments, Move, Projection),
 )
-# Solvers that may have been chosen for the user, or by another solver.
-CHOSEN = (
-    solvers.DavisYin,
-    solvers.DualAscent,
-    solvers.LeanSplitting,
-    solvers.SVRGCG,
-    solvers.SampleAverage,
-)
 
 
 def memory_of(solver: Any) -> Any:
@@ -61,13 +53,14 @@ def memory_of(solver: Any) -> Any:
 def stored_classes() -> frozenset[type]:
     """Return the classes that checkpoints of the library's solvers consist of.
 
-    Those are the solvers' memories and, by the annotations of their fields, all that they
-    hold. A checkpoint holds no others.
+    Those are the solvers, which may have been chosen for the user, their memories, and by
+    the annotations of their fields all that these hold. A checkpoint holds no others.
     """
     found: set[type] = set()
     every = [getattr(solvers, name) for name in solvers.__all__]
-    left: list[Any] = [memory_of(one) for one in every if issubclass(one, Method)]
-    left += [*UNNAMED, *CHOSEN, Tracker, Counts, Call, Data, Origin]
+    every = [one for one in every if issubclass(one, Method)]
+    left: list[Any] = [*every, *map(memory_of, every), *UNNAMED]
+    left += [Tracker, Counts, Call, Data, Origin]
     while left:
         kind = left.pop()
         left += get_args(kind)

@@ -10,14 +10,19 @@ from weakprox.arguments import integer
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import itemsize, on_cpu
 from weakprox.problem import Problem
-from weakprox.resources.limits import room
-from weakprox.solvers import SVRGCG, DavisYin, DualAscent, LeanSplitting, SampleAverage
+from weakprox.resources.limits import room, shown_bytes
+from weakprox.solvers import (
+    AdaptiveSVRGCG,
+    DavisYin,
+    DualAscent,
+    LeanSplitting,
+    SampleAverage,
+)
 from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_bytes
 
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
 SMALL = 64 << 20  # bytes that a run may take without asking the system
 ASKED = "it was asked for"
-FALLBACK = "DavisYin takes over if the solution is not low-rank"
 
 
 @dataclass(frozen=True)
@@ -86,42 +91,36 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     Splittings and dual ascent use full gradients and hold several arrays of the size of X.
     If those do not fit in memory, the paper's method needs only a few.
     """
-    name = type(problem.loss).__name__
-    fits, arrays = _fits(problem)
-    lean = LeanSplitting.applies(problem)
-    small = f"DavisYin's {arrays} arrays the size of X do not fit in memory"
+    name, reference = type(problem.loss).__name__, problem.loss.reference
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)
-    if lean and not on_cpu(problem.loss.reference):
-        why = f"for {name} with an entrywise penalty it makes the fewest passes over memory"
-        return Choice(
-            LeanSplitting(rank=rank), f"{why}, which take most of the time on a device"
-        )
-    if lean and fits and itemsize(problem.loss.reference) == 4:
-        why = f"the data are in float32, and for {name} with an entrywise penalty it proves its"
-        return Choice(LeanSplitting(rank=rank), f"{why} bounds in float64. {FALLBACK}")
-    if lean and fits and min(problem.shape) >= LEAN_FROM:
-        why = f"for {name} with an entrywise penalty it needs only two arrays the size of X"
-        why += " beside the data, and is fastest when the solution is low-rank"
-        return Choice(LeanSplitting(rank=rank), f"{why}. {FALLBACK}")
-    if lean and not fits:
-        return Choice(LeanSplitting(rank=rank), f"{small}; this method holds one or two")
-    if not fits:
-        rule = SVRGCG(rank="estimate" if rank is None else rank, constants="practical")
-        return Choice(rule, f"{small}; SVRGCG holds few")
+    short, lean = _short_of(problem), LeanSplitting.applies(problem)
+    why = f"for {name} with an entrywise penalty it "
+    if lean and not on_cpu(reference):
+        why += "makes the fewest passes over memory, which take most of the time on a device"
+        return Choice(LeanSplitting(rank=rank), why)
+    if lean and short:
+        return Choice(LeanSplitting(rank=rank), f"{short}; this method holds one or two arrays")
+    if lean and itemsize(reference) == 4:
+        why += "proves its bounds in float64, although the data are in float32. "
+        why += "DavisYin takes over if the solution is not low-rank"
+        return Choice(LeanSplitting(rank=rank), why)
+    if lean and min(problem.shape) >= LEAN_FROM:
+        why += "needs only two arrays the size of X beside the data and is fastest when the "
+        why += "solution is low-rank. DavisYin takes over otherwise"
+        return Choice(LeanSplitting(rank=rank), why)
+    if short:
+        few = AdaptiveSVRGCG(rank="estimate" if rank is None else rank)
+        return Choice(few, f"{short}; AdaptiveSVRGCG holds few arrays")
     if not problem.loss.is_finite_sum:
-        why = f"{name} is known through samples only, and this method draws as many as the"
-        return Choice(
-            SampleAverage(rank=rank), f"{why} accuracy needs and minimises their mean"
-        )
+        why = f"{name} is known through samples only, and this method draws as many as the "
+        return Choice(SampleAverage(rank=rank), why + "accuracy needs and minimises their mean")
     if DualAscent.applies(problem):
-        why = f"{name} is a squared distance and the penalty has few pieces, so that the dual"
-        return Choice(DualAscent(rank=rank), f"{why} problem is small and smooth")
-    why = (
-        f"{name} is a finite sum, for which the splitting usually proves its accuracy with few"
-    )
-    return Choice(DavisYin(rank=rank), f"{why} decompositions")
+        why = f"{name} is a squared distance and the penalty has few pieces, so that the dual "
+        return Choice(DualAscent(rank=rank), why + "problem is small and smooth")
+    why = f"{name} is a finite sum, for which the splitting usually needs few decompositions "
+    return Choice(DavisYin(rank=rank), why + "to prove its accuracy")
 
 
 def chosen(problem: Problem, rank: int | None = None) -> Method:
@@ -129,9 +128,13 @@ def chosen(problem: Problem, rank: int | None = None) -> Method:
     return choose(problem, rank).solver
 
 
-def _fits(problem: Problem) -> tuple[bool, int]:
-    """Return whether DavisYin's arrays fit in memory, and how many those are."""
-    reference = problem.loss.reference
-    arrays = int(ARRAYS["DavisYin"].most)
-    needed = arrays * array_bytes(problem) + thin_bytes(problem, ARRAYS["DavisYin"])
-    return not on_cpu(reference) or needed <= SMALL or needed <= room(), arrays
+def _short_of(problem: Problem) -> str:
+    """Return how DavisYin's arrays exceed the memory available; "" if they fit."""
+    arrays = ARRAYS["DavisYin"]
+    needed = int(arrays.most) * array_bytes(problem) + thin_bytes(problem, arrays)
+    if not on_cpu(problem.loss.reference) or needed <= SMALL or needed <= room():
+        return ""
+    size = f"{arrays.most:g} arrays the size of X ({shown_bytes(needed)})"
+    return (
+        f"DavisYin would need {size}, more than the {shown_bytes(room())} of memory available"
+    )

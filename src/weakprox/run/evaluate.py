@@ -102,8 +102,11 @@ def _accuracy(
     return tol * max(abs(value), SMALL * half * (X if isinstance(X, float) else X.sqnorm))
 
 
-def ticked(state: State, candidate: Candidate) -> tuple[State, bool]:
-    """Return the state after an inner step, and whether a look is due."""
+Looked = tuple[State, Look | None, Status | None]
+
+
+def ticked(state: State, candidate: Candidate, seconds: float) -> Looked:
+    """Return the state after an inner step, with a `look` at the candidate if one is due."""
     tracker = state.tracker
     now, later = tracker.steps + 1, tracker.next_look
     due = now >= later or _promising(state, candidate)
@@ -111,7 +114,8 @@ def ticked(state: State, candidate: Candidate) -> tuple[State, bool]:
         every = state.fixed.settings.look_every
         later = max(now + 1, math.ceil(now * GROWTH)) if every is None else now + every
     tracker = replace(tracker, steps=now, next_look=later)
-    return replace(state, latest=candidate, tracker=tracker), due
+    state = replace(state, latest=candidate, tracker=tracker)
+    return look(state, candidate, seconds) if due else (state, None, None)
 
 
 def _promising(state: State, candidate: Candidate) -> bool:
@@ -125,10 +129,11 @@ def _promising(state: State, candidate: Candidate) -> bool:
     return candidate.gap <= _accuracy(state.problem, tools.eps, tools.tol, best, candidate.V)
 
 
-def look(state: State, candidate: Candidate, seconds: float) -> tuple[State, Look | None]:
+def look(state: State, candidate: Candidate, seconds: float) -> Looked:
     """Evaluate and record the candidate after so many seconds, and prove if a proof is due.
 
-    Returns the new state, and what the user's callback sees; None without a callback.
+    Returns the new state, what the user's callback sees (None without a callback), and the
+    status if the accuracy is proved. With a callback, the evidence is yet to be `settled`.
     """
     fixed, tracker, problem = state.fixed, state.tracker, state.problem
     proves = _promising(state, candidate)
@@ -158,11 +163,13 @@ def look(state: State, candidate: Candidate, seconds: float) -> tuple[State, Loo
     value, low, lower = f * value, f * low, f * state.tracker.lower
     where = (candidate.epoch, candidate.step)
     work = (counts.samples, counts.gradients, counts.svds, counts.rank_one_svds)
-    known = lower if lower > -math.inf else math.nan
-    row = (seconds, *where, *work, value, low, known, f * candidate.delta_estimate)
+    bound = lower if lower > -math.inf else math.nan
+    row = (seconds, *where, *work, value, low, bound, f * candidate.delta_estimate)
     fixed.trace.rows.append(tuple(map(float, row)))  # as in COLUMNS
+    proved = fixed.proves and gap_of(state.tracker) <= aim_of(state)
+    stop = Status.CERTIFIED if proved else None
     if fixed.settings.callback is None:
-        return state, None
+        return settled(state, ending=proved), None, stop
     X, V = candidate.X, candidate.V
     if isinstance(X, LowRank) and not problem.elsewhere:
         X = X.dense()
@@ -170,13 +177,7 @@ def look(state: State, candidate: Candidate, seconds: float) -> tuple[State, Loo
         X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
         V = None if V is None else rounded(V, fixed.reference, None)
     X, V = _times(X, unit), None if V is None else _times(V, unit)
-    return state, Look(*where, value, low, lower, seconds, counts.copy(), X, V)
-
-
-def ended(state: State) -> Status | None:
-    """Return the status of a run that has proved its accuracy, None before."""
-    proved = state.fixed.proves and gap_of(state.tracker) <= aim_of(state)
-    return Status.CERTIFIED if proved else None
+    return state, Look(*where, value, low, lower, seconds, counts.copy(), X, V), stop
 
 
 def _times(X: Any, unit: float) -> Any:
@@ -287,7 +288,8 @@ def finish(state: State, status: Status) -> Result:
     seconds, settings = fixed.meter.seconds, fixed.settings
     own = None if state.memory is None else solver.proof(state.memory)
     state, answer, iterate_value = _answer(state, own)
-    if _doubled(state):
+    doubled = _doubled(state)
+    if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
     if isinstance(dual, FactoredDual):
@@ -305,7 +307,7 @@ def finish(state: State, status: Status) -> Result:
         short = value + rounding - state.tracker.lower > asked(value)
         if short and solver.affordable(problem):
             X = answer.rounded()
-            X = wide(X) if _doubled(state) else X
+            X = wide(X) if doubled else X
             state = prove(state, Candidate(X, None, 0.0, 0, 0, dual=dual))
             state = settled(state, ending=True)
             if state.evidence is not None and state.evidence.at is X:
@@ -335,7 +337,7 @@ def finish(state: State, status: Status) -> Result:
         violation=violation(problem.spectral, answer),
         status=status,
         eps=unit**2 * eps,
-        certificate=certificate.times(unit**2),
+        certificate=certificate if unit == 1.0 else certificate.times(unit**2),
         counts=fixed.meter.counts,
         trace=fixed.trace,
         parameters=None if state.memory is None else state.memory.parameters,
@@ -345,14 +347,14 @@ def finish(state: State, status: Status) -> Result:
         sampled=fixed.sampled,
         checkpoint=None,
         iterate_value=unit**2 * iterate_value,
-        reason=_reason(state),
-        dual=None if _doubled(state) else dual,  # other runs are in the dtype of the data
+        reason=_reason(state, doubled=doubled),
+        dual=None if doubled else dual,  # other runs are in the dtype of the data
         unit=unit,
         evidence=state.evidence,
     )
 
 
-def _reason(state: State) -> str:
+def _reason(state: State, *, doubled: bool) -> str:
     """Return why the solver that ended the run was used."""
     origin, name = state.fixed.origin, type(state.fixed.origin.solver).__name__
     why = origin.reason
@@ -361,7 +363,7 @@ def _reason(state: State) -> str:
             f"it took over from {name}, whose points were not low-rank or whose gap fell too "
             f"slowly. {name} came first because {why}"
         )
-    if _doubled(state):
+    if doubled:
         why += ". The run continued in float64, which proves more than float32"
     return why
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 
@@ -24,8 +24,8 @@ from weakprox.run.choose import chosen
 from weakprox.run.escalate import escalated, handed_to, in_double, is_wide
 from weakprox.run.evaluate import (
     EVALUATION,
+    Looked,
     aim_of,
-    ended,
     finish,
     gap_of,
     look,
@@ -77,21 +77,20 @@ class Run:
         warm: Warmth | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        self.warm, self.keeper = warm, keeper
+        self.warm, self.keeper, self.callback = warm, keeper, settings.callback
         self.call = settings.call or _call(problem, solver, settings)
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
-        if last is None:
-            at = None if self.stream is None else self.stream.tell()
-            why, samples = settings.reason, settings.scale_samples
-            origin = Origin(solver, why, settings.eps, samples, at)
-        else:
+        at = None if self.stream is None else self.stream.tell()
+        origin = Origin(solver, settings.reason, settings.eps, settings.scale_samples, at)
+        if last is not None:
             origin = replace(last.origin, solver=solver)
-            if last.data is None:
-                last = None  # proved before its first epoch end: repeated, to the same bits
+        if last is not None and last.data is None:
+            last = None  # proved before its first epoch end: repeated, to the same bits
         self.checkpoint = last
-        self.meter = Meter(settings.budget, Counts() if last is None else last.counts.copy())
-        trace = Trace([] if last is None else list(last.trace.rows))
+        begin = last or Checkpoint(None, Tracker(), Counts(), Trace(), self.call, origin)
+        self.meter = Meter(settings.budget, begin.counts.copy())
+        trace = Trace(list(begin.trace.rows))
         self.meter.idle = -float(trace["seconds"][-1]) if len(trace) else 0.0  # continues
         shown = sys.stderr.isatty() if settings.progress == "auto" else settings.progress
         self.progress = RunProgress(True, type(solver).__name__) if shown else None
@@ -116,13 +115,13 @@ class Run:
             solver,
             tools,
             infimum_of(problem),
-            memory=None if last is None else last.memory,
-            first=None if last is None else last.first,
-            tracker=Tracker() if last is None else last.tracker,
+            memory=begin.memory,
+            first=begin.first,
+            tracker=begin.tracker,
         )
-        if last is not None and last.restated is not None:
-            restated = problem.restated(last.restated)
-            self.state = replace(self.state.on(restated), restated=last.restated)
+        if begin.restated is not None:
+            restated = problem.restated(begin.restated)
+            self.state = replace(self.state.on(restated), restated=begin.restated)
 
     def execute(self, X: Array | None = None) -> Result:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
@@ -186,16 +185,14 @@ class Run:
         self._save()
 
     def _begun(self, state: State, X: Array | None) -> State:
-        """Return the state with its solver started at X, or near a neighbour's end."""
+        """Return the state with its solver started at X, or at zero for None."""
         memory = state.solver.start(state.problem, X, state.tools)
         return replace(state, memory=memory, latest=None)
 
     def tick(self, candidate: Candidate) -> None:
         """After an inner step: look if a look is due, show progress, check the limits."""
         pause()  # other runs in this process may be waiting for their turn
-        self.state, due = ticked(self.state, candidate)
-        if due:
-            self._look(candidate)
+        self._look(candidate, ticked)
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
             gap, aim = gap_of(tracker), aim_of(self.state)
@@ -216,18 +213,22 @@ class Run:
         if last is None or last.epoch != candidate.epoch:
             self.tick(candidate)
         else:
-            self._look(replace(candidate, scratch=last.scratch))
+            self._look(replace(candidate, scratch=last.scratch), look)
         self.state = replace(self.state, latest=candidate)
 
-    def _look(self, candidate: Candidate) -> None:
-        """Evaluate the candidate, ask the callback, and end the run if either says so."""
-        callback, clock = self.state.fixed.settings.callback, self.meter
-        seconds = time.perf_counter() - clock.started - clock.idle  # without this look
-        with self._off_the_clock():
-            self.state, view = look(self.state, candidate, seconds)
-            stopped = callback is not None and view is not None and callback(view)
-            stop = Status.CALLBACK if stopped else ended(self.state)
-            self.state = settled(self.state, ending=stop is not None)
+    def _look(
+        self, candidate: Candidate, evaluate: Callable[[State, Candidate, float], Looked]
+    ) -> None:
+        """Evaluate the candidate off the clock, ask the callback, and end the run if due."""
+        clock, callback, begun = self.meter, self.callback, time.perf_counter()
+        try:
+            seconds = begun - clock.started - clock.idle
+            self.state, view, stop = evaluate(self.state, candidate, seconds)
+            if callback is not None and view is not None:
+                stop = Status.CALLBACK if callback(view) else stop
+                self.state = settled(self.state, ending=stop is not None)
+        finally:
+            clock.idle += time.perf_counter() - begun
         if stop is not None:
             raise StopRun(stop)
 
@@ -242,11 +243,8 @@ class Run:
 
     def _prepare(self) -> None:
         """Draw the evaluation samples, identify the data, and start or resume the solver."""
-        loss, last, settings = (
-            self.state.problem.loss,
-            self.checkpoint,
-            self.state.fixed.settings,
-        )
+        last, settings = self.checkpoint, self.state.fixed.settings
+        loss = self.state.problem.loss
         if self.stream is not None:  # evaluation samples come from the beginning of a stream
             self.stream.seek(self.state.fixed.origin.stream)
         with self._off_the_clock():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -119,17 +120,14 @@ def _gather(value: Any, seen: dict[int, int], depth: int) -> None:
         seen[id(value)] = value.nbytes
     elif hasattr(value, "element_size") and hasattr(value, "data_ptr"):  # torch
         seen[int(value.data_ptr())] = value.element_size() * value.nelement()
-    elif depth == 0:
-        return
-    elif isinstance(value, dict):
-        for part in value.values():
+    elif depth:
+        parts: Any = value if isinstance(value, (tuple, list)) else ()
+        if isinstance(value, dict):
+            parts = value.values()
+        elif is_dataclass(value) and not isinstance(value, type):
+            parts = [getattr(value, field.name) for field in fields(value)]
+        for part in parts:
             _gather(part, seen, depth - 1)
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            _gather(part, seen, depth - 1)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            _gather(getattr(value, field.name), seen, depth - 1)
 
 
 def held_bytes(problem: Problem) -> int:
@@ -245,7 +243,7 @@ def plan(
     ----------
     problem : Problem
         The problem.
-    solver : Solver, class or str, optional
+    solver : Method, class or str, optional
         Only this one, as in `minimize`; by default (or for "auto") all that suit the
         problem, at their own settings.
     max_memory : int or str, optional
@@ -304,12 +302,9 @@ def _applicable(problem: Problem) -> dict[str, Method]:
     found = {}
     for name in solvers.__all__:
         kind = getattr(solvers, name)
-        if not issubclass(kind, Method):
+        if not issubclass(kind, Method) or kind().arrays is None:
             continue
-        method = kind()
-        try:
-            method.check(problem)
-        except InputError:
-            continue
-        found[name] = method
+        with suppress(InputError):
+            kind().check(problem)
+            found[name] = kind()
     return found

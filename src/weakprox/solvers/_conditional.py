@@ -1,7 +1,7 @@
-"""What the projection-free and exact-oracle baselines share: constants, memory, manners.
+"""Constants, memory and checks that the projection-free and exact-oracle baselines share.
 
-They all work on the smoothed problem f_mu = G + R_mu over a bounded set, and all return
-their iterate. mu is chosen so that smoothing costs at most half of eps.
+They all work on the smoothed problem f_mu = G + R_mu, most of them over a bounded set, and
+all return their iterate. mu is chosen so that smoothing costs at most half of eps.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from weakprox.arguments import optional_numbers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, zeros
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.kernels import add_scaled, blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, spectral_capabilities
 from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
-from weakprox.theory._theorems import check_overrides, estimate_sigma
+from weakprox.theory._theorems import estimate_sigma, initial_gap
 from weakprox.theory.gradients import mean_gradient
 
 STRETCH = 64  # iterations of one outer step, for methods that have no epochs
@@ -61,14 +62,14 @@ class Ground:
 
     @property
     def target(self) -> float:
-        """Accuracy to solve the smoothed problem to: what smoothing leaves of eps.
+        """Accuracy of the smoothed problem: eps less the bias.
 
-        Half of eps where a mu of the user's leaves less, so that runs come to an end.
+        At least half of eps, so that runs end if the user's mu is too large.
         """
         return max(self.eps - self.bias, 0.5 * self.eps)
 
     def batch(self, size: float) -> int | None:
-        """A batch of this size or the next larger; None for all terms at once."""
+        """Return the size, rounded up; None for all terms at once."""
         whole = max(1, math.ceil(size - 1e-9))
         full = self.n_terms and (self.sigma == 0.0 or whole >= self.n_terms)
         return None if full else whole
@@ -80,11 +81,10 @@ def ground(
     *,
     mu: float | None,
     sigma: float | None = 0.0,
-    strongly_convex: bool = False,
     bounded: bool = True,
 ) -> Ground:
-    """Constants for a run; sigma=None asks for an estimate where terms are drawn."""
-    c = problem.constants(strongly_convex=strongly_convex)
+    """Return the constants of a run; sigma=None estimates the noise from a pilot."""
+    c = problem.constants(strongly_convex=False)
     if mu is None:
         mu = tools.eps / (2.0 * c.gamma) if c.theta > 0 and c.gamma > 0 else 0.0
     smooth = Smoothed.of(problem.penalty, mu, problem.shape)
@@ -122,7 +122,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Baseline(Method):
-    """Common part of the baselines: they return their iterate."""
+    """Members that all baselines share; they return their iterate."""
 
     answer: ClassVar[Literal["iterate"]] = "iterate"
 
@@ -131,17 +131,17 @@ class Baseline(Method):
         need_bounded(type(self).__name__, problem)
 
     def candidate(self, memory: Any) -> Candidate:
-        """The iterate; h is an indicator, and the iterate a mean of feasible points."""
+        """Return the iterate, a mean of feasible points: h is an indicator."""
         return Candidate(memory.X, None, 0.0, memory.epoch, 0)
 
     def dual(self, problem: Problem, memory: Any) -> Smoothed:
-        """The smoothed penalty: its maximiser at X is the dual point to certify with."""
+        """Return the smoothed penalty; its maximiser at X is the dual point of a proof."""
         return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
 
 
 @dataclass(frozen=True)
 class Smoothing(Baseline):
-    """Those that smooth the penalty once and for all."""
+    """Baselines with one smoothing for the whole run."""
 
     mu: float | None = None
 
@@ -150,9 +150,23 @@ class Smoothing(Baseline):
         super().check(problem)
         self.check_mu(problem)
 
+    def _bound(self, memory: Any) -> float:
+        """Return the theorem's bound on E f_mu - f_mu* at the iterate."""
+        raise NotImplementedError
+
+    def finished(self, memory: Any) -> bool:
+        """Whether the theorem's bound has come down to eps."""
+        return bool(self._bound(memory) <= memory.parameters.target)
+
+    def promised(self, memory: Any) -> float:
+        """Return the theorem's bound on E f - f*; infinite if vertices are capped."""
+        if getattr(self, "max_inner", None) is not None:
+            return math.inf
+        return self._bound(memory) + float(memory.parameters.bias)
+
     def check_mu(self, problem: Problem) -> None:
-        """Raise unless mu is positive, where there is something to smooth."""
-        check_overrides(mu=self.mu)
+        """Raise unless mu is positive, if there is something to smooth."""
+        optional_numbers(mu=self.mu)
         theta = problem.penalty.smoothability(problem.shape).theta
         if self.mu is not None and not self.mu > 0 and theta > 0:
             raise InputError("mu", repr(self.mu), "a number > 0")
@@ -167,37 +181,46 @@ def need_bounded(solver: str, problem: Problem) -> None:
         raise InputError("spectral", type(term).__name__, wanted)
 
 
-def need_finite_sum(solver: str, problem: Problem, instead: str) -> None:
-    """Raise unless full gradients can be had."""
-    if not problem.loss.is_finite_sum:
-        wanted = f"a finite sum: {solver} takes full gradients; for a sampler use {instead}"
-        raise InputError("loss", repr(problem.loss), wanted)
-
-
-def checked_count(name: str, count: object) -> None:
-    """Raise unless the setting is a whole number >= 1 or None."""
-    whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
-    if count is not None and not (whole and count >= 1):  # type: ignore[operator]
-        raise InputError(name, repr(count), "an integer >= 1, or None")
-
-
 def first_point(problem: Problem, X: Array | None) -> Array:
-    """The user's first point, or zero."""
+    """Return the user's first point, or zero."""
     return zeros(problem.shape, problem.loss.reference) if X is None else X
 
 
 def smooth_gradient(
     tools: Tools, R: Smoothed, X: Array, rng: np.random.Generator, size: int | None
 ) -> Array:
-    """Gradient of f_mu at X from fresh samples, or from all terms if size is None."""
+    """Return the gradient of f_mu at X from fresh samples, or all terms if size is None."""
     G = mean_gradient(tools.loss, X, rng, size)
     add_scaled(G, 1.0, R.grad(X))
     return G
 
 
-def one_vertex(problem: Problem, memory: Memory, R: Smoothed, tools: Tools) -> Memory:
-    """Memory at the vertex that the gradient at the first point leads to."""
-    rng = tools.rng(0, 2)
-    G = smooth_gradient(tools, R, memory.X, rng, None)
-    found = tools.spectral.extreme(G, rng=rng)
-    return replace(memory, X=found.V.dense(), basis=found.basis)
+def frank_wolfe(
+    tools: Tools,
+    X: Array,
+    G: Array,
+    gamma: float,
+    *,
+    accuracy: float,
+    start: Array | None,
+    rng: np.random.Generator,
+    at: tuple[int, int],
+) -> Array | None:
+    """Move X by gamma towards the vertex of the gradient G, and report the step `at`.
+
+    Overwrites X and G; returns the basis of the vertex's SVD, for the next start.
+    """
+    vertex = tools.spectral.extreme(G, accuracy=accuracy, start=start, rng=rng)
+    blend_into(X, vertex.V, gamma, scratch=G)
+    tools.tick(Candidate(X, None, 0.0, *at, scratch=G))
+    return vertex.basis
+
+
+def with_initial_gap(
+    p: Ground, problem: Problem, X: Array, C0: float | None, tools: Tools
+) -> Ground:
+    """Return the constants with the user's C0, or with a bound on the error at X."""
+    if C0 is None:
+        R, rng = Smoothed.of(problem.penalty, p.mu, problem.shape), tools.rng(0, 3)
+        C0 = initial_gap(problem, R, tools.loss, X, p.alpha, rng)
+    return replace(p, C0=max(float(C0), np.finfo(float).tiny))

@@ -1,4 +1,4 @@
-"""Constants of a loss as its own gradients show them, against those it declares."""
+"""Compare the constants that a loss declares with the curvature of its gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 
 FEW = 8  # differences before a declared smoothness is believed to be far too large
-LOOSE = 4.0  # times what was seen, a smoothness that is
+LOOSE = 4.0  # times the largest curvature seen: a smoothness far too large
 MARGIN = 1.5  # over the largest curvature seen, for the directions not seen yet
 VISIBLE = 1e-6  # relative length below which a difference is mostly rounding
 ROUNDING = 32  # units of rounding in a gradient
@@ -16,7 +16,7 @@ CLEAR = 1e-3  # relative excess that contradicts a declared constant beyond roun
 
 
 class Contradicted(Exception):  # noqa: N818 (a signal, not an error)
-    """Gradients contradict the declared strong convexity; only the loop catches it."""
+    """Gradients contradict the declared strong convexity; the run restates the loss."""
 
     def __init__(self, strong_convexity: float) -> None:
         super().__init__(f"strong convexity is at most {strong_convexity:.3g}")
@@ -34,7 +34,7 @@ class Curvature:
     seen: int = 0
 
     def then(self, X: Array, gradient: Array) -> Curvature:
-        """The same after another iterate."""
+        """Return the curvature updated by another iterate."""
         move, turn = X - self.X, gradient - self.gradient
         length, along = sqnorm(move), inner(turn, move)
         if not (along > 0.0 and length > VISIBLE**2 * sqnorm(X)):
@@ -47,7 +47,7 @@ class Curvature:
         return Curvature(X, gradient, least, most, self.seen + 1)
 
     def smoothness(self, declared: float) -> float:
-        """The declared one, unless it is contradicted or far beyond what was seen."""
+        """Return the declared smoothness, unless it is contradicted or far too large."""
         if self.most > (1 + CLEAR) * declared:
             return MARGIN * self.most
         if self.seen >= FEW and declared > LOOSE * MARGIN * self.most > 0.0:
@@ -55,6 +55,6 @@ class Curvature:
         return declared
 
     def check(self, declared: float) -> None:
-        """Raise if gradients bend less than the declared strong convexity allows."""
+        """Raise if the curvature is below the declared strong convexity."""
         if self.least < (1 - CLEAR) * declared:
             raise Contradicted(0.5 * self.least)

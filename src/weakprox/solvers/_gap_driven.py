@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from weakprox.arguments import optional_counts
 from weakprox.linalg.arrays import Array, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
-from weakprox.solvers._conditional import checked_count
 from weakprox.solvers._prox import capped
 from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
@@ -43,7 +43,7 @@ class GapDriven(Method):
 
     def check_rank(self, problem: Problem) -> None:
         """Raise unless the cap on the rank is a positive integer or None."""
-        checked_count("rank", self.rank)
+        optional_counts(rank=self.rank)
 
     def first(
         self, problem: Problem, X: Array | None, reference: Array, tools: Tools

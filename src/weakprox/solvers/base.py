@@ -53,6 +53,7 @@ ARRAYS = {
     "DualAscent": Arrays(7.5, 7.5),
     "Extragradient": Arrays(23, 28),
     "SVRGCG": Arrays(2.5, 3.5),
+    "AdaptiveSVRGCG": Arrays(6.5, 6.5),
     "SampleAverage": Arrays(66, 66),
     "SCG": Arrays(4, 4, proof=6),
     "SCGS": Arrays(4, 4, proof=4.5),

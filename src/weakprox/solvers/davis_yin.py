@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
@@ -35,7 +36,6 @@ from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint
 from weakprox.resources.limits import room
-from weakprox.solvers._conditional import checked_count, need_finite_sum
 from weakprox.solvers._curvature import Curvature
 from weakprox.solvers._extrapolation import History
 from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
@@ -141,11 +141,11 @@ class DavisYin(Splitting):
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
-        checked_count("first_rank", self.first_rank)
+        optional_counts(first_rank=self.first_rank)
         whole = isinstance(self.memory, (int, np.integer)) and not isinstance(self.memory, bool)
         if not whole or self.memory < 0:
             raise InputError("memory", repr(self.memory), "an integer >= 0")
-        need_finite_sum("DavisYin", problem, "SVRGCG")
+        problem.check_finite_sum("DavisYin", "SVRGCG")
         problem.check_provable()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:

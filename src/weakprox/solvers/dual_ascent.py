@@ -1,10 +1,10 @@
 """Projected Barzilai-Borwein ascent on the dual of a penalty with few pieces.
 
-Where G = L/2 |X - C|^2, minimising over X for a fixed dual point y of the penalty is one
+If G = L/2 |X - C|^2, minimising over X for a fixed dual point y of the penalty is one
 proximal step, and the dual function of y is smooth. For the largest of n affine functions
-y is a vector of length n, whatever the size of X: a handful of gradient steps with the
-step of Barzilai & Borwein, "Two-Point Step Size Gradient Methods", IMA Journal of
-Numerical Analysis 8(1), 1988, and a nonmonotone safeguard reach high accuracy.
+y is a vector of length n, whatever the size of X. A few gradient steps with the step size
+of Barzilai & Borwein, "Two-Point Step Size Gradient Methods", IMA Journal of Numerical
+Analysis 8(1), 1988, and a nonmonotone safeguard reach high accuracy.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._conditional import need_finite_sum
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at
 from weakprox.solvers._prox import FIRST_RANK, adaptive_prox, capped
 from weakprox.solvers.tools import Tools
 
-REMEMBERED = 5  # dual values; a step is taken back if it falls below all of them
-SHORTER = 0.25  # a step that was taken back
-LONGER = 4.0  # a step along which the dual function shows no curvature
+REMEMBERED = 5  # dual values; a step is undone if the next one is below all of them
+SHORTER = 0.25  # factor for a step that was undone
+LONGER = 4.0  # factor for a step along which the dual function has no curvature
 FAR = 1e3  # first trial step, relative to the shortest safe one
 
 
@@ -59,13 +58,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class DualAscent(GapDriven):
-    """For G = L/2 |X - C|^2 and `MaxAffine`: few decompositions, nothing to tune.
+    """For G = L/2 |X - C|^2 and `MaxAffine`: few decompositions, no tuning.
 
     Parameters
     ----------
     rank : int, optional
-        Largest rank of the decompositions; as large as the proximal points turn out to
-        need if not given.
+        Largest rank of the decompositions; by default as large as the proximal points need.
     """
 
     rank: int | None = None
@@ -79,7 +77,7 @@ class DualAscent(GapDriven):
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
-        need_finite_sum("DualAscent", problem, "SampleAverage")
+        problem.check_finite_sum("DualAscent", "SampleAverage")
         if problem.of_loss.centre is None:
             raise InputError("loss", repr(problem.loss), "Denoising; DavisYin takes others")
         if problem.of_penalty.pieces is None:
@@ -87,7 +85,7 @@ class DualAscent(GapDriven):
         problem.strong_convexity()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Uniform weights, or those that the first point calls for."""
+        """Uniform weights, or those of the largest piece at the first point."""
         plan = Plan(tools.eps, problem.strong_convexity(), problem.loss.smoothness)
         first, R = start_at(problem, X), problem.penalty
         given, h = self.first(problem, X, first, tools)
@@ -96,13 +94,13 @@ class DualAscent(GapDriven):
         return Memory(first, given, h, y, 0, 0, rank, None, plan)
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last proximal point, and the best dual point."""
+        """Return the last proximal point, and the best dual point."""
         found = Candidate(memory.X, memory.V, memory.h, memory.epoch, 0)
         gap = memory.value - memory.bound
         return replace(found, gap=gap, dual=memory.dual, value=memory.last)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """The dual points of the best bound."""
+        """Return the dual point of the best bound."""
         return memory.dual or FixedDual(problem.penalty, memory.y)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
@@ -144,7 +142,7 @@ class DualAscent(GapDriven):
 
 
 def _judged(state: Memory, value: float, bound: float, dual: SplitDual, k: int) -> Memory:
-    """Best value, best bound and its dual point, and whether they still move."""
+    """Update the best value, the best bound with its dual point, and the progress."""
     if state.bound < bound < math.inf:
         state = replace(state, bound=bound, dual=dual)
     best = min(value, state.value)
@@ -155,11 +153,11 @@ def _judged(state: Memory, value: float, bound: float, dual: SplitDual, k: int) 
 
 
 def _moved(state: Memory, R: Any, pieces: Array, bound: float, weight: float) -> Memory:
-    """The next dual point: a projected gradient step of a length the last two suggest."""
+    """Take a projected gradient step, its length from the last two dual points."""
     y, length = state.y, state.step
-    safe = weight / R.sqnorm if R.sqnorm > 0.0 else 1.0  # where nothing bends, any will do
+    safe = weight / R.sqnorm if R.sqnorm > 0.0 else 1.0  # any, if there is no curvature
     if state.base is not None and state.values and bound < min(state.values):
-        shorter = SHORTER * length  # too long a step: back to where it began
+        shorter = SHORTER * length  # the step was too long: undo it
         back = R.feasible(state.base + shorter * state.slope)
         return replace(state, y=back, step=shorter)
     if state.base is None:  # curvature of the dual function along a feasible direction

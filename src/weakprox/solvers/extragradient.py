@@ -5,15 +5,15 @@ Optimization Problems", NeurIPS 2021 (arXiv 2202.04026), for any h with a proxim
 
     min over X, max over y in Y of G(X) + curvature/2 |X|^2 + <y, K X> - phi(y) + h(X).
 
-A trial step from (X, y) leads to (Z, w), and the step proper starts from (X, y) again with
-the gradients found there. Nothing is smoothed, every penalty will do, and near the optimum
-the proximal points have its rank. With a dual step after which K'y is t-Lipschitz in X,
-the primal step 1/(smoothness + t) is the largest that the theory allows; the proximal
-steps hand over u in dh(Z) = (X - Z)/step - gradient, and with it a lower bound on f:
+A trial step leads from (X, y) to (Z, w). The actual step starts from (X, y) again, with the
+gradients at (Z, w). Nothing is smoothed, every penalty is allowed, and near the optimum the
+proximal points have its rank. If K'y is t-Lipschitz in X after the dual step, the primal
+step 1/(smoothness + t) is the largest that the theory allows. The proximal steps provide
+u in dh(Z) = (X - Z)/step - gradient, and with it a lower bound on f:
 
     f(Z) - bound = [R(Z) - <w, K Z> + phi(w)] + |gradient at (Z, w) + u|^2 / (2 alpha),
 
-alpha the strong convexity. t is changed whenever one half is many times the other.
+alpha being the strong convexity. t is changed if one half is many times the other.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, WeakProx
-from weakprox.solvers._conditional import first_point, need_finite_sum
+from weakprox.solvers._conditional import first_point
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed
 from weakprox.solvers._prox import FIRST_RANK, Found, adaptive_prox, capped
 from weakprox.solvers.tools import Tools
 
 SETTLED = 8  # iterations before t is changed for the first time
-SLOWER = 2.0  # by how much each of them makes the next one wait
-APART = 4.0  # how many times one half of the gap may be the other
+SLOWER = 2.0  # factor by which the wait grows after each change
+APART = 4.0  # largest ratio of the halves of the gap
 FASTEST = 4.0  # largest change of t at once
 
 
@@ -94,8 +94,7 @@ class Extragradient(GapDriven):
     Parameters
     ----------
     rank : int, optional
-        Largest rank of the decompositions; as large as the proximal points turn out to
-        need if not given.
+        Largest rank of the decompositions; by default as large as the proximal points need.
     """
 
     rank: int | None = None
@@ -105,12 +104,12 @@ class Extragradient(GapDriven):
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
         self.check_rank(problem)
-        need_finite_sum("Extragradient", problem, "SVRGCG")
+        problem.check_finite_sum("Extragradient", "SVRGCG")
         problem.constants(strongly_convex=False)
         problem.check_provable()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants, the first point, and the dual point that goes with it."""
+        """Constants, the first point, and its dual point."""
         c = problem.constants(strongly_convex=False)
         beta = c.beta_G + problem.penalty.curvature
         first = first_point(problem, X)
@@ -130,7 +129,7 @@ class Extragradient(GapDriven):
         )
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last trial point, or that of the average, and the best dual point."""
+        """Return the last trial point, or that of the average, and the best dual point."""
         X, V, h = memory.X, memory.V, memory.h
         if memory.last is not None:
             X, V, h = memory.last.Z, memory.last.prox.V, memory.last.h
@@ -138,11 +137,11 @@ class Extragradient(GapDriven):
         return Candidate(X, V, h, memory.epoch, 0, gap=gap, dual=memory.dual)
 
     def dual(self, problem: Problem, memory: Memory) -> FixedDual:
-        """The dual point of the best bound."""
+        """Return the dual point of the best bound."""
         return memory.dual or FixedDual(problem.penalty, memory.y)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """A stretch of iterations, and a trial from their average, should that be better."""
+        """A stretch of iterations, and a trial from their average, which may be better."""
         state = replace(memory, epoch=memory.epoch + 1)
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
             state = self._iteration(problem, replace(state, done=k), tools)
@@ -153,7 +152,7 @@ class Extragradient(GapDriven):
         trial = self._trial(problem, replace(state, X=X, y=y), tools, rng)
         state = _judged(state, problem, trial)
         if trial.lost < last.lost or (trial.lost == math.inf and trial.value < last.value):
-            state = replace(state, X=X, y=y, count=0)  # go on from there
+            state = replace(state, X=X, y=y, count=0)  # continue from the average
         if last.value < trial.value:
             state = replace(state, last=last)
         if not state.parameters.alpha:
@@ -161,7 +160,7 @@ class Extragradient(GapDriven):
         return state
 
     def _iteration(self, problem: Problem, state: Memory, tools: Tools) -> Memory:
-        """The trial step, and the step proper with the gradients found there."""
+        """Take the trial step, and the actual step with the gradients found there."""
         rng, R = tools.rng(state.done), problem.penalty
         trial = self._trial(problem, state, tools, rng)
         length = 1.0 / (state.parameters.beta + state.balance)
@@ -183,7 +182,7 @@ class Extragradient(GapDriven):
         return replace(state, origin=state.origin or (state.X, state.y))
 
     def _trial(self, problem: Problem, state: Memory, tools: Tools, rng: Any) -> Trial:
-        """(Z, w) from (X, y), with what it proves about itself."""
+        """Return the trial point (Z, w) from (X, y), with the halves of its gap."""
         p, R, everything = state.parameters, problem.penalty, tools.loss.everything
         length = 1.0 / (p.beta + state.balance)
         slope = _slope(problem, state.X, tools.loss.grad(state.X, everything()), state.y)
@@ -206,7 +205,7 @@ class Extragradient(GapDriven):
         return Trial(prox, Z, w, slope, value, h, near, far, rank, cut)
 
     def _prox(self, A: Array, state: Memory, tools: Tools, rng: Any) -> Found:
-        """Proximal point of h at A, of a rank that grows until it is exact enough."""
+        """Return the proximal point of h at A; its rank grows until it is accurate enough."""
         weight = state.parameters.beta + state.balance
         guess = 0.5 * weight * sqnorm(A) if math.isinf(state.value) else 0.0
         return adaptive_prox(
@@ -222,7 +221,7 @@ class Extragradient(GapDriven):
 
 
 def _slope(problem: Problem, X: Array, gradient: Array, y: Dual) -> Array:
-    """Gradient in X of G + curvature/2 |X|^2 + <y, K X>, written over G's."""
+    """Return the gradient in X of G + curvature/2 |X|^2 + <y, K X>; overwrites that of G."""
     add_scaled(gradient, 1.0, problem.penalty.pull(y))
     if problem.penalty.curvature:
         add_scaled(gradient, problem.penalty.curvature, X)
@@ -230,14 +229,14 @@ def _slope(problem: Problem, X: Array, gradient: Array, y: Dual) -> Array:
 
 
 def _blend(old: Dual, new: Dual, share: float) -> Dual:
-    """(1 - share) old + share new, also for tuples of arrays."""
+    """Return (1 - share) old + share new, also for tuples of arrays."""
     if isinstance(old, tuple):
         return tuple(_blend(a, b, share) for a, b in zip(old, new, strict=True))
     return old + share * (new - old)
 
 
 def _judged(state: Memory, problem: Problem, trial: Trial) -> Memory:
-    """Best value, best estimated bound and its dual point, and whether they still move."""
+    """Update the best value, the best estimated bound with its dual point, and the progress."""
     state = replace(state, last=trial, value=min(trial.value, state.value))
     if state.bound < trial.value - trial.lost < math.inf:
         dual = FixedDual(problem.penalty, trial.w, trial.prox.V)
@@ -246,7 +245,7 @@ def _judged(state: Memory, problem: Problem, trial: Trial) -> Memory:
 
 
 def _bounded(state: Memory, problem: Problem, trial: Trial, tools: Tools) -> Memory:
-    """The bound without strong convexity, which takes a decomposition of its own."""
+    """Update the bound without strong convexity, by a separate decomposition."""
     dual, rng = FixedDual(problem.penalty, trial.w, trial.prox.V), tools.rng(state.done, 2)
     bound, _ = lower_bound(
         problem, trial.Z, dual, rank=state.rank, rng=rng, reached=state.value
@@ -257,16 +256,16 @@ def _bounded(state: Memory, problem: Problem, trial: Trial, tools: Tools) -> Mem
 
 
 def _progressed(state: Memory) -> Memory:
-    """Whether the gap has shrunk by a hundredth; rounding may take it below zero."""
+    """Record the iteration if the gap has shrunk by 1 %; rounding may make it negative."""
     gap = max(0.0, state.value - state.bound)
     return replace(state, progress=state.done, gap=gap) if gap < 0.99 * state.gap else state
 
 
 def _balanced(state: Memory, problem: Problem) -> Memory:
-    """Change t so that the halves of the gap come closer to each other.
+    """Change t to balance the halves of the gap.
 
-    Without strong convexity there are no halves, and the distances travelled since the
-    last change stand in for those of the theory's bound (as the primal weight of PDLP).
+    Without strong convexity there are no halves. The distances travelled since the last
+    change then replace those of the theory's bound (as for the primal weight of PDLP).
     """
     assert state.last is not None
     assert state.origin is not None
@@ -279,5 +278,5 @@ def _balanced(state: Memory, problem: Problem) -> Memory:
         return state
     factor = math.sqrt(near / far) if far > 0.0 else FASTEST
     balance = min(FASTEST, max(1.0 / FASTEST, factor)) * state.balance
-    # points of another balance do not average with the next ones
+    # points of another balance are not averaged with the next ones
     return replace(state, balance=balance, count=0, changes=state.changes + 1, origin=None)

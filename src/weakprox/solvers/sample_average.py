@@ -1,75 +1,167 @@
 """Sample average: draw as many samples as the accuracy needs, and solve their mean exactly.
 
-Where samples cancel, the minimiser of the mean over k samples is within s^2/(2 alpha k) of
-the optimum on average, s^2 the variance of one sample's gradient; elsewhere that holds once
-the samples also show the curvature (docs/theory). So the variance is measured on a small
-pilot, the samples that make the sampling error a large share of eps are drawn, and the
-deterministic engine solves their mean to what is left of eps. `oracles.sampled` then
-certifies the answer. Where samples cancel (their error is the same at every X), those that
-found X certify it; otherwise fresh ones do, and join the others if they show that more is
-needed.
-Nothing is stated from fewer samples than show every value that is not rarer than `rarest`.
+If samples cancel, the minimiser of the mean over k samples is within s^2/(2 alpha k) of the
+optimum on average, s^2 being the variance of one sample's gradient. Otherwise that holds
+once the samples also show the curvature (docs/theory). A run has four stages.
+
+1. A small pilot measures the variance.
+2. Samples are drawn until the sampling error is a large share of eps.
+3. A deterministic solver, called the engine here, solves their mean to the rest of eps.
+4. `weakprox.certificates.sampled` certifies the answer. If samples cancel (their error is
+   the same at every X), those that found X certify it. Otherwise fresh samples do, and they
+   join the others if more are needed.
+
+Nothing is stated from so few samples that a value of the share `rarest` may be missing.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from weakprox.arguments import number
+import numpy as np
+
+from weakprox.arguments import number, optional_counts
 from weakprox.certificates.sampled import (
     GROUPS,
     LEAST_CONFIDENCE,
     RAREST,
     Noise,
     Proof,
+    batches_for,
+    even_sizes,
+    least_samples,
     noise_at,
     sampled_gap,
 )
 from weakprox.certificates.split import FixedDual
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, sqnorm
+from weakprox.linalg.arrays import Array, inner, sqnorm
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
+from weakprox.losses.inputs import CHUNK_BYTES
+from weakprox.metering import MeteredLoss, StopRun
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._conditional import checked_count, first_point
+from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
+from weakprox.resources.limits import room
+from weakprox.result import Status
+from weakprox.solvers._conditional import first_point
 from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers._sample_pool import (
-    DRAWS,
-    Memory,
-    Plan,
-    Test,
-    check_convexity,
-    condensed,
-    count,
-    drawn,
-    left,
-    more,
-)
-from weakprox.solvers._sample_watch import Closed, Watch
 from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
-PILOT = 8  # single samples that show the variance first; they serve like all others
-SHARE = 0.8  # of eps, what the sampling error may be by plan
+PILOT = 8  # single samples that show the variance first; they are used like all others
+SHARE = 0.8  # of eps, the planned sampling error
 STAGE = 0.5  # of the samples needed, what is drawn before the need is measured again
-GROWTH = 1.0  # times the samples kept that one draw may add where the noise depends on X
+GROWTH = 1.0  # times the samples kept that one draw may add if the noise depends on X
 FRESH = (0.25, 0.5, 1.0, 2.0)  # times the samples kept, what may test their answer
 FIRST, NEXT = 0.7, 0.3  # of the chance of error: the first test's, and each next one's
-CONFIRM = 1 << 40  # names the streams of samples that are drawn to test a test
+DRAWS = 1 << 60  # names the streams of samples
+CONFIRM = 1 << 40  # names the streams of samples that repeat a test
+CLEAR = 5.0  # standard errors that contradict a declared constant
+ENOUGH = 128  # samples: means of fewer squares are skewed, and their scatter misleads
 RETRIES = 3  # times an engine is asked for more than it promised
+HOPELESS = 0.9  # of eps: no optimisation makes up for a sampling error beyond it
+OVERHEAD = 1.2  # times the sampling error, the goal of a round with too few samples
+FAILED = 0.6  # an estimate is checked again once it is this share of one that failed
+LATER = 1.3  # growth of the time between checks if the engine estimates no gap
 RAREST_SHARES = (1e-9, 0.5)  # of the draws; at the upper end eight samples are enough
+
+Pool = tuple[tuple[Batch, int], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of the run and its latest measurements.
+
+    Attributes
+    ----------
+    eps, alpha, confidence : float
+        Accuracy, strong convexity, confidence of the certificate.
+    diameter : float
+        Of the set of h; it limits the sampling error if alpha is 0.
+    rarest : float
+        Share of the draws from which on a value must have been seen.
+    samples : int
+        Samples whose mean is minimised.
+    variance, concentration : float
+        Noise of one sample's gradient: its variance, and how many directions share it.
+    """
+
+    eps: float
+    alpha: float
+    confidence: float
+    rarest: float
+    diameter: float = math.inf
+    samples: int = 0
+    variance: float = math.nan
+    concentration: float = math.nan
+
+    def cost(self, error: float) -> float:
+        """Return what a squared error of the mean gradient costs in f."""
+        return error / (2 * self.alpha) if self.alpha else math.sqrt(error) * self.diameter
+
+    def allowed(self, cost: float) -> float:
+        """Return the squared error of the mean gradient that costs this much in f."""
+        return 2 * self.alpha * cost if self.alpha else (cost / self.diameter) ** 2
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Everything the next step reads. A step is one outer step of the engine."""
+
+    X: Array
+    V: LowRank | None
+    h: float
+    epoch: int
+    rank: int
+    parameters: Plan
+    pool: Pool
+    noise: Noise
+    warm: bool  # whether X is worth starting from
+    error: float = math.inf  # bound on |e|^2 of the pool's gradient
+    inner: Any = None  # the engine's memory; None: start it
+    convexity: float | None = None  # the pool's own, if gradients have shown it
+    dual: DualPoint | None = None
+    below: float = math.inf  # estimates of the engine's gap that are worth checking
+    ticks: int = 0  # inner steps of this round
+    next_try: int = 1  # the one to check at, for engines that estimate no gap
+    retries: int = 0  # times the engine was asked for more than it promised
+    attempts: int = 0  # certificates asked of fresh samples so far
+    proof: Proof | None = None
+    done: bool = False
+
+    @property
+    def least(self) -> int:
+        """Fewest samples for a statement."""
+        return least_samples(self.parameters.rarest)
+
+    @property
+    def have(self) -> int:
+        """Samples kept."""
+        return count(self.pool)
+
+
+@dataclass(frozen=True)
+class Test:
+    """Number of fresh samples to test with, the expected error, and whether it may pass."""
+
+    size: int
+    confidence: float
+    error: float
+    hopeful: bool
 
 
 @dataclass(frozen=True)
 class SampleAverage(Method):
-    """Certified answers for a G known only through samples; nothing to tune.
+    """Certified answers for a G known only through samples, without tuning.
 
     Parameters
     ----------
     rank : int, optional
-        Largest rank of the decompositions; as large as needed if not given.
+        Largest rank of the decompositions; by default as large as needed.
     confidence : float
         Of the certificate, at least 0.8.
     rarest : float
@@ -89,15 +181,14 @@ class SampleAverage(Method):
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        checked_count("rank", self.rank)
-        wanted = f"a number from {LEAST_CONFIDENCE} to below 1"
-        given = number("confidence", self.confidence, wanted)
-        if not LEAST_CONFIDENCE <= given < 1.0:
-            raise InputError("confidence", repr(self.confidence), wanted)
-        wanted = f"a number from {RAREST_SHARES[0]} to {RAREST_SHARES[1]}"
-        share = number("rarest", self.rarest, wanted)
-        if not RAREST_SHARES[0] <= share <= RAREST_SHARES[1]:
-            raise InputError("rarest", repr(self.rarest), wanted)
+        optional_counts(rank=self.rank)
+        for name, (low, high), most in (
+            ("confidence", (LEAST_CONFIDENCE, math.nextafter(1.0, 0.0)), "below 1"),
+            ("rarest", RAREST_SHARES, f"{RAREST_SHARES[1]}"),
+        ):
+            given, wanted = getattr(self, name), f"a number from {low} to {most}"
+            if not low <= number(name, given, wanted) <= high:
+                raise InputError(name, repr(given), wanted)
         if problem.loss.is_finite_sum:
             wanted = "a sampler: a finite sum needs no samples, use DavisYin"
             raise InputError("loss", repr(problem.loss), wanted)
@@ -105,7 +196,7 @@ class SampleAverage(Method):
             problem.constants()  # raises unless G + R is strongly convex
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """The pilot, and what it shows of the noise at the first point."""
+        """Draw the pilot and measure the noise at the first point."""
         first, cancel = first_point(problem, X), problem.loss.samples_cancel
         pool = drawn(tools, 0, [1] * (PILOT if cancel else 2 * PILOT))
         _, noise = noise_at(problem, problem.loss, first, pool)
@@ -125,21 +216,21 @@ class SampleAverage(Method):
         return self._measured(memory, noise, cancel)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the certificate shows eps, or the engine cannot do better."""
+        """Whether the certificate proves eps, or the engine cannot do better."""
         return memory.done
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The engine's latest point."""
+        """Return the engine's latest point."""
         return Candidate(memory.X, memory.V, memory.h, memory.epoch, 0)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """The engine's latest dual point."""
+        """Return the engine's latest dual point."""
         if memory.dual is None:
             return FixedDual(problem.penalty, problem.penalty.ascend(None, memory.X, 1.0))
         return memory.dual
 
     def proof(self, memory: Memory) -> Proof | None:
-        """What the samples have shown so far, and about which answer."""
+        """Return the best answer so far with what the samples prove about it."""
         return memory.proof
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
@@ -176,9 +267,11 @@ class SampleAverage(Method):
         return replace(memory, inner=None, warm=True, epoch=memory.epoch + 1)
 
     def _enough(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """As many samples as measurements say; some of them first, to measure better."""
+        """Draw the samples that are needed, in stages that measure the need again."""
         allowed = memory.parameters.allowed(SHARE * tools.eps)
-        least = 0 if memory.proof is None else math.ceil(1.2 * memory.have)  # they were few
+        least = (
+            0 if memory.proof is None else math.ceil(1.2 * memory.have)
+        )  # the last ones were too few
         while True:
             have = memory.have
             need = memory.noise.needed(allowed, self.confidence)
@@ -194,7 +287,7 @@ class SampleAverage(Method):
             least = 0
 
     def _measured(self, memory: Memory, noise: Noise, cancel: bool) -> Memory:
-        """The memory with what was measured of the noise, and the error to reckon with."""
+        """Return the memory with the measured noise and the resulting error bound."""
         have, seen = memory.have, (noise.variance, noise.concentration)
         plan = replace(memory.parameters, samples=have, variance=seen[0], concentration=seen[1])
         memory = replace(memory, noise=noise, parameters=plan)
@@ -202,7 +295,7 @@ class SampleAverage(Method):
         return replace(memory, error=error)
 
     def _closed(self, problem: Problem, watch: Watch, tools: Tools) -> Memory:
-        """The round's end: certified, or more samples."""
+        """End the round: certify the answer or draw more samples."""
         memory = watch.memory
         memory = replace(memory, inner=None, warm=True, retries=0, convexity=None)
         memory = replace(memory, epoch=memory.epoch + 1)
@@ -213,7 +306,7 @@ class SampleAverage(Method):
         return replace(memory, proof=best, done=best.gap <= tools.eps)
 
     def _tested(self, problem: Problem, memory: Memory, watch: Watch, tools: Tools) -> Memory:
-        """What fresh samples say of the round's answer; they join the pool if not enough.
+        """Test the round's answer with fresh samples, which join the pool if it fails.
 
         Answers are tested until one passes, so the chance of error is split among tests.
         """
@@ -247,7 +340,7 @@ class SampleAverage(Method):
         return self._measured(memory, noise, False)
 
     def _test(self, memory: Memory) -> Test:
-        """How to test the pool's answer so that pool and test together are smallest."""
+        """Return the test for which pool and test together need the fewest samples."""
         noise, have = memory.noise, memory.have
         allowed = memory.parameters.allowed(SHARE * memory.parameters.eps)
         confidence = 1.0 - (1.0 - self.confidence) * FIRST * NEXT**memory.attempts
@@ -268,3 +361,187 @@ class SampleAverage(Method):
 
 def _better(old: Proof | None, new: Proof) -> Proof:
     return new if old is None or new.gap <= old.gap else old
+
+
+class Closed(Exception):  # noqa: N818 (a signal, not an error)
+    """The samples' mean is solved well enough; caught in `SampleAverage.step`."""
+
+
+class Watch:
+    """Checks the engine's points, given the bound on the sampling error.
+
+    Attributes
+    ----------
+    problem, mean : Problem
+        The problem, and the one of the samples' mean, which the engine solves.
+    paid, goal : float
+        Sampling error at full strong convexity, and the bound on f(X) - f* to reach.
+    point, found
+        The last point checked with its dual point, and what `sampled_gap` said.
+    """
+
+    def __init__(
+        self, problem: Problem, mean: Problem, engine: Method, memory: Memory, outer: Tools
+    ) -> None:
+        self.problem, self.mean, self.engine = problem, mean, engine
+        self.memory, self.outer = memory, outer
+        p = memory.parameters
+        self.paid = p.cost(memory.error)
+        self.possible = self.paid <= HOPELESS * p.eps
+        self.goal = p.eps if self.possible else OVERHEAD * self.paid
+        self.point: tuple[LowRank, DualPoint] | None = None
+        self.found = (math.inf, math.inf)
+
+    @property
+    def target(self) -> float:
+        """Largest gap of the engine for which some gap/(1-theta) + paid/theta is the goal.
+
+        If alpha is 0, the gap and the sampling error add up.
+        """
+        spare = math.sqrt(self.goal) - math.sqrt(self.paid)
+        left = spare * spare if self.memory.parameters.alpha else self.goal - self.paid
+        return left / 4.0**self.memory.retries
+
+    def tools(self) -> Tools:
+        """Return oracles on the samples' mean, counted with those of the run."""
+        loss = MeteredLoss(self.mean.loss, self.outer.loss._meter)
+        outer = replace(self.outer, eps=self.target, tol=0.0, tick=self.tick)
+        return replace(outer, problem=self.mean, loss=loss)
+
+    def tick(self, candidate: Candidate) -> None:
+        """Report an inner step to the run, and end the round if its point is good enough."""
+        self.saw(candidate)
+        step = self.memory.ticks + 1
+        self.memory = replace(self.memory, ticks=step)
+        shown = replace(candidate, gap=math.inf, dual=None, value=None)  # of another problem
+        self.outer.tick(replace(shown, epoch=self.memory.epoch + 1, step=step))
+        if self._worth_checking(candidate) and self.good(candidate):
+            raise Closed
+
+    def saw(self, candidate: Candidate, inner: Any = None) -> Memory:
+        """Return the memory with the engine's latest point and, if given, its memory."""
+        point = {"X": candidate.X, "V": candidate.V, "h": candidate.h_bound}
+        dual = candidate.dual or self.memory.dual
+        self.memory = replace(self.memory, **point, dual=dual)
+        if inner is not None:
+            self.memory = replace(self.memory, inner=inner, rank=inner.rank)
+        return self.memory
+
+    def _worth_checking(self, candidate: Candidate) -> bool:
+        """Whether the engine's estimate, or the time since the last check, asks for a check."""
+        memory = self.memory
+        if candidate.gap < math.inf:
+            worth = candidate.gap <= min(self.target, memory.below)
+            below = FAILED * candidate.gap if candidate.gap > 0.0 else -math.inf
+            self.memory = replace(memory, below=below) if worth else memory
+            return worth
+        if memory.ticks < memory.next_try:
+            return False
+        self.memory = replace(memory, next_try=math.ceil(LATER * memory.ticks) + 1)
+        return True
+
+    def good(self, candidate: Candidate) -> bool:
+        """Whether the candidate's gap, sampling error included, reaches the goal."""
+        dual = candidate.dual or self.engine.dual(self.mean, self.memory.inner)
+        X = getattr(dual, "at", None) or candidate.V  # the point of that dual point
+        if X is None:
+            X = self.outer.compressed(candidate.X)
+        self.point = X, dual
+        self.found = sampled_gap(
+            self.problem,
+            X,
+            dual,
+            self.gradient(X),
+            self.memory.error,
+            rng=self.outer.rng(DRAWS),
+            enough=self.goal,
+        )
+        return self.found[0] <= self.goal
+
+    def gradient(self, X: LowRank) -> Array:
+        """Return the mean gradient of the samples kept."""
+        return self.mean.loss.grad(X.dense(), self.mean.loss.everything())
+
+    def proof(self) -> Proof:
+        """Return the last check as a proof; its gap is infinite if samples are too few."""
+        assert self.point is not None
+        memory, X = self.memory, self.point[0]
+        found = self.found if memory.have >= memory.least else (math.inf, math.inf)
+        return Proof(
+            X,
+            *found,
+            memory.parameters.confidence,
+            memory.have,
+            memory.parameters.rarest,
+            self.gradient(X),
+            memory.error,
+            memory.noise,
+        )
+
+
+def count(pool: Iterable[tuple[Batch, int]]) -> int:
+    """Return the number of samples in the batches."""
+    return sum(size for _, size in pool)
+
+
+def left(tools: Tools) -> float:
+    """Return how many samples may still be drawn."""
+    meter = tools.loss._meter
+    most = meter.budget.max_samples
+    return math.inf if most is None else max(0, most - meter.counts.samples)
+
+
+def drawn(tools: Tools, have: int, sizes: list[int]) -> Pool:
+    """Draw batches of these sizes, from streams named by the number of samples so far."""
+    batches = [tools.loss.draw(tools.rng(DRAWS, have, i), k) for i, k in enumerate(sizes)]
+    return tuple((sized.batch, sized.size) for sized in batches)
+
+
+def more(tools: Tools, have: int, wanted: int) -> Pool:
+    """Draw this many more samples, or as many as the limits allow."""
+    size = int(min(wanted, left(tools)))
+    if size < 1:
+        raise StopRun(Status.MAX_SAMPLES)
+    chunk = tools.problem.loss.chunk
+    if (have + size) * (CHUNK_BYTES // chunk) > room():
+        raise StopRun(Status.MAX_MEMORY)
+    sizes: list[int] = []
+    for group in even_sizes(size, batches_for(tools.problem.loss)):
+        whole, rest = divmod(group, chunk)
+        sizes += [chunk] * whole + [rest] * (rest > 0)
+    return drawn(tools, have, sizes)
+
+
+def condensed(loss: Any, pool: Pool) -> Pool:
+    """Merge the smallest batches, if the loss can, so that few are left."""
+    merged = loss_capabilities(loss).merged
+    if merged is None:
+        return pool
+    kept = list(pool)
+    if len(pool) > GROUPS:  # single ones at once: how far they reach stays exact
+        ones = [batch for batch, size in pool if size == 1]
+        kept = [entry for entry in pool if entry[1] > 1]
+        groups = min(len(ones), max(1, GROUPS - len(kept)))
+        parts = [ones[i::groups] for i in range(groups)]
+        kept += [(merged(part), len(part)) for part in parts]
+    kept.sort(key=lambda entry: entry[1])
+    while len(kept) > GROUPS:
+        (one, j), (two, k), *kept = kept
+        kept = sorted([*kept, (merged([one, two]), j + k)], key=lambda entry: entry[1])
+    return tuple(kept)
+
+
+def check_convexity(loss: Loss, X: Array, kept: Any, fresh: Pool) -> None:
+    """Raise if G bends less than declared in the direction where the samples bend least.
+
+    The samples kept chose the direction, so fresh ones have to measure it.
+    """
+    declared, (_, D) = loss.strong_convexity, kept.flattest
+    if declared == 0.0 or len(fresh) < GROUPS or count(fresh) < ENOUGH:
+        return
+    bends = [inner(loss.grad(X + D, batch) - loss.grad(X, batch), D) for batch, _ in fresh]
+    sizes = np.array([size for _, size in fresh], dtype=float)
+    mean = float(np.average(bends, weights=sizes))
+    scatter = float(sizes @ (np.array(bends) - mean) ** 2) / (len(bends) - 1)
+    if mean + CLEAR * math.sqrt(scatter / sizes.sum()) < (1 - 1e-3) * declared:
+        raise Contradicted(0.5 * max(mean, 1e-6 * declared))

@@ -1,7 +1,6 @@
-"""What the theorems promise: parameters of a run, and the work of the methods of Table 2."""
+"""The theorems' predictions: parameters of a run, and the work of the methods of Table 2."""
 
 from weakprox.theory._complexity import Complexity, complexity
-from weakprox.theory._parameters import Parameters
-from weakprox.theory._theorems import parameters, scheduled
+from weakprox.theory._theorems import Parameters, parameters
 
-__all__ = ["Complexity", "Parameters", "complexity", "parameters", "scheduled"]
+__all__ = ["Complexity", "Parameters", "complexity", "parameters"]

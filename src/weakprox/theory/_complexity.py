@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from weakprox.arguments import number
-from weakprox.theory._parameters import Parameters
+from weakprox.theory._theorems import Parameters
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Complexity:
 
 
 def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...]:
-    """The rows of the paper's Table 2, evaluated.
+    """Evaluate the rows of the paper's Table 2.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The theorems' parameters, worked out for a problem.
+"""The theorems' parameters for a given problem.
 
 Numbering follows the compiled paper's text as used in the docs: Theorem 1 (stochastic),
 the finite-sum theorem, Theorem 3 (nonsmooth). Two constant sets: "paper", as printed, and
@@ -9,12 +9,12 @@ is correlated with the iterates) by more inner samples and steps; see docs/theor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.arguments import nonnegative, positive
+from weakprox.arguments import one_of, optional_numbers, positive
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
 from weakprox.linalg.kernels import add_scaled
@@ -22,16 +22,144 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Budget, Meter, MeteredLoss
 from weakprox.penalties import Smoothed
 from weakprox.problem import Constants, Problem
-from weakprox.theory._complexity import Complexity, complexity
-from weakprox.theory._parameters import SNAPSHOT, Parameters
 from weakprox.theory.gradients import mean_gradient
-
-__all__ = ["Complexity", "Parameters", "complexity", "parameters"]
 
 ConstantSet = Literal["paper", "repaired", "practical"]
 PILOT = 64  # samples for sigma and C0 where G is only sampled
 LN8, LN16 = math.log(8.0), math.log(16.0)
-MORE_EPOCHS = 2  # of a practical run, should its plan end before the gap proves eps
+MORE_EPOCHS = 2  # of a practical run, if the planned ones do not prove eps
+SNAPSHOT = 32.0  # k_s = SNAPSHOT sigma^2 / (alpha C0) 2^(s - 1), Theorem 1
+FRESH = 15.0 / 7.0  # the same for every step without variance reduction, see `k_fresh`
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters with which Algorithm 1 or 2 reaches eps in expectation.
+
+    Attributes
+    ----------
+    eps, mu, delta, delta2 : float
+        Accuracy; smoothing (0 if nothing is smoothed); the oracle's delta1 and delta2.
+    alpha, beta_G, beta_R, beta, beta_term, sigma, C0 : float
+        Constants of the smoothed problem; C0 bounds its initial gap. With the paper's
+        constants beta_G is beta_term, the smoothness of the worst sampled term.
+    inner : int
+        Inner steps per epoch, T - 1.
+    eta : float
+        Step, alpha / (2 beta); alpha / beta for "practical" runs without inner noise.
+    first_batch : float
+        Snapshot samples of the first epoch before rounding (0 for a finite sum).
+    k_t : int
+        Inner samples per step, 0 where samples cancel.
+    S : int
+        The theorem bounds X_S, so S - 1 epochs are run.
+    finite_sum : bool
+        Algorithm 2 rather than Algorithm 1.
+    constants : {"paper", "repaired", "practical"}
+        Which constant set; `bound` is infinite for the last, which no theorem covers.
+    """
+
+    eps: float
+    mu: float
+    delta: float
+    delta2: float
+    alpha: float
+    beta_G: float
+    beta_R: float
+    beta: float
+    beta_term: float
+    sigma: float
+    C0: float
+    inner: int
+    eta: float
+    first_batch: float
+    k_t: int
+    S: int
+    finite_sum: bool
+    constants: str
+    n_terms: int = field(default=0, repr=False)
+    bias: float = 0.0  # gamma mu, how far the smoothed f lies below f
+    pilot: int = 0  # samples spent on estimating sigma and C0
+
+    @property
+    def T(self) -> int:
+        """The paper's T, inner steps plus one."""
+        return self.inner + 1
+
+    @property
+    def epochs(self) -> int:
+        """Epochs to run."""
+        return self.S - 1
+
+    def k_s(self, epoch: int) -> int:
+        """Snapshot samples of an epoch (from 1); all terms for a finite sum."""
+        if self.finite_sum:
+            return self.n_terms
+        return max(1, math.ceil(self.first_batch * 2.0 ** (epoch - 1)))
+
+    def k_fresh(self, epoch: int) -> int:
+        """Samples of every step of an epoch (from 1) without variance reduction.
+
+        With k fresh samples a step, Lemma 1 has sigma^2/k in place of Lemma 2's variance.
+        An epoch then gives h_{s+1} <= h_s/16 + 15/16 sigma^2/(alpha k) and terms in delta,
+        since (1 - eta)^(T-1) <= 1/16. With k = 15/7 sigma^2/(alpha C0) 2^(s-1) that is
+        half of C0 2^-(s-1), as the theorem states.
+        """
+        if self.finite_sum:
+            return self.n_terms
+        share = FRESH / SNAPSHOT
+        return max(1, math.ceil(share * self.first_batch * 2.0 ** (epoch - 1)))
+
+    @property
+    def contraction(self) -> float:
+        """Share of the error that one inner step removes: an epoch leaves an eighth."""
+        return min(1.0, math.log(8.0) / self.inner)
+
+    @property
+    def predicted_svds(self) -> int:
+        """Calls of the weak proximal oracle."""
+        return self.epochs * self.inner
+
+    @property
+    def predicted_samples(self) -> int:
+        """Samples drawn: pilot, snapshots and inner batches."""
+        inner = self.epochs * (self.inner - 1) * self.k_t
+        if self.finite_sum:
+            return 0 if self.k_t >= self.n_terms else inner
+        return self.pilot + inner + sum(self.k_s(s) for s in range(1, self.epochs + 1))
+
+    @property
+    def predicted_gradients(self) -> int:
+        """Gradients of single terms: an inner sample costs two."""
+        snapshots = sum(self.k_s(s) for s in range(1, self.epochs + 1))
+        if self.finite_sum and self.k_t >= self.n_terms:
+            return snapshots + self.epochs * (self.inner - 1) * self.n_terms
+        return snapshots + 2 * self.epochs * (self.inner - 1) * self.k_t
+
+    def bound(self, epoch: int) -> float:
+        """The theorem's bound on E f(X_s) - f*, s counted from 1."""
+        if self.constants == "practical":
+            return math.inf
+        rate = 5.0 / 12.0 if self.finite_sum else 0.5
+        oracle = 8.0 / 7.0 * self.alpha * self.delta + 16.0 / 7.0 * self.delta2
+        return self.C0 * rate ** (epoch - 1) + oracle + 23.0 / 7.0 * self.bias
+
+    def __str__(self) -> str:
+        kind = "finite sum (Algorithm 2)" if self.finite_sum else "sampled (Algorithm 1)"
+        growth = "" if self.finite_sum else " in the first epoch, doubling"
+        return "\n".join(
+            [
+                f"SVRGCG, {kind}, {self.constants} constants, eps = {self.eps:.4g}",
+                f"  alpha {self.alpha:.4g}, beta {self.beta:.4g} = G {self.beta_G:.4g} + "
+                f"R {self.beta_R:.4g}, worst term {self.beta_term:.4g}, "
+                f"sigma {self.sigma:.4g}, C0 {self.C0:.4g}",
+                f"  mu {self.mu:.4g}, delta {self.delta:.4g}, eta {self.eta:.4g}",
+                f"  {self.epochs} epochs (S = {self.S}) of {self.inner} steps "
+                f"(T = {self.T}); k_s = {self.k_s(1)}{growth}; k_t = {self.k_t}",
+                f"  predicted: {self.predicted_svds} SVDs, {self.predicted_samples} "
+                f"samples, {self.predicted_gradients} gradients",
+            ]
+        )
 
 
 def parameters(
@@ -61,10 +189,10 @@ def parameters(
         "repaired" (default) also uses the smaller batches that convex terms allow,
         linear in beta/alpha. "paper" is as printed: there beta_G is the smoothness of
         the worst term, sup |A|_F^2 in Example 3, where the other sets use that of G.
-        "practical" are the limits within which `SVRGCG(constants="practical")` chooses:
-        its last mu, most steps and samples.
+        "practical" are the limits of `AdaptiveSVRGCG`: its last mu, and the most steps and
+        samples.
     mu, C0, sigma, delta, eta : float, optional
-        Override what would be worked out: smoothing, bound on the initial gap, gradient
+        Values to use instead of the theorems': smoothing, bound on the initial gap, gradient
         noise, oracle accuracy delta1, step.
     delta2 : float
         What the rank asked for may cost in value (Definition 2 of the paper).
@@ -78,12 +206,11 @@ def parameters(
     eps = positive("eps", eps)
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
-    check_overrides(mu=mu, C0=C0, sigma=sigma, delta=delta, delta2=delta2, eta=eta)
+    optional_numbers(mu=mu, C0=C0, sigma=sigma, delta=delta, delta2=delta2, eta=eta)
     room = eps - 16.0 / 7.0 * delta2
-    if delta2 < 0 or room <= 0:
+    if room <= 0:
         raise InputError("delta2", delta2, f"between 0 and 7/16 of eps = {eps:g}")
-    if constants not in ("paper", "repaired", "practical"):
-        raise InputError("constants", repr(constants), "'paper', 'repaired' or 'practical'")
+    one_of("constants", constants, ("paper", "repaired", "practical"))
     if loss is None:
         loss = MeteredLoss(problem.loss, Meter(Budget()))
     c = problem.constants()
@@ -101,7 +228,7 @@ def parameters(
     practical = constants == "practical"
     quiet = k_t == 0 or (finite and 2 * k_t >= problem.loss.n_terms)
     if practical and quiet and eta is None:
-        step = c.alpha / beta  # without noise, half of the caution is enough
+        step = c.alpha / beta  # twice as long without noise
     if delta is None:
         delta = 7.0 * room / ((32.0 if smoothing else 16.0) * c.alpha)
     X = zeros(problem.shape, problem.loss.reference) if start is None else start
@@ -117,7 +244,7 @@ def parameters(
     C0 = max(float(C0), np.finfo(float).tiny)
     repaired = constants != "paper" and not finite
     inner = (16.0 / 5.0 if repaired else 8.0 / 3.0) * beta / c.alpha * LN8
-    if practical:  # an epoch must also make up for the smoothing that the next one loses
+    if practical:  # an epoch also has to compensate for the next one's smaller mu
         inner *= (3.0 / 8.0 if quiet else 1.0) * LN16 / LN8
     ratio = math.log(12 / 5) if finite and not practical else math.log(2)
     S = math.ceil((math.log(2 * C0) - math.log(room)) / ratio + 1 - 1e-12)
@@ -157,7 +284,7 @@ def _inner_batch(
 ) -> int:
     """k_t = 16 L^2/(alpha beta eta), that is 32 (L/alpha)^2 at the default step.
 
-    Where the terms are convex, co-coercivity replaces one L/alpha by 1.
+    If the terms are convex, co-coercivity replaces one L/alpha by 1.
     """
     if problem.loss.samples_cancel:
         return 0
@@ -168,7 +295,7 @@ def _inner_batch(
 
 
 def estimate_sigma(problem: Problem, loss: Any, rng: np.random.Generator) -> float:
-    """Gradient noise: declared, or the largest sample deviation at some feasible points."""
+    """Return the declared noise, or the largest deviation at some feasible points."""
     known = problem.loss.sigma
     if known is not None:
         return float(known)
@@ -190,12 +317,12 @@ def initial_gap(
     alpha: float,
     rng: np.random.Generator,
 ) -> float:
-    """Bound on f_mu(X_1) - f_mu* from the gradient there (safe formulas).
+    """Return a bound on f_mu(X_1) - f_mu* from the gradient there.
 
     The Frank-Wolfe gap h(X) + <g, X> + h*(-g), and strong convexity with the proximal
     minimum: h(X) + |g|^2/(2 alpha) - min over V of alpha/2 |V - X + g/alpha|^2 + h(V),
-    which is never more than |g|^2/(2 alpha) for h >= 0. Sampled gradients make it an
-    estimate that errs upwards in the mean.
+    which is never more than |g|^2/(2 alpha) for h >= 0. With sampled gradients it is an
+    estimate, too large in the mean.
     """
     size = None if problem.loss.is_finite_sum else PILOT
     grad = mean_gradient(loss, X, rng, size)
@@ -213,25 +340,8 @@ def initial_gap(
 
 
 def _factored(problem: Problem, X: Array) -> LowRank:
-    """The first point as factors; the zero matrix needs no decomposition."""
+    """Return the first point as factors; the zero matrix needs no decomposition."""
     if sqnorm(X) == 0.0:
         return LowRank.zero(problem.shape, X)
     rng = np.random.default_rng(0)
     return problem.spectral.compress(X, min(problem.shape), rng)
-
-
-def check_overrides(**settings: float | None) -> None:
-    """Raise unless every setting is a number >= 0, or None."""
-    for name, value in settings.items():
-        if value is not None:
-            nonnegative(name, value)
-
-
-Schedule = float | int | Callable[..., float] | None
-
-
-def scheduled(value: Schedule, default: float, *where: int) -> float:
-    """A setting that may be a number, a callable of (epoch[, step]), or left to theory."""
-    if value is None:
-        return default
-    return float(value(*where)) if callable(value) else float(value)

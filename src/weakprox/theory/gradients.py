@@ -39,9 +39,9 @@ class Measured:
 
     @classmethod
     def of(cls, group: Callable[[int], Array], size: int) -> Measured:
-        """Mean of at least `size` samples from `group(k)`, the mean of k fresh ones.
+        """Return the mean of at least `size` samples; `group(k)` is that of k fresh ones.
 
-        The spread of the groups' means shows the variance, without a look at samples.
+        The spread of the groups' means estimates the variance.
         """
         each = max(1, math.ceil(size / PARTS))
         mean, scatter = group(each), 0.0
@@ -62,22 +62,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The snapshot gradient of an epoch, or the samples that stand for it.
+    """The snapshot gradient of an epoch, or its samples if samples cancel.
 
-    Where samples cancel, the samples' mean gradient at any X is already the
-    variance-reduced one, so only they are kept and nothing is drawn again.
+    If samples cancel, the samples' mean gradient at any X is already the variance-reduced
+    one. Then only the samples are kept, and nothing is drawn in inner steps.
     """
 
     X: Array
     gradient: Array | None
     samples: Any | None
-    pool: Pool | None = None  # where the loss shows its centre, that of all samples so far
+    pool: Pool | None = None  # centre of all samples so far, if the loss has one
 
     @classmethod
     def pooled(
         cls, loss: Any, X: Array, rng: np.random.Generator, size: int, pool: Pool | None
     ) -> Snapshot:
-        """Snapshot from `size` fresh samples and those of earlier ones, where C is shown."""
+        """Take a snapshot of `size` fresh samples and those in the pool."""
         batch = loss.draw(rng, size)
         fresh = Pool(loss.centre(batch, counted=False), size)
         return cls(X, None, batch, fresh if pool is None else pool.joined(fresh))
@@ -86,13 +86,13 @@ class Snapshot:
     def measured(
         cls, loss: Any, X: Array, rng: np.random.Generator, size: int
     ) -> tuple[Snapshot, float]:
-        """Snapshot from at least `size` fresh samples, and the variance of one gradient."""
+        """Take a snapshot of at least `size` fresh samples; also return their variance."""
         found = Measured.of(lambda k: mean_gradient(loss, X, rng, k), size)
         return cls(X, found.mean, None), found.variance
 
     @classmethod
     def take(cls, loss: Any, X: Array, rng: np.random.Generator, size: int | None) -> Snapshot:
-        """Snapshot at X from `size` fresh samples, or from all terms if None."""
+        """Take a snapshot at X from `size` fresh samples, or from all terms if None."""
         if loss.samples_cancel:
             batch = loss.everything() if size is None else loss.draw(rng, size)
             return cls(X, None, batch)
@@ -110,10 +110,10 @@ class Snapshot:
         first: bool,
         out: Array | None = None,
     ) -> Array:
-        """Proximal target X - (gradient + grad R_mu(X))/weight, perhaps written over `out`.
+        """Return the proximal target X - (gradient + grad R_mu(X))/weight, perhaps in `out`.
 
-        The gradient is the variance-reduced one from `size` inner samples; `first` says
-        that X is the snapshot point, where it is the snapshot's whatever is drawn.
+        The gradient is the variance-reduced one from `size` inner samples. `first` says that
+        X is the snapshot point, where the snapshot's gradient is used as it is.
         """
         if self.samples is not None and loss.has_centre:
             C = loss.centre(self.samples, counted=first)
@@ -133,7 +133,7 @@ class Snapshot:
         first: bool,
         out: Array | None = None,
     ) -> Array:
-        """Variance-reduced gradient at X; unbiased but for the snapshot's own error."""
+        """Return the variance-reduced gradient at X, unbiased but for the snapshot's error."""
         if self.samples is not None:
             return loss.grad(X, self.samples, counted=first, out=out)
         assert self.gradient is not None
@@ -155,7 +155,7 @@ class Snapshot:
                 total[rows] += share * (new[rows] - old[rows])
 
     def difference(self, loss: Any, X: Array, rng: np.random.Generator, size: int) -> Measured:
-        """Mean of grad g(X) - grad g(X_s) over at least `size` samples."""
+        """Return the mean of grad g(X) - grad g(X_s) over at least `size` samples."""
 
         def group(k: int) -> Array:
             part = X * 0.0
@@ -166,7 +166,7 @@ class Snapshot:
 
 
 def mean_gradient(loss: Any, X: Array, rng: np.random.Generator, size: int | None) -> Array:
-    """Mean gradient over `size` fresh samples, in chunks, or over all terms if None."""
+    """Return the mean gradient over `size` fresh samples, in chunks, or over all terms."""
     if size is None:
         return loss.grad(X, loss.everything())
     total = None
@@ -177,7 +177,7 @@ def mean_gradient(loss: Any, X: Array, rng: np.random.Generator, size: int | Non
 
 
 def _batches(loss: Any, rng: np.random.Generator, size: int) -> Iterator[tuple[Any, float]]:
-    """Draws of at most one chunk each, with their share of the whole."""
+    """Yield draws of at most one chunk each, with their share of the whole."""
     left = size
     while left > 0:
         now = min(left, loss.chunk)

@@ -59,7 +59,7 @@ def test_noisy_matrices_are_merged():
     assert merged.scatter == pytest.approx(direct.scatter)
     mean = Empirical(loss, [(single, 1) for single in singles])
     assert len(mean.everything()) == 1  # nothing grows with the number of samples
-    assert mean.centre(mean.everything()) == pytest.approx(direct.mean)
+    assert mean.capabilities.centre(mean.everything()) == pytest.approx(direct.mean)
     assert mean.spread(samples[0], mean.everything()) == pytest.approx(direct.scatter / 9)
     assert MeteredLoss(mean, Meter(Budget())).has_centre
     assert (mean.smoothness, mean.term_smoothness, mean.strong_convexity) == (1.0, 1.0, 1.0)
@@ -79,7 +79,7 @@ def test_curvatures_are_those_of_the_samples():
         assert 0.05 <= mean.strong_convexity <= max(0.05, 1.3 * values[0])
         assert float((mean.flattest[1] ** 2).sum()) == pytest.approx(1.0)
         assert mean.term_smoothness >= mean.smoothness
-        assert not hasattr(mean, "centre")
+        assert mean.capabilities.centre is None
     assert mean.strong_convexity == pytest.approx(1.0, abs=0.3)
 
 

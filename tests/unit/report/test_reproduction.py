@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from weakprox.experiments import ablation, figures, run, table2
-from weakprox.experiments.table1_summary import orderings
+from weakprox.experiments.table1 import orderings
 from weakprox.report.reproduction import (
     reproduction_page,
     rounded,

@@ -7,6 +7,7 @@ import pytest
 from registry import MATRICES, MEASURED, NUMPY, SHAPE, TORCH, denoising_sampler, numbers
 
 import weakprox as wp
+from weakprox.experiments.ablation import Arm
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
 from weakprox.result import COLUMNS
@@ -44,8 +45,8 @@ SOLVERS = {
     "plain": FISTA(momentum=False),
     "subgradient": ProjectedSubgradient(),
     "subgradient-samples": ProjectedSubgradient(batch=2),
-    "exact": wp.SVRGCG(rank=3, oracle="exact"),
-    "fresh": wp.SVRGCG(rank=3, variance_reduction=False),
+    "exact": Arm(rank=3, oracle="exact"),
+    "fresh": Arm(rank=3, variance_reduction=False),
 }
 SAMPLING = {"scg-samples", "scgs-samples", "scgs-convex", "shcgm", "subgradient-samples"}
 PAIRS = [

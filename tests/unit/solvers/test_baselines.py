@@ -9,10 +9,11 @@ from refusals import refused
 from registry import MATRICES, MEASURED, NUMPY, SHAPE, denoising_sampler, numbers
 
 import weakprox as wp
+from weakprox.experiments.ablation import Arm
 from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
-from weakprox.solvers.paper import _sliding
+from weakprox.solvers.paper import scgs
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 TAU, LAM, EPS = 2.0, 0.2, 1.0
@@ -201,7 +202,7 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.calls = []
-        inside = _sliding.prox_by_vertices
+        inside = scgs.prox_by_vertices
 
         def asked(G, centre, weight, accuracy, cap, tools, basis, rng):
             given = {"G": G.copy(), "centre": centre.copy(), "cap": cap}
@@ -212,7 +213,7 @@ class Spy:
             self.calls.append(given)
             return x, basis
 
-        monkeypatch.setattr(_sliding, "prox_by_vertices", asked)
+        monkeypatch.setattr(scgs, "prox_by_vertices", asked)
 
 
 def gap_of(hand, call):
@@ -447,14 +448,14 @@ def test_shcgm_and_subgradient_batches(batch):
 
 
 def test_without_variance_reduction_every_step_draws_what_the_bound_needs():
-    solver = wp.SVRGCG(rank=2, C0=3.0, sigma=4.0, variance_reduction=False, inner=5, epochs=2)
+    solver = Arm(rank=2, C0=3.0, sigma=4.0, variance_reduction=False, inner=5, epochs=2)
     sizes = drawn(SAMPLED, solver, steps=10)
     p = wp.theory.parameters(SAMPLED, EPS, C0=3.0, sigma=4.0)
     wanted = [math.ceil(15 / 7 * 16 / (p.alpha * 3) * 2**s) for s in (0, 1) for _ in range(5)]
     assert sizes == wanted[1:]
-    own = wp.SVRGCG(rank=2, variance_reduction=False, k_s=lambda s: 7 * s, inner=5, epochs=2)
+    own = Arm(rank=2, variance_reduction=False, k_s=lambda s: 7 * s, inner=5, epochs=2)
     assert drawn(SAMPLED, own, steps=10) == [7] * 4 + [14] * 5
-    assert drawn(SENSED, wp.SVRGCG(rank=2, variance_reduction=False), steps=6) == [0] * 5
+    assert drawn(SENSED, Arm(rank=2, variance_reduction=False), steps=6) == [0] * 5
 
 
 # ------------------------------------------------------------------------- counts
@@ -484,8 +485,8 @@ SOLVERS = {
     "shcgm": SHCGM(),
     "fista": FISTA(),
     "subgradient": ProjectedSubgradient(),
-    "exact": wp.SVRGCG(rank=2, oracle="exact"),
-    "fresh": wp.SVRGCG(rank=2, variance_reduction=False),
+    "exact": Arm(rank=2, oracle="exact"),
+    "fresh": Arm(rank=2, variance_reduction=False),
 }
 FULL_RANK = ("fista", "subgradient", "exact")
 LINEAR_ORACLE = ("scg", "scgs", "scgs-convex", "storc", "svrf", "hcgm", "shcgm")
@@ -551,7 +552,7 @@ BAD = [
     *((STORC, {"case": bad}) for bad in ("x", 1, "Stationary", [])),
     *((STORC, {"lipschitz": bad}) for bad in (-1.0, NAN, "1")),
     *((cls, {"beta0": bad}) for cls in (HCGM, SHCGM) for bad in (0, 0.0, -1.0, NAN, True)),
-    *((lambda **k: wp.SVRGCG(rank=2, **k), {"oracle": bad}) for bad in ("x", None, 1)),
+    *((lambda **k: Arm(rank=2, **k), {"oracle": bad}) for bad in ("x", None, 1)),
 ]  # fmt: skip
 
 

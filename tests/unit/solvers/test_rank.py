@@ -7,7 +7,7 @@ from registry import DOUBLE, numbers
 import weakprox as wp
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
-from weakprox.solvers.paper.rank import checked_rank
+from weakprox.solvers import AdaptiveSVRGCG
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 
@@ -72,14 +72,24 @@ def test_full_rank_optimum_and_zero():
     assert result.value == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("good", [1, 4, 4000, np.int64(2), "estimate"])
+@pytest.mark.parametrize("good", [1, 4, np.int64(2), "estimate"])
 def test_good_ranks(good):
-    checked_rank(good)
+    wp.SVRGCG(good).check(wp.Problem(Denoising(planted(1)), None, NuclearBall(1.0)))
+
+
+@pytest.mark.parametrize("kind", [wp.SVRGCG, AdaptiveSVRGCG])
+def test_a_rank_beyond_the_shape_is_the_largest_one(kind):
+    problem = wp.Problem(Denoising(planted(2, 5, 4)), L1(0.1), NuclearBall(5.0))
+    most, more = (wp.minimize(problem, kind(rank), eps=1.0) for rank in (4, 9))
+    assert more.checkpoint.memory.rank == 4
+    assert np.array_equal(most.X, more.X)
+    assert most.counts == more.counts
 
 
 @pytest.mark.parametrize(
     "bad", [0, -1, 2.0, True, None, "auto", np.array([1, 2]), np.nan, [1], np.float64(2)]
 )
 def test_bad_ranks(bad):
+    problem = wp.Problem(Denoising(planted(1)), None, NuclearBall(1.0))
     with pytest.raises(wp.InputError, match=r"rank: got .* an integer >= 1, or 'estimate'"):
-        checked_rank(bad)
+        wp.SVRGCG(bad).check(problem)

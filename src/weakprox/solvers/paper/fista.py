@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from weakprox.arguments import flag
+from weakprox.arguments import flag, optional_numbers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.kernels import add_scaled
-from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
@@ -25,16 +22,15 @@ from weakprox.solvers._conditional import (
     Smoothing,
     first_point,
     ground,
-    need_finite_sum,
     smooth_gradient,
+    with_initial_gap,
 )
 from weakprox.solvers.tools import Tools
-from weakprox.theory._theorems import check_overrides, initial_gap
 
 
 @dataclass(frozen=True)
 class MomentumMemory(Memory):
-    """Also the point before, whose difference is the momentum, and h at the iterate."""
+    """The memory of the baselines, the last iterate but one, and h at the iterate."""
 
     before: Array | None = None
     h: float = 0.0
@@ -45,7 +41,7 @@ class FISTA(Smoothing):
     r"""Proximal gradient on f_mu with exact proximal points (full decompositions).
 
     With :math:`q = \alpha/L`: :math:`f_\mu(X_k) - f_\mu^* \le 2 C_0 (1-\sqrt q)^k`
-    accelerated, :math:`C_0 (L/\alpha)(1-q)^k` plain. Where f_mu is not strongly convex,
+    accelerated, :math:`C_0 (L/\alpha)(1-q)^k` plain. If f_mu is not strongly convex,
     :math:`2LD^2/(k+1)^2` and :math:`LD^2/(2k)`, for bounded sets.
 
     Parameters
@@ -62,11 +58,10 @@ class FISTA(Smoothing):
     momentum: bool = True
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
-        check_overrides(C0=self.C0)
+        optional_numbers(C0=self.C0)
         flag("momentum", self.momentum)
         self.check_mu(problem)
-        need_finite_sum("FISTA", problem, "SVRGCG")
+        problem.check_finite_sum("FISTA", "SVRGCG")
         bounded = problem.of_spectral.diameter is not None
         problem.constants(strongly_convex=not bounded)
 
@@ -80,31 +75,26 @@ class FISTA(Smoothing):
             given = "a first point where f is infinite (zero, if none was given)"
             raise InputError("start", given, "a feasible one")
         if p.alpha > 0:
-            C0 = self.C0
-            if C0 is None:
-                R, rng = Smoothed.of(problem.penalty, p.mu, problem.shape), tools.rng(0, 3)
-                C0 = initial_gap(problem, R, tools.loss, first, p.alpha, rng)
-            p = replace(p, C0=max(float(C0), np.finfo(float).tiny))
+            p = with_initial_gap(p, problem, first, self.C0, tools)
         return MomentumMemory(first, 0, p, before=first, h=h)
 
     def candidate(self, memory: MomentumMemory) -> Candidate:
-        """The iterate, with h as its proximal step left it."""
+        """Return the iterate, with the h of its proximal step."""
         return Candidate(memory.X, None, memory.h, memory.epoch, 0)
 
     def finished(self, memory: MomentumMemory) -> bool:
-        """Whether the theorem's bound has come down to eps."""
-        p = memory.parameters
-        return memory.done > 0 and self.promised(memory) - p.bias <= max(p.target, 0.0)
+        """Whether the theorem's bound has come down to eps, after a step at least."""
+        return memory.done > 0 and super().finished(memory)
 
-    def promised(self, memory: MomentumMemory) -> float:
-        """The theorem's bound on f(X_k) - f*."""
+    def _bound(self, memory: MomentumMemory) -> float:
+        """Return the theorem's bound on f_mu(X_k) - f_mu*."""
         p, k = memory.parameters, memory.done
         if p.alpha > 0:
             q = min(1.0, p.alpha / p.beta)
             rate, factor = (1 - math.sqrt(q), 2.0) if self.momentum else (1 - q, 1 / q)
-            return p.C0 * factor * rate**k + p.bias
+            return p.C0 * factor * rate**k
         size = p.beta * p.diameter**2
-        return (2 * size / (k + 1) ** 2 if self.momentum else size / (2 * max(k, 1))) + p.bias
+        return 2 * size / (k + 1) ** 2 if self.momentum else size / (2 * max(k, 1))
 
     def step(self, problem: Problem, memory: MomentumMemory, tools: Tools) -> MomentumMemory:
         """A stretch of iterations."""
@@ -126,7 +116,7 @@ class FISTA(Smoothing):
         return replace(memory, X=X, before=before, h=h, epoch=epoch, done=last)
 
     def _momentum(self, q: float, k: int) -> float:
-        """Share of the last move that is repeated before step k."""
+        """Return the share of the last move that is added before step k."""
         if not self.momentum:
             return 0.0
         if q > 0:

@@ -1,4 +1,4 @@
-"""HCGM and SHCGM: homotopy conditional gradient methods, whose smoothing shrinks as they go.
+"""HCGM and SHCGM: homotopy conditional gradient methods, with decreasing smoothing.
 
 Yurtsever, Fercoq, Locatello & Cevher, "A Conditional Gradient Framework for Composite
 Convex Minimization", ICML 2018 (HCGM, full gradients), and Locatello, Yurtsever, Fercoq &
@@ -11,31 +11,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from weakprox.errors import InputError
+from weakprox.arguments import integer, optional_numbers, positive
 from weakprox.linalg.arrays import Array, zeros
-from weakprox.linalg.kernels import add_scaled, blend_into
+from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Smoothability
 from weakprox.solvers._conditional import (
     STRETCH,
     VERTEX,
     Baseline,
     Memory,
-    checked_count,
     first_point,
+    frank_wolfe,
     ground,
-    need_finite_sum,
+    smooth_gradient,
 )
 from weakprox.solvers.tools import Tools
-from weakprox.theory._theorems import check_overrides
 from weakprox.theory.gradients import mean_gradient
 
 
 @dataclass(frozen=True)
 class HomotopyMemory(Memory):
-    """Also the recursions of the bound, and the running mean of gradients."""
+    """The memory of the baselines, the bound's recursions, and the mean of gradients."""
 
     bound: float = math.inf  # on E f_mu(X_k) - f*, with the mu of the step that made X_k
     noise: float = 0.0  # on the root mean square error of the running mean
@@ -44,43 +43,67 @@ class HomotopyMemory(Memory):
 
 @dataclass(frozen=True)
 class Homotopy(Baseline):
-    """What both share; smoothing is given by beta0, mu = theta beta0 / sqrt(k + ...)."""
+    """Common part; the smoothing at step k is mu = theta beta0 / sqrt(k + SHIFT)."""
 
     beta0: float | None = None
 
+    STEP: ClassVar[int]  # steps are STEP / (k - 1 + STEP)
+    FACTOR: ClassVar[float]  # of D^2 / beta0 in the bound
+    SHIFT: ClassVar[int]
+
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        check_overrides(beta0=self.beta0)
-        if self.beta0 is not None and not self.beta0 > 0:
-            raise InputError("beta0", repr(self.beta0), "a number > 0")
+        if self.beta0 is not None:
+            positive("beta0", self.beta0)
 
     def finished(self, memory: HomotopyMemory) -> bool:
         """Whether the bound has come down to eps."""
         return self.promised(memory) <= memory.parameters.eps
 
     def promised(self, memory: HomotopyMemory) -> float:
-        """Bound on E f(X_k) - f*: the recursion's, and what smoothing still hides."""
+        """Return the bound on E f(X_k) - f*: that of the recursion, plus the bias."""
         return memory.bound + memory.parameters.bias
 
-    def _steepness(self, problem: Problem, k: int, factor: float, shift: int) -> float:
-        """Smoothness t = sqrt(k + shift) / beta0 of the smoothed penalty at step k.
+    def _smoothed(self, problem: Problem, k: int) -> Smoothed:
+        """Return the penalty as step k smooths it, with smoothness sqrt(k + SHIFT) / beta0.
 
-        Left to itself beta0 balances the two parts of the bound: factor D^2 / beta0, for
-        steps on a steep function, and gamma theta beta0, for smoothing.
+        The default beta0 balances the two parts of the bound: FACTOR D^2 / beta0, for the
+        curvature of the smoothed penalty, and gamma theta beta0, for its bias.
         """
-        c = _smoothability(problem)
-        width = c.gamma * c.theta
-        beta0 = self.beta0
+        c = problem.penalty.smoothability(problem.shape)
+        beta0, width = self.beta0, c.gamma * c.theta
         if beta0 is None:
             D = float(problem.of_spectral.diameter or math.inf)
-            beta0 = D * math.sqrt(factor / width) if width > 0 else 1.0
-        return math.sqrt(k + shift) / beta0
-
-    def _smoothed(self, problem: Problem, steepness: float) -> Smoothed:
-        c = _smoothability(problem)
-        mu = c.theta / steepness if c.theta > 0 else 0.0
+            beta0 = D * math.sqrt(self.FACTOR / width) if width > 0 else 1.0
+        mu = c.theta / (math.sqrt(k + self.SHIFT) / beta0) if c.theta > 0 else 0.0
         return Smoothed(problem.penalty, mu, c)
+
+    def step(self, problem: Problem, memory: HomotopyMemory, tools: Tools) -> HomotopyMemory:
+        """A stretch of iterations."""
+        p, bound, basis = memory.parameters, memory.bound, memory.basis
+        X, last, epoch = memory.X * 1.0, memory.done + STRETCH, memory.epoch + 1
+        if memory.mean is not None:
+            memory = replace(memory, mean=memory.mean * 1.0)
+        for k in range(memory.done + 1, last + 1):
+            rng, gamma = tools.rng(k), self.STEP / (k - 1 + self.STEP)
+            R = self._smoothed(problem, k)
+            G, memory = self._gradient(X, R, memory, k, tools, rng)
+            away = 0.5 * (gamma * p.diameter) ** 2 * (p.beta_G + R.smoothness)
+            drift = gamma * p.diameter * memory.noise
+            bound = _less(gamma, bound) + drift + (1 + VERTEX) * away
+            miss = VERTEX * away / gamma
+            basis = frank_wolfe(
+                tools, X, G, gamma, accuracy=miss, start=basis, rng=rng, at=(epoch, k)
+            )
+        p = replace(p, mu=R.mu, bias=R.bias)
+        memory = replace(memory, X=X, epoch=epoch, done=last, basis=basis)
+        return replace(memory, bound=bound, parameters=p)
+
+    def _gradient(
+        self, X: Array, R: Smoothed, memory: HomotopyMemory, k: int, tools: Tools, rng: Any
+    ) -> tuple[Array, HomotopyMemory]:
+        """Return the full gradient of f_mu."""
+        return smooth_gradient(tools, R, X, rng, None), memory
 
 
 @dataclass(frozen=True)
@@ -96,41 +119,16 @@ class HCGM(Homotopy):
         First smoothing; the value that makes the bound smallest if not given.
     """
 
+    STEP, FACTOR, SHIFT = 2, 4 / 3, 1
+
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        need_finite_sum("HCGM", problem, "SHCGM")
+        problem.check_finite_sum("HCGM", "SHCGM")
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> HomotopyMemory:
         """Constants and the first point."""
-        p = ground(problem, tools, mu=self._smoothed(problem, self._t(problem, 1)).mu)
+        p = ground(problem, tools, mu=self._smoothed(problem, 1).mu)
         return HomotopyMemory(first_point(problem, X), 0, p)
-
-    def _t(self, problem: Problem, k: int) -> float:
-        return self._steepness(problem, k, 4 / 3, 1)
-
-    def step(self, problem: Problem, memory: HomotopyMemory, tools: Tools) -> HomotopyMemory:
-        """A stretch of iterations."""
-        p, bound, basis = memory.parameters, memory.bound, memory.basis
-        X, last = memory.X * 1.0, memory.done + STRETCH
-        R = self._smoothed(problem, self._t(problem, memory.done + 1))
-        for k in range(memory.done + 1, last + 1):
-            rng, gamma = tools.rng(k), 2 / (k + 1)
-            R = self._smoothed(problem, self._t(problem, k))
-            G = mean_gradient(tools.loss, X, rng, None)
-            add_scaled(G, 1.0, R.grad(X))
-            away = 0.5 * (gamma * p.diameter) ** 2 * (p.beta_G + R.smoothness)
-            miss = VERTEX * away / gamma
-            vertex = tools.spectral.extreme(G, accuracy=miss, start=basis, rng=rng)
-            basis = vertex.basis
-            blend_into(X, vertex.V, gamma, scratch=G)
-            bound = _less(gamma, bound) + (1 + VERTEX) * away
-            tools.tick(Candidate(X, None, 0.0, memory.epoch + 1, k, scratch=G))
-        p = replace(p, mu=R.mu, bias=R.bias)
-        epoch = memory.epoch + 1
-        return replace(
-            memory, X=X, epoch=epoch, done=last, basis=basis, bound=bound, parameters=p
-        )
 
 
 @dataclass(frozen=True)
@@ -153,55 +151,34 @@ class SHCGM(Homotopy):
     sigma: float | None = None
     batch: int = 1
 
+    STEP, FACTOR, SHIFT = 9, 81 / 17, 8
+
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        check_overrides(sigma=self.sigma)
-        checked_count("batch", self.batch)
-        if self.batch is None:
-            raise InputError("batch", None, "an integer >= 1")
+        optional_numbers(sigma=self.sigma)
+        integer("batch", self.batch, 1)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> HomotopyMemory:
         """Constants and the first point."""
-        mu = self._smoothed(problem, self._t(problem, 1)).mu
+        mu = self._smoothed(problem, 1).mu
         p = ground(problem, tools, mu=mu, sigma=self.sigma)
         mean = zeros(problem.shape, problem.loss.reference)
         return HomotopyMemory(first_point(problem, X), 0, p, mean=mean)
 
-    def _t(self, problem: Problem, k: int) -> float:
-        return self._steepness(problem, k, 81 / 17, 8)
-
-    def step(self, problem: Problem, memory: HomotopyMemory, tools: Tools) -> HomotopyMemory:
-        """A stretch of iterations."""
-        p, bound, noise, basis = memory.parameters, memory.bound, memory.noise, memory.basis
-        assert memory.mean is not None
-        X, mean, last = memory.X * 1.0, memory.mean * 1.0, memory.done + STRETCH
-        R = self._smoothed(problem, self._t(problem, memory.done + 1))
-        for k in range(memory.done + 1, last + 1):
-            rng, gamma, rho = tools.rng(k), 9 / (k + 8), 4 / (k + 7) ** (2 / 3)
-            R = self._smoothed(problem, self._t(problem, k))
-            mean *= 1 - rho
-            add_scaled(mean, rho, mean_gradient(tools.loss, X, rng, int(self.batch)))
-            G = mean + R.grad(X)
-            away = 0.5 * (gamma * p.diameter) ** 2 * (p.beta_G + R.smoothness)
-            miss = VERTEX * away / gamma
-            vertex = tools.spectral.extreme(G, accuracy=miss, start=basis, rng=rng)
-            basis = vertex.basis
-            blend_into(X, vertex.V, gamma, scratch=G)
-            drift = p.beta_G * p.diameter * 9 / (k + 7) if k > 1 else 0.0
-            fresh = rho * p.sigma / math.sqrt(self.batch)
-            noise = math.hypot(_less(rho, noise + drift), fresh)
-            bound = _less(gamma, bound) + gamma * p.diameter * noise + (1 + VERTEX) * away
-            tools.tick(Candidate(X, None, 0.0, memory.epoch + 1, k, scratch=G))
-        p = replace(p, mu=R.mu, bias=R.bias)
-        memory = replace(memory, X=X, epoch=memory.epoch + 1, done=last, basis=basis)
-        return replace(memory, bound=bound, noise=noise, mean=mean, parameters=p)
-
-
-def _smoothability(problem: Problem) -> Smoothability:
-    return problem.penalty.smoothability(problem.shape)
+    def _gradient(
+        self, X: Array, R: Smoothed, memory: HomotopyMemory, k: int, tools: Tools, rng: Any
+    ) -> tuple[Array, HomotopyMemory]:
+        """Return the gradient with a running mean for G, whose error bound is updated."""
+        p, rho, mean = memory.parameters, 4 / (k + 7) ** (2 / 3), memory.mean
+        assert mean is not None
+        mean *= 1 - rho
+        add_scaled(mean, rho, mean_gradient(tools.loss, X, rng, int(self.batch)))
+        drift = p.beta_G * p.diameter * 9 / (k + 7) if k > 1 else 0.0
+        fresh = rho * p.sigma / math.sqrt(self.batch)
+        noise = math.hypot(_less(rho, memory.noise + drift), fresh)
+        return mean + R.grad(X), replace(memory, noise=noise)
 
 
 def _less(share: float, value: float) -> float:
-    """(1 - share) value, zero for share 1 even where the value is infinite."""
+    """Return (1 - share) value, and 0 for share 1 even if the value is infinite."""
     return (1.0 - share) * value if share < 1.0 else 0.0

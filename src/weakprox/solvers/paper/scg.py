@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from weakprox.arguments import optional_numbers
 from weakprox.linalg.arrays import Array
-from weakprox.linalg.kernels import blend_into
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
     STRETCH,
     VERTEX,
@@ -20,11 +19,11 @@ from weakprox.solvers._conditional import (
     Memory,
     Smoothing,
     first_point,
+    frank_wolfe,
     ground,
     smooth_gradient,
 )
 from weakprox.solvers.tools import Tools
-from weakprox.theory._theorems import check_overrides
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class SCG(Smoothing):
     :math:`\mathbb{E} f_\mu(X_k) - f_\mu^* \le 4 L D^2 / (k+2)`, with L the smoothness of
     f_mu and D the diameter of the set (1 % more, for vertices that are found to a
     hundredth of what the bound allows them to miss). Strong convexity is not needed and
-    not used. Where G is a finite sum and no sigma is given, full gradients are taken.
+    not used. If G is a finite sum and no sigma is given, full gradients are taken.
 
     Parameters
     ----------
@@ -48,9 +47,8 @@ class SCG(Smoothing):
     sigma: float | None = None
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        check_overrides(sigma=self.sigma)
+        optional_numbers(sigma=self.sigma)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants and the first point."""
@@ -65,15 +63,14 @@ class SCG(Smoothing):
         """Whether the theorem's bound has come down to eps."""
         return 0 < memory.parameters.predicted_svds <= memory.done
 
-    def promised(self, memory: Memory) -> float:
-        """The theorem's bound on E f(X_k) - f*."""
-        p = memory.parameters
-        return _scale(p) / (memory.done + 2) + p.bias
+    def _bound(self, memory: Memory) -> float:
+        """Return the theorem's bound on E f_mu(X_k) - f_mu*."""
+        return _scale(memory.parameters) / (memory.done + 2)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""
         p, R = memory.parameters, self.dual(problem, memory)
-        last = memory.done + STRETCH
+        last, epoch = memory.done + STRETCH, memory.epoch + 1
         if p.predicted_svds:
             last = min(last, p.predicted_svds)
         X, basis = memory.X * 1.0, memory.basis
@@ -83,11 +80,10 @@ class SCG(Smoothing):
             G = smooth_gradient(tools, R, X, rng, size)
             gamma = 2 / (k + 1)
             accuracy = VERTEX * gamma * p.beta * p.diameter**2
-            vertex = tools.spectral.extreme(G, accuracy=accuracy, start=basis, rng=rng)
-            basis = vertex.basis
-            blend_into(X, vertex.V, gamma, scratch=G)
-            tools.tick(Candidate(X, None, 0.0, memory.epoch + 1, k, scratch=G))
-        return replace(memory, X=X, epoch=memory.epoch + 1, done=last, basis=basis)
+            basis = frank_wolfe(
+                tools, X, G, gamma, accuracy=accuracy, start=basis, rng=rng, at=(epoch, k)
+            )
+        return replace(memory, X=X, epoch=epoch, done=last, basis=basis)
 
 
 def _scale(p: Ground) -> float:

@@ -1,39 +1,116 @@
-"""SCGS: stochastic conditional gradient sliding.
+"""SCGS: stochastic conditional gradient sliding, and the loop that it shares with STORC.
 
-Lan & Zhou, SIAM J. Optim. 26(2), 2016; constants of the corollaries as re-derived in
+Lan & Zhou, "Conditional Gradient Sliding for Convex Optimization", SIAM J. Optim. 26(2),
+2016: an accelerated gradient method whose projections are solved by Frank-Wolfe steps, up
+to a Wolfe gap that is its own certificate. Constants of the corollaries as re-derived in
 docs/theory. The second competitor in Garber & Kaplan's experiments.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import flag
-from weakprox.linalg.arrays import Array
-from weakprox.penalties import Smoothed
+from weakprox.arguments import flag, optional_counts, optional_numbers
+from weakprox.linalg.arrays import Array, inner, sqnorm
+from weakprox.linalg.kernels import add_scaled, blend_into
 from weakprox.problem import Problem
+from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
     STRETCH,
     Ground,
     Memory,
     Smoothing,
-    checked_count,
     first_point,
     ground,
     smooth_gradient,
+    with_initial_gap,
 )
-from weakprox.solvers.paper._sliding import Rule, Sliding, slide
 from weakprox.solvers.tools import Tools
-from weakprox.theory._theorems import check_overrides, initial_gap
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Step gamma_k, weight beta_k of the proximal term, accuracy eta_k of its solution."""
+
+    gamma: Callable[[int], float]
+    beta: Callable[[int], float]
+    eta: Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """The two sequences of the accelerated method, and the last vertex's SVD basis."""
+
+    x: Array
+    y: Array
+    basis: Array | None = None
+
+
+Gradient = Callable[[Array, int, np.random.Generator], Array]
+
+
+def slide(
+    state: Sliding,
+    steps: Iterable[int],
+    rule: Rule,
+    gradient: Gradient,
+    tools: Tools,
+    *,
+    epoch: int,
+    cap: int | None = None,
+) -> Sliding:
+    """Take the outer steps k of `steps`; `gradient(z, k, rng)` estimates that of f_mu at z."""
+    x, y, basis = state.x, state.y * 1.0, state.basis
+    for k in steps:
+        rng, gamma = tools.rng(epoch, k), rule.gamma(k)
+        z = y * (1 - gamma)
+        add_scaled(z, gamma, x)
+        G = gradient(z, k, rng)
+        x, basis = prox_by_vertices(G, x, rule.beta(k), rule.eta(k), cap, tools, basis, rng)
+        y *= 1 - gamma
+        add_scaled(y, gamma, x)
+        tools.tick(Candidate(y, None, 0.0, epoch, k, scratch=z))
+    return Sliding(x, y, basis)
+
+
+def prox_by_vertices(
+    G: Array,
+    centre: Array,
+    weight: float,
+    accuracy: float,
+    cap: int | None,
+    tools: Tools,
+    basis: Array | None,
+    rng: np.random.Generator,
+) -> tuple[Array, Array | None]:
+    """CndG: minimise <G, u> + weight/2 |u - centre|^2 over the set by Frank-Wolfe.
+
+    Ends when the Wolfe gap is at most `accuracy`, or after `cap` vertices. Overwrites G.
+    """
+    add_scaled(G, -weight, centre)  # so that the gradient at u is G + weight u
+    u, spent = centre * 1.0, 0
+    H, slack = G * 1.0, 0.1 * accuracy  # what the vertices may miss of the gap
+    while cap is None or spent < cap:
+        H[:] = G[:]
+        add_scaled(H, weight, u)
+        vertex = tools.spectral.extreme(H, accuracy=slack, start=basis, rng=rng)
+        V, basis, spent = vertex.V, vertex.basis, spent + 1
+        gap = inner(H, u) - V.inner(H) + slack
+        if gap <= accuracy:
+            break
+        distance = sqnorm(u) - 2 * V.inner(u) + V.sqnorm
+        step = min(1.0, (gap - slack) / (weight * distance)) if distance > 0 else 1.0
+        blend_into(u, V, step, scratch=H)
+    return u, basis
 
 
 @dataclass(frozen=True)
 class SlidingMemory(Memory):
-    """Also the sequence x_k, which the convex version carries on."""
+    """The memory of the baselines, and the sequence x_k of the convex version."""
 
     x: Array | None = None
 
@@ -68,11 +145,10 @@ class SCGS(Smoothing):
     max_inner: int | None = None
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        check_overrides(sigma=self.sigma, C0=self.C0)
+        optional_numbers(sigma=self.sigma, C0=self.C0)
         flag("strongly_convex", self.strongly_convex)
-        checked_count("max_inner", self.max_inner)
+        optional_counts(max_inner=self.max_inner)
         problem.constants(strongly_convex=self.strongly_convex)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> SlidingMemory:
@@ -81,25 +157,15 @@ class SCGS(Smoothing):
         p = ground(problem, tools, mu=self.mu, sigma=sigma)
         first = first_point(problem, X)
         if self.strongly_convex:
-            C0 = self.C0
-            if C0 is None:
-                R, rng = Smoothed.of(problem.penalty, p.mu, problem.shape), tools.rng(0, 3)
-                C0 = initial_gap(problem, R, tools.loss, first, p.alpha, rng)
-            p = replace(p, C0=max(float(C0), np.finfo(float).tiny))
+            p = with_initial_gap(p, problem, first, self.C0, tools)
         return SlidingMemory(first, 0, p, x=first)
 
     def finished(self, memory: SlidingMemory) -> bool:
-        """Whether the theorem's bound has come down to eps (of a run without a cap)."""
-        p = memory.parameters
-        return memory.epoch > 0 and self._bound(memory) <= max(p.target, 0.0)
-
-    def promised(self, memory: SlidingMemory) -> float:
-        """The theorem's bound on E f - f*; nothing is promised under a cap."""
-        if self.max_inner is not None:
-            return math.inf
-        return self._bound(memory) + memory.parameters.bias
+        """Whether the theorem's bound has come down to eps, after a phase at least."""
+        return memory.epoch > 0 and super().finished(memory)
 
     def _bound(self, memory: SlidingMemory) -> float:
+        """Return the theorem's bound on E f_mu - f_mu*, of a run without a cap."""
         p, k = memory.parameters, memory.done
         if self.strongly_convex:
             return p.C0 * 2.0**-memory.epoch
@@ -124,7 +190,7 @@ class SCGS(Smoothing):
         return replace(memory, X=state.y, x=state.x, basis=state.basis, epoch=s, done=done)
 
 
-def _phase(p: Ground, s: int) -> tuple[Rule, Any, range]:
+def _phase(p: Ground, s: int) -> tuple[Rule, Callable[[int], float], range]:
     """Phase s of the strongly convex version: r0^2 = 4 C0 2^-s / alpha."""
     L, a = p.beta, p.alpha
     N = math.ceil(4 * math.sqrt(2 * L / a) - 1e-9)
@@ -141,8 +207,8 @@ def _phase(p: Ground, s: int) -> tuple[Rule, Any, range]:
     return rule, batch, range(1, N + 1)
 
 
-def _horizon_free(p: Ground, done: int) -> tuple[Rule, Any, range]:
-    """A stretch of the convex version, whose parameters do not know the horizon."""
+def _horizon_free(p: Ground, done: int) -> tuple[Rule, Callable[[int], float], range]:
+    """A stretch of the convex version, whose parameters do not depend on the horizon."""
     L, D = p.beta, p.diameter
     rule = Rule(
         gamma=lambda k: 3 / (k + 2),

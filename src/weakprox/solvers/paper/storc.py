@@ -8,31 +8,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from weakprox.errors import InputError
+from weakprox.arguments import one_of, optional_counts, optional_numbers
 from weakprox.linalg.arrays import Array, norm
-from weakprox.linalg.kernels import add_scaled, blend_into
+from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (
     VERTEX,
-    Ground,
     Memory,
     Smoothing,
-    checked_count,
     first_point,
+    frank_wolfe,
     ground,
-    need_finite_sum,
-    one_vertex,
     smooth_gradient,
 )
-from weakprox.solvers.paper._sliding import Rule, Sliding, slide
+from weakprox.solvers.paper.scgs import Rule, Sliding, slide
 from weakprox.solvers.tools import Tools
-from weakprox.theory._theorems import check_overrides
 from weakprox.theory.gradients import Snapshot
 
 Case = Literal["stationary", "lipschitz", "strongly_convex"]
@@ -40,26 +35,24 @@ Case = Literal["stationary", "lipschitz", "strongly_convex"]
 
 @dataclass(frozen=True)
 class VarianceReduced(Smoothing):
-    """What STORC and SVRF share: epochs t that halve the bound L D^2 / 2^(t+1)."""
+    """Common part of STORC and SVRF: epochs t that halve the bound L D^2 / 2^(t+1)."""
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        need_finite_sum(type(self).__name__, problem, "SCG or SCGS")
+        problem.check_finite_sum(type(self).__name__, "SCG or SCGS")
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants, and the vertex w_0 that the first gradient points at."""
         p = ground(problem, tools, mu=self.mu)
-        memory = Memory(first_point(problem, X), 0, p)
-        return one_vertex(problem, memory, self.dual(problem, memory), tools)
+        memory, rng = Memory(first_point(problem, X), 0, p), tools.rng(0, 2)
+        G = smooth_gradient(tools, self.dual(problem, memory), memory.X, rng, None)
+        vertex = tools.spectral.extreme(G, rng=rng)
+        return replace(memory, X=vertex.V.dense(), basis=vertex.basis)
 
-    def finished(self, memory: Memory) -> bool:
-        """Whether the theorem's bound has come down to eps."""
-        return _bound(memory) <= max(memory.parameters.target, 0.0)
-
-    def promised(self, memory: Memory) -> float:
-        """The theorem's bound on E f(w_t) - f*."""
-        return _bound(memory) + memory.parameters.bias
+    def _bound(self, memory: Memory) -> float:
+        """Return L D^2 / 2^(t+1), the bound on E f_mu(w_t) - f_mu* of a run without a cap."""
+        p = memory.parameters
+        return (1 + VERTEX) * p.beta_term * p.diameter**2 * 0.5 ** (memory.epoch + 1)
 
 
 @dataclass(frozen=True)
@@ -93,18 +86,12 @@ class STORC(VarianceReduced):
     max_inner: int | None = None
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        check_overrides(lipschitz=self.lipschitz)
-        cases = ("stationary", "lipschitz", "strongly_convex")
-        if self.case is not None and self.case not in cases:
-            raise InputError("case", repr(self.case), f"one of {', '.join(cases)}")
-        checked_count("max_inner", self.max_inner)
+        optional_numbers(lipschitz=self.lipschitz)
+        if self.case is not None:
+            one_of("case", self.case, get_args(Case))
+        optional_counts(max_inner=self.max_inner)
         problem.constants(strongly_convex=self.case == "strongly_convex")
-
-    def promised(self, memory: Memory) -> float:
-        """The theorem's bound; nothing is promised under a cap."""
-        return math.inf if self.max_inner is not None else super().promised(memory)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: full gradient, then N_t sliding steps."""
@@ -139,7 +126,8 @@ class STORC(VarianceReduced):
         if case == "lipschitz":
             G = self.lipschitz
             if G is None:
-                G = _steepest(p, smooth_gradient(tools, R, memory.X, tools.rng(t, 0), None))
+                at_X = smooth_gradient(tools, R, memory.X, tools.rng(t, 0), None)
+                G = norm(at_X) + p.beta * p.diameter  # hence on the whole set
             each, growing = 700.0 * N, 24.0 * N * G / (L * D)
         rule = Rule(
             gamma=lambda k: 2 / (k + 1),
@@ -173,23 +161,11 @@ class SVRF(VarianceReduced):
             G = snapshot.at(tools.loss, X, rng, 96 * (k + 1), first=k == 1)
             add_scaled(G, 1.0, R.grad(X))
             gamma = 2 / (k + 1)
-            vertex = tools.spectral.extreme(G, accuracy=gamma * miss, start=basis, rng=rng)
-            basis = vertex.basis
-            blend_into(X, vertex.V, gamma, scratch=G)
-            tools.tick(Candidate(X, None, 0.0, t, k, scratch=G))
+            basis = frank_wolfe(
+                tools, X, G, gamma, accuracy=gamma * miss, start=basis, rng=rng, at=(t, k)
+            )
         return replace(memory, X=X, basis=basis, epoch=t, done=memory.done + N)
-
-
-def _bound(memory: Memory) -> float:
-    """L D^2 / 2^(t+1), the bound on E f_mu(w_t) - f_mu* (of a run without a cap)."""
-    p = memory.parameters
-    return (1 + VERTEX) * p.beta_term * p.diameter**2 * 0.5 ** (memory.epoch + 1)
 
 
 def _ceil(x: float) -> int:
     return math.ceil(x - 1e-9)
-
-
-def _steepest(p: Ground, gradient: Array) -> float:
-    """Bound on the gradient over the set, from the gradient at one of its points."""
-    return norm(gradient) + p.beta * p.diameter

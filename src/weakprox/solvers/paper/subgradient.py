@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from weakprox.arguments import optional_counts
 from weakprox.linalg.arrays import Array, eps_of, sqnorm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.penalties import Smoothed
@@ -18,7 +19,6 @@ from weakprox.solvers._conditional import (
     STRETCH,
     Baseline,
     Memory,
-    checked_count,
     first_point,
     ground,
     smooth_gradient,
@@ -28,7 +28,7 @@ from weakprox.solvers.tools import Tools
 
 @dataclass(frozen=True)
 class SubgradientMemory(Memory):
-    """X is the weighted mean; also the last point, and the bound's running sum."""
+    """The memory of the baselines (X is the weighted mean), the last point and a sum."""
 
     last: Array | None = None
     squares: float = 0.0
@@ -51,9 +51,8 @@ class ProjectedSubgradient(Baseline):
     batch: int | None = None
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         super().check(problem)
-        checked_count("batch", self.batch)
+        optional_counts(batch=self.batch)
         problem.constants()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> SubgradientMemory:
@@ -70,14 +69,14 @@ class ProjectedSubgradient(Baseline):
         return self.promised(memory) <= memory.parameters.eps
 
     def promised(self, memory: SubgradientMemory) -> float:
-        """The bound on E f - f* at the weighted mean."""
+        """Return the bound on E f - f* at the weighted mean."""
         p, k = memory.parameters, memory.done
         if k == 0:
             return math.inf
         return 2 * memory.squares / (p.alpha * k * (k + 1)) + p.bias
 
     def dual(self, problem: Problem, memory: SubgradientMemory) -> Smoothed:
-        """A penalty smoothed by half of eps: subgradients themselves make poor proofs."""
+        """Return the penalty smoothed by half of eps: subgradients give poor bounds."""
         c = problem.penalty.smoothability(problem.shape)
         mu = memory.parameters.eps / (2 * c.gamma) if c.theta > 0 and c.gamma > 0 else 0.0
         return Smoothed(problem.penalty, mu, c)

@@ -2,15 +2,20 @@
 
 Garber & Kaplan, "Fast Stochastic Algorithms for Low-rank and Nonsmooth Matrix Problems",
 AISTATS 2019: Algorithm 1 (G sampled) and Algorithm 2 (G a finite sum) on the smoothed
-problem of its Section 4. `step` is one epoch and reads like the algorithm box.
+problem of its Section 4. `SVRGCG.step` is one epoch and reads like the algorithm box.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+import warnings
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, replace
+from importlib import import_module
+from typing import Any, Literal
 
-from weakprox.arguments import flag, number
+import numpy as np
+
+from weakprox.arguments import integer, number, one_of, optional_numbers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, zeros
 from weakprox.linalg.kernels import blend_into
@@ -19,26 +24,27 @@ from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
 from weakprox.solvers.base import Method
-from weakprox.solvers.paper import practical
-from weakprox.solvers.paper._practical import Course
-from weakprox.solvers.paper.rank import checked_rank, estimated_rank
 from weakprox.solvers.tools import Tools
-from weakprox.theory._parameters import Parameters
-from weakprox.theory._theorems import (
-    ConstantSet,
-    Schedule,
-    check_overrides,
-    parameters,
-    scheduled,
-)
-from weakprox.theory.gradients import Snapshot
+from weakprox.theory._theorems import PILOT, ConstantSet, Parameters, parameters
+from weakprox.theory.gradients import Snapshot, mean_gradient
+
+FIRST_RANK = 8  # with which the search for the rank begins
+
+Schedule = float | int | Callable[..., float] | None
+
+
+def scheduled(value: Schedule, default: float, *where: int) -> float:
+    """Return a setting that is a number, a callable of (epoch[, step]), or the default."""
+    if value is None:
+        return default
+    return float(value(*where)) if callable(value) else float(value)
 
 
 @dataclass(frozen=True)
 class Memory:
     """Everything the next epoch reads, so that a copy of it is a checkpoint.
 
-    Random numbers of epoch s come from the stream (seed, s): the epoch number is the
+    Epoch s takes its random numbers from the stream (seed, s): the epoch number is the
     random state.
     """
 
@@ -50,48 +56,11 @@ class Memory:
     basis: Array | None
     delta: float  # the oracle's inexactness, averaged as it enters the bound
     parameters: Parameters
-    course: Course | None = None  # of a practical run
 
 
 @dataclass(frozen=True)
-class SVRGCG(Method):
-    """Settings of the paper's algorithm; what is left out is worked out by theory.
-
-    Parameters
-    ----------
-    rank : int or "estimate"
-        Rank of the weak proximal oracle: that of the optimum, or more. "estimate" lets
-        the first proximal steps choose it, and practical runs go on changing it.
-    constants : {"repaired", "paper", "practical"}
-        Constant set, see `weakprox.theory.parameters`. "practical" keeps the method and
-        lets a line search, a falling mu and measured variances and gaps choose what the
-        theorems fix: far fewer decompositions, and no promise beyond the certificate.
-    mu, C0, sigma, delta : float, optional
-        Smoothing, initial gap, gradient noise, oracle accuracy.
-    delta2 : float
-        What the rank may cost in value (Definition 2 of the paper).
-    eta : float or callable, optional
-        Step; a callable gets (epoch, step), both from 1.
-    k_s, inner : number or callable, optional
-        Snapshot samples (those of every step without variance reduction) and inner
-        steps; a callable gets (epoch).
-    k_t : number or callable, optional
-        Inner samples; a callable gets (epoch, step).
-    epochs : int, optional
-        Epochs to run instead of the theorem's S - 1.
-    answer : {"low_rank", "iterate"}
-        What to return: the best point of the rank asked for, or the theorem's iterate
-        X_S, whose rank may be higher.
-    oracle : {"weak", "exact"}
-        "exact" replaces the paper's step by an exact proximal gradient step (a full
-        decomposition each): what the weak oracle is compared with. The theorem holds for
-        it too, since its model is the minimum over all points, the paper's one of them.
-        `rank` then plays no part.
-    variance_reduction : bool
-        False draws fresh samples for every step instead, as many as the same bound needs
-        (`Parameters.k_fresh`, or `k_s` if given; all terms of a finite sum). For
-        comparison.
-    """
+class Settings(Method):
+    """Settings and bounds that `SVRGCG` and `AdaptiveSVRGCG` share."""
 
     rank: int | Literal["estimate"] = "estimate"
     constants: ConstantSet = "repaired"
@@ -106,24 +75,18 @@ class SVRGCG(Method):
     inner: Schedule = None
     epochs: int | None = None
     answer: Literal["low_rank", "iterate"] = "low_rank"
-    oracle: Literal["weak", "exact"] = "weak"
-    variance_reduction: bool = True
+
+    @property
+    def _estimates_rank(self) -> bool:
+        """Whether the rank is left to the method."""
+        return isinstance(self.rank, str) and self.rank == "estimate"
 
     def check(self, problem: Problem) -> None:
         """Raise on settings that cannot work, before any work."""
-        checked_rank(self.rank)
-        if self.answer not in ("low_rank", "iterate"):
-            raise InputError("answer", repr(self.answer), "'low_rank' or 'iterate'")
-        if self.oracle not in ("weak", "exact"):
-            raise InputError("oracle", repr(self.oracle), "'weak' or 'exact'")
-        flag("variance_reduction", self.variance_reduction)
-        if self.constants == "practical":
-            if self.oracle != "weak":
-                raise InputError("oracle", repr(self.oracle), "'weak' with practical constants")
-            if not self.variance_reduction:
-                wanted = "True with practical constants"
-                raise InputError("variance_reduction", False, wanted)
-        check_overrides(
+        if not self._estimates_rank:
+            integer("rank", self.rank, 1, instead="'estimate'")
+        one_of("answer", self.answer, ("low_rank", "iterate"))
+        optional_numbers(
             mu=self.mu, C0=self.C0, sigma=self.sigma, delta=self.delta, delta2=self.delta2
         )
         for name in ("eta", "k_s", "k_t", "inner", "epochs"):
@@ -138,8 +101,10 @@ class SVRGCG(Method):
                 raise InputError(name, repr(given), wanted)
         problem.constants()
 
-    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Parameters and the first point X_1 (zero unless given)."""
+    def _prepare(
+        self, problem: Problem, X: Array | None, tools: Tools
+    ) -> tuple[Array, Parameters]:
+        """Return the first point (zero unless given) and the parameters of the run."""
         if X is None:
             X = zeros(problem.shape, problem.loss.reference)
         found = parameters(
@@ -156,91 +121,172 @@ class SVRGCG(Method):
             seed=tools.seed,
             loss=tools.loss,
         )
-        rank, wise = self.rank, self.constants == "practical"
-        if rank == "estimate":
-            first_rank = min(practical.FIRST_RANK, *problem.shape)
-            rank = first_rank if wise else estimated_rank(problem, X, found, tools)
-        first = tools.compressed(X)
-        h = problem.spectral.value(first)
         if self.epochs is not None:
             found = replace(found, S=int(self.epochs) + 1)
-        course = practical.first_course(found) if wise else None
-        most = min(int(rank), *problem.shape)
-        return Memory(X, None, h, 0, most, None, 0.0, found, course)
+        return X, found
 
-    def finished(self, memory: Memory) -> bool:
-        """Whether S - 1 epochs are done."""
-        if memory.course is not None:
-            return practical.finished(self, memory)
-        return memory.epoch >= memory.parameters.epochs
+    def _step_size(self, default: float, epoch: int, step: int) -> float:
+        """Return eta at this step, which must be in (0, 1]."""
+        eta = scheduled(self.eta, default, epoch, step)
+        if not 0 < eta <= 1:
+            raise InputError("eta", f"{eta} at epoch {epoch}, step {step}", "a step in (0, 1]")
+        return eta
 
     def promised(self, memory: Memory) -> float:
-        """The theorem's bound on E f(X_S) - f*; infinite for settings it does not cover."""
+        """Return the theorem's bound on E f(X_S) - f*, infinite if no theorem applies."""
         changed = (self.eta, self.k_s, self.k_t, self.inner, self.epochs)
         if any(setting is not None for setting in changed):
             return float("inf")
         return memory.parameters.bound(memory.parameters.S)
 
     def oracle_excess(self, memory: Memory) -> float:
-        """What the oracle's measured inexactness adds to the promise.
+        """Return what the oracle's measured inexactness adds to the promise.
 
         The theorem asks for psi(V) <= psi(X*) + delta, which holds with delta = 0 if the
-        rank covers X*. That cannot be seen; what can is a delta for every feasible point.
-        Half of the theorem's delta goes to the SVD's own inexactness, so the other half
-        is what leaving out triplets may cost.
+        rank covers X*. X* is unknown, so delta is measured over all feasible points.
+        Half of the theorem's delta is reserved for the SVD's own inexactness; the other
+        half is what omitted triplets may cost.
         """
         p = memory.parameters
         return 8.0 / 7.0 * p.alpha * max(0.0, memory.delta - 0.5 * p.delta)
 
+    def candidate(self, memory: Memory) -> Candidate:
+        """Return the points to evaluate at the end of an epoch."""
+        return Candidate(memory.X, memory.V, memory.h_bound, memory.epoch, 0)
+
+
+@dataclass(frozen=True)
+class SVRGCG(Settings):
+    """The paper's algorithm; parameters that are not given follow from its theorems.
+
+    Parameters
+    ----------
+    rank : int or "estimate"
+        Rank of the weak proximal oracle: that of the optimum, or more; at most the smaller
+        dimension of X. "estimate" takes the rank of the first proximal points.
+    constants : {"repaired", "paper"}
+        Constant set, see `weakprox.theory.parameters`. The former value "practical" is
+        deprecated: use `AdaptiveSVRGCG`.
+    mu, C0, sigma, delta : float, optional
+        Smoothing, initial gap, gradient noise, oracle accuracy.
+    delta2 : float
+        What the rank may cost in value (Definition 2 of the paper).
+    eta : float or callable, optional
+        Step; a callable gets (epoch, step), both from 1.
+    k_s, inner : number or callable, optional
+        Snapshot samples and inner steps; a callable gets (epoch).
+    k_t : number or callable, optional
+        Inner samples; a callable gets (epoch, step).
+    epochs : int, optional
+        Epochs to run instead of the theorem's S - 1.
+    answer : {"low_rank", "iterate"}
+        What to return: the best point of the rank asked for, or the theorem's iterate
+        X_S, whose rank may be higher.
+    oracle, variance_reduction : optional
+        Deprecated: use `weakprox.experiments.ablation.Arm`.
+    """
+
+    oracle: InitVar[Any] = None
+    variance_reduction: InitVar[Any] = None
+
+    def __post_init__(self, oracle: Any, variance_reduction: Any) -> None:
+        """Replace settings of earlier versions by the classes that now stand for them."""
+        kind: type | None = None
+        if oracle is not None or variance_reduction is not None:
+            old, new = "oracle and variance_reduction", "weakprox.experiments.ablation.Arm"
+            kind = import_module("weakprox.experiments.ablation").Arm
+            reduced = True if variance_reduction is None else variance_reduction
+            object.__setattr__(self, "oracle", "weak" if oracle is None else oracle)
+            object.__setattr__(self, "variance_reduction", reduced)
+        elif isinstance(self.constants, str) and self.constants == "practical":
+            old, new = "constants='practical'", "weakprox.solvers.AdaptiveSVRGCG"
+            kind = import_module("weakprox.solvers.paper.adaptive_svrgcg").AdaptiveSVRGCG
+        if kind is not None:
+            text = f"SVRGCG: {old} will be removed; use {new}"
+            warnings.warn(text, DeprecationWarning, stacklevel=3)
+            object.__setattr__(self, "__class__", kind)
+
+    def check(self, problem: Problem) -> None:
+        one_of("constants", self.constants, ("repaired", "paper"))
+        super().check(problem)
+
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
+        """Parameters, rank and the first point X_1."""
+        X, p = self._prepare(problem, X, tools)
+        if self._estimates_rank:
+            rank = estimated_rank(problem, X, p, tools)
+        else:
+            rank = min(int(self.rank), *problem.shape)
+        h = problem.spectral.value(tools.compressed(X))
+        return Memory(X, None, h, 0, rank, None, 0.0, p)
+
+    def finished(self, memory: Memory) -> bool:
+        """Whether S - 1 epochs are done."""
+        return memory.epoch >= memory.parameters.epochs
+
+    def dual(self, problem: Problem, memory: Memory) -> Smoothed:
+        """Return the smoothed penalty; its maximiser at X is the dual point of a proof."""
+        return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
+
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One epoch: snapshot gradient, then T - 1 weak proximal steps."""
-        if self.constants == "practical":
-            return practical.epoch(self, problem, memory, tools)
         p, s = memory.parameters, memory.epoch + 1
-        rng = tools.rng(s)
-        R = self.dual(problem, memory)
-        tolerance = Tolerance(0.5 * p.delta, p.delta2)
+        rng, R = tools.rng(s), self.dual(problem, memory)
+        rank, tolerance = memory.rank, Tolerance(0.5 * p.delta, p.delta2)
+        k_s = None if p.finite_sum else int(scheduled(self.k_s, p.k_s(s), s))
         steps = int(scheduled(self.inner, p.inner, s))
-        needed = p.k_s(s) if self.variance_reduction else p.k_fresh(s)
-        k_s = None if p.finite_sum else int(scheduled(self.k_s, needed, s))
 
-        snapshot = Snapshot.take(tools.loss, memory.X, rng, k_s)
+        snapshot = self._snapshot(tools.loss, memory.X, rng, k_s)
         X, V, h, basis = memory.X * 1.0, memory.V, memory.h_bound, memory.basis
         delta, A = memory.delta, None  # one array serves all targets of the epoch
-        exact = self.oracle == "exact"
-        rank = min(problem.shape) if exact else memory.rank
         for t in range(1, steps + 1):
-            eta = scheduled(self.eta, p.eta, s, t)
-            if not 0 < eta <= 1:
-                raise InputError("eta", f"{eta} at epoch {s}, step {t}", "a step in (0, 1]")
+            eta = self._step_size(p.eta, s, t)
             k_t = int(scheduled(self.k_t, p.k_t, s, t))
-            weight = 2 * p.beta if exact else 2 * p.beta * eta
-            if t > 1 and not self.variance_reduction:
-                snapshot = Snapshot.take(tools.loss, X, rng, k_s)
-            first = t == 1 or not self.variance_reduction
-            A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=first, out=A)
+            weight = 2 * p.beta * eta
+            A = snapshot.target(tools.loss, X, R, weight, rng, k_t, first=t == 1, out=A)
             prox = tools.spectral.weak_prox(
                 A, weight=weight, rank=rank, tolerance=tolerance, start=basis, rng=rng
             )
             delta += p.contraction * (prox.delta_estimate - delta)
-            if t == steps and s == p.epochs:  # once without the memory of earlier steps
-                audit = problem.spectral.weak_prox(
+            if t == steps and s == p.epochs:  # measured once without a warm start
+                cold = problem.spectral.weak_prox(
                     A, weight=weight, rank=rank, tolerance=tolerance, certify=True, rng=rng
                 )
-                delta = max(delta, audit.delta_estimate)
+                delta = max(delta, cold.delta_estimate)
             V, basis = prox.V, prox.basis
-            move = 1.0 if exact else eta
-            blend_into(X, V, move, scratch=A)
-            h = (1 - move) * h + move * problem.spectral.value(V)
+            blend_into(X, V, eta, scratch=A)
+            h = (1 - eta) * h + eta * problem.spectral.value(V)
             tools.tick(Candidate(X, V, h, s, t, prox.delta_estimate, scratch=A))
         return replace(memory, X=X, V=V, h_bound=h, epoch=s, basis=basis, delta=delta)
 
-    def dual(self, problem: Problem, memory: Memory) -> Smoothed:
-        """The smoothed penalty: its maximiser at X is the dual point to certify with."""
-        if memory.course is not None:
-            return practical.smoothed(problem, memory)
-        return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
+    def _snapshot(
+        self, loss: Any, X: Array, rng: np.random.Generator, k_s: int | None
+    ) -> Snapshot:
+        """Return the epoch's source of gradients, from k_s samples or from all terms."""
+        return Snapshot.take(loss, X, rng, k_s)
 
-    def candidate(self, memory: Memory) -> Candidate:
-        """What the loop may judge at an epoch's end."""
-        return Candidate(memory.X, memory.V, memory.h_bound, memory.epoch, 0)
+
+def estimated_rank(problem: Problem, X: Array, p: Parameters, tools: Tools) -> int:
+    """Return the rank of the proximal point after two steps, found by doubling.
+
+    The second step starts from the point of the first, where the penalty's gradient is
+    close to its final form. This is an estimate: the optimum may need a higher rank.
+    """
+    rng = tools.rng(0)
+    R = Smoothed.of(problem.penalty, p.mu, problem.shape)
+    size = None if p.finite_sum else max(PILOT, p.k_s(1))
+    cap = min(problem.shape)
+    rank = min(FIRST_RANK, cap)
+    for _ in range(2):
+        grad = mean_gradient(tools.loss, X, rng, size) + R.grad(X)
+        A = X - grad / p.alpha
+        while True:
+            prox = tools.spectral.weak_prox(
+                A, weight=p.alpha, rank=rank, tolerance=Tolerance(p.delta), rng=rng
+            )
+            settled = prox.V.rank < rank or prox.delta_estimate <= p.delta
+            if settled or rank >= cap:
+                break
+            rank = min(2 * rank, cap)
+        X = prox.V.dense()
+    return max(1, min(prox.V.rank, cap))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.theory._theorems import complexity, parameters
+from weakprox.theory import complexity, parameters
 
 
 @pytest.fixture(scope="module")

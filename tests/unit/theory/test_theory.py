@@ -11,6 +11,7 @@ from weakprox import theory
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, MaxAffine
+from weakprox.solvers.paper.svrgcg import scheduled
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 M = numbers(*SHAPE)
@@ -168,6 +169,6 @@ def test_text_names_what_matters():
 
 
 def test_schedules():
-    assert theory.scheduled(None, 7.0, 1, 2) == 7.0
-    assert theory.scheduled(3, 7.0, 1, 2) == 3.0
-    assert theory.scheduled(lambda epoch, step: epoch + 10 * step, 7.0, 1, 2) == 21.0
+    assert scheduled(None, 7.0, 1, 2) == 7.0
+    assert scheduled(3, 7.0, 1, 2) == 3.0
+    assert scheduled(lambda epoch, step: epoch + 10 * step, 7.0, 1, 2) == 21.0

@@ -1,0 +1,125 @@
+"""Escalations return a new state, and the given one stays as it was."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from registry import SHAPE, numbers
+
+import weakprox as wp
+from weakprox.losses import Custom, Denoising
+from weakprox.penalties import L1, GroupL2
+from weakprox.protocols import Candidate
+from weakprox.run import escalate, loop
+from weakprox.solvers.base import Method
+from weakprox.spectral import NuclearBall
+
+RNG = np.random.default_rng(0)
+M = numbers(*SHAPE)
+
+
+def wide():
+    full = RNG.standard_normal((200, 200))
+    return wp.Problem(Denoising(full), L1(0.01), NuclearBall(1e6)), {}
+
+
+def contradicted():
+    loss = Custom(
+        SHAPE,
+        value=lambda X: 0.5 * float(np.sum((X - M) ** 2)),
+        grad=lambda X: X - M,
+        smoothness=30.0,
+        strong_convexity=20.0,
+    )
+    return wp.Problem(loss, L1(0.2), NuclearBall(2.0)), {"tol": 1e-6}
+
+
+def single():
+    data = RNG.standard_normal((40, 30)).astype(np.float32)
+    return wp.Problem(Denoising(data), GroupL2(0.3), NuclearBall(20.0)), {"tol": 1e-6}
+
+
+CASES = {
+    "another_method": (wide, "solver"),
+    "another_constant": (contradicted, "restated"),
+    "more_digits": (single, "problem"),
+}
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """States before and after each escalation, by its name."""
+    found = {}
+
+    def watched(state, signal, begin):
+        copy = replace(state)
+        for escalation in escalate.ESCALATIONS:
+            after = escalation(state, signal, begin)
+            if after is not None:
+                found[escalation.__name__] = (state, copy, after)
+                return after
+        return None
+
+    monkeypatch.setattr(loop, "escalated", watched)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_escalation_returns_a_new_state(name, seen):
+    build, changed = CASES[name]
+    problem, options = build()
+    result = wp.minimize(problem, progress=False, **options)
+    assert result.status is wp.Status.CERTIFIED
+    assert list(seen) == [name]
+    before, copy, after = seen[name]
+    assert vars(before) == vars(copy)
+    assert getattr(after, changed) is not getattr(before, changed)
+    assert after.memory is not before.memory
+    assert after.latest is None
+
+
+def test_the_list_is_complete():
+    assert [one.__name__ for one in escalate.ESCALATIONS] == list(CASES)
+
+
+@dataclass(frozen=True)
+class Memory:
+    X: np.ndarray
+    epoch: int = 0
+    rank: int = 2
+    parameters: object = None
+
+
+@dataclass(frozen=True)
+class Descent(Method):
+    """Gradient descent that returns its iterate, for a set that does not matter."""
+
+    relative = True
+    answer = "iterate"
+
+    def check(self, problem):
+        pass
+
+    def start(self, problem, X, tools):
+        return Memory(np.zeros(problem.shape))
+
+    def step(self, problem, memory, tools):
+        G = tools.loss.grad(memory.X, tools.loss.everything())
+        return Memory(memory.X - 0.5 * G, memory.epoch + 1)
+
+    def finished(self, memory):
+        return memory.epoch >= 100
+
+    def candidate(self, memory):
+        return Candidate(memory.X, None, 0.0, memory.epoch, 0)
+
+    def dual(self, problem, memory):
+        return wp.penalties.Smoothed.of(problem.penalty, 0.1, problem.shape)
+
+
+def test_iterates_are_judged_relative_to_their_size_if_f_vanishes():
+    problem = wp.Problem(Denoising(M), None, NuclearBall(100.0))
+    result = wp.minimize(problem, Descent(), tol=1e-2, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.counts.full_gradients < 40  # it ended when that was proved
+    assert result.eps == pytest.approx(1e-2 * 1e-5 * 0.5 * np.sum(result.X**2))
