@@ -100,9 +100,9 @@ def test_a_large_lower_end_is_no_obstacle():
 @pytest.mark.parametrize("penalty", ["l1", "rows", "signed + columns"])
 @pytest.mark.parametrize("spectral", ["ball", "norm"])
 def test_paths_are_walked_by_the_same_steps(penalty, spectral, monkeypatch):
-    from weakprox.selection import _chain
+    from weakprox.selection import path
 
-    monkeypatch.setattr(_chain.Chain, "_whole", None)  # which would be called otherwise
+    monkeypatch.setattr(path.Chain, "_whole", None)  # which would be called otherwise
     loss = problem(penalty, spectral).loss
     R, h = PENALTIES[penalty], NuclearBall if spectral == "ball" else NuclearNorm
     lams, taus = [2.0, 1.0], [30.0, 60.0] if spectral == "ball" else [30.0, 20.0]

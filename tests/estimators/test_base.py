@@ -1,4 +1,6 @@
-"""What all models share: callbacks, the certificate in notebooks, and a picture."""
+"""What all models share: searches, limits, seeds, callbacks and displays."""
+
+import inspect
 
 import numpy as np
 import pandas as pd
@@ -156,6 +158,15 @@ SEARCHES = {
 def searching(request):
     kind, settings, data = SEARCHES[request.param]
     return kind(random_state=0, **settings), data
+
+
+def test_shared_parts_of_docstrings_are_filled_in(searching):
+    text = inspect.getdoc(type(searching[0]))
+    assert "{max_seconds" not in text
+    assert "{cv_results_}" not in text
+    assert "{result_" not in text
+    assert "max_seconds" in text
+    assert "cv_results_" in text
 
 
 def test_searches_are_documented_alike(searching):

@@ -281,6 +281,8 @@ def test_simulate_gives_records_that_fit_takes(record):
     assert np.array_equal(one, two)
     assert one.shape[1] == 2
     assert one[:, 0].max() <= 200.0
+    drawn = [model.simulate(50.0, random_state=np.random.default_rng(3)) for _ in range(2)]
+    assert np.array_equal(*drawn)
     HawkesInfectivity(1.0, 1.0, decays=1.0, random_state=0).fit(one)
 
 

@@ -387,7 +387,9 @@ class HawkesInfectivity(Certified):
         check_is_fitted(self, "infectivity_")
         horizon = positive("horizon", horizon)
         state = self.random_state if random_state is None else random_state
-        rng = np.random.default_rng(check_random_state(state).randint(2**31 - 1))
+        rng = state
+        if not isinstance(rng, np.random.Generator):
+            rng = np.random.default_rng(check_random_state(state).randint(2**31 - 1))
         drawn = simulate(self.baseline_, self.infectivity_, self._kernel, horizon, rng)
         if self.n_features_in_ == 1:
             return drawn.times[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,24 +12,34 @@ import numpy as np
 
 from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive
+from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.arrays import itemsize, to_numpy
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import one_thread
+from weakprox.metering import Budget
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.progress import Progress
 from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
+from weakprox.resources.limits import room
 from weakprox.result import Result
-from weakprox.selection._chain import Chain, need_finite
-from weakprox.selection._lean import Solved
+from weakprox.run.choose import choose
+from weakprox.run.loop import Run
+from weakprox.run.state import Settings
+from weakprox.selection._lean import Solved, applies, free_radius, lean_point, unconstrained
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, least
+from weakprox.solvers.warm import Warmth
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 TINY = float(np.finfo(float).tiny)
 ZERO = 1e-3  # entries below this share of the largest count as zero, as in Result.nonzeros
 Counts = np.ndarray[Any, np.dtype[np.int64]]
+SHARE = 0.25  # of the free memory, what the points of a row may hold
+INSIDE = 1e-6  # relative distance from the sphere that is not rounding
+FAR = 1.5  # points whose radii differ by a larger ratio do not warm-start each other
 
 
 class Point(NamedTuple):
@@ -265,3 +276,144 @@ def count_nonzeros(X: LowRank) -> int:
     """Entries above a thousandth of the largest in size."""
     size = np.abs(np.asarray(to_numpy(X.dense())))
     return int(np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY)))
+
+
+class Chain:
+    """Solves neighbouring problems one after the other, row by row of a grid.
+
+    Within a row a run starts from the last answer. If the row before is known, it starts
+    from an extrapolation of its three neighbours.
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        *,
+        tol: float,
+        seed: int,
+        rank: int | None,
+        certify: bool,
+        columns: int,
+        deadline: Deadline,
+    ) -> None:
+        self.loss, self.columns, self.deadline = loss, columns, deadline
+        self.tol, self.seed, self.rank, self.certify = tol, seed, rank, certify
+        self.above: list[Warmth | None] = []  # of the row before
+        self.row: list[Warmth | None] = []
+        self.tau = math.nan  # radius of the last point,
+        self.last: Solved | None = None  # and its answer, if that radius had no effect
+        self.corner: Warmth | None = None  # of the row before, at the last column
+        self.free: float | None = None  # balls of at least this radius have no effect
+        self.count = 0  # points so far: names of random streams
+        self.memory = room()
+
+    def next_row(self) -> None:
+        """Start the next row of the grid."""
+        self.above, self.row, self.corner = self.row, [], None
+        self.free = self.last = None
+
+    def solve(self, penalty: Penalty, ball: SpectralTerm, tau: float) -> Solved:
+        """Solve the next point of this row."""
+        if self.last is not None and not self.certify:
+            # a ball that was not touched is not touched when it grows
+            self.row.append(self.row[-1])
+            return self.last._replace(svds=0)
+        if self.count == 0:
+            Problem(self.loss, penalty, ball)  # raises if the terms do not fit together
+        past = self._past(penalty, tau)
+        self.tau, self.count = tau, self.count + 1
+        with one_thread(math.prod(self.loss.shape)):
+            found = self._lean(penalty, ball, past) or self._whole(penalty, ball, past)
+        self._keep(found.warmth)
+        loose = inside(found.low_rank, ball, tau)
+        found = self._cut(found, penalty, ball)
+        self.last = found if loose else None
+        return found
+
+    def _cut(self, found: Solved, R: Penalty, ball: SpectralTerm) -> Solved:
+        """Truncate the answer to the rank allowed; the gap includes the cost."""
+        X, most = found.low_rank, self.rank
+        if most is None or X.rank <= most:
+            return found
+        X = LowRank(X.U[:, :most], X.s[:most], X.Vt[:most])
+        value = Problem(self.loss, R, ball).value(X)
+        return found._replace(
+            low_rank=X, value=value, gap=max(0.0, found.gap + value - found.value)
+        )
+
+    def _lean(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved | None:
+        """Solve by the bare iteration if the problem has its form and stays low-rank."""
+        if self.certify:
+            return None
+        problem = Problem(self.loss, R, ball)
+        if not applies(problem):
+            return None
+        tau = problem.of_spectral.tau
+        if tau is not None and not ball.symmetric:
+            if self.free is None:
+                self.free = free_radius(problem)
+            if tau >= self.free:
+                return unconstrained(problem)
+        return lean_point(problem, past, self.tol, self.seed + self.count)
+
+    def _whole(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved:
+        """Solve by an ordinary run."""
+        problem = Problem(self.loss, R, ball)
+        choice = choose(problem)
+        if choice.solver.warm_starts:
+            choice.solver.check(problem)
+            settings = Settings(
+                eps=0.0,
+                tol=self.tol,
+                seed=self.seed,
+                budget=Budget(max_seconds=self.deadline.left),
+                reason=choice.reason,
+                estimated=not self.certify,
+            )
+            result = Run(problem, choice.solver, settings, None, past).execute(None)
+        else:
+            result = minimize(
+                problem,
+                tol=self.tol,
+                seed=self.seed,
+                max_seconds=self.deadline.left,
+                progress=False,
+                proof=False,
+            )
+        answer, warmth = result.low_rank, None
+        # a problem whose ball has no effect is nearly solved: neighbours need no warm start
+        if isinstance(result.dual, SplitDual) and not inside(answer, ball, self.tau):
+            warmth = Warmth.of(problem, result.dual)
+        return Solved(answer, result.value, result.gap, result.counts.svds, warmth)
+
+    def _past(self, penalty: Penalty, tau: float) -> Warmth | None:
+        """The warm start for the next point; None without a neighbour."""
+        column = len(self.row)
+        before = self.row[-1] if self.row else None
+        if before is not None and not self.tau / FAR <= tau <= self.tau * FAR:
+            before = None
+        above = self.above[column] if column < len(self.above) else None
+        above = None if above is None else above.scaled(penalty)
+        across, self.corner = self.corner, above
+        if before is None or above is None or across is None:
+            return before or above
+        return above.beside(before, across)
+
+    def _keep(self, warmth: Warmth | None) -> None:
+        """Keep the end of a run for its neighbours; of large matrices only the last one."""
+        bytes_each = 2 * itemsize(self.loss.reference) * math.prod(self.loss.shape)
+        if bytes_each * (self.columns + 2) > SHARE * self.memory:
+            self.above, self.row = [], [None] * len(self.row)
+        self.row.append(warmth)
+
+
+def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
+    """Whether an answer lies inside its ball, away from the sphere."""
+    ball = isinstance(term, (NuclearBall, TracePSD))
+    return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau
+
+
+def need_finite(loss: Any) -> None:
+    """Raise unless the loss is a finite sum, whose values and gaps can be compared."""
+    if not getattr(loss, "is_finite_sum", False):
+        raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")

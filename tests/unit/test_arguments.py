@@ -1,0 +1,30 @@
+"""Settings that may be "auto", and bounds that may be absent."""
+
+import math
+
+import numpy as np
+import pytest
+
+from weakprox import InputError
+from weakprox.arguments import bound, nonnegative, or_auto
+
+
+def test_auto_or_a_checked_value():
+    assert or_auto("lam", "auto", nonnegative) is None
+    assert or_auto("lam", 2, nonnegative) == 2.0
+    with pytest.raises(InputError, match=r"lam: got -1; wanted .* >= 0, or 'auto'"):
+        or_auto("lam", -1, nonnegative)
+    with pytest.raises(InputError, match="'automatic'"):
+        or_auto("lam", "automatic", nonnegative)
+
+
+@pytest.mark.parametrize("none", [None, math.inf, np.float64("inf")])
+def test_no_bound(none):
+    assert bound("tau", none) == math.inf
+
+
+def test_bounds_are_positive():
+    assert bound("tau", 3) == 3.0
+    for bad in (0.0, -1.0, math.nan, -math.inf, "inf"):
+        with pytest.raises(InputError, match="tau"):
+            bound("tau", bad)
