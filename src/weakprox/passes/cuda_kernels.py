@@ -23,14 +23,6 @@ def _clip(x, below, above):
 
 
 @triton.jit
-def _cuts(cuts, i, j, m, n, groups: tl.constexpr):
-    """Shares that groups lose, as a column (groups = 1, rows) or as a row (2, columns)."""
-    if groups == 1:
-        return tl.load(cuts + i, mask=i < m, other=0.0)[:, None]
-    return tl.load(cuts + j, mask=j < n, other=0.0)[None, :]
-
-
-@triton.jit
 def _factor(U, s, i, r, m, rank, row, kind: tl.constexpr):
     """Rows i of U diag(s), filled up with zeros to a width that tiles can have."""
     inside = (i < m)[:, None] & (r < rank)[None, :]
@@ -94,8 +86,12 @@ def look_kernel(
             t = ahead * X.to(tl.float32) + toward * near - at
             y = _clip(t * steep, below, above)
             pull = y.to(tl.float64)
-            if groups != 0:
-                pull += _cuts(cuts, i, j, m, n, groups) * (t * steep - y).to(tl.float64)
+            if groups == 1:  # rows
+                share = tl.load(cuts + i, mask=here, other=0.0)
+                pull += share[:, None] * (t * steep - y).to(tl.float64)
+            if groups == 2:  # columns
+                share = tl.load(cuts + j, mask=j < n, other=0.0)
+                pull += share[None, :] * (t * steep - y).to(tl.float64)
             q = weight * X + pull + step * at.to(tl.float64) - beta * c
             along += pull * X
             rest += q * q
@@ -193,8 +189,12 @@ def advance_kernel(
             z = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             t = (2.0 - gamma * (beta + curvature)) * X + gamma * beta * c - z
             pull = _clip(t * step, below, above)
-            if groups != 0:
-                pull += _cuts(cuts, i, j, m, n, groups).to(tl.float32) * (t * step - pull)
+            if groups == 1:  # rows
+                share = tl.load(cuts + i, mask=here, other=0.0).to(tl.float32)
+                pull += share[:, None] * (t * step - pull)
+            if groups == 2:  # columns
+                share = tl.load(cuts + j, mask=j < n, other=0.0).to(tl.float32)
+                pull += share[None, :] * (t * step - pull)
             far = X - c
             move = t - gamma * pull - X
             distance += far * far
