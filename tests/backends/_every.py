@@ -68,7 +68,7 @@ SOLVERS = {
     "SVRF": (solvers.SVRF(), _plain, SHORT),
     "ProjectedSubgradient": (solvers.ProjectedSubgradient(), _plain, SHORT),
     "SVRGCG": (wp.SVRGCG(rank=3), _plain, {"eps": 0.5, "max_svds": 40}),
-    "SVRGCG, practical": (
+    "AdaptiveSVRGCG": (
         wp.solvers.AdaptiveSVRGCG(rank="estimate"), _plain, {"eps": 0.05},
     ),
     "DavisYin": (solvers.DavisYin(), _plain, {"tol": 1e-4}),

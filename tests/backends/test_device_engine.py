@@ -161,7 +161,7 @@ def test_products_are_rounded_only_where_values_are_alike(done):
         one, found = started(np.logspace(0, -decades, WIDTH))
         for _ in range(2):  # the first may begin from triplets made elsewhere
             done.clear()
-            _, _, found = one.advance(None, np.zeros(2), PLAIN, 1.0, found, 1)
+            found = one.advance(None, np.zeros(2), PLAIN, 1.0, found, 1)[2]()
         assert done[name] == 1
 
 
@@ -226,7 +226,7 @@ def test_triplets_are_orthonormal_however_values_differ(done, decades, needed):
     zero = np.zeros(needed)
     X = LowRank(found.U[:, :needed].float(), torch.zeros(needed), found.V[:, :needed].T.float())
     for _ in range(3):  # from the triplets in place, of a target that does not move
-        _, _, found = one.advance(X, zero, PLAIN, 1.0, found, 1)
+        found = one.advance(X, zero, PLAIN, 1.0, found, 1)[2]()
         check_triplets(one.z, found, needed)
     # squares tell values apart over three decades, and a second look over six
     assert (done["check"] > 0) is ((decades > 3 and needed == WIDTH) or decades > 5)

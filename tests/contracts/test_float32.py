@@ -112,7 +112,7 @@ def test_such_runs_are_resumed_to_the_bit(name, tmp_path):
 
 def test_it_needs_room(monkeypatch):
     monkeypatch.setattr(escalate, "affordable", lambda *_: False)
-    result = wp.minimize(cases(np.float32)["penalty"], tol=1e-5, progress=False)
+    result = wp.minimize(cases(np.float32)["penalty"], DavisYin(), tol=1e-5, progress=False)
     assert result.status is wp.Status.FINISHED
     assert "float64" not in result.reason
 

@@ -147,11 +147,18 @@ OPERATORS = operators()
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("penalty", [wp.penalties.L1(0.1), wp.penalties.ElasticNet(0.1, 0.2)])
-def test_operators_are_solved_as_their_arrays_are(name, penalty):
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        wp.penalties.L1(0.1),
+        wp.penalties.ElasticNet(0.1, 0.2),
+        wp.penalties.SignedL1(0.1, 0.2) + wp.penalties.GroupL2(0.1),
+    ],
+)
+@pytest.mark.parametrize("ball", [wp.spectral.NuclearBall(10.0), wp.spectral.NuclearNorm(0.5)])
+def test_operators_are_solved_as_their_arrays_are(name, penalty, ball):
     M = OPERATORS[name]
     whole = M.toarray() if sp.issparse(M) else M.dense()
-    ball = wp.spectral.NuclearBall(10.0)
     found = wp.minimize(problem(M, ball, penalty), tol=1e-8, progress=False)
     wanted = wp.minimize(problem(whole, ball, penalty), tol=1e-8, progress=False)
     assert found.certified
@@ -162,9 +169,11 @@ def test_operators_are_solved_as_their_arrays_are(name, penalty):
 @pytest.mark.parametrize(
     "terms",
     [
-        (wp.penalties.GroupL2(0.1), wp.spectral.NuclearBall(10.0)),
-        (wp.penalties.L1(0.1), wp.spectral.NuclearNorm(0.5)),
-        (None, wp.spectral.NuclearBall(10.0)),
+        (wp.penalties.GroupL2(0.1, "columns"), wp.spectral.NuclearBall(10.0)),
+        (
+            wp.penalties.GroupL2(0.1) + wp.penalties.GroupL2(0.1, "columns"),
+            wp.spectral.NuclearNorm(0.5),
+        ),
     ],
 )
 def test_other_terms_make_an_operator_dense(name, terms, monkeypatch):

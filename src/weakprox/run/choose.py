@@ -96,7 +96,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)
     short, lean = _short_of(problem), LeanSplitting.applies(problem)
-    why = f"for {name} with an entrywise penalty it "
+    why = f"for {name} with a separable penalty it "
     if lean and not on_cpu(reference):
         why += "makes the fewest passes over memory, which take most of the time on a device"
         return Choice(LeanSplitting(rank=rank), why)

@@ -24,12 +24,15 @@ from weakprox.problem import Problem
 from weakprox.run.choose import chosen
 from weakprox.solvers._factored import Factored
 from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.davis_yin import LeanSplitting, Splitting
+from weakprox.solvers.davis_yin import LeanSplitting, Memory, Splitting
 from weakprox.solvers.tools import Tools
 from weakprox.solvers.warm import Warmth
 
-SPARE = 6  # columns of the block beyond the rank, of which
+SPARE = 8  # columns of the block beyond the rank, of which
 FRESH = 2  # are random, to find what the others miss
+INEXACT = 0.1  # share of the accuracy that a decomposition may cost,
+SWEEPS = 12  # and after how many power steps no more are tried
+TINY = 1e-300
 MOST = 40  # iterations, after which a method with more memory does better
 
 
@@ -108,18 +111,17 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
         z -= gamma * past.pull
         z += (1.0 - gamma * step.curvature) * X
         state = replace(state, gamma=gamma, ritz=engine.ritz(_block(past, tools.rng(0))))
-    state = replace(state, powers=1)
-    bound, k = -math.inf, 0
+    bound, value, k = -math.inf, 0.5 * step.beta * float(np.vdot(C, C)), 0
     while k < MOST:
         k += 1
+        gamma = state.gamma
         try:
-            state = steps.project(state, k)
+            state, lost = _projected(steps, state, k, INEXACT * tol * abs(value) * gamma)
         except TooWide:
             return None
-        gamma = state.gamma
         state, near, far = steps.advance(state, k, None)
         value = state.last or 0.0
-        bound = max(bound, value - near - far)
+        bound = max(bound, value - near - far - lost / gamma)
         if value - bound <= tol * abs(value):
             break
         state = Splitting.balance(steps, state, near, far)
@@ -135,6 +137,31 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
     size = R.value(X) - 0.5 * R.curvature * float(np.vdot(X, X))
     warmth = Warmth(X, pull, size, 1.0 / gamma, V.rank, state.ritz.V)  # of the last target
     return Solved(V, value, max(0.0, value - bound), meter.counts.svds, warmth)
+
+
+def _projected(steps: Factored, state: Memory, k: int, allowed: float) -> tuple[Memory, float]:
+    """The proximal point of z, and what its inexact triplets cost, times gamma.
+
+    By the usual second-order estimate: a residual r moves a singular value by about |r|^2
+    over its distance from those left out. Power steps are taken until that is allowed.
+    """
+    for sweep in range(SWEEPS):
+        state = steps.project(state, k)
+        found, z, r = state.ritz, steps.engine.z, len(state.values)
+        assert found is not None
+        s = found.s[:r]
+        if found.residuals is None:
+            away = z.T @ found.U[:, :r] - found.V[:, :r] * s
+            squares = np.einsum("ij,ij->j", away, away)
+        else:
+            squares = found.residuals[:r] ** 2
+        after = max(0.0, float(found.s[r])) if r < len(found.s) else 0.0
+        apart = np.maximum(s - after, s - state.values + TINY)
+        lost = float(state.values @ (squares / apart))
+        if lost <= allowed or sweep == SWEEPS - 1:
+            break
+        state = replace(state, ritz=steps.engine.ritz(found.V))
+    return state, lost
 
 
 def _block(past: Warmth, rng: np.random.Generator) -> np.ndarray[Any, Any]:

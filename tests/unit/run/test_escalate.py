@@ -36,7 +36,8 @@ def contradicted():
 
 def single():
     data = RNG.standard_normal((40, 30)).astype(np.float32)
-    return wp.Problem(Denoising(data), GroupL2(0.3), NuclearBall(20.0)), {"tol": 1e-6}
+    problem = wp.Problem(Denoising(data), GroupL2(0.3), NuclearBall(20.0))
+    return problem, {"tol": 1e-6, "solver": "davis-yin"}
 
 
 CASES = {
