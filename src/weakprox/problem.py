@@ -73,6 +73,7 @@ class Problem:
 
     def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
         self.loss: Loss = loss
+        self._forget()
         self.penalty: Penalty = Zero() if penalty is None else penalty
         self.spectral: SpectralTerm = spectral
         _offers("loss", self.loss, _LOSS)
@@ -95,20 +96,38 @@ class Problem:
                 "a symmetric one, such as (M + M.T) / 2",
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be read again: records may hold functions that are not pickled."""
+        fresh = Problem.__new__(Problem)
+        fresh._forget()
+        return {**vars(self), **vars(fresh)}
+
+    def _forget(self) -> None:
+        """Have the capabilities read at their next use."""
+        self._loss_offers: tuple[Any, LossCapabilities] = (None, LossCapabilities())
+        self._penalty_offers: tuple[Any, PenaltyCapabilities] = (None, PenaltyCapabilities())
+        self._spectral_offers: tuple[Any, SpectralCapabilities] = (None, SpectralCapabilities())
+
     @property
     def of_loss(self) -> LossCapabilities:
         """What the loss declares beyond the required members."""
-        return loss_capabilities(self.loss)
+        if self._loss_offers[0] is not self.loss:
+            self._loss_offers = self.loss, loss_capabilities(self.loss)
+        return self._loss_offers[1]
 
     @property
     def of_penalty(self) -> PenaltyCapabilities:
         """What the penalty declares beyond the required members."""
-        return penalty_capabilities(self.penalty)
+        if self._penalty_offers[0] is not self.penalty:
+            self._penalty_offers = self.penalty, penalty_capabilities(self.penalty)
+        return self._penalty_offers[1]
 
     @property
     def of_spectral(self) -> SpectralCapabilities:
         """What the spectral term declares beyond the required members."""
-        return spectral_capabilities(self.spectral)
+        if self._spectral_offers[0] is not self.spectral:
+            self._spectral_offers = self.spectral, spectral_capabilities(self.spectral)
+        return self._spectral_offers[1]
 
     def centre(self) -> Array:
         """C, if G is a squared distance to it."""

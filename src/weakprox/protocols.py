@@ -70,8 +70,8 @@ class LossCapabilities:
         Returns the same loss with all data in this process, if they are not.
     pending : callable
         Returns bytes yet to be taken: to keep, and while reading.
-    pilot_samples : int
-        Samples that were drawn to find constants.
+    pilot_samples : callable
+        Returns the number of samples that were drawn to find constants.
     stream : object
         The source of samples, if it has a position: `tell()` and `seek(position)`.
     """
@@ -91,7 +91,7 @@ class LossCapabilities:
     target: Any = None
     gathered: Callable[[], Any] | None = None
     pending: Callable[[], tuple[int, int]] | None = None
-    pilot_samples: int = 0
+    pilot_samples: Callable[[], int] | None = None
     stream: Any = None
 
 

@@ -244,6 +244,8 @@ def row_blocks(X: Array) -> Iterator[slice]:
     row_bytes = max(1, math.prod(X.shape[1:]) * X.dtype.itemsize)
     usual = max(1, (BLOCK_BYTES if on_cpu(X) else DEVICE_BYTES) // row_bytes)
     step = getattr(X, "block_rows", usual)  # what is made in tiles knows its own best
+    mapped = not is_numpy(X) or X.base is not None  # a view may be one of a memory map
     for first in range(0, rows, step):
         yield slice(first, min(rows, first + step))
-        let_go(X)
+        if mapped:
+            let_go(X)

@@ -112,7 +112,7 @@ class Custom:
             infimum=self.infimum,
             in_unit=self.in_unit,
             size=lambda: self.size,
-            pilot_samples=self.pilot_samples,
+            pilot_samples=lambda: self.pilot_samples,
             stream=positioned(self._sampler),
         )
 

@@ -120,7 +120,7 @@ class Sensing:
             in_unit=self.in_unit,
             size=lambda: self.size,
             data=self.data,
-            pilot_samples=self.pilot_samples,
+            pilot_samples=lambda: self.pilot_samples,
             stream=positioned(self._sampler),
         )
 

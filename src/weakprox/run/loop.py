@@ -276,7 +276,8 @@ class Run:
         state = self.state
         if memory is None:
             # samples drawn to find constants of the loss are part of the cost
-            self.meter.counts.samples += self.state.problem.of_loss.pilot_samples
+            pilot = self.state.problem.of_loss.pilot_samples
+            self.meter.counts.samples += 0 if pilot is None else pilot()
             self.meter.counts.samples += settings.scale_samples
             self.meter.check()
             if self.warm is None:

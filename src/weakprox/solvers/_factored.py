@@ -51,8 +51,10 @@ class Factored:
         rank: int | None = None,
         thin: bool = False,
     ) -> None:
-        form = problem.values_form
+        form, step = problem.values_form, problem.entrywise()
         assert form is not None
+        assert step is not None
+        self._step = step
         self.problem, self.engine, self.tools = problem, engine, tools
         self.form: ValueForm = form
         self.cap, self.thin = rank, thin
@@ -60,9 +62,7 @@ class Factored:
 
     def step(self, gamma: float) -> Step:
         """The constants of a step."""
-        found = self.problem.entrywise(gamma)
-        assert found is not None
-        return found
+        return self._step._replace(gamma=gamma)
 
     def settle(self, state: Memory) -> Memory:
         """The state with the triplets of z."""
