@@ -64,8 +64,8 @@ class Denoising:
     ----------
     M : array or dask array of shape (m, d), optional
         The matrix itself (no sampling). A dask array stays on its workers, and so does X
-        where the other terms are `L1` or `ElasticNet` and `NuclearBall`. With those, M may
-        also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or
+        if the penalty is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows, or
+        none, and h is `NuclearBall` or `NuclearNorm`. With those, M may also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or
         any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
     samples : array, memory map or dask array of shape (n, m, d), optional
         A finite sum over noisy matrices; read in chunks, never copied whole. Also a zarr
@@ -191,7 +191,7 @@ class Denoising:
         if size > room():
             kind = type(self.target).__name__
             given = f"a {kind} whose {shown_bytes(size)} do not fit in this process"
-            wanted = "L1 or ElasticNet and NuclearBall with it, or a smaller one"
+            wanted = "a penalty without groups of columns and a nuclear norm or ball"
             raise InputError("M", given, wanted)
         whole = (
             self.target.dense() if isinstance(self.target, Tiled) else self.target.gathered()

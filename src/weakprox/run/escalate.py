@@ -48,6 +48,8 @@ def another_method(state: State, signal: Exception | None, begin: Begin) -> Stat
     if not isinstance(signal, TooWide) or fallback is None:
         return None
     state = handed_to(state, fallback)
+    # proofs that failed for one method say nothing of those of another
+    state = replace(state, tracker=replace(state.tracker, prove_below=math.inf, attempts=0))
     state = in_double(state) or state
     return begin(state, state.first)
 
