@@ -23,7 +23,7 @@ def rng():
 
 
 GRIDS = ("backends", "contracts", "reference", "unit")  # folders with grids of all terms
-LARGE, THIRD = 40, 3  # variants of a test from which one in three is run
+LARGE, ONE_IN = 30, 4  # variants of a test from which one in so many is run
 
 
 def _in_grid(item):
@@ -31,7 +31,7 @@ def _in_grid(item):
 
 
 def _thinned(items):
-    """One in three variants of tests that run over a large grid of terms.
+    """One in four variants of tests that run over a large grid of terms.
 
     The first differs from test to test, so that together they see every pair of terms.
     """
@@ -42,15 +42,15 @@ def _thinned(items):
     left_out = set()
     for (_, name), found in grids.items():
         if len(found) > LARGE:
-            first = sum(map(ord, name)) % THIRD
-            left_out |= {x for i, x in enumerate(found) if i % THIRD != first}
+            first = sum(map(ord, name)) % ONE_IN
+            left_out |= {x for i, x in enumerate(found) if i % ONE_IN != first}
     return left_out
 
 
 def pytest_collection_modifyitems(config, items):
     """Choose the tests to run.
 
-    One in three variants of the largest grids, or all if WEAKPROX_TEST_ALL is set (as `make
+    One in four variants of the largest grids, or all if WEAKPROX_TEST_ALL is set (as `make
     test-all` does) or a single file is asked for. Where WEAKPROX_TEST_SHARE is "k/n", only
     the k-th of n shares; tests marked `portable`, in which a rounding more or less counts,
     are in every share.

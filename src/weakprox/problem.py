@@ -79,8 +79,8 @@ class Problem:
         _offers("loss", self.loss, _LOSS)
         _offers("penalty", self.penalty, _PENALTY)
         _offers("spectral", self.spectral, _SPECTRAL)
-        if self.elsewhere and not self._fits_elsewhere():
-            self.loss = self._gathered()
+        if self.elsewhere:
+            self._gather_if_better()
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
         self._check_kind()
@@ -141,10 +141,22 @@ class Problem:
         found: Loss = gathered()
         return found
 
-    def _fits_elsewhere(self) -> bool:
-        """Whether blocks of rows that are read in turn, or on workers, are enough."""
+    def _gather_if_better(self) -> None:
+        """Take data that are elsewhere into this process if the terms need that.
+
+        Blocks of rows that are read in turn, or on workers, are enough for a ball. With a
+        nuclear norm, values close to its weight need decompositions of whole matrices to be
+        proved small, so that data are gathered if they fit.
+        """
         step, form = self.entrywise(), self.values_form
-        return step is not None and form is not None and not (form.symmetric or step.columns)
+        enough = step is not None and form is not None and not (form.symmetric or step.columns)
+        if enough and form is not None and not form.lam:
+            return
+        try:
+            self.loss = self._gathered()
+        except InputError:
+            if not enough:
+                raise
 
     def _check_kind(self) -> None:
         """A penalty that holds arrays must be able to meet those of the loss."""

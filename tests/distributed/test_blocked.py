@@ -105,7 +105,8 @@ def test_a_run_goes_on_from_a_file(tmp_path):
 
 FORMS = {
     "groups": (wp.penalties.GroupL2(1.0), wp.spectral.NuclearBall(TAU)),
-    "norm": (wp.penalties.L1(LAM), wp.spectral.NuclearNorm(3.0)),
+    "signed": (wp.penalties.SignedL1(LAM, 2 * LAM), wp.spectral.NuclearBall(TAU)),
+    "none": (None, wp.spectral.NuclearBall(TAU)),
 }
 
 
@@ -119,6 +120,19 @@ def test_other_separable_forms_stay_on_the_workers(name):
     assert there.solver == "LeanSplitting"
     assert there.certified
     assert there.value == pytest.approx(plain.value, rel=2e-6)
+
+
+def test_a_nuclear_norm_is_solved_on_the_workers_if_it_must_be(monkeypatch):
+    terms = wp.penalties.L1(LAM), wp.spectral.NuclearNorm(3.0)
+    plain = wp.minimize(wp.Problem(wp.losses.Denoising(M), *terms), tol=1e-4)
+    for room in (1 << 30, 100):
+        monkeypatch.setattr("weakprox.losses.denoising.room", lambda room=room: room)
+        D = da.from_array(M, chunks=(90, 50))
+        problem = wp.Problem(wp.losses.Denoising(D), *terms)
+        assert problem.elsewhere == (room == 100)
+        there = wp.minimize(problem, "lean-splitting", tol=1e-4)
+        assert there.certified
+        assert there.value == pytest.approx(plain.value, rel=2e-4)
 
 
 def pieces():

@@ -65,7 +65,8 @@ class Denoising:
     M : array or dask array of shape (m, d), optional
         The matrix itself (no sampling). A dask array stays on its workers, and so does X
         if the penalty is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows, or
-        none, and h is `NuclearBall` or `NuclearNorm`. With those, M may also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or
+        none, and h is `NuclearBall` (or `NuclearNorm`, if M does not fit). With those, M may
+        also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or
         any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
     samples : array, memory map or dask array of shape (n, m, d), optional
         A finite sum over noisy matrices; read in chunks, never copied whole. Also a zarr
