@@ -1,4 +1,4 @@
-"""Large arrays that are used again, because fresh memory costs more than filling it."""
+"""Reuse of large arrays, because allocating fresh memory costs more than filling it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from weakprox.linalg.arrays import Array, empty, is_array, is_numpy
 from weakprox.resources.memory import scratch
 
 KEPT_BYTES = 1 << 28  # between runs: a quarter of a gigabyte
-SHARE = 0.75  # of the room there is, what one array may take: tiles and factors come too
+SHARE = 0.75  # of the free memory, for one array: tiles and factors need the rest
 
 
 def _references(arrays: list[Any]) -> int:
-    """References to the first of some arrays, counted just as `Arena.like` does."""
+    """Number of references to the first of some arrays, counted as in `Arena.like`."""
     for array in arrays:
         return sys.getrefcount(array)
     return 0
 
 
-# References to an array that only the arena knows: list, loop and argument, of which
-# Python 3.14 no longer counts all.
+# Number of references to an array that only the arena holds: list, loop and argument.
+# Python 3.14 no longer counts all of them.
 HELD_BY_US = _references([np.empty(0)])
 
 
 class Arena:
-    """Hands out arrays like a given one, those first that nobody holds any more.
+    """Pool of arrays that reuses those without any other reference.
 
-    The operating system clears every fresh page of memory, which for arrays of a few
-    megabytes takes several times as long as writing to them. An array is used again only
-    when all other references to it (and to its views) are gone, so that whoever keeps one
-    keeps its contents. Other namespaces than NumPy have allocators that do this already.
+    The operating system clears every fresh page of memory. For arrays of a few megabytes
+    this takes several times as long as writing to them. An array is reused only when all
+    other references to it (and to its views) are gone, so arrays in use keep their contents.
+    The allocators of namespaces other than NumPy already do this.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Arena:
         self._lock = Lock()
 
     def like(self, reference: Array, shape: tuple[int, ...] | None = None) -> Array:
-        """An array of this kind and shape (the reference's) with arbitrary contents."""
+        """Return an array of the reference's kind and this shape with arbitrary contents."""
         fresh = getattr(reference, "fresh", None)
         if fresh is not None:  # an array that lives elsewhere
             return fresh()
@@ -62,16 +62,16 @@ class Arena:
         return np.empty(shape, dtype)
 
     def trim(self, most: int = KEPT_BYTES) -> None:
-        """Let go of the oldest arrays until those left have at most so many bytes."""
+        """Release the oldest arrays until the rest take at most `most` bytes."""
         with self._lock:
             while sum(array.nbytes for array in self._arrays) > most:
                 self._arrays.pop(0)
 
 
 class DiskArena(Arena):
-    """The arena of a run with a memory budget: arrays that do not fit are kept in files.
+    """Arena of a run with a memory budget: arrays that do not fit are kept in files.
 
-    `room` tells how many bytes may still be taken.
+    `room()` returns the number of bytes still available.
     """
 
     def __init__(self, room: Callable[[], int]) -> None:

@@ -1,7 +1,7 @@
-"""Arrays of any namespace (NumPy, torch, ...): the only place that knows the difference.
+"""Helpers for arrays of any namespace (NumPy, torch, ...).
 
-Mathematics elsewhere is written against the array API standard; what the standard
-lacks (moving random numbers to a device, row-blocked passes) is gathered here.
+Mathematics elsewhere is written against the array API standard. This module holds what the
+standard lacks, such as moving random numbers to a device and passes over blocks of rows.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from weakprox.resources.memory import let_go
 Array: TypeAlias = Any  # an array of any namespace that follows the array API
 """An array of any namespace that follows the array API standard."""
 
-# A block of rows this large stays in a core's cache, so that several element-wise
-# operations on it cost about one trip to main memory; smaller ones pay more for Python.
+# A block of rows this large stays in a core's cache, so several element-wise operations on
+# it cost about one trip to main memory. Smaller blocks lose more to Python's overhead.
 BLOCK_BYTES = 1 << 20
 DEVICE_BYTES = 1 << 28  # on an accelerator only the memory for temporaries counts
 DOUBLE = float(np.finfo(np.float64).eps)
 FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
-CHAIN = 1024  # products in float32 that may be added up without a look at rounding
-PIECE = 1 << 16  # products in float64, at most, that BLAS adds up in any order
+CHAIN = 1024  # products in float32 that may be summed without accounting for rounding
+PIECE = 1 << 16  # largest number of float64 products that BLAS sums in any order
 
 
-# of one kind of array each; the general way is slow enough to matter on small matrices
+# one entry per array type; the general lookup is slow enough to matter on small matrices
 _known: dict[type, Any] = {np.ndarray: compat_numpy}
 
 
@@ -45,7 +45,7 @@ def namespace(*arrays: Array) -> Any:
 
 
 def is_array(x: object) -> bool:
-    """Whether x is an array of a namespace we can compute with."""
+    """Whether x is an array of a supported namespace."""
     return bool(compat.is_array_api_obj(x))
 
 
@@ -66,9 +66,9 @@ def is_floating(x: Array) -> bool:
 
 
 def is_real(x: Array) -> bool:
-    """Whether the entries are real numbers that LAPACK knows: floats of 32 or 64 bits.
+    """Whether the entries are real numbers that LAPACK supports: floats of 32 or 64 bits.
 
-    Integers and booleans, which become such floats, count as well.
+    Integers and booleans also count, since they are converted to such floats.
     """
     if is_floating(x):
         return itemsize(x) in (4, 8)
@@ -76,7 +76,7 @@ def is_real(x: Array) -> bool:
 
 
 def on_cpu(x: Array) -> bool:
-    """Whether the entries sit in host memory."""
+    """Whether the entries are in host memory."""
     return is_numpy(x) or str(device_of(x)).startswith("cpu")
 
 
@@ -95,7 +95,7 @@ def itemsize(x: Array) -> int:
 def like(values: Any, reference: Array) -> Array:
     """Values (NumPy or nested lists) in the namespace, dtype and device of reference."""
     xp = namespace(reference)
-    host = np.array(values, order="C")  # a copy: torch takes no reversed views
+    host = np.array(values, order="C")  # a copy: torch does not accept reversed views
     return xp.asarray(host, dtype=reference.dtype, device=device_of(reference))
 
 
@@ -114,8 +114,8 @@ def empty(shape: tuple[int, ...], reference: Array) -> Array:
 def gaussian(rng: np.random.Generator, shape: tuple[int, ...], reference: Array) -> Array:
     """Standard normal array, fixed by the state of rng.
 
-    The same numbers in every namespace, but for CUDA devices, which make their own: their
-    hosts would take longer to make them than the device for everything else.
+    The numbers are the same in every namespace except on CUDA devices, which generate their
+    own: generating them on the host would take longer than all the other work.
     """
     if getattr(reference, "is_cuda", False):
         xp = namespace(reference)
@@ -126,7 +126,7 @@ def gaussian(rng: np.random.Generator, shape: tuple[int, ...], reference: Array)
 
 
 def times_block(A: Array, Q: Array) -> Array:
-    """A Q for a narrow block, written the way round in which BLAS copies less of A."""
+    """A Q for a narrow block, in the orientation in which BLAS copies less of A."""
     if is_numpy(A) and A.shape[0] >= FLIPPED_FROM:
         return (Q.T @ A.T).T
     return A @ Q
@@ -149,8 +149,8 @@ def to_numpy(x: Array) -> np.ndarray[Any, Any]:
 def inner(X: Array, Y: Array) -> float:
     """Frobenius inner product as a Python float, summed pairwise in float64.
 
-    Lower bounds rest on such sums, so neither float32 nor a long chain of additions (as
-    in a BLAS dot product) may blur them: the error is a few units of float64 rounding.
+    Lower bounds rely on such sums, so they use neither float32 nor a long chain of additions
+    (as in a BLAS dot product). The error is a few units of float64 rounding.
     """
     if X.ndim < 2:
         return total(wide(X) * wide(Y))
@@ -183,19 +183,19 @@ def rough_sqnorm(X: Array) -> tuple[float, float]:
         length = max(1, min(PIECE, x.size, max(CHAIN, -(-x.size // 8))))
         pieces = [x[i : i + length] for i in range(0, x.size, length)]
         square = math.fsum(float(np.dot(piece, piece)) for piece in pieces)
-        # half an eps for each product and sum, were they added up one after the other
+        # half an eps for each product and sum, as if they were added one after the other
         return square, DOUBLE * (2 + length / 2) * square
     square = sqnorm(X)
     return square, 64 * eps_of(X) * square
 
 
 def rough_inner(X: Array, Y: Array) -> float:
-    """Inner product by one fast pass, for estimates that no proof rests on."""
+    """Inner product by one fast pass, for estimates that no proof uses."""
     if is_numpy(X) and X.flags.c_contiguous and Y.flags.c_contiguous:
         x, y = X.reshape(-1), Y.reshape(-1)
         if x.dtype == np.float64:
             return float(np.dot(x, y))
-        # in float32, long chains of additions would lose more than estimates may
+        # in float32, long chains of additions would lose too much accuracy
         cut = x.size - x.size % CHAIN
         parts = np.vecdot(x[:cut].reshape(-1, CHAIN), y[:cut].reshape(-1, CHAIN))
         return float(parts.sum(dtype=np.float64)) + float(np.dot(x[cut:], y[cut:]))
@@ -215,12 +215,12 @@ def all_finite(X: Array) -> bool:
 
 
 def contiguous(x: Array) -> Array:
-    """X itself, or a copy whose rows follow each other in memory where a device needs that."""
+    """x itself, or a copy with contiguous rows if its device requires that."""
     return x.contiguous() if getattr(x, "is_cuda", False) else x
 
 
 def positive_part(x: Array) -> Array:
-    """Entries below zero replaced by it."""
+    """x with negative entries replaced by zero."""
     return np.maximum(x, 0.0) if is_numpy(x) else namespace(x).clip(x, 0.0, None)
 
 
@@ -235,7 +235,7 @@ def row_blocks(X: Array) -> Iterator[slice]:
 
     Element-wise formulas evaluated block by block keep their temporaries in cache:
     NumPy then pays one memory pass per formula rather than one per operator. Pages of a
-    memory map are let go after each block.
+    memory map are released after each block.
     """
     rows = int(X.shape[0])
     if X.ndim < 2:
@@ -243,8 +243,8 @@ def row_blocks(X: Array) -> Iterator[slice]:
         return
     row_bytes = max(1, math.prod(X.shape[1:]) * X.dtype.itemsize)
     usual = max(1, (BLOCK_BYTES if on_cpu(X) else DEVICE_BYTES) // row_bytes)
-    step = getattr(X, "block_rows", usual)  # what is made in tiles knows its own best
-    mapped = not is_numpy(X) or X.base is not None  # a view may be one of a memory map
+    step = getattr(X, "block_rows", usual)  # tiled matrices declare their own block size
+    mapped = not is_numpy(X) or X.base is not None  # possibly a view of a memory map
     for first in range(0, rows, step):
         yield slice(first, min(rows, first + step))
         if mapped:

@@ -11,7 +11,7 @@ FRESH = 2  # random columns in every starting block
 
 
 def small_svd(B: Array, count: int) -> tuple[Array, Array, Array]:
-    """Leading triplets of a tall thin block: the SVD itself sees a small square."""
+    """Leading triplets of a tall thin block, from the SVD of a small square matrix."""
     Q, R = tall_qr(B)
     U, s, Wt = decompositions.svd(R)
     return Q @ U[:, :count], s[:count], Wt[:count, :]
@@ -25,8 +25,8 @@ def orthonormal(B: Array) -> Array:
 def tall_qr(B: Array) -> tuple[Array, Array]:
     """Q and R of a tall thin block by two rounds of Cholesky QR.
 
-    Only products and small factorisations, which threads and accelerators do well.
-    Householder QR where the columns are too close to dependent.
+    It uses only products and small factorisations, which run well on threads and
+    accelerators. It falls back to Householder QR if the columns are nearly dependent.
     """
     xp = namespace(B)
     Q, R = B, None
@@ -42,14 +42,14 @@ def tall_qr(B: Array) -> tuple[Array, Array]:
 
 
 def _cholesky(gram: Array) -> Array | None:
-    """Lower factor, None where the matrix is too close to singular to trust it."""
+    """Lower Cholesky factor, or None if the matrix is too close to singular."""
     xp = namespace(gram)
     sizes = xp.sqrt(xp.linalg.diagonal(gram))
     if not float(xp.min(sizes)) > 0.0:
         return None
     try:
         root = xp.linalg.cholesky(gram / (sizes[:, None] * sizes[None, :]))
-    except Exception as failure:  # each namespace has its own error for this
+    except Exception as failure:  # the exception type depends on the namespace
         if "definite" not in str(failure).lower() and "factoriz" not in str(failure).lower():
             raise
         return None
@@ -59,11 +59,11 @@ def _cholesky(gram: Array) -> Array | None:
 
 
 def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | None:
-    """Orthonormal basis of the residuals worth following, orthogonal to the basis K.
+    """Orthonormal basis of the residuals that have not converged, orthogonal to the basis K.
 
-    Converged columns are rounding noise that lies mostly in the span of K; normalising
-    them would destroy the orthogonality of the space within a few sweeps, so they are
-    left out. None if nothing is left to follow.
+    Converged columns are rounding noise that lies mostly in the span of K. Normalising them
+    would destroy the orthogonality of the space within a few sweeps, so they are left out.
+    Return None if no column is left.
     """
     live = np.flatnonzero(to_numpy(sizes) > 100 * eps_of(R) * scale)
     live = live[: int(K.shape[0] - K.shape[1])]
@@ -79,9 +79,9 @@ def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | No
 def independent(B: Array) -> Array:
     """Orthonormal basis of the directions that the columns of B clearly span.
 
-    Where A has changed by a matrix of low rank, the residuals of a basis that was exact
-    before depend on each other. A basis of full width would be made up of rounding, and
-    another one on every machine.
+    After A has changed by a matrix of low rank, the residuals of a previously exact basis
+    are linearly dependent. The extra columns of a full-width basis would be rounding noise
+    and differ between machines.
     """
     xp = namespace(B)
     root = _cholesky(B.T @ B)
@@ -96,11 +96,11 @@ def independent(B: Array) -> Array:
 def starting_block(
     start: Array | None, rows: int, width: int, rng: np.random.Generator, ref: Array
 ) -> Array:
-    """Orthonormal rows x width block: the given start, filled up by Gaussians.
+    """Orthonormal rows x width block: the given start, completed by Gaussian columns.
 
-    At least FRESH columns are new. A basis that A maps into itself (as sparse or block
-    structure easily brings about) has no residuals, so without them the iteration would
-    never learn of larger values elsewhere.
+    At least FRESH columns are random. A basis that A maps into itself (common for sparse or
+    block structure) has no residuals, so without random columns the iteration would never
+    find larger values elsewhere.
     """
     xp = namespace(ref)
     have = 0 if start is None else min(int(start.shape[1]), max(1, width - FRESH))

@@ -1,10 +1,9 @@
 """Upper bounds on singular values that a truncated decomposition does not show.
 
-Ritz values bound singular values from below, so nothing that claims to be a lower bound
-on an optimum may use them as they are. What is proved here: with e at least the norm of
-A deflated on both sides and R the residual of the kept triplets, the true values lie
-below `raised`; and e itself is bounded by a few products with fresh Gaussian vectors,
-wrong with probability at most `FAILURE`.
+Ritz values bound singular values from below, so they cannot be used directly in a lower bound
+on an optimum. Let e be at least the norm of A deflated on both sides, and R the residual of
+the kept triplets. Then the true values lie below `raised`. The bound e itself comes from a few
+products with fresh Gaussian vectors and is wrong with probability at most `FAILURE`.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from weakprox.linalg.operators import Products, products
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.linalg.threads import all_threads
 
-# Probability with which one randomised bound may fail: a run that keeps the best of a
-# hundred proofs is then wrong with probability at most 1e-10.
+# Failure probability of one randomised bound. A run that keeps the best of a hundred proofs is
+# then wrong with probability at most 1e-10.
 FAILURE = 1e-12
-# Sharp bounds: relative distance from the largest Ritz value at which a bound is sharp, the
-# values that are deflated for it relative to the largest, the accuracy of their triplets,
-# sweeps and share of all triplets that these may take, and power steps for the rest.
+# Sharp bounds: the relative distance from the largest Ritz value at which a bound is sharp,
+# the deflated values relative to the largest, the accuracy of their triplets, the limits on
+# sweeps and on the share of all triplets, and the power steps for the rest.
 SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
 SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
 THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
-EXACT_BELOW = 600  # a full decomposition once per certificate is cheap up to here
+EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
 
 def power_bound(
@@ -49,11 +48,11 @@ def power_bound(
 ) -> float:
     """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
 
-    `prepare` may do to w what E does first, if E and its transpose need it done only once.
+    `prepare` may apply E's first operation to w, if E and its transpose need it only once.
 
-    That vector is at least s_1^(2q+1) |<w, v_1>| long and the inner product is standard
-    normal, so dividing by a number it exceeds with probability 1 - FAILURE is safe. All q
-    rest on that one event, so the first bound below `enough` will do.
+    That vector has length at least s_1^(2q+1) |<w, v_1>|, and the inner product is standard
+    normal. It is therefore safe to divide by a number that it exceeds with probability
+    1 - FAILURE. All q rely on this one event, so the first bound below `enough` is returned.
     """
     xp = namespace(reference)
     W = gaussian(rng, (columns, vectors), reference)
@@ -63,7 +62,7 @@ def power_bound(
         Y = apply(W)
         longest = xp.max(xp.linalg.vector_norm(Y, axis=0))
         read = xp.stack([longest] if size is None else [longest, size])
-        length, *scale = (float(number) for number in to_numpy(read))  # one trip to the host
+        length, *scale = (float(number) for number in to_numpy(read))  # one transfer
         if 0.0 in (length, *scale):
             return 0.0
         log_scale += math.log(scale[0]) if scale else 0.0
@@ -72,12 +71,12 @@ def power_bound(
             break
         W = apply_transpose(Y)
         size = xp.max(xp.abs(W))
-        W = W / xp.where(size > 0, size, 1.0)  # keeps float32 away from overflow
+        W = W / xp.where(size > 0, size, 1.0)  # avoids overflow in float32
     return best
 
 
 def longest_bound(length: float, log_scale: float, q: int, vectors: int, eps: float) -> float:
-    """The bound from the longest of some vectors E (E'E)^q w, e^log_scale taken out of it."""
+    """Bound from the longest of some vectors E (E'E)^q w, divided by e^log_scale."""
     x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
     exponent = (math.log(length) + log_scale - math.log(x)) / (2 * q + 1)
     return math.exp(exponent) * (1 + 100 * eps)
@@ -89,7 +88,7 @@ def deflated_norm(
     """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
     ops = A if isinstance(A, Products) else products(A)
 
-    # What one product leaves outside the kept vectors the next need not remove again.
+    # The result of one product is already deflated, so the next need not deflate it again.
     def outside(W: Array) -> Array:
         return W - kept.Vt.T @ (kept.Vt @ W)
 
@@ -126,11 +125,11 @@ def raised(s: Array, residual: float, tail: float) -> Array:
 def spectral_norm_bound(
     A: Any, rng: np.random.Generator, *, powers: int = 3, sharp: bool = False
 ) -> float:
-    """Upper bound on the largest singular value: exact if small, else randomised.
+    """Upper bound on the largest singular value: exact if A is small, else randomised.
 
-    More `powers` cost two products each and make the bound tighter. With `sharp`, it is
-    made nearly the largest Ritz value: at the solution of a low-rank problem, that value
-    is repeated as often as the rank.
+    Each of the `powers` costs two products and makes the bound tighter. With `sharp`, the
+    bound is nearly equal to the largest Ritz value. At the solution of a low-rank problem,
+    that value is repeated as often as the rank.
     """
     ops = products(A)
     if ops.is_dense and min(ops.shape) <= (THOROUGH if sharp else EXACT_BELOW):
@@ -143,7 +142,7 @@ def spectral_norm_bound(
         ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=powers
     )
     found = thin_svd(A, 2, tol=1e-3, rng=rng, strict=False).triplets
-    # far from the rest, the Ritz value is nearly exact; close to it, `direct` is better
+    # a well-separated Ritz value is nearly exact; otherwise `direct` is better
     return min(direct, _deflated_bound(ops, found, rng, powers))
 
 
@@ -159,10 +158,10 @@ def _deflated_bound(
 
 
 def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
-    """The bound with every triplet deflated whose value is close to the largest."""
+    """Upper bound obtained by deflating every triplet with a value close to the largest."""
 
     def settled(s: Vector, residuals: Vector, after: float) -> bool:
-        """Whether the values close to the largest are accurate, and all of them."""
+        """Whether all values close to the largest have been found and are accurate."""
         close = s >= CLOSE * s[0]
         return bool(not close[-1] and residuals[close].max() <= SHARP_RESIDUAL * s[0])
 

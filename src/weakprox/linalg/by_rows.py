@@ -1,4 +1,4 @@
-"""Work on matrices of one shape, block of rows by block of rows, wherever each of them is."""
+"""Operations on matrices of one shape, by blocks of rows, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from weakprox.linalg.arrays import Array, row_blocks
 from weakprox.linalg.tiled import Tile, Tiled
 from weakprox.resources.memory import let_go, on_disk, scratch
 
-ASIDE_FROM = 1 << 26  # bytes from which memory is worth a file
+ASIDE_FROM = 1 << 26  # bytes from which an array is moved to a file
 
 
 def tiles(*arrays: Any) -> Iterator[slice]:
-    """Blocks of rows of arrays of one shape; what a block read from a map is let go after it.
+    """Yield blocks of rows of arrays of one shape; release mapped pages after each block.
 
-    Of arrays in memory these are `row_blocks`.
+    For arrays in memory these are `row_blocks`.
     """
     present = sorted(
         (x for x in arrays if x is not None), key=lambda x: not isinstance(x, Tiled)
     )
     for block in row_blocks(present[0]):
         yield block
-        for x in present[1:]:  # `row_blocks` has let go of the first
+        for x in present[1:]:  # `row_blocks` has released the first
             let_go(x)
 
 
 def copied(source: Array, out: Array) -> None:
-    """Overwrite `out` by the source, which may both be on disk or elsewhere."""
+    """Copy `source` to `out`; both may be on disk or on a device."""
     if hasattr(out, "take_over"):
         out.take_over(source)
         return
@@ -42,12 +42,12 @@ def copied(source: Array, out: Array) -> None:
 
 
 def set_aside(z: Tile) -> Tile:
-    """A large array as a copy in a scratch file, so that its memory can be used again."""
+    """Copy a large array to a scratch file, so that its memory can be reused."""
     if z.nbytes < ASIDE_FROM or on_disk(z):
         return z
     try:
         found = scratch(z.shape, z.dtype)
-    except InputError:  # no room there: it stays where it is
+    except InputError:  # no disk space: it stays in memory
         return z
     copied(z, found)
     return found

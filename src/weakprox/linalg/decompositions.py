@@ -1,16 +1,15 @@
-"""Singular values and eigenvalues of dense matrices: the only place that calls LAPACK for them.
+"""Singular values and eigenvalues of dense matrices; all LAPACK calls for them are here.
 
-LAPACK's iterations can fail on finite matrices. Each function here tries its fastest
-routine first and slower ones only where that has failed: for singular values ``gesdd``,
-then ``gesvd``, then the eigenvectors of the Gram matrix, refined by Jacobi rotations; for
-symmetric matrices ``syevd``, then ``syevr``, ``syev`` and Jacobi rotations. What is returned
-by any of them has an error of at most `svd_error` or `eigh_error` units of rounding of the
-largest value. Matrices that hold NaN or infinity, and those on which all of them fail, raise
-`DecompositionError`.
+LAPACK's iterations can fail on finite matrices. Each function here tries the fastest routine
+first and slower ones only after a failure. For singular values these are ``gesdd``, ``gesvd``,
+and the eigenvectors of the Gram matrix, refined by Jacobi rotations. For symmetric matrices
+they are ``syevd``, ``syevr``, ``syev`` and Jacobi rotations. The result of any of them has an
+error of at most `svd_error` or `eigh_error` units of rounding of the largest value. A matrix
+that holds NaN or infinity, or on which all routines fail, raises `DecompositionError`.
 
-Success costs no look at the matrix, only one at the values. Arrays of other namespaces stay
-where they are as long as their own routines succeed; otherwise they pass through the host,
-and in float64.
+Success is checked from the values alone, without a pass over the matrix. Arrays of other
+namespaces stay on their device as long as their own routines succeed. Otherwise they are
+decomposed on the host in float64.
 """
 
 from __future__ import annotations
@@ -29,28 +28,32 @@ from weakprox.linalg.arrays import Array, all_finite, is_numpy, like, namespace,
 Matrix = np.ndarray[Any, np.dtype[Any]]
 Triplets = tuple[Array, Array, Array]
 
-SMALL = 64  # rows up to which NumPy takes longer to call LAPACK than that takes
-SWEEPS = 40  # of Jacobi rotations at most; they converge quadratically, in about ten
-# What the routines raise: LinAlgError (NumPy, SciPy) or RuntimeError (torch).
+SMALL = 64  # rows up to which NumPy's overhead exceeds the time spent in LAPACK
+SWEEPS = 40  # limit on Jacobi sweeps; they converge quadratically, in about ten
+# Exceptions of the routines: LinAlgError (NumPy, SciPy) or RuntimeError (torch).
 FAILURES = (np.linalg.LinAlgError, RuntimeError)
 
 
 def svd_error(n: int) -> float:
     """Backward error of an SVD with n singular values, in units of eps times the largest.
 
-    LAPACK promises a modestly growing function of n. Divide and conquer deflates at 64 units
-    of its own rounding; 57 of eps were the most seen for n up to 250, on six OpenBLAS kernels.
+    LAPACK guarantees a modestly growing function of n. Divide and conquer deflates at 64 units
+    of its own rounding. The largest error observed was 57 eps, for n up to 250 on six OpenBLAS
+    kernels.
     """
     return 96.0 + 4.0 * math.sqrt(n)
 
 
 def eigh_error(n: int) -> float:
-    """The same for eigenvalues of a symmetric matrix of n rows; 13 were the most seen."""
+    """Backward error of a symmetric eigendecomposition with n rows, in the same units.
+
+    The largest error observed was 13.
+    """
     return 16.0 + 4.0 * math.sqrt(n)
 
 
 def svd(A: Array) -> Triplets:
-    """Thin decomposition A = U diag(s) Vt, values falling."""
+    """Thin decomposition A = U diag(s) Vt, values in descending order."""
     try:
         U, s, Vt = namespace(A).linalg.svd(A, full_matrices=False)
         if _fine(s):
@@ -73,7 +76,7 @@ def svdvals(A: Array) -> Array:
 
 
 def eigh(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues, rising, and eigenvectors of a symmetric matrix (its lower half is read)."""
+    """Ascending eigenvalues and eigenvectors of a symmetric matrix (reads its lower half)."""
     try:
         values, V = namespace(A).linalg.eigh(A)
         if _fine(values):
@@ -85,7 +88,7 @@ def eigh(A: Array) -> tuple[Array, Array]:
 
 
 def eigvalsh(A: Array) -> Array:
-    """Eigenvalues of a symmetric matrix, rising."""
+    """Eigenvalues of a symmetric matrix in ascending order."""
     try:
         values = namespace(A).linalg.eigvalsh(A)
         if _fine(values):
@@ -96,7 +99,7 @@ def eigvalsh(A: Array) -> Array:
 
 
 def eigvals(A: Matrix) -> Matrix:
-    """Eigenvalues of a square matrix, in no order; of its transpose where those fail."""
+    """Unordered eigenvalues of a square matrix; of its transpose if the routine fails."""
     mean = float(np.trace(A)) / len(A)
     shift = mean + float(np.abs(A).max())
     for B, back in ((A, 0.0), (A.T, 0.0), (A - shift * np.eye(len(A)), shift)):
@@ -110,7 +113,7 @@ def eigvals(A: Matrix) -> Matrix:
 def small_eigh(A: Matrix) -> tuple[Matrix, Matrix]:
     """`eigh` of a matrix in float64 on the host, with little overhead for a few rows.
 
-    Large ones go to NumPy: LAPACK called directly would make other threads wait.
+    Large matrices go to NumPy: a direct call to LAPACK would block other threads.
     """
     if len(A) > SMALL:
         return eigh(A)
@@ -139,7 +142,7 @@ def small_inverse(root: Matrix) -> Matrix:
 
 
 def lstsq(A: Matrix, B: Matrix) -> Matrix:
-    """Least-squares solution X of A X = B of least norm, on the host."""
+    """Least-squares solution X of A X = B with minimal norm, on the host."""
     try:
         return np.asarray(np.linalg.lstsq(A, B, rcond=None)[0])
     except np.linalg.LinAlgError:
@@ -149,7 +152,7 @@ def lstsq(A: Matrix, B: Matrix) -> Matrix:
 
 
 def _svd_routines(A: Array) -> list[Callable[[Any], Any]]:
-    """What to try after the first routine has failed on A."""
+    """Routines to try after the first has failed on A."""
     if getattr(A, "is_cuda", False):
         return [_gesvd_on_device, _gram]
     return [_gesvd, _gram]
@@ -169,16 +172,16 @@ _gesvd_on_device.stays = True  # type: ignore[attr-defined]
 def _gram(A: Matrix) -> Any:
     """Triplets from the eigenvectors of the Gram matrix, in float64.
 
-    Squares lose what is below the root of a rounding, so that the vectors only start a
-    one-sided Jacobi method, which does not square anything: its values have the accuracy of
-    the other routines or better.
+    Squaring loses values below the square root of eps relative to the largest. The vectors
+    are therefore only the start of a one-sided Jacobi method, which does not square anything.
+    Its values are at least as accurate as those of the other routines.
     """
     m, n = A.shape
     if m < n:
         U, s, Vt = _gram(A.T)
         return Vt.T, s, U.T
     size = float(np.abs(A).max(initial=0.0)) or 1.0
-    B = np.asarray(A, dtype=float) / size  # squares neither overflow nor vanish
+    B = np.asarray(A, dtype=float) / size  # squares neither overflow nor underflow
     try:
         start = eigh(B.T @ B)[1][:, ::-1]
     except DecompositionError:
@@ -197,13 +200,13 @@ def _gram(A: Matrix) -> Any:
 
 
 def _rotated(rows: Matrix, basis: Matrix) -> tuple[Matrix, Matrix]:
-    """Rows turned until they are orthogonal, and the basis turned along with them.
+    """Rotate the rows until they are orthogonal, and apply the rotations to the basis.
 
-    In each round every row meets one other, so that the rotations of a round are independent.
+    Each round pairs every row with one other, so the rotations of a round are independent.
     """
     n, m = rows.shape
     tol = math.sqrt(m) * float(np.finfo(float).eps)
-    ring = np.arange(n + n % 2)  # an odd row out meets nobody
+    ring = np.arange(n + n % 2)  # with an odd number of rows, one is left out of each round
     for _ in range(SWEEPS):
         worst = 0.0
         for _ in range(len(ring) - 1):
@@ -217,7 +220,7 @@ def _rotated(rows: Matrix, basis: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _turn(rows: Matrix, basis: Matrix, one: Matrix, two: Matrix, tol: float) -> float:
-    """Make each row of `one` orthogonal to its partner; the largest cosine before."""
+    """Make each row of `one` orthogonal to its partner; return the largest cosine before."""
     if not one.size:
         return 0.0
     X, Y = rows[one], rows[two]
@@ -225,7 +228,7 @@ def _turn(rows: Matrix, basis: Matrix, one: Matrix, two: Matrix, tol: float) -> 
     size = np.sqrt(xx) * np.sqrt(yy)
     cosine = np.divide(np.abs(xy), size, out=np.zeros_like(xy), where=size > 0.0)
     if not np.isfinite(cosine).all():
-        raise np.linalg.LinAlgError("Jacobi rotations lost their range")
+        raise np.linalg.LinAlgError("Jacobi rotations overflowed or underflowed")
     live = cosine > tol
     if live.any():
         one, two, X, Y = one[live], two[live], X[live], Y[live]
@@ -241,7 +244,7 @@ def _turn(rows: Matrix, basis: Matrix, one: Matrix, two: Matrix, tol: float) -> 
 
 def _syevr(A: Matrix) -> Any:
     values, V = scipy.linalg.eigh(A, driver="evr", check_finite=False)
-    # its vectors may be dozens of roundings away from orthonormal: a Newton step
+    # one Newton step, since its vectors may be dozens of roundings away from orthonormal
     return values, 1.5 * V - V @ (0.5 * (V.T @ V))
 
 
@@ -255,10 +258,10 @@ def _jacobi(A: Matrix) -> Any:
     S = S + np.tril(S, -1).T
     size = float(np.abs(S).max(initial=0.0)) or 1.0
     S = S / size
-    shift = float(np.abs(S).sum(axis=0).max())  # no eigenvalue is below minus this
+    shift = float(np.abs(S).sum(axis=0).max())  # all eigenvalues are at least -shift
     rows = S + 2.0 * shift * np.eye(len(S))
     V = _rotated(rows, np.eye(len(S)))[1]
-    # quotients with A itself do not carry the rounding of the shift
+    # Rayleigh quotients with A itself are free of the rounding error of the shift
     values = np.einsum("ij,ij->i", V @ S, V)
     order = np.argsort(values, kind="stable")
     return values[order] * size, V[order].T
@@ -268,7 +271,7 @@ EIGH_ROUTINES: list[Callable[[Any], Any]] = [_syevr, _syev, _jacobi]
 
 
 def _carefully(A: Array, what: str, routines: list[Callable[[Any], Any]]) -> Any:
-    """The results of the first routine that does not fail, where A is."""
+    """Result of the first routine that succeeds, on A's device."""
     if not all_finite(A):
         raise _refusal(A, what)
     host: Matrix | None = None
@@ -294,14 +297,14 @@ def _back(part: Matrix, A: Array) -> Array:
 
 
 def _fine(values: Array) -> bool:
-    """Whether a decomposition has worked: not all routines raise where they have not."""
+    """Whether a decomposition has succeeded: some routines fail without raising."""
     return math.isfinite(
         float(values.sum() if is_numpy(values) else namespace(values).sum(values))
     )
 
 
 def _unless_memory(failure: BaseException) -> None:
-    """Raise again what no other routine could help with."""
+    """Raise errors for which another routine would not help."""
     if type(failure).__name__ in ("OutOfMemoryError", "RecursionError", "NotImplementedError"):
         raise failure
 

@@ -1,8 +1,8 @@
 """Passes over m x d arrays, each written to move as few bytes as its namespace allows.
 
-Memory traffic is what an inner step costs, so the handful of dense formulas of a step
-live here: in place, row block by row block on the CPU (temporaries stay in cache), and
-through BLAS or torch where those fuse a product with the update.
+An inner step is limited by memory traffic, so the few dense formulas of a step are here.
+They work in place, by blocks of rows on the CPU (temporaries stay in cache), and through
+BLAS or torch if those fuse a product with the update.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def subtract(X: Array, Y: Array, out: Array) -> Array:
 
 
 def dense(V: LowRank, out: Array | None) -> Array:
-    """V as a dense matrix, written over `out` where there is one."""
+    """V as a dense matrix, written to `out` if given."""
     if out is None:
         return V.dense()
     if is_numpy(out):
@@ -54,7 +54,7 @@ def dense(V: LowRank, out: Array | None) -> Array:
 
 
 def difference(X: Array, a: float, Y: Array, b: float, out: Array) -> None:
-    """A X - b Y written over `out`."""
+    """a X - b Y, written over `out`."""
     X = X if a == 1.0 else a * X
     Y = Y if b == 1.0 else b * Y
     subtract(X, Y, out)
@@ -88,14 +88,14 @@ def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) 
 
 
 def times(X: Array, scale: float) -> Array:
-    """Scale X as a new array, for steps of any length: what leaves the range is infinite."""
+    """Return scale X as a new array, for any step size; overflow gives infinity."""
     out = empty(X.shape, X)
     _multiply(X, scale, out)
     return out
 
 
 def _multiply(X: Array, scale: float, out: Array) -> None:
-    scale = min(scale, float(namespace(X).finfo(X.dtype).max))  # infinity times 0 is no number
+    scale = min(scale, float(namespace(X).finfo(X.dtype).max))  # infinity times 0 is NaN
     if is_numpy(X):
         with np.errstate(over="ignore"):
             np.multiply(X, X.dtype.type(scale), out=out)

@@ -1,4 +1,4 @@
-"""Matrices kept as factors U diag(s) Vt."""
+"""Matrices stored as factors U diag(s) Vt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weakprox.linalg.arrays import (
 
 @dataclass(frozen=True)
 class LowRank:
-    """X = U diag(s) Vt with orthonormal columns of U, rows of Vt, and s >= 0 falling.
+    """X = U diag(s) Vt with orthonormal columns of U and rows of Vt, and s >= 0 descending.
 
     For symmetric positive semidefinite matrices Vt is U transposed.
     """
@@ -43,10 +43,10 @@ class LowRank:
 
     @property
     def nuclear_norm(self) -> float:
-        """Sum of singular values, each times the lengths of its vectors, in float64.
+        """Sum of the singular values, each times the lengths of its vectors, in float64.
 
-        By the triangle inequality this is at least the nuclear norm, whatever rounding has
-        done to right angles, and above it only by the square of what it has done.
+        By the triangle inequality this is at least the nuclear norm even if rounding has
+        made the vectors slightly non-orthogonal. The excess is of second order in that error.
         """
         xp = namespace(self.U)
         left = xp.linalg.vector_norm(wide(self.U), axis=0)
@@ -59,7 +59,7 @@ class LowRank:
         return sqnorm(self.s)
 
     def dense(self) -> Array:
-        """The m x d matrix itself."""
+        """The dense m x d matrix."""
         return (self.U * self.s) @ self.Vt
 
     def rounded(self) -> Array:
@@ -79,12 +79,12 @@ class LowRank:
         return inner(self.U * self.s, A @ self.Vt.T)
 
     def trimmed(self, tol: float = 0.0) -> LowRank:
-        """Without the triplets whose singular value is at most tol (one is kept)."""
+        """Drop triplets with singular values of at most tol (at least one is kept)."""
         keep = max(1, int((self.s > tol).sum()))
         return LowRank(self.U[:, :keep], self.s[:keep], self.Vt[:keep, :])
 
     def significant(self) -> LowRank:
-        """Without triplets that are rounding errors, which would count as rank."""
+        """Drop triplets that are rounding errors, which would count towards the rank."""
         return self.trimmed(max(self.shape) * eps_of(self.s) * float(self.s[0]))
 
     def plus(self, other: LowRank, *, mine: float = 1.0, theirs: float = 1.0) -> LowRank:
@@ -101,23 +101,23 @@ class LowRank:
         """The zero matrix, with one unit triplet of weight 0."""
         U = zeros((shape[0], 1), reference)
         Vt = zeros((1, shape[1]), reference)
-        U[:1] = 1.0  # slices: a single entry would be sent to a device by itself
+        U[:1] = 1.0  # a slice: a scalar assignment would be a transfer to the device
         Vt[:, :1] = 1.0
         return LowRank(U, zeros((1,), reference), Vt)
 
 
 @dataclass(frozen=True)
 class Projection(LowRank):
-    """A point with the vectors of a matrix Z, whose own values are the `sizes`.
+    """A point with the singular vectors of a matrix Z, whose singular values are `sizes`.
 
-    That is, Z V = U diag(sizes): whoever has Z and V needs no U.
+    That is, Z V = U diag(sizes), so U can be recomputed from Z and V.
     """
 
     sizes: Array
 
 
 def squared_norm(U: Array, s: Array, V: Array) -> float:
-    """Of U diag(s) V' for the first columns of factors that are not quite orthonormal."""
+    """Squared norm of U diag(s) V' for leading columns of nearly orthonormal factors."""
     r = int(s.shape[0])
     left, right = wide(U[:, :r]) * wide(s), wide(V[:, :r])
     return total((left.T @ left) * (right.T @ right))

@@ -25,17 +25,17 @@ from weakprox.linalg.by_rows import times, transpose_times
 from weakprox.linalg.tiled import Tiled
 from weakprox.resources.memory import on_disk
 
-LARGE = 1 << 26  # bytes of a map from which its pages are worth letting go
+LARGE = 1 << 26  # bytes of a memory map from which its pages are released
 
 
 @dataclass
 class Products:
-    """The two products a thin SVD needs; `passes` counts them."""
+    """The two products that a thin SVD needs; `passes` counts them."""
 
     shape: tuple[int, int]
     right: Callable[[Array], Array]
     left: Callable[[Array], Array]
-    reference: Array  # an array whose namespace, dtype and device the factors take
+    reference: Array  # sets the namespace, dtype and device of the factors
     source: Any
     passes: int = field(default=0)
 
@@ -51,7 +51,7 @@ class Products:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the entries themselves are at hand."""
+        """Whether the entries themselves are available."""
         return is_array(self.source)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array, is_numpy, like, namespace, positive_part, to_numpy
 
-QUADRATIC_STEPS = 2000  # of a quadratic programme at most
-QUADRATIC_GAP = 1e-11  # relative Frank-Wolfe gap at which it ends
+QUADRATIC_STEPS = 2000  # limit on the steps of a quadratic programme
+QUADRATIC_GAP = 1e-11  # relative Frank-Wolfe gap at which it stops
 
 
 def threshold(s: Array, tau: float) -> float:
@@ -31,9 +31,9 @@ def project_simplex(s: Array, total: float = 1.0) -> Array:
 
 
 def quadratic_over_simplex(Q: Array, c: Array, start: Array | None = None) -> Array:
-    """The p on the simplex that makes p'Qp/2 - <c, p> least, Q positive semidefinite.
+    """Minimise p'Qp/2 - <c, p> over p on the simplex, Q positive semidefinite.
 
-    Accelerated projected gradient steps with restarts, on the host: Q is small here.
+    It takes accelerated projected gradient steps with restarts, on the host since Q is small.
     """
     H, linear = (np.asarray(to_numpy(x), dtype=float) for x in (Q, c))
     n = linear.size
@@ -70,12 +70,12 @@ def _cut(s: Array, tau: float) -> Array:
 
 
 def _level(s: Array, tau: float) -> float:
-    """Theta - max(s) for the theta (of any sign) with sum (s - theta)_+ = tau > 0.
+    """theta - max(s) for the theta (of any sign) with sum (s - theta)_+ = tau > 0.
 
-    Relative to the maximum, the sums stay of order tau even when the entries are huge
-    and "sum - tau" would lose tau altogether.
+    Relative to the maximum, the sums stay of order tau. For huge entries, "sum - tau" would
+    lose tau entirely.
     """
-    if is_numpy(s):  # spectra are, and on small ones the general way costs more
+    if is_numpy(s):  # spectra are NumPy arrays, and the general code is slower on small ones
         ordered = np.sort(s - s.max())[::-1]
         levels = (np.cumsum(ordered) - tau) / np.arange(1, s.shape[0] + 1, dtype=s.dtype)
         return float(levels[max(1, int(np.count_nonzero(ordered > levels))) - 1])
@@ -89,6 +89,6 @@ def _level(s: Array, tau: float) -> float:
 
 
 def _scaled_inside(p: Array, tau: float) -> Array:
-    """Scale down by the rounding excess, so that sum p <= tau holds in floating point."""
+    """Scale p by its rounding excess, so that sum p <= tau holds in floating point."""
     total = float(p.sum())
     return p if total <= tau else p * (tau / total)

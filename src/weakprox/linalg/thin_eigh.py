@@ -1,9 +1,8 @@
 """Algebraically largest eigenpairs of a symmetric matrix, warm-started, residual-checked.
 
-The block spans the last Ritz vectors and their residuals (a thick-restarted block
-Lanczos), so that a large negative end of the spectrum does not mislead it, as it would
-a plain power iteration. Residuals cost no product here: A V is a combination of what is
-already known.
+The block spans the last Ritz vectors and their residuals (thick-restarted block Lanczos).
+Unlike a plain power iteration, it is not misled by large negative eigenvalues. Residuals
+need no extra product, since A V is a combination of known products.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from weakprox.linalg.threads import all_threads
 
 @dataclass(frozen=True)
 class ThinEigh:
-    """Largest eigenpairs A v = w v, falling, with residual norms and the next Ritz value."""
+    """Largest eigenpairs A v = w v, descending, with residual norms and the next Ritz value."""
 
     values: Array
     vectors: Array
@@ -99,7 +98,7 @@ def thin_eigh(
         K = xp.concat([K, fresh], axis=1)
         AK = xp.concat([AK, ops.times(fresh)], axis=1)
     if strict and worst > 5 * limit and ops.is_dense and n <= FULL_BELOW:
-        # restarts of a space that could hold everything lose more than they save
+        # restarting a space that could hold everything loses more than it saves
         return thin_eigh(A, rank, full=True)
     if strict and worst > 5 * limit:
         raise DecompositionError(

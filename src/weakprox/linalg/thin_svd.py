@@ -1,9 +1,9 @@
 """Leading singular triplets by a warm-started block Krylov method, residual-checked.
 
-One sweep is A Q, a small Rayleigh-Ritz problem, and A'U: the second product gives the
-residual of every triplet and, at no extra cost, the next block. A good start (the last
-call's basis) usually makes one sweep enough; from a random start the blocks pile up into
-a Krylov space, restarted when it grows too wide (Musco & Musco 2015 for its rate).
+One sweep computes A Q, a small Rayleigh-Ritz problem, and A'U. The second product gives the
+residual of every triplet and, at no extra cost, the next block. With a good start (the last
+call's basis), one sweep is usually enough. From a random start the blocks form a Krylov
+space, which is restarted when it grows too wide (see Musco & Musco 2015 for the rate).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ Method = Literal["auto", "block", "lapack", "arpack", "propack"]
 Vector = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Accept = Callable[[Vector, Vector, float], bool]
 
-OVERSAMPLE = 6  # extra columns, FRESH of them random: they speed convergence,
-# show the next value, and find what the others miss
+OVERSAMPLE = 6  # extra columns, FRESH of them random: they speed up convergence,
+# give the next value, and find directions that the others miss
 MAX_BLOCKS = 4  # width of the Krylov space in blocks before it is restarted
-# When LAPACK's full decomposition is the faster way (benchmarks/thin_svd.py): on narrow
-# matrices, wider ones if there is no basis to start from, and for a large share of triplets.
+# When LAPACK's full decomposition is faster (benchmarks/thin_svd.py): on narrow matrices,
+# on wider ones without a starting basis, and for a large share of the triplets.
 FULL_BELOW = 48
 FULL_BELOW_COLD = 128
 FULL_SHARE = 0.25
@@ -66,9 +66,9 @@ class ThinSVD:
     sweeps : int
         Iterations spent.
     square_error : float
-        Error of the squared values, where they come from a Gram matrix.
+        Error of the squared values if they come from a Gram matrix.
     value_error : float
-        Error of the values, where they come from LAPACK.
+        Error of the values if they come from LAPACK.
     """
 
     triplets: LowRank
@@ -83,7 +83,7 @@ class ThinSVD:
 
 
 def wants_full(shape: tuple[int, int], rank: int, warm: bool) -> bool:
-    """Whether a full decomposition is the cheaper way to `rank` triplets."""
+    """Whether a full decomposition is the cheaper way to compute `rank` triplets."""
     narrow = FULL_BELOW if warm else FULL_BELOW_COLD
     return min(shape) <= narrow or rank >= FULL_SHARE * min(shape)
 
@@ -105,7 +105,7 @@ def thin_svd(
     Parameters
     ----------
     A : array, SciPy sparse matrix or LinearOperator of shape (m, d)
-        Only products with A and A' are taken by the iterative methods.
+        The iterative methods only use products with A and A'.
     rank : int
         Number of triplets, at most min(m, d).
     start : array of shape (d, any), optional
@@ -113,19 +113,19 @@ def thin_svd(
     tol : float
         Largest residual allowed, relative to the largest singular value.
     method : {"auto", "block", "lapack", "arpack", "propack"}
-        "auto" takes LAPACK where a full decomposition is cheaper (see
+        "auto" uses LAPACK if a full decomposition is cheaper (see
         `wants_full`) and the block method otherwise. ARPACK and PROPACK can be faster
         from a cold start on a flat spectrum, but they may miss repeated values.
     rng : numpy Generator, optional
-        Fills the start where none is given; a fixed one by default.
+        Generates the start if none is given; a fixed one by default.
     max_sweeps : int
-        Sweeps of the block method at most.
+        Largest number of sweeps of the block method.
     strict : bool
-        Raise `DecompositionError` if `tol` is not met; otherwise return what
-        there is, with its residuals.
+        Raise `DecompositionError` if `tol` is not met; otherwise return the
+        last triplets with their residuals.
     accept : callable, optional
         `accept(values, residuals, next_value)` on NumPy vectors ends the block
-        method early: the caller knows better than `tol` what is accurate enough.
+        method early, for callers with their own accuracy criterion.
     """
     ops = products(A)
     rank = min(rank, min(ops.shape))
@@ -142,7 +142,7 @@ def thin_svd(
         found = _scipy(ops, rank, tol, method, rng)
         largest = float(found.triplets.s[0])
         if largest == 0.0 or float(found.residuals.max()) > tol * largest:
-            # ties, rank deficiency, zero: single-vector Lanczos fails, block it is
+            # ties, rank deficiency or zero: single-vector Lanczos fails, so use blocks
             found = _block_krylov(ops, rank, found.basis, tol, rng, max_sweeps)
     worst = float(found.residuals.max())
     scale = float(found.triplets.s[0])
@@ -224,7 +224,7 @@ def _scipy(
     ops: Products, rank: int, tol: float, method: Method, rng: np.random.Generator
 ) -> ThinSVD:
     if not (is_numpy(ops.source) or not ops.is_dense):
-        raise DecompositionError(f"method={method!r} works on NumPy and SciPy inputs.")
+        raise DecompositionError(f"method={method!r} requires NumPy or SciPy inputs.")
     m, d = ops.shape
     # ARPACK and PROPACK cannot return all triplets; a full decomposition can.
     if rank + 1 >= min(m, d):

@@ -1,15 +1,15 @@
-"""How many threads BLAS uses: all for large decompositions, one for thin blocks.
+"""Number of BLAS threads: all for large decompositions, one for thin blocks.
 
-Passes that share out their rows themselves use as many threads as BLAS may.
+Passes that split their rows among threads use as many threads as BLAS may.
 
-Threads of a BLAS wait by spinning, so that short calls on small matrices lose more to them
-than they gain, and on a busy machine many times over.
+BLAS threads wait by spinning. Short calls on small matrices therefore lose more to threads
+than they gain, especially on a busy machine.
 
-The number is one for the whole process, and results depend on it to the bit. So runs in
-several threads of Python take turns where they want different numbers: sections of the same
-kind go on side by side, those of the other kind wait until all have left or paused, which a
-run does after each step. Every section is then computed with its own number, whatever else
-the process does.
+The number of threads is global to the process, and results depend on it to the last bit. Runs
+in several Python threads therefore take turns if they need different numbers. Sections of the
+same kind run concurrently. Those of the other kind wait until all of them have left or paused,
+which a run does after each step. Every section is thus computed with its own number of
+threads, independent of other activity in the process.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from typing import Literal
 from threadpoolctl import ThreadpoolController
 
 LARGE = 1_500_000  # entries from which thin products gain from threads
-FULL = 400  # size from which full decompositions do
+FULL = 400  # size from which full decompositions gain from threads
 
-PATIENCE = 60.0  # seconds to wait for a turn: a wrong last bit is better than a standstill
+PATIENCE = 60.0  # seconds to wait for a turn: a wrong last bit is better than a deadlock
 
 Kind = Literal["one", "all"]
 OTHER: dict[Kind, Kind] = {"one": "all", "all": "one"}
 
 _turns = threading.Condition()
 _before: dict[str, int] = {}  # threads of each library before the first section
-_runs = 0  # sections that are open now
-_kind: Kind = "one"  # of those, or of the last ones
+_runs = 0  # number of open sections
+_kind: Kind = "one"  # kind of the open sections, or of the last ones
 _waiting: dict[Kind, int] = {"one": 0, "all": 0}
-_mine = threading.local()  # its `kind`: that of the section this thread of Python is in
+_mine = threading.local()  # `kind`: that of the current section of this Python thread
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be there to be found
+    import scipy.linalg  # noqa: F401  loads SciPy's own BLAS so that it is found
 
     return ThreadpoolController().select(user_api="blas")
 
@@ -51,7 +51,7 @@ def _set(counts: dict[str, int]) -> None:
         wanted = counts.get(library.filepath)
         if wanted is None:
             continue
-        # threadpoolctl lets one Python thread at a time set OpenBLAS's; our lock does that
+        # threadpoolctl allows one Python thread at a time to set OpenBLAS; our lock ensures it
         release = getattr(library, "clear_controlling_thread", None)
         if release is not None:
             release(force=True)
@@ -61,7 +61,7 @@ def _set(counts: dict[str, int]) -> None:
 
 
 def _may_enter(kind: Kind) -> bool:
-    """Whether it is this kind's turn: the kinds alternate while both are wanted."""
+    """Whether this kind may enter: the kinds alternate while both are waiting."""
     if _runs == 0:
         return _waiting[OTHER[kind]] == 0 or _kind != kind
     if max(_before.values(), default=1) == 1:
@@ -77,7 +77,7 @@ def _enter(kind: Kind) -> None:
             _turns.wait_for(lambda: _may_enter(kind), PATIENCE)
         finally:
             _waiting[kind] -= 1
-            _turns.notify_all()  # an interrupted wait may have kept others from theirs
+            _turns.notify_all()  # an interrupted wait may have blocked others
         if _runs == 0:
             for library in _controller().lib_controllers:
                 _before[library.filepath] = int(library.num_threads)
@@ -100,7 +100,7 @@ def _leave() -> None:
 
 
 def _begin_anew() -> None:
-    """In a forked child: the threads whose sections were open are not there."""
+    """Reset the state in a forked child, which lacks the threads of open sections."""
     global _runs, _turns
     _turns, _runs = threading.Condition(), 0
     _waiting.update({"one": 0, "all": 0})
@@ -120,7 +120,7 @@ def _kind_here() -> Kind | None:
 
 @contextmanager
 def _section(kind: Kind) -> Iterator[None]:
-    """A section of this kind, in place of one of the other kind that is left meanwhile."""
+    """Enter a section of this kind, leaving one of the other kind meanwhile."""
     outer = _kind_here()
     if outer is not None:
         _leave()
@@ -135,7 +135,7 @@ def _section(kind: Kind) -> Iterator[None]:
 
 
 def pause() -> None:
-    """Let sections of the other kind go first, if any wait."""
+    """Let waiting sections of the other kind run first."""
     kind = _kind_here()
     if kind is not None and _waiting[OTHER[kind]]:
         _leave()
@@ -144,7 +144,7 @@ def pause() -> None:
 
 @contextmanager
 def one_thread(entries: int) -> Iterator[None]:
-    """Within, BLAS uses one thread if matrices have so few entries; nests, and restores."""
+    """Use one BLAS thread for matrices with this few entries; nests, and restores."""
     kind: Kind = "one" if entries < LARGE else "all"
     if _kind_here() in (kind, "one"):
         yield
@@ -155,7 +155,7 @@ def one_thread(entries: int) -> Iterator[None]:
 
 @contextmanager
 def all_threads(size: int) -> Iterator[None]:
-    """Within, what `one_thread` took away is given back, for decompositions this large."""
+    """Undo `one_thread` for decompositions of at least this size."""
     with _turns:
         lent = size >= FULL and max(_before.values(), default=1) > 1
     if not lent or _kind_here() != "one":
@@ -167,7 +167,7 @@ def all_threads(size: int) -> Iterator[None]:
 
 @contextmanager
 def own_threads() -> Iterator[int]:
-    """Within, BLAS uses one thread, and the caller may use as many as BLAS did before."""
+    """Use one BLAS thread; yield the number of threads that BLAS used before."""
     with one_thread(0):
         with _turns:
             allowed = max(_before.values(), default=1)
@@ -175,7 +175,7 @@ def own_threads() -> Iterator[int]:
 
 
 def _cores() -> int:
-    """Processors that this process may use."""
+    """Number of processors available to this process."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system

@@ -1,7 +1,7 @@
-"""Matrices that are read block of rows by block of rows, and never held whole.
+"""Matrices that are read one block of rows at a time and never held whole.
 
-A sparse or low-rank matrix, a zarr array or a function that makes rows on demand serves a
-pass just as an array does, since a pass reads `C[rows]` and forgets it.
+A sparse or low-rank matrix, a zarr array or a function that computes rows on demand can
+replace an array in a pass, since a pass reads `C[rows]` and discards it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Tile = np.ndarray[Any, np.dtype[Any]]
 
 
 class Tiled(ABC):
-    """A matrix known by its shape, its dtype and dense tiles of its rows."""
+    """A matrix defined by its shape, its dtype and dense tiles of its rows."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
@@ -29,7 +29,7 @@ class Tiled(ABC):
 
     @abstractmethod
     def __getitem__(self, rows: slice) -> Tile:
-        """These rows as a dense array of the caller's own."""
+        """Return these rows as a new dense array."""
 
     @abstractmethod
     def check_finite(self) -> bool:
@@ -47,7 +47,7 @@ class Tiled(ABC):
 
     @property
     def block_rows(self) -> int:
-        """Rows that are best read together."""
+        """Number of rows that are best read together."""
         return max(1, BLOCK_BYTES // (self.shape[1] * self.dtype.itemsize))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Tile:
@@ -59,7 +59,7 @@ class Tiled(ABC):
         )
 
     def dense(self) -> Tile:
-        """The whole as an array, for methods that need one."""
+        """The whole matrix as an array, for methods that need one."""
         out = np.empty(self.shape, self.dtype)
         for rows in row_blocks(self):
             out[rows] = self[rows]
@@ -67,7 +67,7 @@ class Tiled(ABC):
 
 
 class LowRankPlusSparse(Tiled):
-    """The matrix U diag(s) Vt + S, kept as its parts.
+    """The matrix U diag(s) Vt + S, stored as its parts.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class LowRankPlusSparse(Tiled):
     Vt : array of shape (r, d)
         Right factor.
     S : SciPy sparse array or matrix of shape (m, d), optional
-        What is added; nothing if not given.
+        Matrix that is added; zero by default.
     """
 
     def __init__(self, U: Array, s: Array, Vt: Array, S: Any = None) -> None:
@@ -119,7 +119,7 @@ class LowRankPlusSparse(Tiled):
 
 
 class SparseTiles(Tiled):
-    """A SciPy sparse matrix, in rows."""
+    """A SciPy sparse matrix, stored by rows."""
 
     def __init__(self, S: Any, name: str = "M") -> None:
         self.S = _csr(name, S)
@@ -137,12 +137,12 @@ class SparseTiles(Tiled):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stored entries and where they are."""
+        """Bytes of the stored entries and their indices."""
         return _sparse_bytes(self.S)
 
 
 class RowsOnDemand(Tiled):
-    """Any source of rows: `read(slice)` gives them; `step` rows are best read together."""
+    """Any source of rows: `read(slice)` returns them; `step` rows are best read together."""
 
     def __init__(
         self, read: Any, shape: tuple[int, int], dtype: Any, step: int = 1, held: int = 0
@@ -161,7 +161,7 @@ class RowsOnDemand(Tiled):
         return tile.astype(self.dtype, copy=False)
 
     def check_finite(self) -> bool:
-        """Whether all entries are finite: one pass."""
+        """Whether all entries are finite; takes one pass."""
         return all(bool(np.isfinite(self[rows]).all()) for rows in row_blocks(self))
 
     @property
@@ -172,12 +172,12 @@ class RowsOnDemand(Tiled):
 
     @property
     def nbytes(self) -> int:
-        """Only what the source says it holds."""
+        """Bytes that the source reports to hold."""
         return self._held
 
 
 def as_tiled(M: Any) -> Tiled | None:
-    """M as a matrix in tiles, if it is one of the kinds that are not arrays; None if not."""
+    """M as a tiled matrix if it is of a supported kind other than an array, else None."""
     if isinstance(M, Tiled):
         return M
     if issparse(M):
@@ -193,12 +193,12 @@ def as_tiled(M: Any) -> Tiled | None:
 
 
 def is_chunked(M: Any) -> bool:
-    """Whether this is a zarr array (which need not be installed to say no)."""
+    """Whether this is a zarr array (zarr need not be installed)."""
     return type(M).__module__.partition(".")[0] == "zarr" and hasattr(M, "chunks")
 
 
 def _csr(name: str, S: Any) -> Any:
-    """A sparse matrix in rows, its entries checked for kind."""
+    """Convert a sparse matrix to CSR and check the dtype of its entries."""
     if not issparse(S) or S.ndim != 2:
         raise InputError(name, type(S).__name__, "a SciPy sparse matrix")
     if 0 in S.shape:
