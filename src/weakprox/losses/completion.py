@@ -30,9 +30,9 @@ class Completion:
     Parameters
     ----------
     rows, cols : integer arrays of shape (n,)
-        Where entries were observed; repeated pairs count each time.
+        Indices of the observed entries; repeated pairs count each time.
     values : array of shape (n,)
-        What was observed. Dask arrays, of which one makes all three so, stay on their
+        Observed values. If any of the three is a dask array, the observations stay on its
         workers; X and its gradients do not.
     shape : (int, int)
         Shape of X.
@@ -58,7 +58,7 @@ class Completion:
         if reduction not in ("sum", "mean"):
             raise InputError("reduction", repr(reduction), "'sum' or 'mean'")
         self.shape = as_shape(shape)
-        self._far: Entries | None = None  # observations that live on workers
+        self._far: Entries | None = None  # observations that are stored on workers
         if any(is_dask(part) for part in (rows, cols, values)):
             counts = self._place(rows, cols, values)
         else:
@@ -66,7 +66,7 @@ class Completion:
             self.n_terms = int(self._values.shape[0])
             self._cells = self._flat_index(rows, cols)
             counts = np.bincount(self._cells, minlength=self.shape[0] * self.shape[1])
-        # The terms are n/2 (x - v)^2 for the sum, so that their mean is G.
+        # For the sum, the terms are n/2 (x - v)^2, so that their mean is G.
         self._scale = float(self.n_terms) if reduction == "sum" else 1.0
         per_entry = self._scale / self.n_terms
         self.smoothness = per_entry * float(counts.max())
@@ -77,7 +77,7 @@ class Completion:
 
     @property
     def capabilities(self) -> LossCapabilities:
-        """A sum of squares, so that 0 is a lower bound."""
+        """G is a sum of squares, so 0 is a lower bound."""
         return LossCapabilities(
             infimum=0.0,
             in_float64=self.in_float64,
@@ -87,7 +87,7 @@ class Completion:
         )
 
     def _place(self, rows: Any, cols: Any, values: Any) -> Any:
-        """Observations that stay where dask keeps them; how many there are of each entry."""
+        """Keep the observations on dask's workers; return the number at each entry."""
         self._far = Entries(rows, cols, values, self.shape)
         self.n_terms = self._far.count
         most = float(np.finfo(self._far.dtype).max)
@@ -114,7 +114,7 @@ class Completion:
 
     @classmethod
     def from_dense(cls, M: Array, **options: Any) -> Completion:
-        """Observed entries of a matrix with NaN where nothing was observed."""
+        """Observed entries of a matrix that is NaN elsewhere."""
         M = floating(as_array("M", M, 2))
         rows, cols = np.nonzero(~np.isnan(to_numpy(M)))
         if rows.size == 0:
@@ -123,7 +123,7 @@ class Completion:
 
     @classmethod
     def from_sparse(cls, M: Any, **options: Any) -> Completion:
-        """Stored entries of a SciPy sparse matrix, zeros stored explicitly included."""
+        """Stored entries of a SciPy sparse matrix, including explicit zeros."""
         if not issparse(M) or M.nnz == 0:
             raise InputError("M", type(M).__name__, "a sparse matrix with stored entries")
         coo = coo_array(M)
@@ -134,7 +134,7 @@ class Completion:
         return f"Completion({self.n_terms} entries, {share:.1%} of {self.shape})"
 
     def in_unit(self, unit: float) -> Completion:
-        """The same loss divided by unit^2, of X divided by the unit."""
+        """The same loss divided by unit^2, as a function of X divided by the unit."""
         other = copy.copy(self)
         other._values, other.size = self._values / unit, self.size / unit
         other._far = None if self._far is None else self._far / unit
@@ -151,7 +151,7 @@ class Completion:
 
     @property
     def chunk(self) -> int:
-        """Indices are small: any batch fits."""
+        """Indices are small, so any batch fits."""
         return 1 << 62
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
@@ -159,7 +159,7 @@ class Completion:
         return rng.integers(0, self.n_terms, size)
 
     def data(self) -> tuple[Any, ...]:
-        """What tells this loss from others of its shape, for checkpoints."""
+        """Arrays that identify this loss, for checkpoints."""
         return (self._cells, self._values, *(() if self._far is None else (self._far,)))
 
     def everything(self) -> Any:
@@ -179,7 +179,7 @@ class Completion:
         return 0.5 * self._scale * sqnorm(r) / int(r.shape[0])
 
     def grad(self, X: Array, batch: Any) -> Array:
-        """Mean of the terms' gradients: zero off the observed entries."""
+        """Mean of the terms' gradients, which is zero off the observed entries."""
         if self._far is not None:
             summed = self._far.pushed(X, batch) * (self._scale / self._length(batch))
             return np.asarray(summed, dtype=X.dtype)
@@ -194,7 +194,7 @@ class Completion:
         return xp.asarray(grad, dtype=X.dtype, device=device_of(X))
 
     def _length(self, batch: Any) -> int:
-        """Observations in a batch."""
+        """Number of observations in a batch."""
         return self.n_terms if isinstance(batch, slice) else len(batch)
 
     def spread(self, X: Array, batch: Any) -> float:

@@ -27,28 +27,28 @@ from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, p
 from weakprox.protocols import LossCapabilities
 
 PILOT_TERMS = 32
-ORDINARY = 1e-4, 1e4  # sizes of a gradient that no range is in danger from
+ORDINARY = 1e-4, 1e4  # range of gradient sizes without risk of overflow or underflow
 
 
 class Custom:
     """G from callables, in one of three forms.
 
-    Deterministic: `value(X)`, `grad(X)`. Finite sum: `n_terms` given, `value(X, i)` and
-    `grad(X, i)` return means over the terms in the index array i. Sampled: `sampler`
-    given, they take what `sampler(rng, k)` returned instead of i.
+    Deterministic: `value(X)`, `grad(X)`. Finite sum: `n_terms` is given, and `value(X, i)` and
+    `grad(X, i)` return means over the terms in the index array i. Sampled: `sampler` is
+    given, and both take the return value of `sampler(rng, k)` instead of i.
 
     Parameters
     ----------
     shape : (int, int)
         Shape of X.
     value, grad : callable
-        As above; `grad` returns an array of that shape, which becomes ours to overwrite.
+        As above; `grad` returns an array of that shape, which may be overwritten.
     n_terms : int, optional
         Number of terms of a finite sum.
     sampler : callable, optional
         `sampler(rng, k)` returns any batch of k samples.
     strong_convexity : float
-        Of G, 0 if none. It cannot be estimated safely, so it is taken at your word.
+        Strong convexity of G, 0 if none. It cannot be estimated safely and is not checked.
     smoothness, term_smoothness : float, optional
         Estimated from gradient differences (power iteration) when not given.
     sigma : float, optional
@@ -56,10 +56,11 @@ class Custom:
     samples_cancel : bool
         Whether grad g(X) - grad g(Y) is the same for every sample.
     infimum : float, optional
-        A number that no term of G is ever below, 0 for a sum of squares. With `NuclearNorm`
+        A lower bound on every term of G, such as 0 for a sum of squares. With `NuclearNorm`
         and no strong convexity, a certificate needs it.
     like : array, optional
-        An array whose namespace, dtype and device X shall have; NumPy float64 if None.
+        An array with the namespace, dtype and device that X is to have; NumPy float64 if
+        None.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class Custom:
         whole = isinstance(n_terms, (int, np.integer)) and not isinstance(n_terms, bool)
         if n_terms is not None and (sampler is not None or not whole or n_terms < 1):
             came = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
-            raise InputError("n_terms", came, "an integer >= 1, and no sampler beside it")
+            raise InputError("n_terms", came, "an integer >= 1, and no sampler with it")
         refuse_foreign("like", like)
         if like is not None and not (is_array(like) and is_floating(like)):
             raise InputError("like", type(like).__name__, "a floating-point array, or None")
         self._value, self._grad, self._sampler = value, grad, sampler
-        self.pilot_samples = 0  # drawn to find constants that were not given
+        self.pilot_samples = 0  # drawn to estimate constants that were not given
         self._deterministic = n_terms is None and sampler is None
         self.n_terms = 1 if n_terms is None else int(n_terms)
         self.is_finite_sum = sampler is None
@@ -107,7 +108,7 @@ class Custom:
 
     @property
     def capabilities(self) -> LossCapabilities:
-        """The lower bound that was given."""
+        """The lower bound that was given, if any."""
         return LossCapabilities(
             infimum=self.infimum,
             in_unit=self.in_unit,
@@ -117,7 +118,7 @@ class Custom:
         )
 
     def _try(self) -> None:
-        """One call of each function at a random point: mistakes show before any work."""
+        """Call each function once at a random point to find errors before any work."""
         X = gaussian(np.random.default_rng(0), self.shape, self.reference)
         batch = self.draw(np.random.default_rng(0), 1)
         self.grad(X, batch)
@@ -125,9 +126,9 @@ class Custom:
 
     @cached_property
     def size(self) -> float:
-        """Of the entries of X where the gradient vanishes, roughly; 0 if it does not tell.
+        """Approximate size of the entries of X where the gradient vanishes; 0 if unknown.
 
-        By one gradient at zero, and if that is of extreme size, by one more in its direction.
+        It takes one gradient at zero and, if its size is extreme, one more in its direction.
         """
         if self._sampler is not None:
             return 0.0
@@ -139,12 +140,12 @@ class Custom:
                 if size == 0.0 or ORDINARY[0] <= size <= ORDINARY[1]:
                     return size
                 bent = largest(self.grad(slope * 1.0, batch) - slope)
-        except (InputError, ArithmeticError):  # a function that is not defined there
+        except (InputError, ArithmeticError):  # the function is not defined there
             return 0.0
         return size * (size / bent) if bent > 0.0 else size
 
     def in_unit(self, unit: float) -> Custom:
-        """The same loss divided by unit^2, of X divided by the unit."""
+        """The same loss divided by unit^2, as a function of X divided by the unit."""
         other, value, grad = copy.copy(self), self._value, self._grad
         other._value = lambda X, *batch: value(X * unit, *batch) / unit**2
         other._grad = lambda X, *batch: grad(X * unit, *batch) / unit
@@ -161,7 +162,7 @@ class Custom:
         return chunk_of(8 * self.shape[0] * self.shape[1])
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
-        """Indices of terms, or what the user's sampler returns."""
+        """Indices of terms, or the return value of the user's sampler."""
         if self._sampler is not None:
             return call_sampler(self._sampler, rng, size)
         return rng.integers(0, self.n_terms, size)
@@ -176,7 +177,7 @@ class Custom:
         return number("value", found, "a function that returns a finite number")
 
     def grad(self, X: Array, batch: Any) -> Array:
-        """The user's gradient, checked at every call: it may go wrong at any X."""
+        """The user's gradient, checked at every call since it may fail at any X."""
         found = self._grad(X) if self._deterministic else self._grad(X, batch)
         refuse_foreign("grad", found)
         if not is_array(found) or tuple(found.shape) != self.shape:
@@ -189,7 +190,7 @@ class Custom:
         return found
 
     def spread(self, X: Array, batch: Any) -> float:
-        """Sample variance over single-sample gradients (fresh draws for a sampler)."""
+        """Sample variance of single-sample gradients (fresh draws for a sampler)."""
         if self._deterministic:
             return 0.0
         rng = np.random.default_rng(4)
@@ -221,14 +222,14 @@ class Custom:
 
     @property
     def smoothness(self) -> float:
-        """Of G: given, or estimated."""
+        """Smoothness of G: given, or estimated."""
         if self._smoothness is None:
             self._smoothness = self._curvature(self._whole)
         return self._smoothness
 
     @property
     def term_smoothness(self) -> float:
-        """Of the worst term: given, or the worst of some drawn terms."""
+        """Smoothness of the worst term: given, or the largest of some drawn terms."""
         if self._term_smoothness is None:
             rng = np.random.default_rng(7)
             count = 1 if self._deterministic else PILOT_TERMS

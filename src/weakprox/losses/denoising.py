@@ -46,32 +46,31 @@ from weakprox.resources.limits import room, shown_bytes
 from weakprox.streams.stream import Stream, as_stream, is_stream
 
 HINT = " (for missing entries use losses.Completion)"
-AT_ONCE = 4  # arrays in which a mean is brought up to date
-KEPT_AS_MEAN = "their mean"  # what is kept of samples that come only once
+AT_ONCE = 4  # arrays needed to update a mean
+KEPT_AS_MEAN = "their mean"  # what is kept of samples that are read only once
 
 
 class Denoising:
     r"""Noisy copies of a matrix, :math:`G(X) = \tfrac12 \|X - \mathbb{E}M\|_F^2`.
 
-    Give exactly one of `M`, `samples` and `sampler`. The value leaves out the constant
-    :math:`\tfrac12 \mathbb{E}\|M - \mathbb{E}M\|^2`; from a sampled batch it is unbiased
+    Give exactly one of `M`, `samples` and `sampler`. The value omits the constant
+    :math:`\tfrac12 \mathbb{E}\|M - \mathbb{E}M\|^2`. From a sampled batch it is unbiased
     (the pair form of the paper's equation for G, in closed form).
 
-    Samples cancel in the variance-reduced gradient, so SVRGCG draws nothing in its inner
-    loop, whoever calls it.
+    Samples cancel in the variance-reduced gradient, so SVRGCG draws none in its inner loop.
 
     Parameters
     ----------
     M : array or dask array of shape (m, d), optional
-        The matrix itself (no sampling). A dask array stays on its workers, and so does X
+        The matrix itself (no sampling). A dask array stays on its workers, and so does X,
         if the penalty is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows, or
-        none, and h is `NuclearBall` (or `NuclearNorm`, if M does not fit). With those, M may
-        also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or
-        any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
+        none, and h is `NuclearBall` (or `NuclearNorm`, if M does not fit). With those terms,
+        M may also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array
+        or any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
     samples : array, memory map or dask array of shape (n, m, d), optional
-        A finite sum over noisy matrices; read in chunks, never copied whole. Also a zarr
-        array, or any iterable of matrices or of batches of them (`weakprox.streams`), of
-        which only the mean and the scatter are kept.
+        A finite sum over noisy matrices, read in chunks and never copied whole. A zarr array
+        or any iterable of matrices or of batches of them (`weakprox.streams`) also works; of
+        an iterable only the mean and the scatter are kept.
     sampler : callable or Stream, optional
         `sampler(rng, k)` returns k fresh samples, shape (k, m, d).
     shape : (int, int), optional
@@ -86,7 +85,7 @@ class Denoising:
     strong_convexity = 1.0
     samples_cancel = True
     n_terms = 0
-    elsewhere = False  # whether the matrix lives on workers, or is an operator
+    elsewhere = False  # whether the matrix is on workers, or an operator
 
     def __init__(
         self,
@@ -107,7 +106,7 @@ class Denoising:
                 "M, samples, sampler", " and ".join(given) or "none", "exactly one"
             )
         self._sigma = constant("sigma", sigma)
-        self._unit = 1.0  # what samples are divided by
+        self._unit = 1.0  # divisor of the samples
         self._sampler: Any = None
         self._size: float | None = None
         self.target: Array | None = None
@@ -145,7 +144,7 @@ class Denoising:
 
     @property
     def capabilities(self) -> LossCapabilities:
-        """A squared distance to the mean of a batch."""
+        """G is a squared distance to the mean of a batch."""
         return LossCapabilities(
             centre=self.centre,
             grad_into=self.grad_into,
@@ -163,7 +162,7 @@ class Denoising:
         )
 
     def _place(self, M: Any) -> None:
-        """A matrix that stays where dask keeps it: X will live there, too."""
+        """Keep the matrix on dask's workers, where X will be stored as well."""
         from weakprox.distributed.blocked import Blocked
 
         self._terms = self.target = Blocked("M", M)
@@ -173,7 +172,7 @@ class Denoising:
         self.n_terms, self.elsewhere = 1, True
 
     def _pass_over(self, stream: Stream) -> None:
-        """Samples that come only once: their mean and scatter are all that is kept."""
+        """Read samples that are available only once; keep their mean and scatter."""
         chunks = batches_of(stream)
         first = next(chunks, None)
         if first is None:
@@ -184,7 +183,7 @@ class Denoising:
         self.n_terms = self._whole.size
 
     def gathered(self) -> Denoising:
-        """The same with the matrix in this process, for terms that need X there."""
+        """The same loss with the matrix in this process, for terms that need X there."""
         if not self.elsewhere:
             return self
         assert self.target is not None
@@ -205,7 +204,7 @@ class Denoising:
         shape = as_shape(shape, ", with a sampler")
         self._sampler = sampler
         self._terms = None
-        # One trial draw from a stream of its own: shows shape, dtype and device early.
+        # One trial draw from a separate stream finds shape, dtype and device early.
         trial = call_sampler(sampler, np.random.default_rng(0), 1)
         self.reference = checked_draw(trial, (1, *shape))[0]
 
@@ -231,14 +230,14 @@ class Denoising:
 
     @property
     def size(self) -> float:
-        """Of the largest entry of the mean, or of one sample where it is not known."""
+        """Size of the largest entry of the mean, or of one sample if the mean is unknown."""
         if self._size is None:
             known = self._terms is not None
             self._size = largest(self.everything().mean if known else self.reference)
         return self._size
 
     def in_unit(self, unit: float) -> Denoising:
-        """The same loss divided by unit^2, of X divided by the unit."""
+        """The same loss divided by unit^2, as a function of X divided by the unit."""
         other = copy.copy(self)
         other._unit, other._size = self._unit * unit, self.size / unit
         other._sigma = None if self._sigma is None else self._sigma / unit
@@ -256,7 +255,7 @@ class Denoising:
         return other
 
     def in_float64(self) -> Denoising:
-        """The same loss computed in float64; of samples, their mean is all that is kept."""
+        """The same loss computed in float64; of samples, only the mean is kept."""
         other, whole = copy.copy(self), self.everything()
         other.reference = wide(whole.mean)
         if self.target is not None:
@@ -268,7 +267,7 @@ class Denoising:
 
     @property
     def chunk(self) -> int:
-        """A batch is reduced to one matrix while drawn, so any size fits."""
+        """A batch is reduced to one matrix while it is drawn, so any size fits."""
         return 1 << 62
 
     @cached_property
@@ -283,7 +282,7 @@ class Denoising:
 
     @property
     def pending(self) -> tuple[int, int]:
-        """Bytes yet to be taken for the mean of samples: to keep, and while it is made."""
+        """Bytes still needed for the mean of samples: permanently, and while computing it."""
         if self.target is not None or "_whole" in self.__dict__ or self._terms is None:
             return 0, 0
         one = self._sample_bytes
@@ -294,7 +293,7 @@ class Denoising:
         return self.shape[0] * self.shape[1] * itemsize(self.reference)
 
     def data(self) -> tuple[Any, ...]:
-        """What tells this loss from others of its shape, for checkpoints."""
+        """Arrays that identify this loss, for checkpoints."""
         return (self._terms,)
 
     def everything(self) -> Moments:
@@ -302,7 +301,7 @@ class Denoising:
         return self._whole
 
     def draw(self, rng: np.random.Generator, size: int) -> Moments:
-        """Independent samples (terms with replacement), reduced as they come."""
+        """Independent samples (terms with replacement), reduced while they are drawn."""
         step = chunk_of(self._sample_bytes)
         if self.target is not None or self._terms is KEPT_AS_MEAN:
             return Moments(self.everything().mean, size, 0.0)
@@ -321,11 +320,11 @@ class Denoising:
         return Moments.of(chunks, zeros(self.shape, self.reference), self._unit)
 
     def merged(self, batches: Sequence[Moments]) -> Moments:
-        """The moments of all the batches' samples together."""
+        """Moments of the samples of all batches together."""
         return Moments.together(batches, zeros(self.shape, self.reference))
 
     def value(self, X: Array, batch: Moments) -> float:
-        """Half the squared distance to the batch mean, less its sampling bias."""
+        """Half the squared distance to the batch mean, minus its sampling bias."""
         total = 0.0
         for rows in tiles(X, batch.mean):
             R = X[rows] - batch.mean[rows]
@@ -339,11 +338,11 @@ class Denoising:
         return X - batch.mean
 
     def grad_into(self, X: Array, batch: Moments, out: Array) -> Array:
-        """The same, written over `out`."""
+        """The gradient, written over `out`."""
         return subtract(X, batch.mean, out)
 
     def centre(self, batch: Moments) -> Array:
-        """The batch mean C: this loss is 1/2 |X - C|^2 and a constant."""
+        """The batch mean C: this loss is 1/2 |X - C|^2 plus a constant."""
         return batch.mean
 
     def furthest(self, X: Array, batch: Moments, gradient: Array) -> float:
@@ -351,5 +350,5 @@ class Denoising:
         return batch.reach + norm(X - batch.mean - gradient)
 
     def spread(self, X: Array, batch: Moments) -> float:
-        """Sample variance of one matrix, the same at every X."""
+        """Sample variance of one matrix, which is the same at every X."""
         return batch.scatter / max(1, batch.size - 1)

@@ -1,4 +1,4 @@
-"""Samples of a loss that were drawn once and kept: their mean is a finite sum."""
+"""Samples of a loss that were drawn once and stored: their mean is a finite sum."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from weakprox.linalg.arrays import Array, gaussian, norm, sqnorm
 from weakprox.linalg.kernels import add_scaled
 from weakprox.protocols import Batch, Loss, LossCapabilities, loss_capabilities
 
-SWEEPS = 16  # of the power iterations that find curvatures
-MARGIN = 1.1  # on what they find, which lies inside the truth
-LEAST = 0.05  # of the expectation's strong convexity: few samples have none of their own
+SWEEPS = 16  # of the power iterations that estimate curvatures
+MARGIN = 1.1  # safety factor, since the estimates lie inside the true range
+LEAST = 0.05  # least share of the expectation's strong convexity: few samples may have none
 
 Weighted = tuple[tuple[Batch, float], ...]  # batches with their shares of a mean
 
 
 class Empirical:
-    """The mean over samples of a sampled loss, as a finite sum of its own.
+    """The mean over samples of a sampled loss, as a finite sum.
 
     Parameters
     ----------
     loss : Loss
         The loss that drew the samples.
     batches : sequence of (batch, size)
-        What `loss.draw(rng, size)` returned. A loss that offers `merged(batches)` gets
-        them reduced to one, so that nothing grows with the number of samples.
+        Return values of `loss.draw(rng, size)`. If the loss has `merged(batches)`, they are
+        reduced to one, so that memory does not grow with the number of samples.
     strong_convexity : float, optional
-        That of these samples, if it is known better than by a few power iterations.
+        Strong convexity of these samples, if known better than by a few power iterations.
 
     Notes
     -----
-    Smoothness and strong convexity are those of these very samples as far as a few power
-    iterations show them, good for steps and estimates. Proofs about the expectation need
-    its own strong convexity, and none of these.
+    Smoothness and strong convexity are estimated for these samples by a few power iterations.
+    The estimates serve for step sizes. Proofs about the expectation use its own strong
+    convexity instead.
     """
 
     is_finite_sum = True
@@ -66,7 +66,7 @@ class Empirical:
 
     @property
     def capabilities(self) -> LossCapabilities:
-        """Those of the loss that its samples' mean has, too."""
+        """Capabilities of the loss that the mean of its samples also has."""
         one = self._offers
         if one.merged is None:
             return LossCapabilities(infimum=one.infimum)
@@ -79,12 +79,12 @@ class Empirical:
 
     @property
     def sigma(self) -> float | None:
-        """Unknown for these very samples."""
+        """None: unknown for these samples."""
         return None
 
     @property
     def chunk(self) -> int:
-        """That of the loss."""
+        """Chunk size of the loss."""
         return self._loss.chunk
 
     def everything(self) -> Weighted:
@@ -93,10 +93,10 @@ class Empirical:
         return tuple(zip(self._batches, shares, strict=True))
 
     def draw(self, rng: np.random.Generator, size: int) -> Weighted:
-        """Whole batches, each picked with its share of the samples.
+        """Whole batches, each drawn with probability equal to its share of the samples.
 
-        A batch says at least as much as one of its samples, so estimates from them vary
-        no more than those from `size` single samples.
+        A batch is at least as informative as one of its samples, so the variance of these
+        estimates is at most that of `size` single samples.
         """
         shares = np.array(self._sizes) / self.n_terms
         counts = np.bincount(rng.choice(len(shares), size, p=shares), minlength=len(shares))
@@ -117,7 +117,7 @@ class Empirical:
         return total
 
     def spread(self, X: Array, batch: Weighted) -> float:
-        """Variance of one sample's gradient, from how the batches' means scatter."""
+        """Variance of one sample's gradient, from the scatter of the batch means."""
         if len(self._batches) == 1:
             return self._loss.spread(X, self._batches[0])
         mean = self.grad(X, self.everything())
@@ -129,18 +129,18 @@ class Empirical:
     def smoothness(self) -> float:
         """Largest curvature of the mean over these samples."""
         if self.samples_cancel:
-            return self._loss.smoothness  # gradient differences are the same for all
+            return self._loss.smoothness  # gradient differences are the same for all samples
         return MARGIN * self._curvature(self.everything())[0]
 
     @cached_property
     def flattest(self) -> tuple[float, Array]:
-        """Smallest curvature of that mean, about, and a unit direction that has it."""
+        """Approximate smallest curvature of the mean, and a unit direction that has it."""
         found, D = self._curvature(self.everything(), below=self.smoothness)
         return self.smoothness - found, D
 
     @cached_property
     def strong_convexity(self) -> float:
-        """The expectation's, or less where these samples bend less."""
+        """The expectation's strong convexity, or less if these samples have less curvature."""
         if self._given is not None:
             return self._given
         known = self._loss.strong_convexity
@@ -151,16 +151,16 @@ class Empirical:
 
     @cached_property
     def term_smoothness(self) -> float:
-        """Largest curvature of a batch, which is what `draw` draws."""
+        """Largest curvature of a batch, since `draw` draws batches."""
         if self.samples_cancel:
             return self._loss.smoothness
         worst = max(self._curvature(((part, 1.0),))[0] for part in self._batches)
         return max(MARGIN * worst, self.smoothness)
 
     def _curvature(self, batch: Any, *, below: float = 0.0) -> tuple[float, Array]:
-        """Largest curvature, or how far the smallest lies below a bound, and where.
+        """Largest curvature, or how far the smallest lies below a bound, and its direction.
 
-        By power iteration on gradient differences at one point.
+        Both are found by power iteration on gradient differences at one point.
         """
         rng = np.random.default_rng(8)
         X = gaussian(rng, self.shape, self.reference)

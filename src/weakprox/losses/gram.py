@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of the mean of vec(A_i) vec(A_i)': a sensing loss's constants."""
+"""Extreme eigenvalues of the mean of vec(A_i) vec(A_i)', the constants of a sensing loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAT_ENTRIES = 1 << 25  # n x md matrices up to this many entries may be formed
 
 
 def mean_gram(terms: Measurements, md: int) -> Any | None:
-    """Mean of vec(A_i) vec(A_i)' in float64 where it is smaller than the data, else None."""
+    """Mean of vec(A_i) vec(A_i)' in float64 if it is smaller than the data, else None."""
     return _gram(terms, md) / terms.count if md <= min(EIGEN_BELOW, 2 * terms.count) else None
 
 
@@ -28,7 +28,7 @@ def extremes(
 ) -> tuple[float, float]:
     """Upper bound on the largest and lower bound on the smallest eigenvalue of `gram`.
 
-    Exact up to rounding where a Gram matrix is small enough; otherwise the largest is
+    They are exact up to rounding if a Gram matrix is small enough. Otherwise the largest is
     bounded by the randomised power bound and the smallest by 0.
     """
     n, md = terms.count, shape[0] * shape[1]
@@ -78,12 +78,12 @@ def _gram(terms: Measurements, md: int) -> Any:
 
 
 def _double(flat: Any) -> Any:
-    """Float64: in float32 the smallest eigenvalue would be rounding noise."""
+    """Convert to float64: in float32 the smallest eigenvalue would be rounding noise."""
     return flat.astype(float) if issparse(flat) else wide(flat)
 
 
 def _dense(gram: Any) -> Any:
-    """A small product as a float64 NumPy array, whatever its kind."""
+    """A small product of any kind as a float64 NumPy array."""
     return np.asarray(gram.toarray() if issparse(gram) else to_numpy(gram), dtype=float)
 
 

@@ -1,4 +1,4 @@
-"""Input checks shared by the losses: arrays in, clear errors out."""
+"""Input checks shared by the losses."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.tiled import is_chunked
 from weakprox.resources.memory import budget
 
-MOST = math.sqrt(np.finfo(float).max)  # what has a square
+MOST = math.sqrt(np.finfo(float).max)  # largest number whose square is finite
 CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
 
 
 def as_array(name: str, value: Any, ndim: int) -> Array:
-    """An array with the wanted number of axes and no empty axis."""
+    """Convert to an array with this number of axes, none of them empty."""
     if isinstance(value, (list, tuple)):
         try:
             value = np.asarray(value)
         except ValueError:
             raise ShapeError(name, "a ragged list", f"{ndim} axes of fixed length") from None
     if is_chunked(value) and ndim == 1:
-        value = value[:]  # of a zarr array: indices and values are needed in memory
+        value = value[:]  # a zarr array: indices and values are needed in memory
     if getattr(value, "requires_grad", False):
-        value = value.detach()  # optimisation here is ours: no graph is wanted
+        value = value.detach()  # no autograd graph is needed
     refuse_foreign(name, value)
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(name, "a masked array", "a plain one, or losses.Completion")
@@ -54,14 +54,14 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
 
 
 def as_real(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> Array:
-    """A finite floating-point array; integers become float64."""
+    """A finite floating-point array; integers are converted to float64."""
     return as_sized(name, value, ndim, nan_hint=nan_hint)[0]
 
 
 def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[Array, float]:
-    """The same, and the size of its largest entry.
+    """As `as_real`, and the absolute value of the largest entry.
 
-    Sums of squares are taken in float64 (`weakprox.units`), so those must stay in range.
+    Sums of squares are computed in float64 (`weakprox.units`), so they must stay in range.
     """
     value = floating(as_array(name, value, ndim))
     if not all_finite(value):
@@ -71,7 +71,7 @@ def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[A
 
 
 def check_size(name: str, size: float, shape: Any, most: float) -> float:
-    """The size of the largest entry, if so many squares of it do not overflow."""
+    """Return the size of the largest entry if a sum of that many squares is finite."""
     limit = 0.01 * min(MOST, most) / math.sqrt(math.prod(shape))
     if size > limit:
         wanted = f"at most {limit:.1e}, or their squares overflow: rescale the data"
@@ -80,7 +80,7 @@ def check_size(name: str, size: float, shape: Any, most: float) -> float:
 
 
 def floating(value: Array) -> Array:
-    """The array itself, or float64 if it holds integers."""
+    """The array itself, or converted to float64 if it holds integers."""
     if is_floating(value):
         return value
     xp = namespace(value)
@@ -88,7 +88,7 @@ def floating(value: Array) -> Array:
 
 
 def constant(name: str, value: float | None, *, at_least: float = 0.0) -> float | None:
-    """A given constant, checked; None passes through."""
+    """Check a given constant; return None if it is None."""
     if value is None:
         return None
     wanted = f"a finite number >= {at_least:g}"
@@ -110,16 +110,16 @@ def as_shape(value: Any, hint: str = "") -> tuple[int, int]:
 
 
 def positioned(sampler: Any) -> Any:
-    """The sampler itself if it has a position to return to, as streams have, else None."""
+    """The sampler itself if it has a position, as streams have, else None."""
     members = [getattr(sampler, name, None) for name in ("tell", "seek")]
     return sampler if all(callable(member) for member in members) else None
 
 
 def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: int) -> Any:
-    """The user's sampler, with its own failures reported as ours."""
+    """Call the user's sampler; report its failures as `SamplerError`."""
     try:
         return sampler(rng, size)
-    except SamplerError:  # of a stream, which says more than we could
+    except SamplerError:  # raised by a stream, with a more precise message
         raise
     except Exception as problem:
         raise SamplerError(
@@ -128,7 +128,7 @@ def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: in
 
 
 def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> Array:
-    """A sampler's return, checked for kind, shape and finite entries."""
+    """Check a sampler's return value for kind, shape and finite entries."""
     refuse_foreign(what, value)
     if not is_array(value) or tuple(value.shape) != shape:
         given = getattr(value, "shape", type(value).__name__)
@@ -142,7 +142,7 @@ def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> A
 
 
 def chunk_of(bytes_per_sample: int) -> int:
-    """How many samples make one chunk: fewer where a small budget says so."""
+    """Number of samples in one chunk; fewer under a small memory budget."""
     most = budget()
     size = CHUNK_BYTES if most is None else min(CHUNK_BYTES, most // 16)
     return max(1, size // max(1, bytes_per_sample))

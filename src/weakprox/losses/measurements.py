@@ -1,4 +1,4 @@
-"""Linear measurements <A_i, X> in their various forms: each exploits its structure."""
+"""Linear measurements <A_i, X> in several forms, each of which exploits its structure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from weakprox.resources.memory import on_disk
 
 
 class Measurements(Protocol):
-    """n linear functionals of X: apply them, and take weighted sums of them."""
+    """n linear functionals of X: evaluate them, and form weighted sums of them."""
 
     @property
     def count(self) -> int:
@@ -35,7 +35,7 @@ class Measurements(Protocol):
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of one of them."""
+        """Bytes of one A_i."""
 
     def apply(self, X: Array) -> Array:
         """The vector of <A_i, X>."""
@@ -47,18 +47,18 @@ class Measurements(Protocol):
         """|A_i|_F^2."""
 
     def take(self, indices: Any) -> Measurements:
-        """A selection, in order."""
+        """A selection, in the order of the indices."""
 
     def scaled(self, factors: Array) -> Measurements:
         """factors_i A_i."""
 
     def flat(self) -> Any:
-        """The n x md matrix, where products with it are wanted."""
+        """The n x md matrix, for products with it."""
 
 
 @dataclass(frozen=True)
 class DenseMeasurements:
-    """A as an (n, m, d) array or memory map; integers become floats chunk by chunk."""
+    """A as an (n, m, d) array or memory map; integers are converted chunk by chunk."""
 
     A: Array
 
@@ -74,7 +74,7 @@ class DenseMeasurements:
         return int(self.A.shape[1] * self.A.shape[2]) * width
 
     def flat(self) -> Array:
-        """View as n x md (a copy for integers)."""
+        """View as n x md (a copy if A holds integers)."""
         return namespace(self.A).reshape(floating(self.A), (self.count, -1))
 
     def apply(self, X: Array) -> Array:
@@ -93,7 +93,7 @@ class DenseMeasurements:
         return namespace(flat).sum(flat * flat, axis=1)
 
     def in_float64(self) -> DenseMeasurements | None:
-        """The same in float64, unless they are in a file."""
+        """The same measurements in float64, or None if they are in a file."""
         return None if on_disk(self.A) else DenseMeasurements(wide(floating(self.A)))
 
     def take(self, indices: Any) -> DenseMeasurements:
@@ -107,7 +107,7 @@ class DenseMeasurements:
 
 @dataclass(frozen=True)
 class RankOneMeasurements:
-    """A_i = u_i v_i' kept as the rows of U (n, m) and V (n, d): O(n(m+d)) memory."""
+    """A_i = u_i v_i' stored as the rows of U (n, m) and V (n, d): O(n(m+d)) memory."""
 
     U: Array
     V: Array
@@ -142,7 +142,7 @@ class RankOneMeasurements:
         return xp.sum(self.U * self.U, axis=1) * xp.sum(self.V * self.V, axis=1)
 
     def in_float64(self) -> RankOneMeasurements:
-        """The same in float64."""
+        """The same measurements in float64."""
         return RankOneMeasurements(wide(self.U), wide(self.V))
 
     def take(self, indices: Any) -> RankOneMeasurements:
@@ -150,7 +150,7 @@ class RankOneMeasurements:
         return RankOneMeasurements(self.U[indices], self.V[indices])
 
     def scaled(self, factors: Array) -> RankOneMeasurements:
-        """The factor goes to u_i."""
+        """Scale u_i by the factors."""
         return RankOneMeasurements(self.U * factors[:, None], self.V)
 
 
@@ -188,7 +188,7 @@ class SparseMeasurements:
         return np.asarray(self.A.multiply(self.A).sum(axis=1)).ravel()
 
     def in_float64(self) -> SparseMeasurements:
-        """The same in float64."""
+        """The same measurements in float64."""
         return SparseMeasurements(self.A.astype(float), self.shape)
 
     def take(self, indices: Any) -> SparseMeasurements:
@@ -196,12 +196,12 @@ class SparseMeasurements:
         return SparseMeasurements(self.A[indices], self.shape)
 
     def scaled(self, factors: Array) -> SparseMeasurements:
-        """A diagonal matrix from the left."""
+        """Multiply by a diagonal matrix from the left."""
         return SparseMeasurements(csr_array(diags_array(factors) @ self.A), self.shape)
 
 
 def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, tuple[int, int]]:
-    """Sort the user's A into one of the forms."""
+    """Convert the user's A to one of the forms."""
     if issparse(A):
         shape = as_shape(shape, ", with a sparse A")
         if shape[0] * shape[1] != A.shape[1]:
@@ -243,15 +243,15 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
 def _placed(
     form: type, arrays: tuple[Any, ...], shape: tuple[int, int] | None
 ) -> tuple[Measurements, tuple[int, int]]:
-    """Measurements that stay where dask keeps them."""
+    """Measurements that stay on dask's workers."""
     if not all(is_dask(array) for array in arrays):
-        raise InputError("A", "one dask array and another one", "two dask arrays")
+        raise InputError("A", "one dask array and one other array", "two dask arrays")
     found, size = Measured.of(form, "A", *arrays)
     return found, _agreed(shape, size)
 
 
 def _agreed(shape: tuple[int, int] | None, size: tuple[int, int]) -> tuple[int, int]:
-    """The size of X, which must be the shape given."""
+    """Return the shape of X after checking that it equals the given one."""
     if shape is not None and as_shape(shape) != size:
         raise ShapeError("shape", tuple(shape), f"{size}, that of A")
     return size
@@ -259,19 +259,19 @@ def _agreed(shape: tuple[int, int] | None, size: tuple[int, int]) -> tuple[int, 
 
 @dataclass(frozen=True)
 class Odds:
-    """Probabilities p_i in proportion to sizes, as draws use them."""
+    """Probabilities p_i proportional to sizes, in the form that draws use."""
 
     cumulated: np.ndarray[Any, np.dtype[np.float64]]
     factors: np.ndarray[Any, np.dtype[np.float64]]  # 1 / sqrt(n p_i)
 
     @classmethod
     def of(cls, sizes: np.ndarray[Any, np.dtype[np.float64]]) -> Odds | None:
-        """Odds for these sizes; None where they are equal, so that all are alike."""
+        """Odds for these sizes, or None if all sizes are equal."""
         if sizes.max() - sizes.min() <= 1e-12 * sizes.max():
             return None
         cumulated = np.cumsum(sizes)
         last = int(np.flatnonzero(sizes)[-1])
-        cumulated[last:] = np.inf  # rounding must not lead beyond the last that counts
+        cumulated[last:] = np.inf  # rounding must not select a term beyond the last nonzero one
         cumulated[:last] /= sizes.sum()
         positive = np.where(sizes > 0, sizes, 1.0)  # terms of size 0 are never drawn
         return cls(cumulated, np.sqrt(sizes.mean() / positive))

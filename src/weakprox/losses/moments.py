@@ -1,4 +1,4 @@
-"""Batches of noisy matrices, reduced to what a squared distance needs of them."""
+"""Batches of noisy matrices, reduced to the moments that a squared distance needs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MANY = 64  # samples in a chunk: its mean is off by an eighth of a standard devi
 
 @dataclass(frozen=True)
 class Moments:
-    """A batch of matrices: never more than one matrix.
+    """A batch of matrices, stored as one matrix.
 
-    The mean is computed in float64 and held in the dtype of the samples.
-    `scatter` is the sum of squared distances of the samples to their mean, `furthest` the
-    largest of the distances; None if it was not measured.
+    The mean is computed in float64 and stored in the dtype of the samples.
+    `scatter` is the sum of squared distances of the samples to their mean. `furthest` is the
+    largest of the distances, or None if it was not measured.
     """
 
     mean: Array
@@ -35,7 +35,7 @@ class Moments:
 
     @classmethod
     def of(cls, chunks: Iterable[Array], zero: Array, unit: float) -> Moments:
-        """Those of samples divided by the unit, by the stable pairwise update."""
+        """Moments of the samples divided by the unit, by the stable pairwise update."""
         mean, size, scatter, furthest = zero, 0, 0.0, 0.0
         for chunk in chunks:
             block = floating(chunk)
@@ -51,7 +51,7 @@ class Moments:
             shift = local - mean
             scatter += sqnorm(shift) * size * k / (size + k)
             mean = mean + shift * (k / (size + k))
-            moved = norm(local - mean)  # small for a large chunk: a bound is good enough
+            moved = norm(local - mean)  # small for a large chunk, so a bound is enough
             if size > 0 and k < MANY:
                 squares, moved = [sqnorm(block[i] - mean) for i in range(k)], 0.0
             furthest = max(furthest, math.sqrt(max(squares)) + moved)
@@ -60,7 +60,7 @@ class Moments:
 
     @classmethod
     def together(cls, batches: Sequence[Moments], mean: Array) -> Moments:
-        """Those of all the batches' samples; `mean`, all zeros, is overwritten."""
+        """Moments of the samples of all batches; `mean`, all zeros, is overwritten."""
         size = sum(batch.size for batch in batches)
         for batch in batches:
             add_scaled(mean, batch.size / size, batch.mean)

@@ -1,4 +1,4 @@
-"""Measurement matrices in a file: read in chunks, which are let go one after the other."""
+"""Measurement matrices in a file, read in chunks that are released one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class DiskMeasurements:
-    """A as an (n, m, d) memory map or zarr array; a selection of it is in memory."""
+    """A as an (n, m, d) memory map or zarr array; a selection of it is held in memory."""
 
     A: Any
 
@@ -41,15 +41,15 @@ class DiskMeasurements:
             let_go(self.A)
 
     def flat(self) -> Array:
-        """The whole as n x md, in memory."""
+        """The whole matrix as n x md, in memory."""
         return floating(np.asarray(self.A)).reshape(self.count, -1)
 
     def apply(self, X: Array) -> Array:
-        """A matrix-vector product for each chunk."""
+        """One matrix-vector product for each chunk."""
         return np.concatenate([flat @ X.reshape(-1) for _, flat in self._parts()])
 
     def adjoint(self, weights: Array) -> Array:
-        """A vector-matrix product for each chunk."""
+        """One vector-matrix product for each chunk."""
         total = sum(weights[rows] @ flat for rows, flat in self._parts())
         return np.reshape(total, (int(self.A.shape[1]), int(self.A.shape[2])))
 

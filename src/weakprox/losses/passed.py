@@ -16,7 +16,7 @@ from weakprox.streams.stream import Stream
 
 
 def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float] | None:
-    """M as tiles and the size of its largest entry; None if it is an array, or no matrix."""
+    """M as tiles and the size of its largest entry; None if M is an array or not a matrix."""
     found = as_tiled(M)
     if found is None:
         return None
@@ -27,12 +27,12 @@ def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float]
 
 
 def stand_in(M: Tiled) -> Array:
-    """An array of this shape and dtype that takes no memory: one zero, seen many times."""
+    """An array of this shape and dtype that takes no memory: a broadcast zero."""
     return np.broadcast_to(np.zeros((1, 1), M.dtype), M.shape)
 
 
 def as_stack(name: str, value: Any, ndim: int) -> Any:
-    """A zarr array of so many axes, which is read as an array on disk is; None if not zarr."""
+    """Check a zarr array with this many axes, to be read in parts; None if not zarr."""
     if not is_chunked(value):
         return None
     if value.ndim != ndim or 0 in value.shape:
@@ -43,14 +43,14 @@ def as_stack(name: str, value: Any, ndim: int) -> Any:
 
 
 def chunks_of(stack: Any, parts: Any) -> Iterator[Array]:
-    """These parts of a stack, one after the other; pages of a map are let go after each."""
+    """Yield these parts of a stack; release the pages of a map after each."""
     for part in parts:
         yield stack[part]
         let_go(stack)
 
 
 def batches_of(stream: Stream) -> Iterator[Array]:
-    """Samples of a stream of matrices, in batches."""
+    """Yield samples of a stream of matrices, in batches."""
     for item in stream:
         if isinstance(item, tuple):
             raise InputError("samples", "a stream of pairs", "a stream of matrices")

@@ -1,4 +1,4 @@
-"""A loss whose declared constants turned out to be wrong, with better ones."""
+"""A loss with corrected constants, if the declared ones turned out to be wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weakprox.protocols import Loss, LossCapabilities, loss_capabilities
 
 
 class Restated:
-    """The same loss with another strong convexity; everything else is passed on."""
+    """The same loss with another strong convexity; all other members are forwarded."""
 
     def __init__(self, loss: Loss, strong_convexity: float) -> None:
         self._loss = loss
@@ -17,20 +17,20 @@ class Restated:
 
     @property
     def capabilities(self) -> LossCapabilities:
-        """Those of the loss."""
+        """Capabilities of the loss."""
         one = loss_capabilities(self._loss)
         in_float64 = None if one.in_float64 is None else self._in_float64
         return replace(one, in_float64=in_float64)
 
     def _in_float64(self) -> Restated | None:
-        """The same computed in float64, if the loss can be."""
+        """The same loss computed in float64, if it supports that."""
         compute = loss_capabilities(self._loss).in_float64
         found = None if compute is None else compute()
         return None if found is None else Restated(found, self.strong_convexity)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_loss":
-            raise AttributeError(name)  # while being copied, there is no loss yet
+            raise AttributeError(name)  # while being copied, the loss is not set yet
         return getattr(self._loss, name)
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
 from weakprox.protocols import LossCapabilities
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
-QUICK_FLOPS = 1e9  # of a Gram matrix that is formed only to check a declared constant
+QUICK_FLOPS = 1e9  # limit for a Gram matrix that is formed only to check a declared constant
 
 
 class Sensing:
@@ -48,7 +48,7 @@ class Sensing:
         rows of a sparse matrix over X in C order. Gradients use each form's structure.
         Dask arrays, alone or in a pair, stay on their workers; X does not.
     b : array of shape (n,)
-        What was measured.
+        The measured values.
     shape : (int, int), optional
         Shape of X; needed with sparse `A` and with `sampler`.
     sampler : callable, optional
@@ -56,14 +56,15 @@ class Sensing:
     smoothness, term_smoothness, strong_convexity, sigma : float, optional
         Constants, if known; otherwise computed (finite data) or estimated (sampler).
     sampling : {"uniform", "importance"}
-        How terms of a finite sum are drawn: all alike, or in proportion to |A_i|_F^2 and
-        divided by their share, which leaves the mean as it is and the mean of |A_i|_F^2
-        in place of the largest as `term_smoothness`: smaller batches for uneven data.
+        How terms of a finite sum are drawn: uniformly, or with probability proportional to
+        |A_i|_F^2 and reweighted, which leaves the mean unchanged. `term_smoothness` is then
+        the mean of |A_i|_F^2 instead of the largest, which allows smaller batches for uneven
+        data.
     """
 
     samples_cancel = False
     n_terms = 0
-    pilot_samples = 0  # drawn to find constants that were not given
+    pilot_samples = 0  # drawn to estimate constants that were not given
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Sensing:
         }
         self.sigma = constant("sigma", sigma)
         self._sampler = sampler
-        self._unit = 1.0  # what a sampler's b is divided by
+        self._unit = 1.0  # divisor of a sampler's b
         if sampler is not None:
             if A is not None or b is not None:
                 raise InputError("sampler", "a sampler and A, b", "one or the other")
@@ -155,13 +156,13 @@ class Sensing:
 
     @property
     def size(self) -> float:
-        """Of the entries of an X that would be measured as this was, roughly."""
+        """Approximate size of the entries of an X with measurements like these."""
         some = self._trial if self._sampler else self._terms.take(slice(0, PILOT))
         square = float(to_numpy(some.sqnorms()).max())
         return self._size / math.sqrt(square) if square > 0.0 else 0.0
 
     def in_unit(self, unit: float) -> Sensing:
-        """The same loss divided by unit^2, of X divided by the unit."""
+        """The same loss divided by unit^2, as a function of X divided by the unit."""
         other = copy.copy(self)
         other._size, other.sigma = self._size / unit, self.sigma and self.sigma / unit
         if self._sampler is None:
@@ -171,14 +172,14 @@ class Sensing:
         return other
 
     def in_float64(self) -> Sensing | None:
-        """The same loss computed in float64; None if measurements are not in memory."""
+        """The same loss computed in float64; None if the measurements are not in memory."""
         widened = getattr(self._terms, "in_float64", None) if self._sampler is None else None
         terms = None if widened is None else widened()
         if terms is None:
             return None
         other = copy.copy(self)
         for name, member in vars(Sensing).items():
-            if isinstance(member, cached_property):  # found from the data as they were
+            if isinstance(member, cached_property):  # computed from the original data
                 other.__dict__.pop(name, None)
         other._terms, other._b = terms, wide(self._b)
         other.reference = wide(self.reference)
@@ -186,7 +187,7 @@ class Sensing:
 
     @property
     def chunk(self) -> int:
-        """Measurements held at once."""
+        """Number of measurements held at once."""
         if self._sampler is None:
             return chunk_of(self._terms.bytes_each)
         return chunk_of(8 * self.shape[0] * self.shape[1])
@@ -194,8 +195,8 @@ class Sensing:
     def draw(self, rng: np.random.Generator, size: int) -> tuple[Any, Array]:
         """Independent measurements (with replacement from a finite sum).
 
-        A term drawn by importance comes with A and b divided by sqrt(n p_i), so that its
-        value, gradient and spread are those of g_i / (n p_i) without further notice.
+        A term drawn by importance has A and b divided by sqrt(n p_i), so that its value,
+        gradient and spread are those of g_i / (n p_i).
         """
         if self._sampler is None:
             odds = self._odds
@@ -213,7 +214,7 @@ class Sensing:
         return DenseMeasurements(A), b
 
     def data(self) -> tuple[Any, ...]:
-        """What tells this loss from others of its shape, for checkpoints."""
+        """Arrays that identify this loss, for checkpoints."""
         return () if self._sampler is not None else (self._terms, self._b)
 
     def everything(self) -> tuple[Any, Array]:
@@ -227,7 +228,7 @@ class Sensing:
         )
 
     def grad(self, X: Array, batch: tuple[Any, Array]) -> Array:
-        """Mean of (<A_i, X> - b_i) A_i; by the Gram matrix of all terms if there is one."""
+        """Mean of (<A_i, X> - b_i) A_i; from the Gram matrix of all terms if available."""
         if (
             batch[0] is getattr(self, "_terms", None)
             and "_gram" in self.__dict__
@@ -260,7 +261,7 @@ class Sensing:
         return math.sqrt(most)
 
     def _parts(self, batch: tuple[Any, Array]) -> Any:
-        """The batch in chunks, so that memory-mapped data is never copied whole."""
+        """The batch in chunks, so that memory-mapped data are never copied whole."""
         terms, b = batch
         step = chunk_of(terms.bytes_each)
         if terms.count <= step:
@@ -280,16 +281,16 @@ class Sensing:
 
     @cached_property
     def _gram(self) -> Array | None:
-        """The Hessian of the mean as a matrix, where it is smaller than the data."""
+        """The Hessian of the mean as a matrix, if it is smaller than the data."""
         if self._sampler is not None or self._wide_gram is None:
             return None
         return like(self._wide_gram, self.reference)
 
     @cached_property
     def origin(self) -> tuple[float, Array]:
-        """Value and gradient at zero, with which a gradient tells the value anywhere.
+        """Value and gradient at zero, from which a gradient gives the value at any point.
 
-        G is quadratic, so G(X) = G(0) + <X, grad G(X) + grad G(0)>/2.
+        Since G is quadratic, G(X) = G(0) + <X, grad G(X) + grad G(0)>/2.
         """
         total = None
         for part, b in self._parts(self.everything()):
@@ -302,7 +303,7 @@ class Sensing:
         """Largest and smallest eigenvalue of the mean of vec(A) vec(A)'."""
         found = extremes(self._whole, self.shape, self._wide_gram)
         if self._sampler is None:
-            _ = self._gram  # from now on, gradients are products with it
+            _ = self._gram  # from here on, gradients are products with it
             self.__dict__.pop("_wide_gram", None)
         return found
 
@@ -323,9 +324,9 @@ class Sensing:
 
     @cached_property
     def _constants(self) -> tuple[float, float]:
-        """Smoothness and strong convexity of a finite sum that has both.
+        """Smoothness and strong convexity of a finite sum.
 
-        Given ones that contradict each other, or what can be computed quickly, are
+        Given values that contradict each other, or a value that is quick to compute, are
         corrected.
         """
         largest, smallest = self._given["smoothness"], self._given["strong_convexity"]
@@ -338,12 +339,12 @@ class Sensing:
 
     @property
     def _quick(self) -> bool:
-        """Whether the Gram matrix can be formed only to check a declared constant."""
+        """Whether the Gram matrix is cheap enough to form only to check a constant."""
         return self.n_terms * math.prod(self.shape) ** 2 <= QUICK_FLOPS
 
     @property
     def _flat(self) -> bool:
-        """Whether a computed smallest eigenvalue would be zero, or a pilot's and no bound."""
+        """Whether the smallest eigenvalue would be zero, or come from a pilot without proof."""
         return self._sampler is not None or self.n_terms < math.prod(self.shape)
 
     @cached_property
@@ -359,12 +360,12 @@ class Sensing:
 
     @cached_property
     def _odds(self) -> Odds | None:
-        """How unevenly to draw; None where it makes no difference."""
+        """Probabilities for importance sampling; None if they make no difference."""
         return None if self.sampling == "uniform" else Odds.of(self._sizes)
 
     @property
     def term_smoothness(self) -> float:
-        """Largest |A_i|_F^2 (of a pilot draw for a sampler); their mean by importance."""
+        """Largest |A_i|_F^2 (of a pilot draw for a sampler); mean if by importance."""
         given = self._given["term_smoothness"]
         if given is not None:
             return given
@@ -372,10 +373,10 @@ class Sensing:
         return float(sizes.mean() if self._odds is not None else sizes.max())
 
     def true_strong_convexity(self, *, symmetric: bool = False) -> float | None:
-        """The computed one whatever was declared, None where it is too costly to compute.
+        """The computed strong convexity, whatever was declared; None if too costly to compute.
 
-        With `symmetric`, that on symmetric matrices. Nothing is kept of it: gradients must
-        not change their bits in the middle of a run.
+        With `symmetric`, the strong convexity on symmetric matrices. The result is not
+        stored, since gradients must not change their bits in the middle of a run.
         """
         if self._sampler is not None:
             return None
@@ -389,10 +390,10 @@ class Sensing:
         return smallest_eigenvalue(gram, self.n_terms)
 
     def check_constants(self, *, symmetric: bool) -> None:
-        """Raise if the declared strong convexity is more than the measurements can have.
+        """Raise if the declared strong convexity exceeds that of the measurements.
 
-        Fewer measurements than unknowns leave G flat in some direction. Where all points
-        are `symmetric`, curvature on symmetric matrices is enough, and is computed if that
+        With fewer measurements than unknowns, G is flat in some direction. If all points
+        are `symmetric`, curvature on symmetric matrices is enough; it is computed if that
         is quick. With more measurements, `strong_convexity` itself is corrected.
         """
         declared = self._given["strong_convexity"]
@@ -411,9 +412,9 @@ class Sensing:
 
     @property
     def strong_convexity(self) -> float:
-        """Smallest eigenvalue of the mean of vec(A) vec(A)' where it was computed.
+        """Smallest eigenvalue of the mean of vec(A) vec(A)', if computed.
 
-        For a sampler only a given value counts: a pilot's eigenvalue is no bound.
+        For a sampler only a given value counts, since an eigenvalue of a pilot is no bound.
         """
         return self._given["strong_convexity"] or 0.0 if self._flat else self._constants[1]
 

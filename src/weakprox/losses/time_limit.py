@@ -1,4 +1,4 @@
-"""Samplers that must answer in time."""
+"""Samplers with a time limit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from weakprox.errors import InputError
 
 
 class TimeLimit:
-    """A sampler that fails, rather than hang, if samples do not come in time.
+    """A sampler that fails, rather than hangs, if samples do not arrive in time.
 
-    The run then ends with a `SamplerError`, whose `result` it can be resumed from. The call
-    that hangs is left behind in a thread of its own, which cannot be stopped from outside.
+    The run then ends with a `SamplerError`, whose `result` can be resumed. The hanging call
+    stays in a separate thread, which cannot be stopped from outside.
 
     Parameters
     ----------
     sampler : callable
         `sampler(rng, k)`, for any loss.
     seconds : float
-        How long one call may take.
+        Time limit for one call.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class TimeLimit:
         self.seconds = positive("seconds", seconds)
 
     def __call__(self, rng: np.random.Generator, k: int) -> Any:
-        """K samples, or `TimeoutError`; whatever the sampler raises is raised here."""
+        """k samples, or `TimeoutError`; exceptions of the sampler are raised here."""
         answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
         def ask() -> None:
@@ -55,7 +55,7 @@ class TimeLimit:
         return drawn
 
     def __getattr__(self, name: str) -> Any:
-        """A stream's position is that of the sampler behind the limit."""
+        """Forward to the wrapped sampler, so that a stream keeps its position."""
         if name in ("tell", "seek"):
             return getattr(self.sampler, name)
         raise AttributeError(name)

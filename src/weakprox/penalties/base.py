@@ -1,4 +1,4 @@
-"""What all penalties share: sums, multiples and the smoothed penalty, written once."""
+"""Code shared by all penalties: sums, multiples and the smoothed penalty."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Combinable:
         return Sum((self, other))  # type: ignore[arg-type]
 
     def __rmul__(self, factor: float) -> Any:
-        """Positive multiple: every weight times the factor."""
+        """Positive multiple: multiply every weight by the factor."""
         factor = nonnegative("factor", factor)
         scaled = {name: factor * getattr(self, name) for name in self._weights}
         return replace(self, **scaled)  # type: ignore[type-var]
@@ -36,10 +36,10 @@ class Combinable:
 
 @dataclass(frozen=True)
 class Smoothed:
-    """R_mu, the Beck-Teboulle smoothing of a penalty: within gamma mu below R.
+    """R_mu, the Beck-Teboulle smoothing of a penalty: R - gamma mu <= R_mu <= R.
 
     R_mu(X) = curvature/2 |X|^2 + max over y in Y of <y, K X> - phi(y) - mu d(y). The
-    quadratic stays exact, so strong convexity is not lost by smoothing.
+    quadratic is not smoothed, so strong convexity is preserved.
     """
 
     penalty: Penalty
@@ -76,8 +76,9 @@ class Smoothed:
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by the proximal target X - (G + grad R_mu(X))/weight; return phi(y).
 
-        Penalties that act on rows one by one are visited in blocks of rows, so that
-        their gradient is never stored whole: one pass over X and G, and one array less.
+        Penalties that act on each row separately are evaluated in blocks of rows, so that
+        their gradient is never stored whole. This takes one pass over X and G, and one array
+        less.
         """
         blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
         keep = 1.0 - self.penalty.curvature / weight
@@ -93,9 +94,9 @@ class Smoothed:
     def target_around(
         self, X: Array, C: Array, smoothness: float, weight: float, out: Array | None
     ) -> Array:
-        """The same for G = L/2 |X - C|^2, whose gradient need not be formed.
+        """As `target` for G = L/2 |X - C|^2, whose gradient need not be formed.
 
-        At the theory's step, weight = L + curvature, X itself drops out of the target.
+        At the theory's step, weight = L + curvature, X cancels in the target.
         """
         out = empty(X.shape, X) if out is None else out
         blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]

@@ -1,4 +1,4 @@
-"""Sums of penalties: constants add, duals are tuples, curvature is shared by weights."""
+"""Sums of penalties: constants add, dual points are tuples, weights share the curvature."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from weakprox.protocols import (
     penalty_capabilities,
 )
 
-ROUNDS = 30  # of a proximal map at most: the next call goes on from there
+ROUNDS = 30  # limit for one proximal map; the next call continues from its result
 
 
 @dataclass(frozen=True)
 class Sum(Combinable):
-    """R = R_1 + R_2 + ...; made by `+`.
+    """R = R_1 + R_2 + ...; created by `+`.
 
     A dual step with total Lipschitz constant t gives each part t theta_i / theta, which
-    is one common smoothing parameter mu for all parts.
+    corresponds to one smoothing parameter mu for all parts.
     """
 
     parts: tuple[Penalty, ...]
@@ -59,7 +59,7 @@ class Sum(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """What all parts can do: forms and lower bounds add; Dykstra's method is the map."""
+        """Those of all parts: forms and lower bounds add; the map is Dykstra's method."""
         parts = [penalty_capabilities(part) for part in self.parts]
         form: SeparableForm | None = SeparableForm()
         infimum: float | None = 0.0
@@ -78,7 +78,7 @@ class Sum(Combinable):
 
     @property
     def rowwise(self) -> bool:
-        """Whether every part acts on rows one by one."""
+        """Whether every part acts on each row separately."""
         return all(part.rowwise for part in self.parts)
 
     @property
@@ -111,7 +111,7 @@ class Sum(Combinable):
         return sum(p.dual_value(v) for p, v in zip(self.parts, y, strict=True))
 
     def feasible(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Each part's own projection."""
+        """Projection of each part's dual point on its own set."""
         return tuple(p.feasible(v) for p, v in zip(self.parts, y, strict=True))
 
     def ascend(
@@ -122,7 +122,7 @@ class Sum(Combinable):
         *,
         geometry: Geometry = "paper",
     ) -> tuple[Any, ...]:
-        """Each part's own step, t shared in proportion to theta."""
+        """One step of each part, with t shared in proportion to theta."""
         shape = (int(X.shape[0]), int(X.shape[1]))
         thetas = [part.smoothability(shape).theta for part in self.parts]
         total = sum(thetas)
@@ -136,7 +136,7 @@ class Sum(Combinable):
     def proximal(
         self, v: Array, step: float, start: tuple[Any, ...] | None = None
     ) -> tuple[Any, ...]:
-        """Dual points of the proximal map: each part's own in turn (Dykstra's method)."""
+        """Dual points of the proximal map, by cycling over the parts (Dykstra's method)."""
         if start is None:
             start = self.ascend(None, 0.0 * v, 1.0 / step)
         duals = list(start)
@@ -159,6 +159,6 @@ class Sum(Combinable):
         return sum(p.distance(v) for p, v in zip(self.parts, y, strict=True))
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Every part must fit."""
+        """Check that every part fits this shape."""
         for part in self.parts:
             part.check(shape)

@@ -15,16 +15,16 @@ from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 @dataclass(frozen=True)
 class GroupL2(Combinable):
-    r"""Whole rows or columns go to zero, :math:`R(X) = \lambda \sum_g \|x_g\|_2`.
+    r"""Sets whole rows or columns to zero, :math:`R(X) = \lambda \sum_g \|x_g\|_2`.
 
-    Smoothed to lam sum H_mu(|x_g|): theta = lam, gamma = lam (number of groups) / 2.
+    Its smoothing is lam sum H_mu(|x_g|): theta = lam, gamma = lam (number of groups) / 2.
 
     Parameters
     ----------
     lam : float
         Weight, at least 0.
     groups : {"rows", "columns"}
-        What forms a group.
+        Whether each row or each column is a group.
     """
 
     lam: float
@@ -50,7 +50,7 @@ class GroupL2(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, and 0 as a lower bound."""
+        """A separable form, with 0 as a lower bound."""
         form = SeparableForm(**{self.groups: self.lam})
         return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
@@ -76,7 +76,7 @@ class GroupL2(Combinable):
         return 0.0
 
     def feasible(self, y: Array) -> Array:
-        """Shrink every group into the ball of radius lam; in float64, for the squares."""
+        """Project every group on the ball of radius lam; in float64, because of the squares."""
         xp, kind, y = namespace(y), y.dtype, wide(y)
         sizes = xp.linalg.vector_norm(y, axis=self._axis, keepdims=True)
         factor = xp.where(
@@ -89,7 +89,7 @@ class GroupL2(Combinable):
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
-        """Y + t X, each group projected on its ball."""
+        """y + t X, each group projected on its ball."""
         step = t * wide(X)
         found = self.feasible(step if y is None else y + step)
         return namespace(X).astype(found, X.dtype, copy=False)
@@ -99,4 +99,4 @@ class GroupL2(Combinable):
         return sqnorm(y) / (2 * self.lam) if self.lam > 0 else 0.0
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""

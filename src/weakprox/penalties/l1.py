@@ -1,4 +1,4 @@
-"""Entrywise penalties: the l1 norm, the elastic net, and none at all."""
+"""Entrywise penalties: the l1 norm, the elastic net, and no penalty."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 class L1(Combinable):
     r"""Sparsity, :math:`R(X) = \lambda \sum_{ij} |x_{ij}|`.
 
-    Smoothed to :math:`\lambda \sum H_\mu(x_{ij})` with the Huber function (Example 1 of
+    Its smoothing is :math:`\lambda \sum H_\mu(x_{ij})` with the Huber function (Example 1 of
     the paper): theta = lam, gamma = lam m d / 2 (the paper's printed gamma lacks lam).
 
     Parameters
@@ -49,7 +49,7 @@ class L1(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, and 0 as a lower bound."""
+        """A separable form, with 0 as a lower bound."""
         form = SeparableForm(self.lam, self.lam)
         return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
@@ -84,14 +84,14 @@ class L1(Combinable):
         return sqnorm(y) / (2 * self.lam) if self.lam > 0 else 0.0
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""
 
 
 @dataclass(frozen=True)
 class ElasticNet(Combinable):
     r"""Sparsity and strong convexity, :math:`\lambda_1 \|X\|_1 + \lambda_2 \|X\|_F^2`.
 
-    The quadratic stays out of the smoothing: K = 2 lam2, theta = lam1,
+    The quadratic is not smoothed: K = 2 lam2, theta = lam1,
     gamma = lam1 m d / 2, and R is 2 lam2-strongly convex (Example 3).
 
     Parameters
@@ -122,7 +122,7 @@ class ElasticNet(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, and 0 as a lower bound."""
+        """A separable form, with 0 as a lower bound."""
         form = SeparableForm(self.lam1, self.lam1)
         return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
@@ -158,7 +158,7 @@ class ElasticNet(Combinable):
         return sqnorm(y) / (2 * self.lam1) if self.lam1 > 0 else 0.0
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""
 
 
 @dataclass(frozen=True)
@@ -175,12 +175,12 @@ class Zero(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, and 0 as a lower bound."""
+        """A separable form, with 0 as a lower bound."""
         form = SeparableForm()
         return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
-        """All zero: nothing to smooth."""
+        """All zero, since there is nothing to smooth."""
         return Smoothability(0.0, 0.0, 0.0)
 
     def value(self, X: Array) -> float:
@@ -210,7 +210,7 @@ class Zero(Combinable):
         return 0.0
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""
 
 
 def abs_sum(X: Array) -> float:

@@ -30,21 +30,21 @@ from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
-COLUMNS = 1 << 16  # of the pieces, turned into float64 at a time
+COLUMNS = 1 << 16  # of the pieces, converted to float64 at a time
 
 
 class MaxAffine(Combinable):
     r"""Largest of affine pieces, :math:`R(X) = \max_i \langle A_i, X\rangle - b_i`.
 
     In max form over the probability simplex, phi(p) = <p, b>. The paper's smoothing is
-    mu log((1/n) sum exp(z_i/mu)), evaluated by shifting with the largest z_i: gamma =
-    log n, theta = min(|A|^2 / 2, max_i |A_i|_F^2). A Euclidean geometry serves dual
-    methods. To penalise violated constraints only, add a pair (0, 0).
+    mu log((1/n) sum exp(z_i/mu)), evaluated after subtracting the largest z_i: gamma =
+    log n, theta = min(|A|^2 / 2, max_i |A_i|_F^2). Dual methods use a Euclidean geometry
+    instead. To penalise only violated constraints, add a pair (0, 0).
 
     Parameters
     ----------
     A : array of shape (n, m, d)
-        The pieces' matrices.
+        The matrices A_i of the pieces.
     b : array of shape (n,), optional
         Offsets, zero by default.
     """
@@ -83,7 +83,7 @@ class MaxAffine(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """Few pieces; affine functions have no lower bound."""
+        """A function of few pieces; affine functions have no lower bound."""
         size = lambda: max(largest(part) for part in self.A)  # noqa: E731
         return PenaltyCapabilities(
             proximal=self.proximal, pieces=self.pieces, in_unit=self.in_unit, size=size
@@ -98,7 +98,7 @@ class MaxAffine(Combinable):
         return f"MaxAffine({n} pieces on {m} x {d} matrices)"
 
     def __rmul__(self, factor: float) -> MaxAffine:
-        """Positive multiple: all pieces times the factor."""
+        """Positive multiple: multiply all pieces by the factor."""
         factor = nonnegative("factor", factor)
         return MaxAffine(factor * self.A, factor * self.b)
 
@@ -112,7 +112,7 @@ class MaxAffine(Combinable):
     @cached_property
     def _theta(self) -> float:
         if self.A.shape[0] == 1:
-            return 0.0  # a single affine piece is smooth already
+            return 0.0  # a single affine piece is already smooth
         longest = float(namespace(self.gram).linalg.diagonal(self.gram).max())
         return min(self.sqnorm / 2, longest)
 
@@ -161,7 +161,7 @@ class MaxAffine(Combinable):
 
     @cached_property
     def gram(self) -> Array:
-        """Inner products <A_i, A_j>, in float64: squares leave the range of float32 early."""
+        """Inner products <A_i, A_j> in float64, since squares may overflow in float32."""
         if itemsize(self._flat) == 8:
             return self._flat @ self._flat.T
         firsts = range(0, int(self._flat.shape[1]), COLUMNS)
@@ -171,8 +171,8 @@ class MaxAffine(Combinable):
     def proximal(self, v: Array, step: float, start: Array | None = None) -> Array:
         """Dual point of the proximal map: a quadratic programme over the simplex.
 
-        Its matrix is n x n, whatever the size of X, so that it costs one product with the
-        pieces and many cheap iterations.
+        Its matrix is n x n for any size of X, so it costs one product with the pieces and
+        many cheap iterations.
         """
         return quadratic_over_simplex(step * self.gram, self.pieces(v), start)
 
@@ -183,7 +183,7 @@ class MaxAffine(Combinable):
         return max(0.0, float(xp.sum(y * logs)) + math.log(self.A.shape[0]))
 
     def check(self, shape: tuple[int, int]) -> None:
-        """The pieces must have the shape of X."""
+        """Check that the pieces have the shape of X."""
         if tuple(self.A.shape[1:]) != tuple(shape):
             raise ShapeError(
                 "penalty", f"pieces of shape {tuple(self.A.shape[1:])}", f"{shape}"

@@ -1,7 +1,7 @@
-"""Proximal maps of penalties through their duals, for those without a closed form too.
+"""Proximal maps of penalties through their duals, with or without a closed form.
 
-prox of g R at v is v - g K'y, y the maximiser over Y of <y, K v> - phi(y) - g/2 |K'y|^2.
-Any y in Y leads to valid bounds, so an inexact one costs iterations and never a proof.
+The prox of g R at v is v - g K'y, where y maximises <y, K v> - phi(y) - g/2 |K'y|^2 over Y.
+Any y in Y gives valid bounds, so an inexact y costs iterations but never invalidates a proof.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 from weakprox.linalg.arrays import Array, norm
 from weakprox.protocols import Dual, Penalty, penalty_capabilities
 
-ACCURACY = 1e-9  # relative change of K'y at which an inner iteration ends
-INNER = 100  # inner iterations at most; the next call goes on from there
+ACCURACY = 1e-9  # relative change of K'y at which an inner iteration stops
+INNER = 100  # limit on inner iterations; the next call continues from their result
 
 
 def proximal_dual(penalty: Penalty, v: Array, step: float, start: Dual | None = None) -> Dual:
-    """The dual point of prox_{step R} at v (curvature left out), exact where separable."""
+    """Dual point of prox_{step R} at v (without curvature), exact if R is separable."""
     if penalty.separable:
         return penalty.ascend(None, v, 1.0 / step)
     own = penalty_capabilities(penalty).proximal
@@ -26,11 +26,11 @@ def proximal_dual(penalty: Penalty, v: Array, step: float, start: Dual | None = 
 
 
 def _by_ascent(penalty: Penalty, v: Array, step: float, start: Dual | None) -> Dual:
-    """Accelerated ascent through the penalty's own Euclidean dual steps.
+    """Projected dual ascent by the penalty's own Euclidean steps, without momentum.
 
     `ascend(y, X, t)` moves along K X with a step that makes `pull` t-Lipschitz, so that
-    t = 1/step fits the curvature step |K'y|^2. Momentum is in X, where it is a matrix:
-    dual points of sums are tuples that nothing here can add.
+    t = 1/step matches the curvature of step/2 |K'y|^2. Dual points may be tuples, so only
+    the matrices K'y are combined here.
     """
     t = 1.0 / step
     y: Any = penalty.ascend(None, v, t, geometry="euclidean") if start is None else start

@@ -1,4 +1,4 @@
-"""Entries of one sign: a price on positive parts, and another, usually high, on negative."""
+"""Entries of one sign: different weights for positive and for negative parts."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 @dataclass(frozen=True)
 class SignedL1(Combinable):
-    r"""Two prices, :math:`\sum a\,(x_{ij})_+ + b\,(-x_{ij})_+ + \lambda_2 x_{ij}^2`.
+    r"""Two weights, :math:`\sum a\,(x_{ij})_+ + b\,(-x_{ij})_+ + \lambda_2 x_{ij}^2`.
 
-    With a large enough b no entry of the optimum is negative: an exact penalty for
+    If b is large enough, no entry of the optimum is negative: the penalty is exact for
     :math:`X \ge 0`. Unlike the constraint itself it is finite at a low-rank X that is only
-    nearly non-negative, so that values and certificates stay meaningful there. Large enough
-    is any b above the largest slope that would push an entry below zero; the largest entry
-    of the gradient of G at 0 is a good first choice.
+    nearly non-negative, so values and certificates stay meaningful there. Any b above the
+    largest slope that would push an entry below zero is large enough; the largest entry of
+    the gradient of G at 0 is a good first choice.
 
-    The dual set is the box -b <= y <= a. Smoothed with y^2/(2 theta), theta = max(a, b):
+    The dual set is the box -b <= y <= a. It is smoothed with y^2/(2 theta), theta = max(a, b):
     gamma = theta m d / 2, K = 2 lam2.
 
     Parameters
     ----------
     above : float
-        Price a of positive entries, at least 0.
+        Weight a of positive entries, at least 0.
     below : float
-        Price b of negative entries, at least 0; `L1(lam)` is `SignedL1(lam, lam)`.
+        Weight b of negative entries, at least 0; `L1(lam)` is `SignedL1(lam, lam)`.
     lam2 : float
         Weight of the squares, at least 0, for strong convexity.
     """
@@ -58,7 +58,7 @@ class SignedL1(Combinable):
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, and 0 as a lower bound."""
+        """A separable form, with 0 as a lower bound."""
         form = SeparableForm(self.above, self.below)
         return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
@@ -67,12 +67,12 @@ class SignedL1(Combinable):
         return max(self.above, self.below)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
-        """(theta, theta m d / 2, 2 lam2), theta the larger price."""
+        """(theta, theta m d / 2, 2 lam2), theta the larger weight."""
         gamma = 0.5 * self._theta * shape[0] * shape[1]
         return Smoothability(self._theta, gamma, 2 * self.lam2)
 
     def value(self, X: Array) -> float:
-        """Both prices and the squares, block by block."""
+        """Weighted parts and squares, summed block by block."""
         xp, found = namespace(X), self.lam2 * sqnorm(X)
         for rows in row_blocks(X):
             found += self.above * total(xp.clip(X[rows], 0.0, None))
@@ -103,4 +103,4 @@ class SignedL1(Combinable):
         return sqnorm(y) / (2 * self._theta) if self._theta > 0 else 0.0
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""
