@@ -36,7 +36,7 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _rounding(like: Array, usual: float) -> float:
-    """Relative rounding error to allow: the usual, or more in single precision."""
+    """Relative rounding error to allow: `usual`, or more in single precision."""
     return max(usual, 256 * eps_of(like))
 
 
@@ -48,7 +48,7 @@ def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
     D = gaussian(rng, loss.shape, loss.reference)
     D = D / norm(D)
     h = max(1e-4, eps_of(D) ** (1 / 3))
-    tol = max(tol, 3 * math.sqrt(eps_of(D)))  # what single precision allows
+    tol = max(tol, 3 * math.sqrt(eps_of(D)))  # the limit of single precision
     slope = (loss.value(X + h * D, batch) - loss.value(X - h * D, batch)) / (2 * h)
     claimed = inner(loss.grad(X, batch), D)
     scale = 1.0 + abs(slope)
@@ -57,7 +57,7 @@ def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
         f"directional derivative {slope:.8g}, but the gradient says {claimed:.8g}",
     )
     if not loss.is_finite_sum:
-        return  # a batch may be rougher than the mean it estimates
+        return  # a batch may be less smooth than the mean that it estimates
     rounding = 64 * eps_of(D) * norm(loss.grad(X, batch))
     change = norm(loss.grad(X + D, batch) - loss.grad(X, batch))
     _require(
@@ -187,8 +187,8 @@ def check_weak_prox(
             f"<u, X> - h(X) = {linear:.8g} above the conjugate {found.conjugate:.8g} at u",
         )
 
-    # Random points are seldom in a direction of descent. Multiples of V, solutions for
-    # rescaled targets and the solution of full rank are, if V is wrong.
+    # Random points are seldom descent directions. If V is wrong, multiples of V, solutions
+    # for rescaled targets and the solution of full rank are.
     for factor in (0.5, 0.9, 1.1, 2.0):
         compare(LowRank(found.V.U, factor * found.V.s, found.V.Vt), delta1)
         other = spectral.weak_prox(
@@ -198,7 +198,7 @@ def check_weak_prox(
     compare(spectral.weak_prox(A, weight=weight, rank=min(shape), rng=rng).V, found.delta)
     for trial in range(trials):
         size = 1 + trial % rank if trial % 2 else min(shape)
-        near = trial % 4 < 2  # half of the points are close to V, where it is hardest
+        near = trial % 4 < 2  # half of the points are close to V, the hardest case
         X = spectral.random_point(rng, shape, size, A)
         if near:
             blend = 0.9 ** (1 + trial)

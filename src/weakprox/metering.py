@@ -48,7 +48,7 @@ class Meter:
         """Raise if the work about to be done exceeds a limit."""
         limit, counts = self.budget, self.counts
         if limit.max_seconds is not None:
-            elapsed = time.perf_counter() - self.started  # on the wall, looks included
+            elapsed = time.perf_counter() - self.started  # wall time, including evaluations
             if elapsed > limit.max_seconds:
                 raise StopRun(Status.MAX_SECONDS)
         if limit.max_samples is not None and counts.samples + samples > limit.max_samples:
@@ -58,7 +58,7 @@ class Meter:
 
 
 def gradient(loss: Loss, X: Array, batch: Batch, out: Array | None) -> Array:
-    """Return the loss's gradient, written over `out` if there is one and the loss can."""
+    """Return the loss's gradient, written to `out` if given and supported by the loss."""
     into = loss_capabilities(loss).grad_into
     if out is None or into is None:
         return loss.grad(X, batch)
@@ -80,7 +80,7 @@ class MeteredLoss:
         self._loss: Any = loss
         self._meter = meter
         self._centre = loss_capabilities(loss).centre
-        self.has_centre = self._centre is not None  # an isotropic quadratic that shows it
+        self.has_centre = self._centre is not None  # G is an isotropic quadratic
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loss, name)
@@ -106,18 +106,18 @@ class MeteredLoss:
     def grad(
         self, X: Array, batch: Sized, *, counted: bool = True, out: Array | None = None
     ) -> Array:
-        """Count one gradient per sample, unless samples cancel and cost nothing."""
+        """Count one gradient per sample, unless samples cancel and are free."""
         self._meter.counts.gradients += batch.size if counted else 0
         return gradient(self._loss, X, batch.batch, out)
 
     def centre(self, batch: Sized, *, counted: bool) -> Array:
-        """Return the centre over a batch; it counts as the gradients it stands for."""
+        """Return the centre over a batch; it counts as the gradients that it replaces."""
         self._meter.counts.gradients += batch.size if counted else 0
         assert self._centre is not None
         return self._centre(batch.batch)
 
     def counted(self, gradients: int) -> None:
-        """Count full gradients that a fused pass has computed itself."""
+        """Count full gradients computed within a fused pass."""
         self._meter.counts.gradients += gradients * self._loss.n_terms
         self._meter.counts.full_gradients += gradients
 
@@ -138,7 +138,7 @@ class MeteredSpectral:
         return getattr(self._spectral, name)
 
     def weak_prox(self, A: Array, *, rank: int, **options: Any) -> WeakProx:
-        """Count one SVD of the rank asked for."""
+        """Count one SVD of the requested rank."""
         self._meter.check(svds=1)
         found: WeakProx = self._spectral.weak_prox(A, rank=rank, **options)
         self._count(rank, found.passes)
@@ -152,7 +152,7 @@ class MeteredSpectral:
         return found
 
     def counted(self, rank: int, passes: int) -> None:
-        """Count a decomposition that a solver makes itself."""
+        """Count a decomposition computed by a solver itself."""
         self._meter.check(svds=1)
         self._count(rank, passes)
 

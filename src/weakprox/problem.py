@@ -1,4 +1,4 @@
-"""The problem min G(X) + R(X) + h(X): three terms that fit together."""
+"""The problem min G(X) + R(X) + h(X), composed of three terms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SPECTRAL = ["value", "violation", "weak_prox", "conjugate", "compress", "check"
 
 @dataclass(frozen=True)
 class Constants:
-    """What the theory needs to know of a problem.
+    """Constants of a problem that the theory uses.
 
     alpha: strong convexity of G + R. beta_G: smoothness of G. beta_term: smoothness of
     the worst sampled term. theta, gamma, K: smoothability of R.
@@ -93,44 +93,44 @@ class Problem:
             raise InputError(
                 "M",
                 f"a matrix that is not symmetric, with {type(spectral).__name__}",
-                "a symmetric one, such as (M + M.T) / 2",
+                "a symmetric matrix, such as (M + M.T) / 2",
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be read again: records may hold functions that are not pickled."""
+        """Omit cached capabilities, which may hold functions that cannot be pickled."""
         fresh = Problem.__new__(Problem)
         fresh._forget()
         return {**vars(self), **vars(fresh)}
 
     def _forget(self) -> None:
-        """Have the capabilities read at their next use."""
+        """Clear the cached capabilities, so that they are read again at their next use."""
         self._loss_offers: tuple[Any, LossCapabilities] = (None, LossCapabilities())
         self._penalty_offers: tuple[Any, PenaltyCapabilities] = (None, PenaltyCapabilities())
         self._spectral_offers: tuple[Any, SpectralCapabilities] = (None, SpectralCapabilities())
 
     @property
     def of_loss(self) -> LossCapabilities:
-        """What the loss declares beyond the required members."""
+        """Capabilities that the loss declares beyond the required members."""
         if self._loss_offers[0] is not self.loss:
             self._loss_offers = self.loss, loss_capabilities(self.loss)
         return self._loss_offers[1]
 
     @property
     def of_penalty(self) -> PenaltyCapabilities:
-        """What the penalty declares beyond the required members."""
+        """Capabilities that the penalty declares beyond the required members."""
         if self._penalty_offers[0] is not self.penalty:
             self._penalty_offers = self.penalty, penalty_capabilities(self.penalty)
         return self._penalty_offers[1]
 
     @property
     def of_spectral(self) -> SpectralCapabilities:
-        """What the spectral term declares beyond the required members."""
+        """Capabilities that the spectral term declares beyond the required members."""
         if self._spectral_offers[0] is not self.spectral:
             self._spectral_offers = self.spectral, spectral_capabilities(self.spectral)
         return self._spectral_offers[1]
 
     def centre(self) -> Array:
-        """C, if G is a squared distance to it."""
+        """The centre C, if G is a squared distance to it."""
         centre = self.of_loss.centre
         assert centre is not None
         return centre(self.loss.everything())
@@ -142,11 +142,11 @@ class Problem:
         return found
 
     def _gather_if_better(self) -> None:
-        """Take data that are elsewhere into this process if the terms need that.
+        """Gather remote data into this process if the terms need that.
 
-        Blocks of rows that are read in turn, or on workers, are enough for a ball. With a
-        nuclear norm, values close to its weight need decompositions of whole matrices to be
-        proved small, so that data are gathered if they fit.
+        Blocks of rows, read in turn or on workers, are enough for a ball. With a nuclear
+        norm, proofs for values close to its weight need decompositions of whole matrices,
+        so the data are gathered if they fit.
         """
         step, form = self.entrywise(), self.values_form
         enough = step is not None and form is not None and not (form.symmetric or step.columns)
@@ -159,8 +159,8 @@ class Problem:
                 raise
 
     def _check_kind(self) -> None:
-        """A penalty that holds arrays must be able to meet those of the loss."""
-        rows = 1 if self.penalty.rowwise else self.shape[0]  # one will do if all are alike
+        """Check that the arrays of the penalty can be combined with those of the loss."""
+        rows = 1 if self.penalty.rowwise else self.shape[0]  # one is enough if all are alike
         X = zeros((rows, self.shape[1]), self.loss.reference)
         try:
             met = self.penalty.pull(self.penalty.ascend(None, X, 1.0))
@@ -176,7 +176,7 @@ class Problem:
         return f"Problem({self.loss!r}, {self.penalty!r}, {self.spectral!r})"
 
     def strong_convexity(self, *, needed: bool = True) -> float:
-        """That of G + R; raises if it is 0 but must not be."""
+        """Strong convexity of G + R; raise if it is 0 but `needed`."""
         alpha = self.loss.strong_convexity + self.penalty.curvature
         if needed and not alpha > 0.0:
             raise ConvexityError(
@@ -192,7 +192,7 @@ class Problem:
         return alpha
 
     def restated(self, strong_convexity: float) -> Problem:
-        """The same problem with another strong convexity of G than the loss declares."""
+        """The same problem with this strong convexity of G instead of the declared one."""
         other = copy.copy(self)
         other.loss = cast(Loss, Restated(self.loss, strong_convexity))
         return other
@@ -206,14 +206,14 @@ class Problem:
 
     @property
     def infimum(self) -> float | None:
-        """A number that G + R is never below, None if none is known."""
+        """A lower bound on G + R, None if none is known."""
         loss, penalty = self.of_loss.infimum, self.of_penalty.infimum
         return None if loss is None or penalty is None else float(loss + penalty)
 
     def radius(self, value: float) -> float:
-        """Nuclear norm that no minimiser exceeds if f takes this value somewhere.
+        """Bound on the nuclear norm of every minimiser, given a value that f attains.
 
-        Finite where h grows like the nuclear norm and G + R has a known lower bound.
+        It is finite if h grows like the nuclear norm and G + R has a known lower bound.
         """
         growth = self.of_spectral.growth
         if not growth or self.infimum is None:
@@ -229,9 +229,8 @@ class Problem:
     def check_provable(self) -> None:
         """Raise `ConvexityError` if no lower bound on f can be computed.
 
-        One can where G + R is strongly convex, where h confines X to a bounded set, where
-        the conjugate of h is known, and where h is the nuclear norm and G + R is bounded
-        below.
+        A bound exists if G + R is strongly convex, if h confines X to a bounded set, if the
+        conjugate of h is known, or if h is the nuclear norm and G + R is bounded below.
         """
         offers = self.of_spectral
         if self.strong_convexity(needed=False) > 0.0 or offers.diameter is not None:
@@ -256,7 +255,7 @@ class Problem:
         )
 
     def constants(self, *, strongly_convex: bool = True) -> Constants:
-        """alpha, beta and the smoothing constants; raises if alpha is 0 but must not be."""
+        """alpha, beta and the smoothing constants; raise if alpha is 0 but must not be."""
         alpha = self.strong_convexity(needed=strongly_convex)
         smooth = self.penalty.smoothability(self.shape)
         return Constants(
@@ -271,9 +270,9 @@ class Problem:
     def value(
         self, X: LowRank, batch: Batch | None = None, *, scratch: Array | None = None
     ) -> float:
-        """f(X); a batch is needed where G is only known through samples.
+        """f(X); a batch is needed if G is only known through samples.
 
-        `scratch`, an m x d array, is overwritten if given and saves making one.
+        `scratch`, an m x d array, is overwritten if given and avoids an allocation.
         """
         point = X if self.by_passes else dense(X, scratch)
         return self.smooth_value(point, batch) + self.spectral.value(X)
@@ -291,15 +290,15 @@ class Problem:
         return self.of_loss.gathered is not None
 
     def gathered(self) -> Problem:
-        """The same with all data in this process, if they fit, for methods that need that."""
+        """The same problem with all data in this process, if they fit."""
         if not self.elsewhere:
             return self
         return Problem(self._gathered(), self.penalty, self.spectral)
 
     def entrywise(self, gamma: float = 1.0) -> Step | None:
-        """Constants of a splitting step by passes over tiles; None if there is none.
+        """Constants of a splitting step by passes over tiles; None if not applicable.
 
-        That is where G is a squared distance and R has a form with a proximal map.
+        It applies if G is a squared distance and R has a form with a proximal map.
         """
         form = self.of_penalty.form if _own(self.penalty) else None
         if not _own(self.loss) or self.of_loss.centre is None:
@@ -311,7 +310,7 @@ class Problem:
 
     @property
     def values_form(self) -> ValueForm | None:
-        """H as a function of singular values, if passes over tiles can work with it."""
+        """h as a function of singular values, if passes over tiles support it."""
         form = self.of_spectral.form if _own(self.spectral) else None
         step = self.entrywise()
         if form is None or step is None or (form.symmetric and step.grouped):
@@ -351,7 +350,7 @@ def _offers(name: str, term: Any, members: list[str]) -> None:
 
 
 def _own(term: Any) -> bool:
-    """Whether the class itself declares capabilities: a subclass may compute otherwise."""
+    """Whether the class itself declares capabilities: a subclass may override methods."""
     return "capabilities" in vars(type(term))
 
 

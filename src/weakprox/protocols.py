@@ -1,7 +1,7 @@
-"""The shared vocabulary: what a loss, a penalty and a spectral term must offer.
+"""The interfaces of losses, penalties and spectral terms.
 
-Solvers see the three letters of f = G + R + h only through these Protocols, so a term
-written elsewhere works as soon as it has the members named here.
+Solvers access the three terms of f = G + R + h only through these Protocols, so a term
+defined elsewhere works as soon as it has the members named here.
 """
 
 from __future__ import annotations
@@ -18,60 +18,59 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import SeparableForm, ValueForm
 
-Batch: TypeAlias = Any  # whatever a loss's `draw` returns and its `grad` accepts
-"""Samples of a loss: opaque to everyone but the loss that drew them."""
+Batch: TypeAlias = Any  # return type of a loss's `draw`, accepted by its `grad`
+"""Samples of a loss, opaque to everything but the loss that drew them."""
 
-Dual: TypeAlias = Any  # array, or a tuple of them for a sum
-"""A dual point y of a penalty: an array, or a tuple of them for a sum."""
+Dual: TypeAlias = Any  # array, or a tuple of arrays for a sum
+"""A dual point y of a penalty: an array, or a tuple of arrays for a sum."""
 
 Geometry = Literal["paper", "euclidean"]
 
 
 @dataclass(frozen=True)
 class LossCapabilities:
-    """What a loss can do beyond the members of `Loss`; everything is optional.
+    """Capabilities of a loss beyond the members of `Loss`; all are optional.
 
-    A loss declares it as its property `capabilities`. Functions that compute something are
-    called when it is needed, and not before.
+    A loss declares them in its property `capabilities`. Functions that compute something
+    are called only when the result is needed.
 
     Attributes
     ----------
     centre : callable
         `centre(batch)` returns C if G is L/2 |X - C|^2 + const, L its smoothness. Steps by
-        passes over tiles need it, and other methods save the gradient.
+        passes over tiles need it; other methods save the gradient.
     grad_into : callable
         `grad_into(X, batch, out)` writes the gradient over `out`.
     origin : callable
-        Returns value and gradient at zero of a quadratic G, by which values follow from
-        gradients.
+        Returns the value and gradient at zero of a quadratic G, from which values follow
+        from gradients.
     merged : callable
         `merged(batches)` reduces several batches to one.
     furthest : callable
-        `furthest(X, batch, gradient)` is the largest distance of one sample's gradient at X
-        to `gradient`, or a bound on it.
+        `furthest(X, batch, gradient)` returns the largest distance of one sample's gradient
+        at X to `gradient`, or a bound on it.
     infimum : float
-        A number that G is never below. Proofs without strong convexity need it if h is a
-        norm.
+        A lower bound on G. Proofs without strong convexity need it if h is a norm.
     true_strong_convexity : callable
-        `true_strong_convexity(symmetric=...)` computes the strong convexity, or None.
+        `true_strong_convexity(symmetric=...)` returns the computed strong convexity, or None.
     check_constants : callable
-        `check_constants(symmetric=...)` raises if declared constants cannot be true.
+        `check_constants(symmetric=...)` raises if the declared constants cannot be true.
     in_float64 : callable
         Returns the same loss for X in float64, or None.
     in_unit : callable
-        `in_unit(unit)` returns the loss over unit^2, of X over the unit.
+        `in_unit(unit)` returns the loss over unit^2, as a function of X over the unit.
     size : callable
-        Returns the size of the entries of X, roughly.
+        Returns the approximate size of the entries of X.
     data : callable
-        Returns arrays that tell this loss from others of its shape, for checkpoints.
+        Returns arrays that identify this loss, for checkpoints.
     target : array
-        The matrix that X is to be near.
+        The matrix that X approximates.
     gathered : callable
-        Returns the same loss with all data in this process, if they are not.
+        Returns the same loss with all data in this process, if they are not there already.
     pending : callable
-        Returns bytes yet to be taken: to keep, and while reading.
+        Returns bytes still to be allocated: permanently, and while reading.
     pilot_samples : callable
-        Returns the number of samples that were drawn to find constants.
+        Returns the number of samples that were drawn to estimate constants.
     stream : object
         The source of samples, if it has a position: `tell()` and `seek(position)`.
     """
@@ -97,21 +96,21 @@ class LossCapabilities:
 
 @dataclass(frozen=True)
 class PenaltyCapabilities:
-    """What a penalty can do beyond the members of `Penalty`; everything is optional.
+    """Capabilities of a penalty beyond the members of `Penalty`; all are optional.
 
     Attributes
     ----------
     form : SeparableForm
-        The penalty but for its curvature, for steps by passes over tiles.
+        The penalty without its curvature, for steps by passes over tiles.
     proximal : callable
         `proximal(v, step, start)` returns the dual point of the proximal map, for penalties
         that are not separable.
     pieces : callable
         `pieces(X)` returns the values of the affine pieces of a penalty with few of them.
     infimum : float
-        A number that R is never below.
+        A lower bound on R.
     in_unit, size
-        As for losses; `size` is of the largest slope.
+        As for losses; `size` is that of the largest slope.
     """
 
     form: SeparableForm | None = None
@@ -124,22 +123,22 @@ class PenaltyCapabilities:
 
 @dataclass(frozen=True)
 class SpectralCapabilities:
-    """What a spectral term can do beyond the members of `SpectralTerm`; all optional.
+    """Capabilities of a spectral term beyond the members of `SpectralTerm`; all optional.
 
     Attributes
     ----------
     form : ValueForm
         h as a function of singular values, for steps by passes over tiles.
     diameter : float
-        Largest Frobenius distance of two points of a bounded set.
+        Largest Frobenius distance between two points of a bounded set.
     extreme : callable
         The linear oracle `extreme(G, accuracy=, start=, rng=) -> Extreme`, which conditional
-        gradient methods need; `accuracy` is what <G, V> may lie above its minimum.
+        gradient methods need; <G, V> may exceed its minimum by at most `accuracy`.
     growth : float
         h is at least this many times the nuclear norm.
     conjugate_within : callable
-        `conjugate_within(U, radius, rng)` bounds <U, X> - h(X) over nuclear norms up to the
-        radius.
+        `conjugate_within(U, radius, rng)` returns an upper bound on <U, X> - h(X) over all X
+        with nuclear norm up to the radius.
     rough_conjugate : callable
         `rough_conjugate(U, block, radius)` estimates the same from start vectors.
     has_conjugate : bool
@@ -164,17 +163,17 @@ class SpectralCapabilities:
 
 
 def loss_capabilities(loss: Any) -> LossCapabilities:
-    """What a loss declares, or nothing."""
+    """Capabilities that a loss declares; empty if none."""
     return _declared(loss, LossCapabilities)
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
-    """What a penalty declares, or nothing."""
+    """Capabilities that a penalty declares; empty if none."""
     return _declared(penalty, PenaltyCapabilities)
 
 
 def spectral_capabilities(spectral: Any) -> SpectralCapabilities:
-    """What a spectral term declares, or nothing."""
+    """Capabilities that a spectral term declares; empty if none."""
     return _declared(spectral, SpectralCapabilities)
 
 
@@ -183,7 +182,7 @@ Declared = TypeVar("Declared", LossCapabilities, PenaltyCapabilities, SpectralCa
 
 def _declared(term: Any, kind: type[Declared]) -> Declared:
     found = getattr(term, "capabilities", None)
-    if found is None:  # members that 0.1 looked for by name
+    if found is None:  # members that version 0.1 looked up by name
         known = [name for name in ("grad_into", "centre", "diameter", "extreme", "infimum")
                  if name in kind.__dataclass_fields__ and hasattr(term, name)]  # fmt: skip
         return kind(**{name: getattr(term, name) for name in known})
@@ -196,19 +195,19 @@ def _declared(term: Any, kind: type[Declared]) -> Declared:
 class Loss(Protocol):
     """G(X) = E g(X; xi), smooth and convex.
 
-    `smoothness` is that of the average G and sets steps; `term_smoothness` that of the
-    worst g and sets batch sizes; `strong_convexity` is 0.0 if there is none. `sigma`
+    `smoothness` is that of the mean G and sets step sizes. `term_smoothness` is that of the
+    worst g and sets batch sizes. `strong_convexity` is 0.0 if there is none. `sigma`
     bounds the gradient's standard deviation (Frobenius) over dom h, None if unknown.
-    `samples_cancel` says that grad g(X) - grad g(Y) is the same for all samples, so
+    `samples_cancel` means that grad g(X) - grad g(Y) is the same for all samples, so
     that a snapshot's samples serve the whole epoch and no inner draws are needed.
-    `chunk` is how many samples fit comfortably in memory at once. Where
-    `is_finite_sum` holds, the loss also offers `n_terms` and `everything()`.
+    `chunk` is the number of samples that fit comfortably in memory at once. If
+    `is_finite_sum` holds, the loss also has `n_terms` and `everything()`.
     """
 
     shape: tuple[int, int]
     samples_cancel: bool
     n_terms: int
-    reference: Array  # an array whose namespace, dtype and device X shall have
+    reference: Array  # sets the namespace, dtype and device of X
 
     @property
     def smoothness(self) -> float: ...
@@ -257,9 +256,9 @@ class Penalty(Protocol):
 
     `ascend(y, X, t)` is one dual step after which `pull` is t-Lipschitz in X. From the
     centre (y = None) it is Beck-Teboulle smoothing with t = theta/mu; from the last y it
-    is dual ascent. `separable` says that K is the identity, so that
-    prox_{g R}(v) follows from ascend(0, v, 1/g). `rowwise` says that rows do not
-    interact: ascend and dual_value on a block of rows are those rows' share.
+    is dual ascent. `separable` means that K is the identity, so that
+    prox_{g R}(v) follows from ascend(0, v, 1/g). `rowwise` means that rows do not
+    interact: ascend and dual_value can be evaluated on blocks of rows.
     """
 
     @property
@@ -297,7 +296,7 @@ class Penalty(Protocol):
 
 
 class DualPoint(Protocol):
-    """A dual point y of the penalty, known through the proximal target it leads to."""
+    """A dual point y of the penalty, defined by the proximal target that it gives."""
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
@@ -305,16 +304,16 @@ class DualPoint(Protocol):
 
 @dataclass(frozen=True)
 class WeakProx:
-    """Answer of the weak proximal oracle at A with weight w; psi(V) = |V-A|^2 + (2/w) h(V).
+    """Result of the weak proximal oracle at A with weight w; psi(V) = |V-A|^2 + (2/w) h(V).
 
     Attributes
     ----------
     V : LowRank
-        Feasible, of rank at most the rank asked for.
+        Feasible, of at most the requested rank.
     delta : float
         psi(V) <= psi(X) + delta for every feasible X, proved.
     delta_estimate : float
-        The same with Ritz values taken at their word: cheap, close, not a bound.
+        The same with Ritz values instead of bounds: cheap and close, but not a bound.
     tail : float
         Upper bound on the next singular value (eigenvalue for PSD sets).
     lower : float
@@ -326,8 +325,8 @@ class WeakProx:
     rests_on : {"exact", "high-probability"}
         What the bounds rest on.
     conjugate, shrink : float
-        Upper bound on h*(shrink w (A - V)): the dual point that a proximal step hands
-        over, made feasible by shrink <= 1 where h* is an indicator. Infinite if unknown.
+        Upper bound on h*(shrink w (A - V)), the dual point of the proximal step. If h* is
+        an indicator, shrink <= 1 makes it feasible. Infinite if unknown.
     """
 
     V: LowRank
@@ -347,9 +346,9 @@ class Tolerance:
     """(delta1, delta2) of the paper's Definition 2.
 
     The oracle guarantees psi(V) <= psi(X~) + delta1 for some feasible X~ whose value is
-    within delta2 of the optimum. delta1 sets how accurate the SVD must be. delta2 is the
-    price of the rank: X~ is the best feasible matrix of the rank asked for, so a rank
-    below that of X* is covered as long as it costs at most delta2.
+    within delta2 of the optimum. delta1 sets the accuracy of the SVD. delta2 is the cost of
+    the rank: X~ is the best feasible matrix of the requested rank, so a rank below that of
+    X* is allowed as long as it costs at most delta2.
     """
 
     delta1: float = 0.0
@@ -358,7 +357,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Extreme:
-    """Answer of the linear oracle at G: a feasible V with <G, V> near its minimum."""
+    """Result of the linear oracle at G: a feasible V with <G, V> near its minimum."""
 
     V: LowRank
     basis: Array
@@ -372,10 +371,10 @@ class SpectralTerm(Protocol):
     def symmetric(self) -> bool: ...
 
     def value(self, X: LowRank) -> float:
-        """h(X); infinite outside the set, beyond rounding."""
+        """h(X); infinite outside the set, up to rounding."""
 
     def violation(self, X: LowRank) -> float:
-        """Relative distance from the set, 0 where h is finite everywhere."""
+        """Relative distance from the set, 0 if h is finite everywhere."""
 
     def weak_prox(
         self,
@@ -390,15 +389,15 @@ class SpectralTerm(Protocol):
     ) -> WeakProx:
         """Best feasible point of rank at most `rank` for w/2 |V-A|^2 + h(V).
 
-        `certify` spends extra passes on tight upper bounds of what the truncated
-        decomposition does not show.
+        `certify` spends extra passes on tight upper bounds on the values that the truncated
+        decomposition leaves out.
         """
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
         """Upper bound on h*(U) = max <U, X> - h(X)."""
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """X cut to the rank without leaving the domain of h."""
+        """X truncated to the rank without leaving the domain of h."""
 
     def random_point(
         self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
@@ -411,11 +410,11 @@ class SpectralTerm(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """What a run evaluates: the iterate X and the latest oracle point V."""
+    """The points that a run evaluates: the iterate X and the latest oracle point V."""
 
     X: Array
     V: LowRank | None
-    h_bound: float  # upper bound on h(X), carried along by convexity
+    h_bound: float  # upper bound on h(X), updated by convexity
     epoch: int
     step: int
     delta_estimate: float = 0.0
@@ -426,4 +425,4 @@ class Candidate:
 
 
 Tick: TypeAlias = Callable[[Candidate], None]
-"""Called by a solver after each inner step; the run may evaluate it, and may end."""
+"""Called by a solver after each inner step; the run may evaluate the candidate or stop."""

@@ -1,1 +1,1 @@
-"""Lower bounds on the optimum, and what they rest on."""
+"""Lower bounds on the optimal value, and the evidence for them."""

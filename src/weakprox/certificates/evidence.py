@@ -1,4 +1,4 @@
-"""The evidence of a lower bound, kept so that a proof can be written later."""
+"""The evidence of a lower bound, stored so that a proof can be written later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import DualPoint
 from weakprox.resources.memory import budget
 
-KEPT_BYTES = 1 << 28  # of arrays that a result keeps by default
+KEPT_BYTES = 1 << 28  # limit on the arrays that a result keeps by default
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Target:
 class Evidence:
     """A dual point, and the point at which G is linearised with it."""
 
-    problem: Problem  # as the run sees it: in its unit and precision
-    dual: DualPoint | Target  # the dual point, or what it is computed from
-    at: LowRank | Array | None  # where G is linearised; None if the dual point says so itself
+    problem: Problem  # in the unit and precision of the run
+    dual: DualPoint | Target  # the dual point, or the data from which it is computed
+    at: LowRank | Array | None  # where G is linearised; None if the dual point has it
     lower: float  # the lower bound found with it
-    moving: bool = True  # whether the solver may overwrite an array of it in its next step
+    moving: bool = True  # whether the solver may overwrite one of its arrays in its next step
 
     def wanted(self, proof: bool | None) -> bool:
         """Return whether to keep it; None keeps it if it is small and memory is not limited."""
@@ -67,7 +67,7 @@ class Evidence:
         """Return the evidence in arrays that nothing overwrites.
 
         With `copy` all large arrays are copied, otherwise only those of an engine, which
-        other runs will use.
+        later runs reuse.
         """
         dual, at = self.dual, self.at
         if isinstance(dual, FactoredDual):
@@ -98,6 +98,6 @@ def _bytes(array: Any) -> int:
 
 def _copied(array: Any) -> Any:
     """Return a copy in an array of the same kind."""
-    if hasattr(array, "moves"):  # blocks on workers, made again from their moves
+    if hasattr(array, "moves"):  # blocks on workers, recomputed from their moves
         return type(array)(array.source, list(array.moves))
     return array.clone() if hasattr(array, "clone") else array.copy()

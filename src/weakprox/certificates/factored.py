@@ -1,6 +1,6 @@
-"""Proof of a splitting's gap where neither X nor a gradient is ever stored.
+"""Proof of a splitting's gap without storing X or a gradient.
 
-As `split.split_bound`, for G = beta/2 |X - C|^2, R in separable form and h a function of
+Like `split.split_bound`, for G = beta/2 |X - C|^2, R in separable form and h a function of
 singular values. The conjugate of h needs the norm of u = (z - X)/gamma. With z V = U s in
 float64, X = U p V' and z = U s V' + E, E V = 0, that norm is at most the square root of the
 largest eigenvalue of
@@ -8,7 +8,7 @@ largest eigenvalue of
     a^2 + r^2   r t
     r t         t^2,      a = max (s - p), r = |E'U|, t = |(I - UU') E|:
 
-of second order in the residual r; t is bounded by random vectors as everywhere. If z is
+This is of second order in the residual r; t is bounded by products with random vectors. If z is
 symmetric and V s V' its part in the span of Ritz vectors, the largest eigenvalue of u is at
 most that of (a, r; r, t), r = |(I - VV') z V| and t = |(I - VV') z (I - VV')|.
 """
@@ -26,30 +26,30 @@ from weakprox.passes.formulas import Step, Sums, ValueForm
 from weakprox.passes.ritz import Ritz, Vector
 
 DOUBLE = float(np.finfo(float).eps)
-CLOSE = 1e-5  # relative distance from the least possible norm that is not worth more work
-SKEW = 1e-6  # distance from orthonormal vectors beyond which nothing is concluded
+CLOSE = 1e-5  # relative distance from the least possible norm at which to stop
+SKEW = 1e-6  # largest distance from orthonormal vectors that allows a conclusion
 
 
 @dataclass(frozen=True)
 class FactoredDual:
-    """Dual points of a step at the proximal point of z in the span of Ritz vectors of it.
+    """Dual points of a step at the proximal point of z in the span of its Ritz vectors.
 
-    All its numbers are in float64, whatever z is. It reads z, which must not move on.
+    All numbers are in float64, whatever the dtype of z. It reads z, which must not change.
     """
 
     engine: Engine
     found: Ritz
     k: Step
     form: ValueForm
-    # the same and some that follow, whose values X has not: the rest of z may be smaller
+    # the same triplets and some more that X lacks: they make the rest of z smaller
     more: Ritz | None = None
 
-    exact: Ritz = field(init=False)  # the triplets in float64, made anew where they were not
+    exact: Ritz = field(init=False)  # the triplets in float64, recomputed if necessary
     values: Vector = field(init=False)  # of the proximal point of z in that span
-    sums: Sums = field(init=False)  # all of them, at that point
+    sums: Sums = field(init=False)  # all sums at that point
 
     def __post_init__(self) -> None:
-        """Read z, at once: a `cached_property` locks out other runs in Python 3.11."""
+        """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
         exact = self.engine.in_float64(self.found)
         values = self.form.prox(exact.s, self.k.gamma)
         object.__setattr__(self, "exact", exact)
@@ -57,7 +57,7 @@ class FactoredDual:
         object.__setattr__(self, "sums", self.engine.look(exact, values, self.k))
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
-        """A number below min f, and what it rests on."""
+        """Return a lower bound on min f, and what it rests on."""
         k, sums, rounding = self.k, self.sums, 64
         squares = self.engine.squares(self.exact, rng)
         norm = self._norm(squares, rng) / k.gamma
@@ -65,7 +65,7 @@ class FactoredDual:
             return -math.inf, "high-probability"
         conjugate, shrink = self.form.conjugate(norm)
         smooth = 0.5 * (k.beta * sums.distance + k.curvature * sums.square)
-        # rounding of each sum: |u| is at most the sum of what it balances
+        # rounding of each sum: |u| is at most the sum of the terms that it balances
         size = math.sqrt(sums.rest) + k.beta * math.sqrt(sums.distance)
         size += k.curvature * math.sqrt(sums.square) + k.reach(self.engine.z.shape)
         scale = smooth + sums.penalty + conjugate + size * math.sqrt(sums.square)
@@ -74,15 +74,15 @@ class FactoredDual:
         if math.isnan(across):
             across = self._across(squares)
             scale += float(self.values.sum() * np.abs(self.exact.s).max()) / k.gamma
-            rounding += sum(self.engine.z.shape)  # devices add up long chains
-        # u may have to be shrunk into the domain of h*, which changes what is left over
+            rounding += sum(self.engine.z.shape)  # devices sum long chains
+        # u may have to be shrunk into the domain of h*, which changes the remainder
         rest = (math.sqrt(sums.rest) + (1.0 - shrink) * size) ** 2
         found = smooth + sums.along + shrink * across - conjugate
         found -= rest / (2 * (k.beta + k.curvature))
         return found - rounding * DOUBLE * scale, "high-probability"
 
     def _across(self, squares: Vector) -> float:
-        """<u, X> from the squares of U and V, and V'R; whatever the angles are."""
+        """<u, X> from the squares of U and V, and V'R; the vectors need not be orthogonal."""
         p, (U, V, between) = self.values, squares[1:]
         target = p @ (np.diagonal(between) + self.exact.s * np.diagonal(V))  # <z, X>
         return float(target - p @ (U * V) @ p) / self.k.gamma
@@ -101,7 +101,7 @@ class FactoredDual:
     def _norm_within(
         self, found: Ritz, values: Vector, squares: Vector, rng: np.random.Generator
     ) -> float:
-        """The same, from these vectors and their squares."""
+        """The same bound from these vectors and their squares."""
         engine = self.engine
         r = math.sqrt(float(np.linalg.norm(squares[0])))
         one = np.eye(len(found.s))

@@ -1,13 +1,13 @@
-"""A lower bound on the optimum from a dual point, and the gap to the value reached.
+"""A lower bound on the optimum from a dual point, and the gap to the value attained.
 
 For any X, any y in the penalty's dual set and g = grad G(X), strong convexity of G, the
 max form of R and w = aG + curvature give
 
     f* >= G(X) - <g, X> + aG/2 |X|^2 - phi(y) + min over V of <c, V> + w/2 |V|^2 + h(V),
 
-c = g - aG X + K'y. The last minimum is one proximal step at A = -c/w, whose value the
-weak proximal oracle bounds from below even where its SVD is truncated. Without strong
-convexity, w = 0, it is -h*(-c), which only bounded sets keep finite.
+c = g - aG X + K'y. The last minimum is one proximal step at A = -c/w. The weak proximal oracle
+bounds its value from below even if its SVD is truncated. Without strong convexity, w = 0, the
+minimum is -h*(-c), which is finite only for bounded sets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FixedDual:
 class SplitDual:
     """The dual points of a splitting: w (A - V) for h, V proximal at A, and y for R.
 
-    Without a y, it is that of prox_{R/w} at 2V - A - (g + curvature V)/w.
+    If y is not given, it is that of prox_{R/w} at 2V - A - (g + curvature V)/w.
     """
 
     penalty: Penalty
@@ -59,11 +59,11 @@ class SplitDual:
 
     @property
     def at(self) -> LowRank:
-        """The point at which G is linearised with it."""
+        """The point at which G is linearised."""
         return self.prox.V
 
     def target(self, X: Array, G: Array, weight: float) -> float:
-        """As `FixedDual`; G must be the gradient at X."""
+        """As in `FixedDual`; G must be the gradient at X."""
         y = self.y
         if y is None:
             reflected = -1.0 / self.weight * G
@@ -82,16 +82,16 @@ def split_bound(
     arena: Arena,
     used: list[WeakProx] | None = None,
 ) -> tuple[float, str]:
-    """A number below min f from the dual points of a splitting, and what it rests on.
+    """Lower bound on min f from the dual points of a splitting, and what it rests on.
 
-    With u a dual point of h, bound the three terms of f below one by one and minimise:
+    With u a dual point of h, each of the three terms of f is bounded below, which gives
 
         f* >= G(X) + c/2 |X|^2 + <K'y + u, X> - phi(y) - h*(u) - |q|^2/(2w),
 
-    c the curvature of R, q = g + c X + K'y + u, which vanishes at a solution.
-    No decomposition is needed where the proximal step's own was complete. Where it was
-    thin, it is done once more from its own basis, with a proof of what it leaves out; the
-    proximal step that the bound rests on is appended to `used`.
+    c the curvature of R, q = g + c X + K'y + u, which vanishes at a solution. No new
+    decomposition is needed if that of the proximal step was complete. If it was truncated,
+    it is repeated from its own basis, with a proof for the part it leaves out. The proximal
+    step that the bound rests on is appended to `used`.
     """
     loss, prox, R = problem.loss, split.prox, problem.penalty
     A, weight, V = split.A, split.weight, prox.V
@@ -110,7 +110,7 @@ def split_bound(
             rng=rng,
         )
     if young < -64 * eps_of(A) * sizes * math.sqrt(V.rank):
-        return -math.inf, prox.rests_on  # no conjugate is that small: a term breaks its word
+        return -math.inf, prox.rests_on  # no conjugate is that small: a term is inconsistent
     if used is not None:
         used.append(prox)
     X, batch = dense(prox.V, arena.like(A)), loss.everything()
@@ -139,7 +139,7 @@ _TERMS = ("g", "s", "X", "A", "q", "along", "across", "phi")
 def _terms(
     R: Penalty, X: Array, g: Array, A: Array, weight: float, slope: float, y: Dual | None
 ) -> Any:
-    """What `split_bound` sums over rows, in the order of `_TERMS`; g becomes q."""
+    """Sums of `split_bound` over rows, in the order of `_TERMS`; g becomes q."""
     gradient, step = sqnorm(g), 1.0 / weight
     if y is None:
         target = g * -step
@@ -168,11 +168,11 @@ def lower_bound(
     reached: float = math.inf,
     scratch: Array | None = None,
 ) -> tuple[float, str]:
-    """A number below min f, and what it rests on; needs G as a finite sum.
+    """Lower bound on min f, and what it rests on; G must be a finite sum.
 
-    `accuracy` is what the decomposition's inexactness may cost the bound, in units of f.
-    `reached` is a value of f, which limits how large a minimiser can be where nothing else
-    does. `scratch`, an array like X, may be overwritten.
+    `accuracy` is the loss in the bound allowed for an inexact decomposition, in units of f.
+    `reached` is a value of f, which limits the size of a minimiser if nothing else does.
+    `scratch`, an array like X, may be overwritten.
     """
     loss = problem.loss
     batch = loss.everything()
@@ -185,13 +185,13 @@ def lower_bound(
         return _without_curvature(problem, X, A, dual, value - linear, sizes, reached, rng)
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
     if min(X.shape) <= EXACT_BELOW:
-        rank = min(X.shape)  # all values are computed anyway: none is left to a bound
+        rank = min(X.shape)  # all values are computed anyway, so none needs a bound
     prox = problem.spectral.weak_prox(
         A, weight=w, rank=rank, tolerance=Tolerance(2 * accuracy / w), certify=True, rng=rng
     )
     size = sqnorm(A)
     bound = value - linear + 0.5 * a * square - phi + prox.lower - 0.5 * w * size
-    # Rounding of each sum, generously: the bound must never be optimistic.
+    # Generous rounding errors of each sum: the bound must never be too large.
     scale = abs(value) + abs(linear) + a * square + abs(phi) + w * size
     return bound - 64 * eps_of(A) * scale, prox.rests_on
 
@@ -206,12 +206,12 @@ def _without_curvature(
     reached: float,
     rng: np.random.Generator,
 ) -> tuple[float, str]:
-    """The same where w = 0; A holds the gradient of G and `start` is G(X) - <g, X>.
+    """The bound for w = 0; A holds the gradient of G and `start` is G(X) - <g, X>.
 
-    `sizes` are those of the numbers that `start` is the difference of.
+    `sizes` are the sizes of the terms in `start`.
     """
-    # Rounding of X and of the gradient stays in A, however small their sum is; every
-    # minimiser is at most `longest` long, so that is what it can cost.
+    # Rounding errors of X and of the gradient remain in A even if their sum is small. Every
+    # minimiser has length at most `longest`, which limits their effect.
     radius = problem.radius(reached)
     offers = problem.of_spectral
     longest = offers.diameter

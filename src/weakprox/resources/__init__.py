@@ -1,1 +1,1 @@
-"""Memory that a process has taken and may take."""
+"""Memory that a process has allocated and may allocate."""

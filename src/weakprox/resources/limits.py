@@ -1,4 +1,4 @@
-"""How much memory there is for a file's contents."""
+"""Memory available for the contents of a file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from weakprox.resources.memory import budget, resident
 
-SHARE = 0.8  # of the memory available; the rest is for the work on it
-UNKNOWN = 4 << 30  # assumed where the system does not say
+SHARE = 0.8  # of the available memory; the rest is for computations
+UNKNOWN = 4 << 30  # assumed if the system does not report it
 CGROUP = Path("/sys/fs/cgroup")
 
 
 def room() -> int:
-    """Bytes that may be taken up: most of the memory available now, within the budget."""
+    """Bytes that may be allocated: most of the available memory, within the budget."""
     known = [free for free in (_system(), _container()) if free is not None]
     free = int(SHARE * min(known, default=UNKNOWN))
     most = budget()
@@ -21,7 +21,7 @@ def room() -> int:
 
 
 def _system() -> int | None:
-    """Available memory as the kernel estimates it, or all there is."""
+    """Available memory as estimated by the kernel, or the total memory."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -35,7 +35,7 @@ def _system() -> int | None:
 
 
 def _container() -> int | None:
-    """What a container's limit leaves, if there is one."""
+    """Memory left within a container's limit, if there is one."""
     try:
         most = int((CGROUP / "memory.max").read_text(encoding="ascii"))
         used = int((CGROUP / "memory.current").read_text(encoding="ascii"))
@@ -45,7 +45,7 @@ def _container() -> int | None:
 
 
 def shown_bytes(size: float) -> str:
-    """A number of bytes in the unit that suits it."""
+    """Format a number of bytes with a suitable unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024:
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""What a process has taken of its memory, what it may take, and arrays kept in files."""
+"""Memory use of the process, its budget, and arrays in files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from weakprox.errors import InputError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SHARED = ("r", "r+", "w+")  # modes of maps whose pages hold nothing that the file does not
-# Decimal and binary units, as disks and as memory are sold.
+SHARED = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
+# Decimal and binary units, as for disks and for memory.
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 UNITS |= {unit + "i": 1024 ** (i + 1) for i, unit in enumerate("kmgt")}
 SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
@@ -31,7 +31,7 @@ _most: ContextVar[int | None] = ContextVar("most", default=None)
 
 
 def as_bytes(argument: str, value: Any) -> int:
-    """A number of bytes from an integer or from text such as "4GB" or "512 MiB"."""
+    """Bytes from an integer or from text such as "4GB" or "512 MiB"."""
     wanted = 'bytes as an integer, or text such as "4GB" or "512 MiB"'
     if isinstance(value, str):
         found = SIZE.fullmatch(value)
@@ -44,13 +44,13 @@ def as_bytes(argument: str, value: Any) -> int:
 
 
 def budget() -> int | None:
-    """Bytes that this process may hold in all, None where nobody has said."""
+    """Bytes that this process may hold in total, None if no limit is set."""
     return _most.get()
 
 
 @contextmanager
 def limited(most: int | None) -> Iterator[None]:
-    """Within this block, the budget; an outer one that is smaller stays."""
+    """Set the budget within this block; a smaller outer budget stays in force."""
     outer = _most.get()
     known = [limit for limit in (most, outer) if limit is not None]
     token = _most.set(min(known, default=None))
@@ -61,7 +61,7 @@ def limited(most: int | None) -> Iterator[None]:
 
 
 def honours_budget(call: Callable[P, T]) -> Callable[P, T]:
-    """Make the function's argument `max_memory` the budget while it runs."""
+    """Use the function's argument `max_memory` as the budget while it runs."""
 
     @wraps(call)
     def within(*args: P.args, **options: P.kwargs) -> T:
@@ -73,7 +73,7 @@ def honours_budget(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds now; its peak where only that is known."""
+    """Bytes of memory that this process holds now; its peak if only that is known."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -82,10 +82,10 @@ def resident() -> int:
 
 
 def peak() -> int:
-    """Most bytes that this process has held so far; 0 where the system does not say.
+    """Largest number of bytes held by this process so far; 0 if the system does not report it.
 
-    Pages of files that are mapped count, too. (What `getrusage` says of a process that
-    another one started may be that one's peak.)
+    Mapped pages of files are included. (For a child process, `getrusage` may report the
+    peak of its parent.)
     """
     try:
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
@@ -102,7 +102,7 @@ def peak() -> int:
 
 
 def mapping(x: Any) -> mmap.mmap | None:
-    """The map that an array's entries lie in, None where they are in memory."""
+    """The memory map that holds an array's entries, or None if they are in memory."""
     shared = False
     while isinstance(x, np.ndarray):
         shared = shared or (isinstance(x, np.memmap) and x.mode in SHARED)
@@ -111,15 +111,15 @@ def mapping(x: Any) -> mmap.mmap | None:
 
 
 def on_disk(x: Any) -> bool:
-    """Whether the entries are those of a file."""
+    """Whether the entries are stored in a file."""
     return mapping(x) is not None
 
 
 def let_go(x: Any) -> None:
-    """Take the pages of a map out of memory; what was written to them stays in the file.
+    """Release the pages of a map from memory; data written to them stay in the file.
 
-    They would count as ours until the system needs room. Elsewhere than on Linux it is
-    left to the system.
+    Otherwise they would count as memory of this process until the system needs it. On
+    systems other than Linux nothing is done.
     """
     found = mapping(x)
     if found is not None and hasattr(mmap, "MADV_DONTNEED"):
@@ -127,10 +127,10 @@ def let_go(x: Any) -> None:
 
 
 def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
-    """An array in a file without a name, which is gone with its last user.
+    """An array in an unnamed file, which is deleted with the last reference to it.
 
-    It lies in the directory for temporary files (TMPDIR). Its room on disk is taken at
-    once: a disk that fills up later would end the process.
+    The file is in the directory for temporary files (TMPDIR). Its disk space is allocated
+    at once, since a disk that fills up later would end the process.
     """
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     try:

@@ -1,4 +1,4 @@
-"""Spectral terms h: what makes X low-rank, each with its weak proximal oracle."""
+"""Spectral terms h, which make X low-rank, each with its weak proximal oracle."""
 
 from weakprox.spectral.exact import Exact
 from weakprox.spectral.nuclear_ball import NuclearBall

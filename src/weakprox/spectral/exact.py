@@ -1,4 +1,4 @@
-"""Any h whose exact proximal map the user can write down."""
+"""Any h with an exact proximal map given by the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weakprox.protocols import SpectralCapabilities, Tolerance, WeakProx
 
 @dataclass(frozen=True)
 class Exact:
-    """h given by its own proximal map; the rank asked for is ignored.
+    """h given by its own proximal map; the requested rank is ignored.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ class Exact:
 
     @property
     def capabilities(self) -> SpectralCapabilities:
-        """A conjugate, if it is given."""
+        """A conjugate, if one is given."""
         known = self.conjugate_of is not None
         return SpectralCapabilities(has_conjugate=known, in_unit=self.in_unit)
 
     def in_unit(self, unit: float) -> Exact:
-        """h/unit^2 of X/unit; proximal weights are the same in both."""
+        """h/unit^2 as a function of X/unit; proximal weights are the same in both."""
         prox, value, conjugate = self.prox, self.value_of, self.conjugate_of
         return Exact(
             prox=lambda A, weight: prox(A * unit, weight) / unit,
@@ -79,7 +79,7 @@ class Exact:
         return value
 
     def violation(self, X: LowRank) -> float:
-        """Zero where h is finite, else infinite."""
+        """Zero if h is finite, else infinite."""
         return 0.0 if np.isfinite(self.value(X)) else float("inf")
 
     def weak_prox(
@@ -100,12 +100,12 @@ class Exact:
             given = getattr(V, "shape", type(V).__name__)
             raise InputError("prox", f"a return of {given}", f"finite, {A.shape}")
         U, s, Vt = decompositions.svd(V)
-        # A strict indicator may call the prox's own point infeasible by a rounding error:
-        # then h there is unknown, and nothing is claimed.
+        # A strict indicator may be infinite at the prox's own point by a rounding error.
+        # Then h there is unknown, and no bound is claimed.
         value, square = self._value(V), 0.5 * weight * sqnorm(V - A)
         slack = 64 * eps_of(A) * (abs(value) + square + weight * sqnorm(A))
         lower = square + value - slack if np.isfinite(value) else -float("inf")
-        # w (A - V) is a subgradient at a proximal point: Fenchel's inequality is tight
+        # w (A - V) is a subgradient at a proximal point, so Fenchel's inequality is tight
         tight = weight * (inner(A, V) - sqnorm(V)) - value + slack
         return WeakProx(
             V=LowRank(U, s, Vt).trimmed(1e-14 * float(s[0])),
@@ -124,7 +124,7 @@ class Exact:
         return float("inf") if self.conjugate_of is None else float(self.conjugate_of(U))
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """X as it is: cutting its rank might leave the domain of an unknown h."""
+        """X without truncation, which might leave the domain of an unknown h."""
         U, s, Vt = decompositions.svd(X)
         return LowRank(U, s, Vt)
 
@@ -135,4 +135,4 @@ class Exact:
         return self.weak_prox(gaussian(rng, shape, ref), weight=1.0, rank=rank).V
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""

@@ -20,7 +20,7 @@ from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
-LINEAR = 1e-6  # relative accuracy of the linear oracle where none is asked for
+LINEAR = 1e-6  # relative accuracy of the linear oracle if none is given
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class NuclearBall:
         object.__setattr__(self, "tau", positive("tau", self.tau))
 
     def in_unit(self, unit: float) -> NuclearBall:
-        """The same set, of X/unit."""
+        """The same set for X/unit."""
         return NuclearBall(self.tau / unit)
 
     @property
     def capabilities(self) -> SpectralCapabilities:
-        """h as a function of singular values, and what follows from it."""
+        """h as a function of singular values, and derived capabilities."""
         return SpectralCapabilities(
             form=ValueForm(tau=self.tau),
             diameter=self.diameter,
@@ -99,7 +99,7 @@ class NuclearBall:
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
         lower = ball_lower(spec, weight, self.tau)
         values = rounded_inside(p, self.tau, A)
-        kept = np.asarray(to_numpy(values), dtype=float)  # what rounding made of p
+        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
         # Frank-Wolfe gap of the projection: 2 (tau |A-V|_2 - <A-V, V>)
         residual = float(np.linalg.norm(to_numpy(svd.residuals)))
         widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
@@ -121,7 +121,7 @@ class NuclearBall:
 
     @property
     def diameter(self) -> float:
-        """Largest Frobenius distance of two points, 2 tau."""
+        """Largest Frobenius distance between two points, 2 tau."""
         return 2.0 * self.tau
 
     def extreme(
@@ -140,7 +140,7 @@ class NuclearBall:
         return Extreme(V, svd.basis, svd.passes)
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
-        """Tau times the spectral norm, bounded from above."""
+        """tau times the spectral norm, bounded from above."""
         return self.tau * spectral_norm_bound(U, rng, sharp=True)
 
     def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
@@ -148,15 +148,15 @@ class NuclearBall:
         return self.tau * norm_estimate(U, block)
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """Leading triplets of X: the nuclear norm cannot grow."""
+        """Leading triplets of X, which do not increase the nuclear norm."""
         return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
 
     def random_point(
         self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
     ) -> LowRank:
-        """Random directions, random values on the boundary."""
+        """Random directions, with random values on the boundary."""
         weights = self.tau * rng.dirichlet(np.ones(rank))
         return random_lowrank(rng, shape, np.sort(weights)[::-1], ref)
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""

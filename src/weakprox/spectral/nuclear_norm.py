@@ -21,7 +21,7 @@ from weakprox.spectral.singular import decompose
 
 @dataclass(frozen=True)
 class NuclearNorm:
-    r"""Low rank by a price, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
+    r"""Low rank by a penalty, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
 
     The weak proximal step soft-thresholds the r leading singular values at lam / w.
 
@@ -44,7 +44,7 @@ class NuclearNorm:
 
     @property
     def capabilities(self) -> SpectralCapabilities:
-        """h as a function of singular values, and what follows from it."""
+        """h as a function of singular values, and derived capabilities."""
         return SpectralCapabilities(
             form=ValueForm(lam=self.lam),
             growth=self.lam,
@@ -58,7 +58,7 @@ class NuclearNorm:
         return self.lam * X.nuclear_norm
 
     def violation(self, X: LowRank) -> float:
-        """Always zero: every matrix is allowed."""
+        """Always zero, since every matrix is feasible."""
         return 0.0
 
     def weak_prox(
@@ -95,7 +95,7 @@ class NuclearNorm:
         beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
         residual = float(np.linalg.norm(to_numpy(svd.residuals)))
         values = like(p, A)
-        kept = np.asarray(to_numpy(values), dtype=float)  # what rounding made of p
+        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
         widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
         widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
         V = LowRank(svd.triplets.U, values, svd.triplets.Vt)
@@ -118,7 +118,7 @@ class NuclearNorm:
         return 0.0 if largest <= self.lam * (1 + 64 * eps_of(U)) else float("inf")
 
     def conjugate_within(self, U: Array, radius: float, rng: np.random.Generator) -> float:
-        """Upper bound on the largest <U, X> - h(X) over nuclear norms up to the radius."""
+        """Upper bound on <U, X> - h(X) over all X with nuclear norm up to the radius."""
         excess = spectral_norm_bound(U, rng, sharp=True) - self.lam
         return radius * excess if excess > 0.0 else 0.0
 
@@ -127,7 +127,7 @@ class NuclearNorm:
         return radius * max(0.0, norm_estimate(U, block) - self.lam)
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """Leading triplets of X: the nuclear norm cannot grow."""
+        """Leading triplets of X, which do not increase the nuclear norm."""
         return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
 
     def random_point(
@@ -137,4 +137,4 @@ class NuclearNorm:
         return random_lowrank(rng, shape, np.sort(rng.exponential(size=rank))[::-1], ref)
 
     def check(self, shape: tuple[int, int]) -> None:
-        """Any shape will do."""
+        """Accept any shape."""

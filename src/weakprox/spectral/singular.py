@@ -1,4 +1,4 @@
-"""Thin SVD of a proximal target together with what it proves about the other values."""
+"""Thin SVD of a proximal target, with bounds on the values it leaves out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from weakprox.spectral.duality import Spectrum
 
 RestsOn = Literal["exact", "high-probability"]
 
-# When a full decomposition through the Gram matrix is faster than a block method that has
-# a basis to start from, or has none, or is asked for a large share of the triplets
+# When a full decomposition through the Gram matrix is faster than a block method: with a
+# basis to start from, without one, and for a large share of the triplets
 # (benchmarks/thin_svd.py).
 GRAM_BELOW = 96
 GRAM_BELOW_COLD = 350
@@ -27,13 +27,13 @@ GRAM_SHARE = 0.15
 
 
 def gram_is_cheaper(shape: tuple[int, int], rank: int, warm: bool) -> bool:
-    """Whether `rank` triplets are best had from a full decomposition."""
+    """Whether a full decomposition is the cheaper way to compute `rank` triplets."""
     least = min(shape)
     return least <= (GRAM_BELOW if warm else GRAM_BELOW_COLD) or rank >= GRAM_SHARE * least
 
 
 def norm_with_error(A: Array, certify: bool) -> tuple[float, float]:
-    """Squared norm of A and a bound on its rounding: exact where a proof needs it."""
+    """Squared norm of A and a bound on its rounding; accurate if a proof needs it."""
     if certify:
         square = sqnorm(A)
         return square, 64 * eps_of(A) * square
@@ -41,7 +41,7 @@ def norm_with_error(A: Array, certify: bool) -> tuple[float, float]:
 
 
 def leading(svd: ThinSVD, count: int) -> ThinSVD:
-    """The same without all but its first triplets."""
+    """Truncate a decomposition to its leading triplets."""
     top = svd.triplets
     if count >= int(top.s.shape[0]):
         return svd
@@ -62,11 +62,11 @@ def decompose(
 ) -> tuple[ThinSVD, Spectrum, RestsOn]:
     """Leading triplets of A and bounds on its spectrum.
 
-    Without `certify` the values not kept are bounded by the Frobenius norm of what is
-    left: always true, never tight. With it, a full decomposition (small A) is spent or
-    a randomised bound (large A), until it is below `level`. Only the triplets that are
-    `active` are kept then: the residuals of others, which nobody needs to be accurate,
-    would spoil the bounds.
+    Without `certify` the values that are not kept are bounded by the Frobenius norm of the
+    remainder: always valid, never tight. With `certify`, a full decomposition (small A) or
+    a randomised bound (large A) is computed until the bound is below `level`. Only the
+    `active` triplets are kept then, since the residuals of the others need not be accurate
+    and would weaken the bounds.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     small = certify and min(A.shape) <= EXACT_BELOW
@@ -89,8 +89,8 @@ def decompose(
     total, slack = norm_with_error(A, certify)
     energy = max(0.0, total - float(ritz @ ritz)) + slack
     if svd.exact:
-        squared = svd.square_error  # zero but for Gram matrices
-        error = svd.value_error  # zero but for LAPACK
+        squared = svd.square_error  # nonzero only for Gram matrices
+        error = svd.value_error  # nonzero only for LAPACK
         upper = np.sqrt((ritz + error) ** 2 + squared) * (1 + 16 * eps_of(A))
         tail = math.sqrt((svd.next_value + error) ** 2 + squared) * (1 + 16 * eps_of(A))
         tail += 16 * eps_of(A) * math.sqrt(total)

@@ -42,7 +42,7 @@ from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
 from weakprox.spectral.singular import RestsOn, norm_with_error
 
-SURE = 1e-4  # residual, relative to a negative value, at which it is believed
+SURE = 1e-4  # residual, relative to a negative value, at which the value is accepted
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class TracePSD:
         object.__setattr__(self, "tau", positive("tau", self.tau))
 
     def in_unit(self, unit: float) -> TracePSD:
-        """The same set, of X/unit."""
+        """The same set for X/unit."""
         return TracePSD(self.tau / unit)
 
     @property
     def capabilities(self) -> SpectralCapabilities:
-        """h as a function of singular values, and what follows from it."""
+        """h as a function of eigenvalues, and derived capabilities."""
         return SpectralCapabilities(
             form=ValueForm(tau=self.tau, symmetric=True),
             diameter=self.diameter,
@@ -119,7 +119,7 @@ class TracePSD:
             full=True if certify and A.shape[0] <= EXACT_BELOW else None,
             accept=accurate_enough(gain, tolerance.delta1),
         )
-        if certify and not eig.exact:  # the others' residuals would spoil the bounds
+        if certify and not eig.exact:  # the residuals of the others would weaken the bounds
             found = np.asarray(to_numpy(eig.values), dtype=float)
             eig = _leading(eig, int((np.asarray(project_capped(found, self.tau)) > 0).sum()))
         spec, rests_on = _spectrum(A, eig, certify, rng)
@@ -129,7 +129,7 @@ class TracePSD:
         lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
         residual = float(np.linalg.norm(to_numpy(eig.residuals)))
         values = rounded_inside(p, self.tau, A)
-        kept = np.asarray(to_numpy(values), dtype=float)  # what rounding made of p
+        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
         widest = max(0.0, float((spec.ritz - kept).max()), spec.tail) + residual
         widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
         theta = threshold(spec.ritz, self.tau)
@@ -148,7 +148,7 @@ class TracePSD:
 
     @property
     def diameter(self) -> float:
-        """Largest Frobenius distance of two points, sqrt(2) tau."""
+        """Largest Frobenius distance between two points, sqrt(2) tau."""
         return math.sqrt(2.0) * self.tau
 
     def extreme(
@@ -163,7 +163,7 @@ class TracePSD:
         good = accurate_enough(lambda w: float(w[0]), accuracy / self.tau, LINEAR)
 
         def accept(w: Vector, residuals: Vector, after: float) -> bool:
-            """Whether to stop; a value that is not positive, so that V = 0, must be sure."""
+            """Whether to stop; a value that is not positive gives V = 0 and must be certain."""
             if w[0] <= 0.0:
                 return float(residuals[0]) <= SURE * abs(float(w[0]))
             return good(w, residuals, after)
@@ -176,7 +176,7 @@ class TracePSD:
         return Extreme(V, eig.basis, eig.passes)
 
     def conjugate(self, U: Array, rng: np.random.Generator) -> float:
-        """Tau times the positive part of the largest eigenvalue, bounded from above."""
+        """tau times the positive part of the largest eigenvalue, bounded from above."""
         U = symmetric_part(U)
         n = int(U.shape[0])
         if n <= THOROUGH:
@@ -185,7 +185,7 @@ class TracePSD:
             error = decompositions.eigh_error(n) * eps_of(U) * norm(U)
             return self.tau * max(0.0, top + error)
         largest, rank, basis = math.inf, 8, None
-        while True:  # the largest value may be repeated: deflate until it stands alone
+        while True:  # deflate until the largest value is well separated, as it may be repeated
             eig = thin_eigh(
                 U,
                 rank,
@@ -211,7 +211,7 @@ class TracePSD:
         return self.tau * max(0.0, largest_eigenvalue_estimate(symmetric_part(U), block))
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """Largest eigenpairs of X, negative values (rounding) set to zero."""
+        """Largest eigenpairs of X, with negative values (rounding) set to zero."""
         eig = thin_eigh(X, rank, tol=1e-10, rng=rng, strict=False)
         values = namespace(X).clip(eig.values, 0.0, None)
         return LowRank(eig.vectors, values, eig.vectors.T)
@@ -224,15 +224,15 @@ class TracePSD:
         return random_lowrank(rng, shape, np.sort(weights)[::-1], ref, symmetric=True)
 
     def check(self, shape: tuple[int, int]) -> None:
-        """X must be square."""
+        """Check that X is square."""
         if shape[0] != shape[1]:
             raise ShapeError("spectral", f"TracePSD with X of shape {shape}", "square X")
 
 
 def symmetric_part(A: Array) -> Array:
-    """(A + A')/2, or A itself when a probe shows that it is symmetric already.
+    """(A + A')/2, or A itself if a probe shows that it is already symmetric.
 
-    Two products with one fixed vector cost far less than forming the transpose sum.
+    The probe, two products with one fixed vector, costs far less than the transposed sum.
     """
     probe = np.random.default_rng(7).standard_normal((A.shape[0], 1))
     w = like(probe, A)
@@ -243,14 +243,14 @@ def symmetric_part(A: Array) -> Array:
 
 
 def _settled(w: Vector, residuals: Vector, after: float) -> bool:
-    """Whether the values close to the largest are accurate, and all of them."""
+    """Whether all values close to the largest have been found and are accurate."""
     close = w >= CLOSE * w[0]
     accurate = residuals[close].max() <= SHARP_RESIDUAL * abs(float(w[0]))
     return bool(w[0] > 0.0 and not close[-1] and accurate)
 
 
 def _leading(eig: ThinEigh, count: int) -> ThinEigh:
-    """The same without all but its first pairs (one at least)."""
+    """Truncate a decomposition to its leading pairs (at least one)."""
     count = max(1, count)
     if count >= int(eig.values.shape[0]):
         return eig
@@ -283,7 +283,7 @@ def _spectrum(
     gap = ritz - tail
     with np.errstate(divide="ignore", invalid="ignore"):
         second = np.where(gap > 0, residual**2 / gap, np.inf)
-    above = np.maximum(ritz, tail) - ritz  # without a gap nothing better than this
+    above = np.maximum(ritz, tail) - ritz  # without a gap there is no better bound
     upper = ritz + np.minimum(above + residual, second) + rounding
     spec = Spectrum(ritz, upper, max(0.0, tail), energy, total, slack)
     return spec, "high-probability" if rests_on != "exact" else "exact"
@@ -292,7 +292,7 @@ def _spectrum(
 def _largest_deflated(A: Array, V: Array, rng: np.random.Generator) -> float:
     """Upper bound on the largest eigenvalue of (I-VV') A (I-VV').
 
-    A large negative end would drown it in any bound on |E|, so E is shifted first and
+    A large negative eigenvalue would dominate any bound on |E|, so E is shifted first and
     raised to a higher power than usual.
     """
     xp = namespace(A)
