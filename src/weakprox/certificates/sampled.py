@@ -20,9 +20,9 @@ gap_theta being the duality gap of the model with gradient v and strong convexit
   (any law, k samples, confidence 1 - delta). They are assumed to be no larger on average
   than the largest one seen, so they move the mean by at most ln(1/delta) reach / k.
 
-No statement is made from fewer than `least_samples` samples: a value that the share
-`rarest` of all draws has must have been seen. Rarer values that no sample showed are the
-assumption that remains.
+No statement is made from fewer than `least_samples` samples: any value with a share of at least
+`rarest` of all draws must have been seen. The remaining assumption concerns rarer values that
+no sample showed.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from weakprox.protocols import Batch, DualPoint, Loss, Tolerance, loss_capabilit
 from weakprox.resources.limits import room
 
 GROUPS = 16  # groups whose means show the scatter; each costs one array of the size of X
-FINE = 64  # batches in which rare values are looked for if the loss shows no single samples
+FINE = 64  # batches searched for rare values if the loss does not show single samples
 RAREST = 0.01  # values of at least this share of the draws must have been seen
-SEEN = 4.0  # times 1/rarest: samples of which none has such a value in e^-4 = 2 % of cases
+SEEN = 4.0  # times 1/rarest samples miss such a value in e^-4 = 2 % of cases
 LEAST_CONFIDENCE = 0.8  # below it, one degree of freedom is not the worst case
-DOUBT = 8.0  # over the groups: relative error allowed for in the second moment
-THETA = (0.02, 0.995)  # shares of the strong convexity that may pay for the error
+DOUBT = 8.0  # over the groups: relative error allowed in the second moment
+THETA = (0.02, 0.995)  # range of the share of strong convexity that bounds the error
 CHECK = 0.999  # confidence at which fresh samples contradict a proof
-WIDER = 2.0  # times the bound on |e|^2, a growth by newly seen values that contradicts it
+WIDER = 2.0  # growth of the bound on |e|^2 by newly seen values that contradicts a proof
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Noise:
     variance : float
         Trace of its covariance C.
     freedom : int
-        Groups less one.
+        Number of groups minus one.
     concentration : float
         (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
         lowered by the uncertainty of the estimate.
@@ -141,7 +141,7 @@ class Noise:
         return self._with_rare(unit * found, unit * found, size, confidence)
 
     def rare(self, size: int, confidence: float) -> float:
-        """Return how far values beyond the reach may move a mean, if not much larger."""
+        """Bound how far values beyond the reach may move a mean, if not much larger."""
         return self.reach * math.log(1.0 / (1.0 - confidence)) / size
 
     def _with_rare(self, seen: float, typical: float, size: int, confidence: float) -> float:
@@ -254,7 +254,7 @@ class Proof:
         The bound, the part of it that only more samples reduce, and the probability that
         it holds.
     samples : int
-        Samples behind it.
+        Number of samples used.
     rarest : float
         Share of the draws; rarer values may not have been seen.
     gradient, error, noise

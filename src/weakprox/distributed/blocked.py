@@ -1,4 +1,4 @@
-"""A matrix whose rows are on workers, and the target of a splitting beside it."""
+"""A matrix whose rows are on workers, and the target of a splitting stored with it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from weakprox.distributed.chunks import checked_shape, cut, float_of, stand_in
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.errors import InputError
 
-BLOCK_BYTES = 64 << 20  # one block of rows: enough work for a task, and several per worker
-MOST_BLOCKS = 1024  # then blocks grow instead, since each costs the scheduler time
+BLOCK_BYTES = 64 << 20  # of one block of rows: enough work for a task, and several per worker
+MOST_BLOCKS = 1024  # beyond it blocks grow instead, since each costs scheduling time
 
 
 class Rows:
-    """An m x d matrix in blocks of rows: shape, dtype and kind of an array, but no entries.
+    """An m x d matrix in blocks of rows, with the shape, dtype and kind of an array.
 
     Functions that only inspect an array treat it as a NumPy array.
     """
 
     ndim = 2
     device = "cpu"
-    passes: ModuleType = own_passes  # how to compute with it, for `weakprox.passes`
+    passes: ModuleType = own_passes  # used by `weakprox.passes`
 
     def __init__(self, shape: tuple[int, int], dtype: Any, slices: list[slice]) -> None:
         self.shape = shape
@@ -43,7 +43,7 @@ class Rows:
         return f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, {self.dtype})"
 
     def like(self) -> np.ndarray[Any, Any]:
-        """A NumPy array of this shape and dtype that takes the memory of one number."""
+        """A NumPy array of this shape and dtype with the memory of one number."""
         return stand_in(self.shape, self.dtype)
 
 
@@ -53,7 +53,7 @@ class Blocked(Rows):
     Parameters
     ----------
     name : str
-        The argument, for messages.
+        Name of the argument, for error messages.
     M : dask array of shape (m, d)
         In any chunks; it is rechunked by rows.
     """
@@ -102,10 +102,10 @@ class Blocked(Rows):
 
 @dataclass(eq=False, repr=False)
 class Target(Rows):
-    """The z of a splitting: blocks on the workers, and the moves that made them.
+    """The z of a splitting: blocks on the workers, and the moves that produced them.
 
-    The moves are small. Blocks that are missing are recomputed from them: after another
-    target has taken them over, or when a run is resumed from a file.
+    The moves are small. Missing blocks are recomputed from them: after another target has
+    taken them over, or when a run is resumed from a file.
     """
 
     source: Blocked
@@ -129,9 +129,9 @@ class Target(Rows):
         other._states = other.product = None
 
     def move(self, move: work.Move, Q: Any, B: Any = None) -> list[Any]:
-        """Make the next z, and return the sums and products of each block.
+        """Compute the next z; return the sums and products of each block.
 
-        B is z Y, block by block, if it is known.
+        B is z Y, block by block, if known.
         """
         parts = self.source.held()
         last: list[Any] = [None] * len(parts) if move.V is None else self.held()
@@ -139,7 +139,7 @@ class Target(Rows):
         B = [None] * len(parts) if B is None else B
         states = each(work.moved, parts, last, *many, B)
         kept = keep([*states, *each(work.found, states)])
-        # release the last blocks before the next exist, so that each can be freed in turn
+        # release the old blocks before the new ones exist, so that each can be freed in turn
         self._states, found = kept[: len(parts)], kept[len(parts) :]
         self.moves = [*([] if move.V is None else self.moves), move]
         self.product = None
@@ -148,6 +148,6 @@ class Target(Rows):
 
 
 def block_rows(shape: tuple[int, int], dtype: Any) -> int:
-    """Rows of a block, by the size of the matrix only, so that sums always round alike."""
+    """Rows of a block; depends only on the size of the matrix, so that rounding is the same."""
     row: int = shape[1] * np.dtype(dtype).itemsize
     return max(1, BLOCK_BYTES // row, math.ceil(shape[0] / MOST_BLOCKS))

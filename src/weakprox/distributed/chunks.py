@@ -1,4 +1,4 @@
-"""Chunks of dask arrays: what the arrays must be, and which chunk holds which term."""
+"""Chunks of dask arrays: checks of the arrays, and the terms in each chunk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def float_of(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def stand_in(shape: tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A NumPy array of this shape and dtype that takes the memory of one number."""
+    """A NumPy array of this shape and dtype with the memory of one number."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 

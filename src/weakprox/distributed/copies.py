@@ -12,13 +12,13 @@ from weakprox.distributed.work import loaded
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import all_finite, sqnorm
 
-CHUNK_BYTES = 64 << 20  # copies that one task reads
+CHUNK_BYTES = 64 << 20  # of copies that one task reads
 
 Part = tuple[Any, int, float]  # mean, number of copies, sum of squared distances to the mean
 
 
 class Copies:
-    """A dask array of shape (n, m, d) in any chunks, made into chunks of whole copies."""
+    """A dask array of shape (n, m, d) in any chunks, rechunked to whole copies."""
 
     def __init__(self, name: str, samples: Any) -> None:
         self.count, *shape = checked_shape(name, samples, 3)
@@ -31,11 +31,11 @@ class Copies:
         self._chunks = keep(each(loaded, chunks, [self.dtype] * len(chunks)))
 
     def like(self) -> np.ndarray[Any, Any]:
-        """A NumPy array of a copy's shape and dtype that takes the memory of one number."""
+        """A NumPy array of a copy's shape and dtype with the memory of one number."""
         return stand_in(self.shape, self.dtype)
 
     def moments(self, unit: float, drawn: Any = None) -> Part:
-        """Mean, size and scatter of all copies, or of those drawn, which may be repeated.
+        """Mean, size and scatter of all copies, or of those drawn, possibly repeated.
 
         They are divided by the unit first.
         """

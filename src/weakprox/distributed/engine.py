@@ -16,13 +16,13 @@ from weakprox.errors import WorkersLostError
 
 Task: TypeAlias = Any  # a `dask.delayed.Delayed`
 
-FAN_IN = 8  # terms that one task adds up
+FAN_IN = 8  # terms that one task sums
 TRIES = 10  # attempts of a computation whose workers die
-UNLIMITED = "1TB"  # narrow blocks are sent with their tasks by intent
+UNLIMITED = "1TB"  # narrow blocks are deliberately sent with their tasks
 
 
 def each(function: Callable[..., Any], *columns: Sequence[Any]) -> list[Task]:
-    """One task for each row of arguments; strings and numbers are passed as they are."""
+    """One task for each row of arguments; strings and numbers are passed unchanged."""
     from dask.delayed import delayed
 
     name = f"{function.__name__}-{uuid4().hex[:12]}"

@@ -21,7 +21,7 @@ class Entries:
     Parameters
     ----------
     rows, cols, values : arrays of shape (n,), at least one of them of dask
-        Where entries were observed, and what was.
+        Indices of the observed entries, and their values.
     shape : (int, int)
         Shape of the matrix, which fits in this process.
     """
@@ -94,7 +94,7 @@ class Entries:
 
 
 def placed(values: Any, rows: Any, cols: Any, kind: tuple[tuple[int, int], Any]) -> Any:
-    """One chunk: rows, columns, their place in the long vector, and values."""
+    """One chunk: rows, columns, flat positions and values."""
     shape, dtype = kind
     i, j = (np.asarray(index).astype(np.int64) for index in (rows, cols))
     return i, j, i * shape[1] + j, np.asarray(values).astype(dtype)
@@ -114,7 +114,7 @@ def divided(part: Any, unit: float) -> Any:
 
 
 def counted(part: Any, shape: tuple[int, int]) -> Any:
-    """Observations of each entry."""
+    """Number of observations of each entry."""
     return np.bincount(part[2], minlength=shape[0] * shape[1])
 
 

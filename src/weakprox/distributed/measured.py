@@ -14,11 +14,11 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import all_finite, wide
 
 CHUNK_BYTES = 64 << 20  # measurements that one task reads
-GRAM_BYTES = 8 << 20  # of them as rows of a matrix at once
+GRAM_BYTES = 8 << 20  # of them, converted to rows of a matrix at once
 
 
 class Measured:
-    """n linear functionals of X in chunks; X goes to the workers, sums come back.
+    """n linear functionals of X in chunks; X is sent to the workers, sums are returned.
 
     Implements `weakprox.losses.measurements.Measurements` by calling each chunk.
     """
@@ -78,7 +78,7 @@ class Measured:
         return self._order.arranged(self._asked("sqnorms"))
 
     def take(self, indices: Any) -> Measured:
-        """A selection, in order, on the workers as well."""
+        """A selection, in the order of the indices, also on the workers."""
         if not np.array_equal(self._order.order, np.arange(self.count)):
             wanted = np.arange(self.count)[indices]
             place = np.empty(self.count, dtype=int)

@@ -1,6 +1,6 @@
-"""The passes of `weakprox.passes` where C and z live on workers.
+"""The passes of `weakprox.passes` for C and z on workers.
 
-Narrow blocks go to the workers and come back; nothing of the size of z ever does.
+Only narrow blocks are sent to the workers and back, never an array of the size of z.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SPANNED = 1e-12  # distance at which vectors count as spanned by others
 
 
 def first(C: Any, z: Any, k: Step, Q: Any = None) -> Any:
-    """Make z the prox_{gamma R}(gamma beta C); z Q, if a block Q is given."""
+    """Set z to prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
     found = z.move(work.Move(k), Q)
     return None if Q is None else np.concatenate([product for _, product in found])
 
 
 def look(C: Any, z: Any, X: LowRank, k: Step) -> Sums:
-    """The sums at X, in float64 throughout."""
+    """The sums at X, in float64."""
     parts = C.held()
     held = [None] * len(parts) if z is None else z.held()
     right, step = shared((X.s, X.Vt)), [k] * len(parts)
@@ -38,9 +38,9 @@ def look(C: Any, z: Any, X: LowRank, k: Step) -> Sums:
 def advance(
     C: Any, z: Any, X: Projection, k: Step, change: float, Q: Any = None
 ) -> tuple[Sums, Any]:
-    """Estimates of the sums at X (`across` left out), and z overwritten by the next target.
+    """Return estimates of the sums at X (without `across`); overwrite z by the next target.
 
-    Also z Q, if a block Q is given.
+    Also return z Q if a block Q is given.
     """
     sizes = np.asarray(X.sizes, dtype=float)
     values = np.asarray(X.s, dtype=float)
@@ -54,7 +54,7 @@ def advance(
 
 
 def _spanned(z: Any, V: Any) -> tuple[Any, Any, Any]:
-    """Y, T and z Y with V = Y T, by the last product of z where that is such a one."""
+    """Y, T and z Y with V = Y T, from the last product of z if it fits."""
     if z.product is not None and z.dtype.itemsize == 8:
         Y, B = z.product
         T = decompositions.lstsq(Y, V)
@@ -64,27 +64,27 @@ def _spanned(z: Any, V: Any) -> tuple[Any, Any, Any]:
 
 
 def times(z: Any, V: Any) -> Any:
-    """Z V for a narrow block in float64, summed in float64."""
+    """z V for a narrow block in float64, summed in float64."""
     return _times(z, V, quick=False)
 
 
 def transpose_times(z: Any, U: Any) -> Any:
-    """Z' U for a narrow block in float64, summed in float64."""
+    """z' U for a narrow block in float64, summed in float64."""
     return _transpose_times(z, U, quick=False)
 
 
 def quick_times(z: Any, V: Any) -> Any:
-    """The same in whatever precision is fastest."""
+    """z V in the fastest precision."""
     return _times(z, V, quick=True)
 
 
 def quick_transpose_times(z: Any, U: Any) -> Any:
-    """The same in whatever precision is fastest."""
+    """z' U in the fastest precision."""
     return _transpose_times(z, U, quick=True)
 
 
 def quick_is_exact(z: Any) -> bool:
-    """Whether that is float64."""
+    """Whether the fastest precision is float64."""
     return bool(z.dtype.itemsize == 8)
 
 

@@ -1,4 +1,4 @@
-"""Connect to a scheduler, and give its workers a matrix from a file."""
+"""Connect to a scheduler, and load a matrix from a file onto its workers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TIMEOUT = 15.0  # seconds to wait for a scheduler
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Context in which dask uses the scheduler at this address; gives its client."""
+    """Context in which dask uses the scheduler at this address; yields its client."""
     try:
         from distributed import Client
     except ImportError:
-        wanted = 'dask; get it by: pip install "weakprox[dask]"'
+        wanted = 'dask; install it with: pip install "weakprox[dask]"'
         raise InputError("scheduler", repr(address), wanted) from None
     try:
         client = Client(address, timeout=TIMEOUT)
-    except (OSError, ValueError) as problem:  # a timeout is an OSError, too
+    except (OSError, ValueError) as problem:  # a timeout is also an OSError
         given = f"{address!r}, where none answers ({type(problem).__name__})"
         raise InputError("scheduler", given, "such as tcp://HOST:8786") from None
     with client:
@@ -37,7 +37,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def handed_over(client: Any, source: Path, matrix: Any) -> Any:
-    """The matrix as a dask array, read by the workers if all of them see its file.
+    """The matrix as a dask array, read by the workers if all of them can access its file.
 
     Otherwise this process sends it to them, block by block.
     """

@@ -1,4 +1,4 @@
-"""What workers do to one block of rows: pure functions of NumPy arrays."""
+"""The workers' operations on one block of rows: pure functions of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from weakprox.linalg.arrays import all_finite, largest
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for
 
-IDLE = 20.0  # seconds after which a worker's spare memory is given back
+IDLE = 20.0  # seconds after which a worker's spare memory is released
 
 Block = np.ndarray[Any, np.dtype[Any]]
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Move(NamedTuple):
-    """One step of z, small enough to be remembered: with it, z can be made again from C.
+    """One step of z, small enough to be stored, from which z can be recomputed from C.
 
-    The low-rank point that a step needs has vectors in the span of z Y, for a narrow Y, so
-    that these and a small T will do: X = (z Y) T V'.
+    The low-rank point of a step has its left vectors in the span of z Y, for a narrow Y, so
+    Y and a small T are enough: X = (z Y) T V'.
     """
 
     step: Step
@@ -34,7 +34,7 @@ class Move(NamedTuple):
 
 
 class State(NamedTuple):
-    """A block of z, and what the pass that made it has found on its way."""
+    """A block of z, and the sums and products of the pass that computed it."""
 
     z: Block
     sums: Vector
@@ -42,13 +42,13 @@ class State(NamedTuple):
 
 
 def loaded(block: Any, dtype: Any) -> Block:
-    """A block of the user's as a plain array of this dtype, whose rows follow each other."""
+    """A block of the user's data as a contiguous NumPy array of this dtype."""
     dense = block.toarray() if hasattr(block, "toarray") else block
     return np.ascontiguousarray(dense, dtype=dtype)
 
 
 def examined(block: Block) -> Vector:
-    """Whether something is not finite, and the largest entry."""
+    """Whether an entry is not finite, and the largest entry."""
     if not all_finite(block):
         return np.array([1.0, 0.0])
     return np.array([0.0, largest(block)])
@@ -61,7 +61,7 @@ def divided(block: Block, unit: float) -> Block:
 
 
 def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = None) -> State:
-    """The next z of this block; the last one is left as it is. B is z Y, where it is known."""
+    """The next z of this block; the last one is not changed. B is z Y, if known."""
     k = move.step
     if move.V is None or move.Y is None or state is None:
         z = _fresh(c)
@@ -75,7 +75,7 @@ def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = N
 
 
 def replayed(c: Block, moves: list[Move]) -> State:
-    """The z that these moves lead to."""
+    """The z that results from these moves."""
     state = None
     for move in moves:
         state = moved(c, state, move, None)
@@ -84,7 +84,7 @@ def replayed(c: Block, moves: list[Move]) -> State:
 
 
 def found(state: State) -> tuple[Vector, Block | None]:
-    """What a pass has found, without z."""
+    """The sums and products of a pass, without z."""
     return state.sums, state.product
 
 
@@ -102,7 +102,7 @@ def multiplied(held: Any, V: Block, quick: bool) -> Block:
 
 
 def pushed(held: Any, U: Block, quick: bool) -> Block:
-    """What these rows add to z' U."""
+    """The contribution of these rows to z' U."""
     z = _of(held)
     passes = passes_for(z)
     times = passes.quick_transpose_times if quick else passes.transpose_times
@@ -110,7 +110,7 @@ def pushed(held: Any, U: Block, quick: bool) -> Block:
 
 
 def added(parts: list[Any]) -> Any:
-    """Their sum, from the first to the last."""
+    """Sum of the parts, in their order."""
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -118,20 +118,20 @@ def added(parts: list[Any]) -> Any:
 
 
 def greatest(parts: list[Any]) -> Any:
-    """The largest, entry by entry."""
+    """The entrywise maximum."""
     return np.max(np.stack(parts), axis=0)
 
 
-_clearing: list[threading.Timer] = []  # at most one, to come
+_clearing: list[threading.Timer] = []  # at most one pending timer
 
 
 def _fresh(like: Block) -> Block:
-    """Memory that an earlier step has left, if any: new pages cost more than a pass.
+    """Memory left by an earlier step, if any: fresh pages cost more than a pass.
 
-    It is given back to the system when no step has come for a while.
+    It is released to the system if no step follows for a while.
     """
     z: Block = SHARED.like(like)
-    with suppress(IndexError):  # another thread may have been faster
+    with suppress(IndexError):  # another thread may have taken it
         _clearing.pop().cancel()
     later = threading.Timer(IDLE, SHARED.trim, (0,))
     later.daemon = True

@@ -1,8 +1,8 @@
-"""Splitting steps whose low-rank point is never stored: each is one pass over two arrays.
+"""Splitting steps that never store the low-rank point: each is one pass over two arrays.
 
-With X = U diag(s) Vt in factors, C the centre of a squared distance and z the splitting's
-target, everything an iteration needs is a sum over entries of functions of C, z and X, or
-z itself. So X is made tile by tile, used and forgotten.
+Let X = U diag(s) Vt be given in factors, C the centre of a squared distance and z the target
+of the splitting. An iteration needs z and sums over entries of functions of C, z and X. So X
+is computed tile by tile, used and discarded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from weakprox.resources.memory import on_disk
 
 __all__ = ["SeparableForm", "Step", "Sums", "ValueForm", "passes_for"]
 
-COMPILED_FROM = 2_000_000  # entries from which compiled passes are worth their loading
+COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
 
 
 def passes_for(z: Array, *others: Array) -> ModuleType:
-    """The fastest passes there are for such arrays: `first`, `look` and `advance`.
+    """The fastest passes for such arrays, with `first`, `look` and `advance`.
 
-    Operators and arrays in files are read tile by tile, which `reference` does. Arrays that
-    live elsewhere bring their own, as an attribute `passes`.
+    Operators and arrays in files are read tile by tile by `reference`. Arrays stored
+    elsewhere provide their own passes as an attribute `passes`.
     """
     own: ModuleType | None = getattr(z, "passes", None)
     if own is not None:
@@ -50,9 +50,9 @@ def _plain(x: Array) -> bool:
 
 @cache
 def _compiled() -> ModuleType:
-    """The compiled passes where numba is installed and has a folder for what it compiles."""
+    """The compiled passes if numba is installed and has a writable cache folder, else None."""
     try:
         from weakprox.passes import compiled as cpu
-    except (ImportError, RuntimeError):  # the latter where no folder can be written to
+    except (ImportError, RuntimeError):  # the latter if no folder is writable
         return reference
     return cpu

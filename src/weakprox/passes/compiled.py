@@ -1,8 +1,8 @@
 """The passes compiled by numba, on several threads, for NumPy arrays.
 
-A thread owns whole tiles of rows, small enough for its cache: X, the step and the product
-with the block are made there before the next tile comes. Products in a tile are left to
-BLAS. Tiles are the same for any number of threads, so the answer has the same bits.
+A thread processes whole tiles of rows, small enough for its cache: X, the step and the product
+with the block are computed before the next tile is read. BLAS computes products within a tile.
+Tiles do not depend on the number of threads, so neither do the bits of the result.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from weakprox.linalg.threads import own_threads
 from weakprox.passes import reference
 from weakprox.passes.formulas import Step, Sums, cut, group_norms
 
-TILE_BYTES = 1 << 18  # of the arrays a tile is made of each: four of them fit in a cache
-CHAIN = 32  # terms added one after the other, at worst, in sums that proofs rest on
-PIECES = 8  # partial sums of products with the transpose, whatever the number of threads
+TILE_BYTES = 1 << 18  # of each array in a tile: four of them fit in a cache
+CHAIN = 32  # longest chain of additions in sums that proofs rely on
+PIECES = 8  # partial sums of products with the transpose, for any number of threads
 
-# Sums may be regrouped and products fused into sums; NaN and infinity stay what they are.
+# Sums may be regrouped and products fused into sums; NaN and infinity are preserved.
 compiled = numba.njit(
     nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy"
 )
@@ -53,7 +53,7 @@ def _step_tile(C, old, z, X, numbers, sums):  # type: ignore[no-untyped-def]
 
 @compiled
 def _group_step_tile(C, old, z, X, numbers, level, cuts, sums):  # type: ignore[no-untyped-def]
-    # As _step_tile. Rows are groups if level > 0; otherwise the cuts of columns are given.
+    # As _step_tile. Rows are groups if level > 0; otherwise `cuts` are those of the columns.
     gamma, beta, curvature, above, below, change = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     for i in range(C.shape[0]):
@@ -83,7 +83,7 @@ def _group_step_tile(C, old, z, X, numbers, level, cuts, sums):  # type: ignore[
 
 @compiled
 def _squares_tile(C, z, X, numbers, squares):  # type: ignore[no-untyped-def]
-    # of the thresholded target, summed over the rows of a tile
+    # squares of the thresholded target, summed over the rows of a tile
     gamma, beta, curvature, above, below = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     squares[:] = 0.0
@@ -118,8 +118,8 @@ def _look_part(c_row, z_row, x_row, cuts, numbers, start, length, part):  # type
 
 @compiled
 def _look_tile(C, z, X, numbers, level, cuts, parts, sums):  # type: ignore[no-untyped-def]
-    # A compiler adds up CHAIN terms in vectors as wide as the machine's, or one by one; the
-    # parts are added by pairs. So the error has the same bound on every machine.
+    # A compiler sums CHAIN terms in vectors of the machine's width, or one by one; the parts
+    # are summed pairwise. So the error has the same bound on every machine.
     gamma, beta, curvature, above, below = numbers
     ahead, toward, steep = 2.0 - gamma * (beta + curvature), gamma * beta, 1.0 / gamma
     numbers = beta, curvature, above, below, ahead, toward, steep
@@ -163,7 +163,7 @@ def _first_tile(C, z, scale, above, below):  # type: ignore[no-untyped-def]
 @compiled
 def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]), C.dtype)
-    # a loop that overwrites what it reads could not use vectors
+    # separate arrays, since a loop that overwrites its input could not be vectorised
     fresh = np.empty((0 if apart else rows, C.shape[1]), z.dtype)
     for i in range(low, high, rows):
         end = min(i + rows, high)
@@ -258,12 +258,12 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
             C, at, left, Vt, numbers, level, columns, sums, low, high, rows
         ),
     )
-    # rows by pairs
+    # sum the rows pairwise
     return Sums.of(sums.sum(axis=1), group_norms(X, k))
 
 
 def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
-    """The norm at which rows are cut (0 if they are no groups), and the cuts of columns."""
+    """The norm at which rows are cut (0 if rows are not groups), and the cuts of columns."""
     length = int(C.shape[1])
     if k.rows:
         return k.gamma * k.rows * (1.0 - (length + 16) * 2.0**-53), np.zeros(length)
@@ -271,7 +271,7 @@ def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple
         return 0.0, np.zeros(length)
     numbers = tuple(float(x) for x in k[:5])
     rows = _tile_rows(z)
-    squares = np.empty((-(-int(z.shape[0]) // rows), length))  # of tiles, in their order
+    squares = np.empty((-(-int(z.shape[0]) // rows), length))  # one row per tile
     _spread(z, lambda low, high, n: _squares(C, z, left, Vt, numbers, squares, low, high, n))
     return 0.0, cut(np.sqrt(squares.sum(axis=0)), k, int(z.shape[0]))
 
@@ -286,7 +286,7 @@ def advance(
 def advance_from(
     old: Array, C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
-    """As `reference.advance_from`, in one pass; columns that are groups take another."""
+    """As `reference.advance_from`, in one pass; groups of columns need another."""
     left, Vt = _rows(X.U * X.s, z.dtype), _rows(X.Vt, z.dtype)
     sums, apart = np.empty((C.shape[0], 5)), old is not z
     numbers = tuple(z.dtype.type(x) for x in (*k[:5], change))
@@ -323,7 +323,7 @@ def times(z: Array, V: Array, dtype: Any = np.float64) -> Array:
 
 
 def transpose_times(z: Array, U: Array, dtype: Any = np.float64) -> Array:
-    """As `reference.transpose_times`; partial sums are added in their order."""
+    """As `reference.transpose_times`; partial sums are added in a fixed order."""
     Ut = np.ascontiguousarray(U.T, dtype)
     edges = np.linspace(0, z.shape[0], PIECES + 1).astype(int)
     parts = np.empty((PIECES, Ut.shape[0], z.shape[1]), dtype)
@@ -338,17 +338,17 @@ def transpose_times(z: Array, U: Array, dtype: Any = np.float64) -> Array:
 
 
 def quick_times(z: Array, V: Array) -> Array:
-    """The same in the precision of z."""
+    """z V in the precision of z."""
     return times(z, V, z.dtype)
 
 
 def quick_transpose_times(z: Array, U: Array) -> Array:
-    """The same in the precision of z."""
+    """z' U in the precision of z."""
     return transpose_times(z, U, z.dtype)
 
 
 def quick_is_exact(z: Array) -> bool:
-    """Whether that is float64."""
+    """Whether the precision of z is float64."""
     return itemsize(z) == 8
 
 
@@ -357,23 +357,23 @@ def _rows(x: Array, dtype: Any) -> Array:
 
 
 def _block(z: Array, Q: Array | None) -> tuple[Array, Array]:
-    """The block in the precision of z, and room for its product; empty without one."""
+    """The block in the precision of z, and an array for its product; empty if Q is None."""
     block = np.empty((z.shape[1], 0), z.dtype) if Q is None else _rows(Q, z.dtype)
     return block, np.empty((z.shape[0], block.shape[1]), z.dtype)
 
 
 def _spread(z: Array, work: Callable[[int, int, int], None]) -> None:
-    """Work on all tiles of rows, some of them by each thread."""
+    """Process all tiles of rows, distributed over threads."""
     _share(int(z.shape[0]), _tile_rows(z), work)
 
 
 def _tile_rows(z: Array) -> int:
-    """Rows of a tile."""
+    """Number of rows in a tile."""
     return max(1, TILE_BYTES // max(1, int(z.shape[1]) * 8))
 
 
 def _share(count: int, unit: int, work: Callable[[int, int, int], None]) -> None:
-    """work(low, high, unit) for stretches of whole units, each by a thread of its own."""
+    """Call work(low, high, unit) on ranges of whole units, each in its own thread."""
     with own_threads() as threads:
         units = -(-count // unit)
         ends = [min(count, unit * (units * t // threads)) for t in range(threads + 1)]
@@ -383,7 +383,7 @@ def _share(count: int, unit: int, work: Callable[[int, int, int], None]) -> None
         def run(low: int, high: int) -> None:
             try:
                 work(low, high, unit)
-            except BaseException as failure:  # raised again below, in the caller's thread
+            except BaseException as failure:  # raised below, in the caller's thread
                 failures.append(failure)
 
         helpers = [

@@ -1,6 +1,6 @@
 """The passes by Triton kernels, for float32 on CUDA.
 
-Stretches of columns are short enough that all of the device is busy to the end. Functions
+Stretches of columns are short enough to keep the whole device busy until the end. Functions
 whose names begin with `enqueue` do not wait for the device.
 """
 
@@ -23,12 +23,12 @@ from weakprox.passes.cuda_kernels import (
 )
 from weakprox.passes.formulas import TERMS, Step, Sums, group_norms
 
-SAFE = 4e-7  # relative, by which groups are cut less: their squares are of float32 numbers
-NARROWEST = 16  # tensor cores take no narrower blocks
-PROGRAMS = 8192  # that keep the device busy to the end
-STRETCH = 512  # columns that make a program worth its start
-WIDEST = 128  # block that fits beside its tiles
-# rows, columns, warps and stages: the fastest of eleven and more on an H200, d = 20,000
+SAFE = 4e-7  # relative reduction of the cuts, since their squares are of float32 numbers
+NARROWEST = 16  # narrowest block that tensor cores support
+PROGRAMS = 8192  # number that keeps the device busy until the end
+STRETCH = 512  # least number of columns per program
+WIDEST = 128  # widest block that fits next to its tiles
+# rows, columns, warps and stages: the fastest of at least eleven on an H200, d = 20,000
 ADVANCE, LOOK, VALUE, TIMES, TRANSPOSE = (
     (32, 32, 2, 4),
     (16, 16, 1, 3),
@@ -47,10 +47,10 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
-    """As `reference.look`, but for `across`."""
+    """As `reference.look`, without `across`."""
     if int(X.s.shape[0]) > WIDEST:
         return reference.look(C, z, X, k)
-    terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one trip to the host
+    terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one transfer to the host
     found = Sums.of(terms, group_norms(X, k))
     return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
@@ -68,7 +68,7 @@ def advance(
 
 
 def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:
-    """`first` without waiting, its constants in an array on the device."""
+    """`first` without waiting, with its constants in an array on the device."""
     nothing = LowRank(C[:, :1], C[0, :1], C[:1])  # not read
     return _pass(C, z, nothing, numbers, Q, begin=True, precise=False, groups=0)[1]
 
@@ -104,8 +104,8 @@ def enqueue_advance(
 ) -> tuple[Array, Array | None]:
     """`advance` without waiting; the sums are an array on the device.
 
-    A product that is not `precise` is rounded as TF32 is: good for a power step, unless
-    columns of it are smaller than others by orders.
+    A product that is not `precise` is rounded to TF32. That is enough for a power step,
+    unless some of its columns are smaller than others by orders of magnitude.
     """
     return _pass(C, z, X, numbers, Q, begin=False, precise=precise, groups=groups)
 
@@ -113,7 +113,7 @@ def enqueue_advance(
 def _cuts(
     C: Array, z: Array, X: LowRank, numbers: Array, groups: int, *, double: bool
 ) -> Array:
-    """Shares that groups lose at the step from z, on the device: a pass of its own."""
+    """Shares by which groups shrink at the step from z, on the device, by a separate pass."""
     m, n = C.shape
     rows, columns, warps, stages = LOOK if double else ADVANCE
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
@@ -131,9 +131,9 @@ def _cuts(
 
 
 def enqueue_whitening(G: Array) -> tuple[Array, Array]:
-    """What makes columns with squares G orthonormal, and the least pivot.
+    """The matrix that makes columns with Gram matrix G orthonormal, and the least pivot.
 
-    As `subspace.independent`, without waiting; the pivot is 0 where there is no such matrix.
+    As `ritz.independent`, without waiting; the pivot is 0 if there is no such matrix.
     """
     turn, least = torch.empty_like(G), torch.empty_like(G[0, 0])
     whitening_kernel[(1,)](G, turn, least, int(G.shape[0]), num_warps=1)
@@ -171,7 +171,7 @@ def _pass(
 
 
 def _numbers(numbers: Any, C: Array) -> Array:
-    """Constants in float64 on the device: as arguments they would be rounded."""
+    """Constants in float64 on the device; kernel arguments would be rounded."""
     return torch.tensor((*numbers, 1.0), dtype=torch.float64, device=C.device)
 
 
@@ -210,23 +210,23 @@ def _product(kernel: Any, shape: tuple[int, ...], z: Array, V: Array, m: int, n:
 
 
 def _joined(B: Any, width: int) -> Array:
-    """The sum over stretches, in their order; without the columns that filled it up."""
+    """The sum over stretches, in a fixed order, without the padding columns."""
     return (B[0] if B.shape[0] == 1 else B.sum(0))[:, :width]
 
 
 def _grid(m: int, n: int, rows: int, columns: int) -> tuple[int, tuple[int, int]]:
-    """Columns in a stretch, and how many programs there are in each direction."""
-    down = -(-m // rows)  # in Python: Triton's own takes ten times as long
+    """Number of columns in a stretch, and of programs in each direction."""
+    down = -(-m // rows)  # in Python: Triton's own function takes ten times as long
     along = max(1, min(PROGRAMS // down, n // STRETCH))
     per = columns * -(-n // (columns * along))
     return per, (down, -(-n // per))
 
 
 def _power(width: int) -> int:
-    """The next power of two, as tiles have it."""
+    """The next power of two, as required for tiles."""
     return max(NARROWEST, 1 << (max(1, width) - 1).bit_length())
 
 
 def _rows(x: Array) -> Array:
-    """X itself if the entries of a row follow each other in memory."""
+    """x itself if its rows are contiguous in memory, else a copy."""
     return x if x.stride(1) == 1 else x.contiguous()

@@ -1,8 +1,8 @@
 """The Triton kernels of the passes.
 
-A program owns a tile of rows and a stretch of columns along which it walks, so that its
-sums and its rows of z Q stay in registers. `look`, on which proofs rest, computes in
-float64; the sums of `advance` are estimates in float32.
+A program processes a tile of rows along a stretch of columns, so that its sums and its rows of
+z Q stay in registers. `look`, on which proofs rest, computes in float64; the sums of `advance`
+are estimates in float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import triton.language as tl
 TERMS = tl.constexpr(6)  # sums over entries, in the order of Sums
 
 
-# where an array of constants holds which one, in the order of Step
+# positions in an array of constants, in the order of Step
 GAMMA, BETA, CURVATURE, ABOVE, BELOW, CHANGE = (tl.constexpr(i) for i in (0, 1, 2, 3, 4, 7))
 
 
@@ -24,7 +24,7 @@ def _clip(x, below, above):
 
 @triton.jit
 def _factor(U, s, i, r, m, rank, row, kind: tl.constexpr):
-    """Rows i of U diag(s), filled up with zeros to a width that tiles can have."""
+    """Rows i of U diag(s), padded with zeros to a width that tiles support."""
     inside = (i < m)[:, None] & (r < rank)[None, :]
     u = tl.load(U + i.to(tl.int64)[:, None] * row + r[None, :], mask=inside, other=0.0)
     return u.to(kind) * tl.load(s + r, mask=r < rank, other=0.0).to(kind)[None, :]
@@ -32,7 +32,7 @@ def _factor(U, s, i, r, m, rank, row, kind: tl.constexpr):
 
 @triton.jit
 def _square_once(s, r, rank):
-    """The sum of s^2, in the first program only."""
+    """The sum of s^2 in the first program, 0 in the others."""
     values = tl.load(s + r, mask=r < rank, other=0.0).to(tl.float64)
     is_first = (tl.program_id(0) == 0) & (tl.program_id(1) == 0)
     return tl.where(is_first, tl.sum(values * values), 0.0)
@@ -40,7 +40,7 @@ def _square_once(s, r, rank):
 
 @triton.jit
 def _rounded_down(bound):
-    """A bound in float32 that does not exceed it."""
+    """Round a bound down to float32."""
     found = bound.to(tl.float32)
     return tl.where(found.to(tl.float64) > bound, found * (1.0 - 1.2e-7), found)
 
@@ -59,7 +59,7 @@ def look_kernel(
     curvature = tl.load(numbers + CURVATURE)
     high, low = tl.load(numbers + ABOVE), tl.load(numbers + BELOW)
     step = 1.0 / gamma
-    weight = beta + curvature - step  # of X in the rest
+    weight = beta + curvature - step  # coefficient of X in the rest
     ahead = (2.0 - gamma * (beta + curvature)).to(tl.float32)
     toward, steep = (gamma * beta).to(tl.float32), step.to(tl.float32)
     above, below = _rounded_down(high), _rounded_down(low)
@@ -82,7 +82,7 @@ def look_kernel(
         price += tl.maximum(high * X, -low * X)
         if whole:
             at = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
-            # any s in the dual set will do, so it is made in float32
+            # any s in the dual set is valid, so float32 is enough
             t = ahead * X.to(tl.float32) + toward * near - at
             y = _clip(t * steep, below, above)
             pull = y.to(tl.float64)
@@ -99,7 +99,7 @@ def look_kernel(
     tl.store(out, tl.sum(distance))
     tl.store(out + 1, tl.sum(price))
     tl.store(out + 2, tl.sum(along))
-    tl.store(out + 3, float("nan"))  # follows from triplets, and another sum is dear
+    tl.store(out + 3, float("nan"))  # computed from triplets, since another sum is expensive
     tl.store(out + 4, tl.sum(rest))
     tl.store(out + 5, _square_once(s, r, rank))
 
@@ -110,9 +110,9 @@ def squares_kernel(
     by_rows: tl.constexpr, double: tl.constexpr,
     R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    # Squares of the thresholded target, which groups are cut by: sums over the columns of a
-    # stretch for each row, or over the rows of a tile for each column. X is made as the pass
-    # that follows makes it.
+    # Squares of the thresholded target, from which groups are cut: sums over the columns of a
+    # stretch for each row, or over the rows of a tile for each column. X is computed as in the
+    # pass that follows.
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r = tl.arange(0, R)
     here = i < m
@@ -246,7 +246,7 @@ def transpose_times_kernel(
     Z, V, B, m, n, row, width, row_v, per,
     W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    # as (V'Z)', so that only the narrow block is read across its rows
+    # computed as (V'Z)', so that only the narrow block is read across its rows
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     w = tl.arange(0, W)
     here = i < m
@@ -265,7 +265,7 @@ def transpose_times_kernel(
 
 @triton.jit
 def whitening_kernel(G, T, least, W: tl.constexpr):
-    # Cholesky factor of G, scaled, and its inverse, a column and a row at a time
+    # Cholesky factor of G, scaled, and its inverse, one column and one row at a time
     i = tl.arange(0, W)
     row, column = i[:, None], i[None, :]
     left = tl.load(G + row * W + column)

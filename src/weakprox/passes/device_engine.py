@@ -1,9 +1,9 @@
-"""The engine for float32 on CUDA: the host sends a few numbers and waits for a few.
+"""The engine for float32 on CUDA, with few transfers between host and device.
 
-An iteration is queued as a whole and there is one trip to the host, for the small
-eigenproblem. Where arrays are so small that kernels end before the host has launched the
-next ones, launches are recorded once as graphs and replayed. Graphs are bound to their
-arrays, so these stay, between runs too, and the data is copied into them.
+An iteration is queued as a whole, with one transfer to the host for the small eigenproblem.
+If arrays are so small that kernels finish before the host has launched the next ones, launches
+are recorded once as graphs and replayed. Graphs are bound to their arrays, so the arrays are
+kept, also between runs, and the data are copied into them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from weakprox.passes.ritz import (
     upright,
 )
 
-RECORDED = 1 << 25  # entries beyond which launches no longer count
+RECORDED = 1 << 25  # entries beyond which the cost of launches is negligible
 
 _lock = threading.Lock()
-_idle: list[DeviceEngine] = []  # the last recorded engine that was used
+_idle: list[DeviceEngine] = []  # the last recorded engine
 
 
 def applies(C: Array, width: int) -> bool:
@@ -49,7 +49,7 @@ def applies(C: Array, width: int) -> bool:
 
 @contextmanager
 def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
-    """An engine for one run at a time; small ones are used again."""
+    """Lend an engine to one run at a time; small ones are reused."""
     groups = k.groups
     if C.numel() > RECORDED:
         engine = DeviceEngine(C, arena.like(C), groups=groups)
@@ -69,13 +69,13 @@ def lent(C: Array, arena: Any, k: Step) -> Iterator[DeviceEngine]:
     try:
         yield idle
     finally:
-        idle.queue.wait()  # whatever ended the run, nothing is on its way
+        idle.queue.wait()  # however the run ended, no work is pending
         with _lock:
             _idle[:] = [idle]
 
 
 class DeviceEngine(Engine):
-    """An engine that sends a few numbers to a queue on the device and waits for a few."""
+    """An engine that exchanges a few numbers per step with a queue on the device."""
 
     def __init__(self, C: Array, z: Array, *, recorded: bool = False, groups: int = 0) -> None:
         super().__init__(C, z)
@@ -85,7 +85,7 @@ class DeviceEngine(Engine):
             self.queue.record()
 
     def serves(self, C: Array, groups: int) -> bool:
-        """Whether recorded launches fit such data and penalties."""
+        """Whether the recorded launches fit such data and penalties."""
         same = self.z.shape == C.shape and self.z.device == C.device
         return bool(same and self.queue.groups == groups)
 
@@ -105,7 +105,7 @@ class DeviceEngine(Engine):
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
     ) -> tuple[LowRank, Sums, Callable[[], Ritz]]:
-        """As `Engine.advance`; the triplets are found at once."""
+        """As `Engine.advance`; the triplets are computed at once."""
         if near is not self._own or powers != 1:
             self._own = None
             X, sums, follow = super().advance(X, values, k, change, near, powers)
@@ -114,7 +114,7 @@ class DeviceEngine(Engine):
         self._send(values, (*k, change))
         quick = near.s[-1] > GRADED * near.s[0]
         self.queue.do("quick_advance" if quick else "advance", wait=False)
-        X = X or self.rounded(near, values)  # meanwhile
+        X = X or self.rounded(near, values)  # while the device works
         self.queue.wait()
         sums, kept = self._sums()._replace(groups=group_norms(X, k)), len(values)
         found = self._found(kept)
@@ -162,7 +162,7 @@ class DeviceEngine(Engine):
         return np.stack([self._squares(i)[:r, :r] for i in range(4)])
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
-        """As `Engine.tail`, after `squares`, which says what is kept and begins."""
+        """As `Engine.tail`, after `squares`, which sets the kept triplets and starts."""
         if not self._owns(found):
             return super().tail(found, rng, enough)
         logs, best = 0.0, float("inf")
@@ -210,7 +210,7 @@ class DeviceEngine(Engine):
         return told.reshape(WIDTH, WIDTH)
 
     def _found(self, needed: int | None = None) -> Ritz | None:
-        """Triplets from the squares that came back; their vectors are queued."""
+        """Triplets from the Gram matrices received; their vectors are queued."""
         norms = self._squares(1)
         solved = turned(self._squares(0), norms)
         self._own = None

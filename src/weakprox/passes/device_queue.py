@@ -1,7 +1,7 @@
-"""What the engine on a CUDA device queues there, recorded as graphs where that pays.
+"""The work that the engine queues on a CUDA device, recorded as graphs if that pays.
 
-Narrow arrays stay in place; the host writes a few numbers into a mailbox, has some work
-done and reads a few from it. None of the work waits for the host.
+Narrow arrays stay on the device. The host writes a few numbers into a mailbox, starts some
+work and reads a few numbers back. None of the work waits for the host.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from weakprox.passes import Step, passes_for
 
 WIDTH = 16  # of the block
 SQUARE = WIDTH * WIDTH
-SQUARES = 4 * SQUARE  # what is told of them, before numbers
-PIVOT = SQUARES + 6  # where the least pivot is told
+SQUARES = 4 * SQUARE  # length of the Gram matrices in the reply, before the numbers
+PIVOT = SQUARES + 6  # position of the least pivot in the reply
 CONSTANTS = len(Step._fields) + 1  # of a step, and the change of gamma
 WORK = (
     *("begin", "again", "span", "turn", "check"),
     *("advance", "quick_advance", "look", "squares", "tail", "more_tail"),
 )
 
-_mailboxes: list[list[Any]] = []  # not in use; memory the device can reach is slow to make
+_mailboxes: list[list[Any]] = []  # unused ones; pinned memory is slow to allocate
 
 
 class Queue:
     """Narrow arrays for the data C and the target z, and the work on them.
 
-    `groups` says which groups the penalty has, as `passes.cuda.groups_of` does.
+    `groups` is the kind of groups of the penalty, as in `Step.groups`.
     """
 
     def __init__(self, C: Array, z: Array, groups: int = 0) -> None:
@@ -38,8 +38,8 @@ class Queue:
         m, n = C.shape
         self.graphs: dict[str, Any] = {}
         self.stream = torch.cuda.current_stream(C.device)  # of the run
-        # What the host sends before a step: two turns and 1/s^2; values, which of them are
-        # kept, what they come from, and constants. And what it gets.
+        # Sent by the host before a step: two rotations and 1/s^2; the values, a mask of those
+        # kept, the values they come from, and constants. The last array is the reply.
         sizes = (2 * SQUARE + WIDTH, 3 * WIDTH + CONSTANTS, SQUARES + 8)
         tall, flat = m * WIDTH, n * WIDTH
         narrow = torch.zeros(
@@ -60,12 +60,12 @@ class Queue:
         self.turns, self.sent, self.told = (x.numpy() for x in self.mailbox)
 
     def split(self, factors: Any) -> tuple[Any, Any]:
-        """U and V' that lie one after the other."""
+        """U and V' stored one after the other."""
         m = self.U.shape[0]
         return factors[: m * WIDTH].view(m, WIDTH), factors[m * WIDTH :].view(WIDTH, -1)
 
     def record(self) -> None:
-        """Record all launches; each is made once before, to have it compiled."""
+        """Record all launches; each runs once before, so that it is compiled."""
         with torch.cuda.device(self.z.device):
             for name in WORK:
                 work = getattr(self, f"_enqueue_{name}")
@@ -80,7 +80,7 @@ class Queue:
                 self.graphs[name] = graph
 
     def release(self) -> None:
-        """Give the mailbox back, once nothing on its way can change it."""
+        """Return the mailbox once no pending work can change it."""
         self.wait()
         _mailboxes.append(self.mailbox)
 
@@ -95,14 +95,14 @@ class Queue:
             self.wait()
 
     def follow(self) -> None:
-        """Go on in the stream that is the current one by now: callbacks may change it."""
+        """Continue in the current stream, which callbacks may have changed."""
         now = torch.cuda.current_stream(self.z.device)
         if now != self.stream:
             self.wait()
             self.stream = now
 
     def wait(self) -> None:
-        """Until everything queued is done."""
+        """Wait until all queued work is done."""
         self.stream.synchronize()
 
     def _enqueue_begin(self) -> None:
@@ -120,7 +120,7 @@ class Queue:
         self._tell(self.B.T @ self.B, self.Y.T @ self.Y)
 
     def _whitened(self) -> Any:
-        """Y with orthonormal columns, if they are independent: the least pivot tells."""
+        """Y with orthonormal columns if they are independent, as the least pivot shows."""
         turn, least = self.passes.enqueue_whitening(self.Y.T @ self.Y)
         torch.minimum(self._pivot, least, out=self._pivot)
         return self.Y @ turn
@@ -176,7 +176,7 @@ class Queue:
         self._stretch(size)
 
     def _stretch(self, size: Any) -> None:
-        """T becomes the deflated z times W; tells the longest column of it."""
+        """Set T to the deflated z times W; report its longest column."""
         kept = self._numbers[WIDTH : 2 * WIDTH]
         U, V = self.U * kept, self.V * kept
         Y = self.passes.times(self.z, self.W - V @ (V.T @ self.W))
@@ -185,7 +185,7 @@ class Queue:
         self._tell(numbers=torch.stack([longest, size]))
 
     def _power(self, B: Any) -> None:
-        """Y becomes z'B but for a factor."""
+        """Set Y to z'B up to a factor."""
         size = B.abs().max()
         scaled = B / torch.where(size > 0, size, torch.ones_like(size))
         self.Y.copy_(self.passes.transpose_times(self.z, scaled))

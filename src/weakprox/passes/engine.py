@@ -37,18 +37,18 @@ from weakprox.passes.ritz import (
     whitened,
 )
 
-POWERS = 10  # of a randomised bound at most; it ends as soon as it is small enough
+POWERS = 10  # limit for a randomised bound, which stops as soon as it is small enough
 
 
 class Engine:
-    """Holds the data C and the target z, moves z along and says what proofs need of it.
+    """Holds the data C and the target z, updates z and computes what proofs need.
 
     Parameters
     ----------
     C, z : arrays of shape (m, d)
         z is overwritten.
     symmetric : bool
-        Whether C is symmetric, so that eigenpairs of z are wanted.
+        Whether C is symmetric, so that eigenpairs of z are computed.
     """
 
     def __init__(self, C: Array, z: Array, *, symmetric: bool = False) -> None:
@@ -56,13 +56,13 @@ class Engine:
         self._passes = passes_for(z, C)
 
     def ritz(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
-        """Triplets of z, or eigenpairs, from a block; `product` is z times it, if known."""
+        """Triplets or eigenpairs of z from a block; `product` is z times it, if known."""
         if self.symmetric:
             return eigenpairs(self.z, block, product, 2 * powers)
         return refined(self.z, block, product, powers)
 
     def in_float64(self, found: Ritz) -> Ritz:
-        """The triplets with products in float64, made anew where they were not."""
+        """The triplets with products in float64, recomputed if necessary."""
         if found.exact:
             return found
         Q = whitened(wide(found.V))
@@ -77,10 +77,10 @@ class Engine:
     def advance(
         self, X: LowRank | None, values: Vector, k: Step, change: float, near: Ritz, powers: int
     ) -> tuple[LowRank, Sums, Callable[[], Ritz]]:
-        """Move z; X, estimates there, and a function that finds the new target's triplets.
+        """Update z; return X, estimates there, and a function for the new target's triplets.
 
-        X is the proximal point of z, made of its triplets `near` where it is None; `values`
-        are X's own.
+        X is the proximal point of z, computed from its triplets `near` if None; `values` are
+        the singular values of X.
         """
         X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
@@ -93,12 +93,12 @@ class Engine:
         return self.ritz(near.V, product, powers)
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
-        """The point with these values and the vectors found, in the dtype of z."""
+        """The point with these values and vectors, in the dtype of z."""
         U, V = (_as(x[:, : len(values)], self.z) for x in (found.U, found.V))
         return Projection(U, like(values, self.z), V.T, found.s[: len(values)])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
-        """The sums in float64 at the point with these values and the vectors found."""
+        """The sums in float64 at the point with these values and vectors."""
         X = LowRank(found.U, like(values, found.U), found.V.T)
         sums: Sums = self._passes.look(self.C, self.z, X, k)
         return sums
@@ -106,17 +106,17 @@ class Engine:
     def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
         """R'R for the residual R = z'U - V s, U'U, V'V, and V'R.
 
-        `tail` may be asked for next, with this rng: its first product can go along.
+        `tail` may be called next with this rng: its first product can be computed here.
         """
         R = self._passes.transpose_times(self.z, found.U) - found.V * like(found.s, found.V)
         parts = [x.T @ x for x in (R, found.U, found.V)]
-        stacked = namespace(R).stack([*parts, found.V.T @ R])  # one trip to the host
+        stacked = namespace(R).stack([*parts, found.V.T @ R])  # one transfer to the host
         return np.asarray(to_numpy(stacked), dtype=float)
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
-        """Upper bound on |(I - UU') z (I - VV')|_2, no better than it needs to be.
+        """Upper bound on |(I - UU') z (I - VV')|_2; refinement stops once it is `enough`.
 
-        For symmetric z, it may be one on the largest eigenvalue alone.
+        For symmetric z, it may bound the largest eigenvalue alone.
         """
         z = self.z
         kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
@@ -131,9 +131,9 @@ class Engine:
         return min(bound, self._exact_tail(found)) if bound > enough else bound
 
     def _exact_tail(self, found: Ritz) -> float:
-        """The same by a full decomposition, for small matrices; infinity for others.
+        """The norm by a full decomposition for small matrices; infinity for others.
 
-        Where values follow each other closely, randomised bounds do not tell them apart.
+        Randomised bounds do not separate values that are close together.
         """
         z = self.z
         elsewhere = getattr(z, "passes", None) is not None
@@ -143,7 +143,7 @@ class Engine:
         Z = Z - U @ (U.T @ Z)
         Z = Z - (Z @ V) @ V.T
         least = min(z.shape)
-        if self.symmetric:  # only the upper end matters
+        if self.symmetric:  # only the largest eigenvalue matters
             largest = max(0.0, float(decompositions.eigvalsh(0.5 * (Z + Z.T))[-1]))
             allowed = decompositions.eigh_error(least) * eps_of(Z)
         else:
@@ -153,15 +153,15 @@ class Engine:
         return largest + (64 * eps_of(Z) + allowed) * size
 
     def kept(self) -> Array:
-        """The target, in an array that stays as it is when the engine goes on."""
+        """The target, in an array that the engine does not overwrite."""
         return set_aside(self.z) if isinstance(self.C, Tiled) else self.z
 
     def adopt(self, found: Ritz) -> Ritz:
-        """Triplets of z from elsewhere, in whatever arrays the engine works on."""
+        """Triplets of z from another source, converted to the engine's arrays."""
         return found
 
     def own(self, found: Ritz) -> Ritz:
-        """The triplets in arrays that stay as they are when the engine goes on."""
+        """The triplets in arrays that the engine does not overwrite."""
         return found
 
 
@@ -181,5 +181,5 @@ def engine_for(
 
 
 def _as(x: Array, reference: Array) -> Array:
-    """X in the dtype of the reference."""
+    """x in the dtype of the reference."""
     return namespace(x).astype(x, reference.dtype)

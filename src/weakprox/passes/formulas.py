@@ -1,4 +1,4 @@
-"""Formulas of a splitting step, whatever arithmetic computes them.
+"""Formulas of a splitting step, independent of the arithmetic that computes them.
 
 G = beta/2 |X - C|^2, R in separable form, h a function of singular values. With
 X = prox_{gamma h}(z), a step takes the target t = 2X - z - gamma (beta (X - C) + curvature X)
@@ -17,7 +17,7 @@ from weakprox.linalg.arrays import Array, namespace, total, wide
 from weakprox.linalg.simplex import project_capped
 
 DOUBLE = 2.0**-52
-TERMS = 6  # of Sums that are sums over entries; the last follows from factors
+TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -25,8 +25,9 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 class SeparableForm:
     """R(X) = sum above x_+ + below x_- + rows |row| + columns |column| (Euclidean norms).
 
-    A quadratic beside it is the penalty's `curvature`. The proximal map has a closed form
-    unless both rows and columns have a weight: entries are thresholded, groups are scaled.
+    The penalty's quadratic is not part of it but its `curvature`. The proximal map has a
+    closed form unless both rows and columns have a weight: entries are thresholded, groups
+    are scaled.
     """
 
     above: float = 0.0
@@ -51,7 +52,7 @@ class SeparableForm:
 
 @dataclass(frozen=True)
 class ValueForm:
-    """h as a function of the singular values s: lam sum(s), where sum(s) <= tau.
+    """h as a function of the singular values s: lam sum(s) if sum(s) <= tau.
 
     If `symmetric`, the values are eigenvalues of a symmetric X, which must not be negative.
     """
@@ -61,7 +62,7 @@ class ValueForm:
     symmetric: bool = False
 
     def prox(self, values: Vector, step: float) -> Vector:
-        """Values of prox_{step h} at a matrix with these values, sorted from the largest."""
+        """Values of prox_{step h} at a matrix with these values, in descending order."""
         kept = np.maximum(values - step * self.lam, 0.0)
         return kept if math.isinf(self.tau) else np.asarray(project_capped(kept, self.tau))
 
@@ -76,7 +77,7 @@ class ValueForm:
 
 
 class Step(NamedTuple):
-    """Constants of a step: its length gamma, those of G, the curvature and form of R."""
+    """Constants of a step: its size gamma, those of G, the curvature and form of R."""
 
     gamma: float
     beta: float
@@ -98,7 +99,7 @@ class Step(NamedTuple):
 
     @property
     def groups(self) -> int:
-        """What kernels know the groups by: 0 for none, 1 for rows, 2 for columns."""
+        """Code of the groups for kernels: 0 for none, 1 for rows, 2 for columns."""
         return 1 if self.rows else 2 if self.columns else 0
 
     @property
@@ -119,7 +120,7 @@ class Sums(NamedTuple):
     distance: float  # (X - C)^2
     price: float  # above x_+ + below x_-
     along: float  # s X
-    across: float  # u X; NaN where that is left to the triplets of z
+    across: float  # u X; NaN if it is computed from the triplets of z instead
     rest: float  # (beta (X - C) + curvature X + s + u)^2, zero at a solution
     square: float  # X^2, from the factors
     groups: float = 0.0  # weighted norms of rows or columns of X, from the factors
@@ -131,7 +132,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(cls, terms: Any, groups: float = 0.0) -> Sums:
-        """From the sums over entries, in their order, and the rest."""
+        """Sums from those over entries, in their order, and the groups."""
         return cls._make([*(float(x) for x in terms), groups])
 
     def value(self, k: Step) -> float:
@@ -140,9 +141,9 @@ class Sums(NamedTuple):
         return 0.5 * smooth + self.penalty
 
     def rounding(self, k: Step, eps: float) -> float:
-        """Bound on what the value gains if each entry of X is rounded, eps the dtype's.
+        """Bound on the increase of the value if each entry of X is rounded, eps the dtype's.
 
-        Zero in float64, in which these sums are computed themselves.
+        It is zero in float64, the precision of these sums.
         """
         if eps <= DOUBLE:
             return 0.0
@@ -151,7 +152,7 @@ class Sums(NamedTuple):
         return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
 
     def halves(self, k: Step) -> tuple[float, float]:
-        """The two halves of the step's gap, R(X) - <s, X> and that of the smooth part."""
+        """The two halves of the step's gap: R(X) - <s, X>, and that of the smooth part."""
         near = max(0.0, self.penalty - self.along)
         return near, self.rest / (2 * (k.beta + k.curvature))
 
@@ -170,9 +171,9 @@ def group_norms(X: Any, k: Step) -> float:
 
 
 def cut(norms: Array, k: Step, length: int) -> Array:
-    """Share of each group that its penalty takes off, given the norms after thresholding.
+    """Share of each group that its penalty removes, given the norms after thresholding.
 
-    `length` is the number of entries in a group. Shares are lowered by the rounding errors
+    `length` is the number of entries in a group. Shares are reduced by the rounding errors
     of such norms, so that s is a dual point in spite of them.
     """
     xp = namespace(norms)
@@ -181,12 +182,12 @@ def cut(norms: Array, k: Step, length: int) -> Array:
 
 
 def target(C: Any, z: Any, X: Any, k: Step) -> Any:
-    """The target t of a step, for arrays or tiles of them."""
+    """The target t of a step, for arrays or tiles."""
     return (2.0 - k.gamma * (k.beta + k.curvature)) * X + (k.gamma * k.beta) * C - z
 
 
 def thresholded(t: Any, k: Step, clip: Any) -> tuple[Any, Any]:
-    """The dual point of the entrywise part of R at t, and what is left of t."""
+    """The dual point of the entrywise part of R at t, and the remainder of t."""
     y = clip(t * (1.0 / k.gamma), -k.below, k.above)
     return y, t - k.gamma * y
 

@@ -1,4 +1,4 @@
-"""The passes in any namespace, by blocks of rows: what the kernels are tested against."""
+"""The passes in any namespace, by blocks of rows; the kernels are tested against them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
-    """Overwrite z by prox_{gamma R}(gamma beta C); z Q, if a block Q is given."""
+    """Overwrite z by prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
     clip = namespace(z).clip
     cuts = _column_cuts(C, z, None, k) if k.columns else None
     room = None
@@ -59,7 +59,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
 
 
 def _row_cuts(left: Array, k: Step) -> Array:
-    """Shares that the groups of these rows lose, as a column, in the dtype of the rows."""
+    """Shares by which the groups of these rows shrink, as a column in the rows' dtype."""
     xp = namespace(left)
     norms = xp.linalg.vector_norm(wide(left), axis=1, keepdims=True)
     return xp.astype(cut(norms, k, int(left.shape[1])), left.dtype, copy=False)
@@ -68,9 +68,9 @@ def _row_cuts(left: Array, k: Step) -> Array:
 def _column_cuts(
     C: Array, z: Array, X: LowRank | None, k: Step, *, exact: bool = False
 ) -> Array:
-    """Shares that the columns lose at the step from z, or at the first one if X is None.
+    """Shares by which columns shrink at the step from z, or at the first step if X is None.
 
-    An extra pass: a column is known only when all rows have been read.
+    This takes an extra pass, since the norm of a column depends on all rows.
     """
     squares: Any = 0.0
     as_is: Any = wide if exact else (lambda x: x)
@@ -88,7 +88,7 @@ def _column_cuts(
 
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
-    """The sums at X, in float64 throughout; only those of X itself without a z."""
+    """The sums at X in float64; without z, only those that depend on X alone."""
     found: list[Vector] = []
     left, right = wide(X.U) * wide(X.s), wide(X.Vt)
     factors = LowRank(wide(X.U), wide(X.s), right)
@@ -112,7 +112,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
 def advance_from(
     old: Array, C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
-    """`advance` of a target that is to stay as it is; z is overwritten by the next one."""
+    """`advance` from a target that must not change; z is overwritten by the next one."""
     z[...] = old
     return advance(C, z, X, k, change, Q)
 
@@ -120,14 +120,14 @@ def advance_from(
 def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
-    """Estimates of the sums at X (`across` left out), and z overwritten by the next target.
+    """Return estimates of the sums at X (without `across`); overwrite z by the next target.
 
-    Also z Q, if a block Q is given. `change` is the factor by which gamma is about to change.
+    Also return z Q if a block Q is given. `change` is the factor by which gamma will change.
     """
     distance = price = along = rest = 0.0
     left, clip = X.U * X.s, namespace(z).clip
     room: list[Array] = []
-    parts: list[Array] = []  # of z Q; z in a file is not read again for it
+    parts: list[Array] = []  # of z Q, computed here so that a file is not read again
     Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
     columns = _column_cuts(C, z, X, k) if k.columns else None
     for rows in tiles(C, z):
@@ -201,7 +201,7 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
 
 
 def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
-    """The same at X = room[0] without groups, in place: fresh memory costs more than sums."""
+    """The same at X = room[0] without groups, in place: allocation costs more than the sums."""
     X, s, rest, part = room
     np.multiply(C, k.gamma * k.beta, out=s)
     s -= z
@@ -228,13 +228,13 @@ def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
 
 
 def times(z: Array, V: Array) -> Array:
-    """Z V for a narrow block in float64, summed in float64."""
+    """z V for a narrow block in float64, summed in float64."""
     parts = [wide(z[rows]) @ V for rows in tiles(z)]
     return parts[0] if len(parts) == 1 else namespace(V).concat(parts, axis=0)
 
 
 def transpose_times(z: Array, U: Array) -> Array:
-    """Z' U for a narrow block in float64, summed in float64."""
+    """z' U for a narrow block in float64, summed in float64."""
     found = None
     for rows in tiles(z):
         part = wide(z[rows]).T @ U[rows]
@@ -243,17 +243,17 @@ def transpose_times(z: Array, U: Array) -> Array:
 
 
 def quick_times(z: Array, V: Array) -> Array:
-    """The same in whatever precision is fastest."""
+    """z V in the fastest precision."""
     V = namespace(V).astype(V, z.dtype, copy=False)
     return by_rows.times(z, V) if on_disk(z) else times_block(z, V)
 
 
 def quick_transpose_times(z: Array, U: Array) -> Array:
-    """The same in whatever precision is fastest."""
+    """z' U in the fastest precision."""
     U = namespace(U).astype(U, z.dtype, copy=False)
     return by_rows.transpose_times(z, U) if on_disk(z) else block_times(U, z)
 
 
 def quick_is_exact(z: Array) -> bool:
-    """Whether that is float64."""
+    """Whether the fastest precision is float64."""
     return itemsize(z) == 8

@@ -1,6 +1,6 @@
 """Leading singular triplets and eigenpairs by a few power steps from a good start.
 
-All factorisations are of small squares and happen on the host, in float64.
+All factorisations are of small square matrices, on the host, in float64.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from weakprox.passes import passes_for
 TINY = float(np.finfo(float).tiny)
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
-# Squaring a block loses what is smaller than this share of its largest column or value.
+# Squaring a block loses columns or values smaller than this share of the largest.
 DEPENDENT, GRADED = 1e-5, 1e-3
-CLEAR = 3e-3  # the same for columns that are to become orthonormal to 1e-10
-LEAST = 1e-6  # share of the largest value that a second look at the squares brings back
-ASKEW = 2e-6  # as GRADED, for columns that are only to span something
+CLEAR = 3e-3  # the same for columns that must become orthonormal to 1e-10
+LEAST = 1e-6  # share of the largest value that can be recovered from the squares
+ASKEW = 2e-6  # as GRADED, for columns that only need to span a space
 
 
 @dataclass(frozen=True)
 class Ritz:
-    """A V = U diag(s): Ritz triplets of a matrix, from the largest value down, in float64.
+    """A V = U diag(s): Ritz triplets of a matrix in float64, in descending order.
 
-    Of a symmetric matrix these may be eigenpairs: U is V, values may be negative, and
-    A V = U diag(s) holds up to a residual at right angles to V. `exact` says whether the
-    products with A were in float64, too. `damping` is 1/s^2 where U is, should it be there
-    already.
+    For a symmetric matrix these may be eigenpairs: U is V, values may be negative, and
+    A V = U diag(s) holds up to a residual orthogonal to V. `exact` tells whether the products
+    with A were also in float64. `damping` is 1/s^2 on the device of U, if it is already there.
     """
 
     U: Array
@@ -51,8 +50,8 @@ class Ritz:
     def excess(self, kept: int, shift: float) -> float:
         """Estimate of how far the largest eigenvalue of A - X is above the shift.
 
-        X has the first `kept` pairs, their values reduced by the shift. Of second order in
-        their residuals; 0 for triplets, whose residuals X does not inherit.
+        X has the first `kept` pairs, their values reduced by the shift. The estimate is of
+        second order in their residuals. It is 0 for triplets, whose residuals do not affect X.
         """
         if self.residuals is None or kept >= len(self.s):
             return 0.0
@@ -61,11 +60,11 @@ class Ritz:
         return math.hypot(beside, math.sqrt(square)) - abs(beside)
 
     def leading(self, count: int) -> Ritz:
-        """The first of them."""
+        """The first `count` triplets."""
         return Ritz(self.U[:, :count], self.s[:count], self.V[:, :count], self.exact)
 
     def with_last(self, count: int, last: int) -> Ritz:
-        """The first `count` and the last ones of them."""
+        """The first `count` and the last `last` triplets."""
         if not last:
             return self.leading(count)
         xp, end = namespace(self.V), len(self.s) - last
@@ -76,8 +75,8 @@ class Ritz:
 def refined(A: Array, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
     """Ritz triplets after `powers` steps with A'A from a right block; `product` is A start.
 
-    Blocks are made orthonormal once after each step, as long as that loses nothing; on a
-    device, trips to the host are what counts.
+    Blocks are orthonormalised once after each step, as long as that loses no accuracy: on a
+    device, the number of transfers to the host dominates the cost.
     """
     Q: Array | None = start
     B = product
@@ -93,10 +92,9 @@ def refined(A: Array, start: Array, product: Array | None = None, powers: int = 
 def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
     """One power step from triplets of a nearby matrix; `product` is A V.
 
-    A'A V is nearly V s^2 then: columns that only need scaling, and the rest is left to a
-    generalised eigenproblem, so that there is one trip to the host. Falls back on careful
-    steps where that is not so. Only the first `needed` columns of U need be orthonormal to
-    the last digits.
+    A'A V is then nearly V s^2: the columns only need scaling, and a generalised eigenproblem
+    does the rest, so there is one transfer to the host. Otherwise it falls back to careful
+    steps. Only the first `needed` columns of U must be orthonormal to the last digits.
     """
     if near.s[-1] > LEAST * near.s[0]:
         product = wide(product)
@@ -111,7 +109,7 @@ def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> 
 def eigenpairs(A: Array, start: Array, product: Array | None = None, powers: int = 2) -> Ritz:
     """Ritz pairs of a symmetric A after `powers` products with it; `product` is A start.
 
-    They are sorted by their values; those at both ends of the spectrum are found.
+    They are sorted by value and include both ends of the spectrum.
     """
     passes, Q, B = passes_for(A), start, product
     for _ in range(powers):
@@ -143,7 +141,7 @@ def spanned(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
 
 
 def _powered(A: Array, Q: Array, product: Array | None) -> Array:
-    """A'A Q but for a factor that keeps it in range."""
+    """A'A Q up to a factor that avoids overflow."""
     passes = passes_for(A)
     B = wide(passes.quick_times(A, Q) if product is None else product)
     xp = namespace(B)
@@ -176,15 +174,15 @@ def _triplets(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
 def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     """Singular values s and W with Y W orthonormal, (A Y W)'(A Y W) = s^2, from squares.
 
-    `squares` is (AY)'(AY) and `norms` Y'Y. None if the columns of Y are not clearly
-    independent, or the values too different for their squares. Where the result is not
-    `upright`, A Y W / s needs to be `straightened`.
+    `squares` is (AY)'(AY) and `norms` is Y'Y. Return None if the columns of Y are not clearly
+    independent, or if the values differ too much for their squares. If the result is not
+    `upright`, A Y W / s must be `straightened`.
     """
     root = independent(norms, CLEAR)
     if root is None:
         return None
     inside = root.T @ squares @ root
-    if not math.isfinite(float(inside.sum())):  # the squares have left the range of floats
+    if not math.isfinite(float(inside.sum())):  # the squares overflow
         return None
     values, W = small_eigh(inside)
     if not values[0] > LEAST**2 * values[-1]:
@@ -193,10 +191,10 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
 
 
 def upright(s: Vector, W: Vector, norms: Vector, needed: int | None = None) -> bool:
-    """Whether squares have kept the right angles between the columns of A Y W / s.
+    """Whether the columns of A Y W / s are orthogonal in spite of the squaring.
 
-    They lose what is small beside the largest value, and as much again where Y is skew. The
-    first `needed` columns (all, if None) are to keep them to 1e-10, the others to 1e-4.
+    Squares lose values that are small relative to the largest, and more if Y is skew. The
+    first `needed` columns (all if None) must be orthogonal to 1e-10, the others to 1e-4.
     """
     skew = np.linalg.norm(W * np.sqrt(np.diagonal(norms))[:, None], axis=0)  # 1 if orthonormal
     kept = s / (skew * s[0])
@@ -204,10 +202,10 @@ def upright(s: Vector, W: Vector, norms: Vector, needed: int | None = None) -> b
 
 
 def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
-    """Better values, and what turns U and V, for A V = U diag(s) with U'U = G about one.
+    """Better values, and rotations of U and V, for A V = U diag(s) with U'U = G near I.
 
-    Squares lose small values and the right angles between their vectors; the small ones are
-    found anew from a factor of G, which is not squared.
+    Squaring loses small values and the orthogonality of their vectors. They are recomputed
+    from a factor of G, which is not squared.
     """
     root = small_cholesky(G)
     if root is None:
@@ -217,7 +215,7 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
 
 
 def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
-    """The matrix that makes columns with squares G orthonormal, if they are independent."""
+    """The matrix that orthonormalises columns with Gram matrix G; None if dependent."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), TINY))
     root = small_cholesky(G * scale * scale[:, None])
     if root is None or not np.diagonal(root).min() > least:
@@ -226,7 +224,7 @@ def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
 
 
 def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:
-    """The same with orthonormal blocks all along, for values that differ by orders."""
+    """As `refined`, with orthonormal blocks throughout, for values of very different size."""
     Q, passes = start, passes_for(A)
     for _ in range(powers):
         B = wide(passes.quick_times(A, Q) if product is None else product)
@@ -239,7 +237,7 @@ def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
     """Triplets of A in the span of an orthonormal Q, from B = A Q."""
     B, Q = wide(B), wide(Q)
     squares, W = eigh(gram(B))
-    if not squares[0] > GRADED**2 * squares[-1]:  # squares have lost the small values
+    if not squares[0] > GRADED**2 * squares[-1]:  # squaring has lost the small values
         U, s, Wt = svd(B)
         return Ritz(U, np.asarray(to_numpy(s), dtype=float), Q @ Wt.T, exact)
     s = np.sqrt(squares[::-1])
@@ -248,7 +246,7 @@ def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
 
 
 def whitened(Y: Array, rounds: int = 2) -> Array:
-    """Orthonormal columns whose span holds that of Y, by Cholesky QR where that is safe."""
+    """Orthonormal columns whose span contains that of Y, by Cholesky QR if that is safe."""
     for _ in range(rounds):
         found = _whitened_once(Y)
         if found is None:
@@ -258,7 +256,7 @@ def whitened(Y: Array, rounds: int = 2) -> Array:
 
 
 def _whitened_once(Y: Array) -> Array | None:
-    """Y with columns that are about orthonormal, if they are clearly independent."""
+    """Y with nearly orthonormal columns, if they are clearly independent."""
     turn = independent(gram(Y))
     return None if turn is None else Y @ like(turn, Y)
 
