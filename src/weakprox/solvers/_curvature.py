@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 
-FEW = 8  # differences before a declared smoothness is believed to be far too large
-LOOSE = 4.0  # times the largest curvature seen: a smoothness far too large
-MARGIN = 1.5  # over the largest curvature seen, for the directions not seen yet
+FEW = 8  # differences needed before a declared smoothness is considered far too large
+LOOSE = 4.0  # ratio to the largest curvature seen above which it is far too large
+MARGIN = 1.5  # factor on the largest curvature seen, for directions not seen yet
 VISIBLE = 1e-6  # relative length below which a difference is mostly rounding
 ROUNDING = 32  # units of rounding in a gradient
 CLEAR = 1e-3  # relative excess that contradicts a declared constant beyond rounding
@@ -25,7 +25,7 @@ class Contradicted(Exception):  # noqa: N818 (a signal, not an error)
 
 @dataclass(frozen=True)
 class Curvature:
-    """Least and largest curvature of G between iterates so far, and the last gradient."""
+    """Smallest and largest curvature of G between iterates so far, and the last gradient."""
 
     X: Array
     gradient: Array
@@ -39,7 +39,7 @@ class Curvature:
         length, along = sqnorm(move), inner(turn, move)
         if not (along > 0.0 and length > VISIBLE**2 * sqnorm(X)):
             return Curvature(X, gradient, self.least, self.most, self.seen)
-        # near zero, differences of iterates are small beside the rounding of gradients
+        # near zero, differences of iterates are small compared with the rounding of gradients
         noise = ROUNDING * eps_of(X) * norm(gradient) * math.sqrt(length)
         least, most = min(self.least, (along + noise) / length), self.most
         if along > noise / CLEAR:

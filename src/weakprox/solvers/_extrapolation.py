@@ -1,8 +1,8 @@
 """Anderson acceleration of a fixed-point iteration z <- z + F(z).
 
 Walker & Ni, "Anderson acceleration for fixed-point iterations", SIAM Journal on Numerical
-Analysis 49(4), 2011:
-the next point is the combination of the last ones whose moves nearly cancel.
+Analysis 49(4), 2011.
+The next point is the combination of the last ones whose moves nearly cancel.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 from weakprox.linalg.arena import Arena
 from weakprox.linalg.arrays import Array, rough_inner, row_blocks
 
-RIDGE = 1e-10  # relative, against moves that hardly differ
+RIDGE = 1e-10  # relative regularisation for moves that hardly differ
 WILDEST = 1e4  # combinations with larger weights are noise
 
 
 @dataclass(frozen=True)
 class History:
-    """The last moves F and where each led, z + F, oldest first."""
+    """The last moves F and their end points z + F, oldest first."""
 
     moves: tuple[Array, ...] = ()
     ends: tuple[Array, ...] = ()
 
     def extended(self, z: Array, move: Array, most: int, arena: Arena) -> tuple[History, Array]:
-        """The history with this move from z, and the next point to go to.
+        """The history with this move from z, and the next point.
 
-        That point may be in the history, too: it is to be read, not to be written to.
-        Passes in blocks of rows: one for z + F, one for inner products of differences of
-        moves, one for the combination of ends.
+        That point may be part of the history, so it must not be overwritten.
+        There are three passes in blocks of rows: for z + F, for inner products of differences
+        of moves, and for the combination of end points.
         """
         end = arena.like(z)
         for rows in row_blocks(z):
@@ -46,7 +46,7 @@ class History:
         weights = _weights(moves)
         if weights is None:
             return History(moves[-1:], ends[-1:]), end
-        # end - sum of w_i (end_{i+1} - end_i), sorted by ends
+        # end - sum of w_i (end_{i+1} - end_i), collected by end points
         shares = np.concatenate([weights, [0.0]]) - np.concatenate([[0.0], weights])
         shares[-1] += 1.0
         point = arena.like(end)
@@ -59,7 +59,7 @@ class History:
 
 
 def _weights(moves: tuple[Array, ...]) -> Any:
-    """Weights of the differences of moves that come nearest to the last move."""
+    """Weights with which the differences of moves best approximate the last move."""
     size = len(moves) - 1
     gram, right = np.zeros((size, size)), np.zeros(size)
     for rows in row_blocks(moves[-1]):

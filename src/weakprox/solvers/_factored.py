@@ -1,8 +1,8 @@
-"""Davis-Yin steps with X in factors: two arrays, the data C and the target z.
+"""Davis-Yin steps with X in factors, on two arrays: the data C and the target z.
 
 Each step is one pass that reads both arrays, overwrites z by the next target and multiplies
-it with the block of the next decomposition, and two more products. For squared distances with
-separable penalties and functions of singular values, by `weakprox.passes`.
+it with the block of the next decomposition, followed by two more products. The passes are in
+`weakprox.passes`, for squared distances, separable penalties and functions of singular values.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
 SPARE = 2  # columns of the block beyond the rank
-POWERS = 4  # power steps of a decomposition at most
+POWERS = 4  # limit on the power steps of a decomposition
 COLD = 2  # power steps from a random block
-WIDER = 2  # times, if the rank does not fit
-THIN, WIDEST = 64, 0.1  # columns, and share of all of them, up to which a block is thin
-SMALL_STEP = 0.1  # times the smoothness
-NEAR = 0.5  # share of the cut-off from which a value that is cut off counts as near it
+WIDER = 2  # factor for the block if the rank does not fit
+THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block is thin
+SMALL_STEP = 0.1  # step size times smoothness
+NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
 
 
@@ -58,21 +58,21 @@ class Factored:
         self.problem, self.engine, self.tools = problem, engine, tools
         self.form: ValueForm = form
         self.cap, self.thin = rank, thin
-        self._follow: Callable[[], Ritz] | None = None  # finds the triplets of z
+        self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z
 
     def step(self, gamma: float) -> Step:
         """The constants of a step."""
         return self._step._replace(gamma=gamma)
 
     def settle(self, state: Memory) -> Memory:
-        """The state with the triplets of z."""
+        """Add the triplets of z to the state."""
         if self._follow is None:
             return state
         found, self._follow = self._follow(), None
         return replace(state, ritz=found)
 
     def project(self, state: Memory, k: int) -> Memory:
-        """The proximal point of z, from a block that is wide enough for it."""
+        """The proximal point of z, from a block that is wide enough."""
         state = self.settle(state)
         engine, shape, tools = self.engine, self.problem.shape, self.tools
         z, found, powers = engine.z, state.ritz, max(COLD, state.powers)
@@ -84,7 +84,7 @@ class Factored:
             p = self.form.prox(found.s, state.gamma)
             kept = max(1, int((p > max(shape) * eps_of(z) * p[0]).sum()))
             width = len(found.s)
-            # values that are cut off must show, at the lower end of a symmetric z too
+            # discarded values must be visible, also at the lower end of a symmetric z
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
             if seen <= width - SPARE or width >= min(shape):
                 break
@@ -104,18 +104,18 @@ class Factored:
         return replace(state, values=values, h=h, ritz=found, rank=cap, cut=cap < kept)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
-        """A dual point at z, before it moves, if the gap is about to be small enough."""
+        """A dual point at z, before it moves, if the gap is expected to be small enough."""
         size = 0.5 * self.problem.loss.smoothness * float(state.values @ state.values)
         wanted = self.tools.accuracy(state.value, size=size)
         if not state.gap * state.ratio <= 1.5 * wanted:
             return state, None
         if state.gamma * state.parameters.beta < SMALL_STEP:
-            # residuals count relative to gamma in a proof
+            # a proof divides the residuals by gamma, so they must be more accurate
             assert state.ritz is not None
             state = replace(state, ritz=self.engine.ritz(state.ritz.V))
         state, dual = self.provable(state, k)
         self.tools.tick(state.candidate(k, gap=state.gap, dual=dual))
-        if state.gap <= wanted:  # and yet the proof did not succeed
+        if state.gap <= wanted:  # but the proof did not succeed
             state = replace(state, powers=min(POWERS, state.powers + 1))
         return state, dual
 
@@ -124,7 +124,7 @@ class Factored:
         found, r, z, engine = state.ritz, state.rank, self.engine.z, self.engine
         step = self.step(state.gamma)
         assert found is not None
-        # the lower end of a symmetric z, if it is long, is no part of what is left out
+        # a long lower end of a symmetric z is not part of the remainder
         shift = max(0.0, float(found.s[0] - state.values[0]))
         last = int((found.s[r:] < -0.9 * shift).sum()) if engine.symmetric else 0
         near = r + int((found.s[r : len(found.s) - SPARE - last] > NEAR * shift).sum())
@@ -134,7 +134,7 @@ class Factored:
         V = engine.rounded(dual.exact.leading(r), values)
         h = self.form.lam * float(values.sum())
         state = self._judged(replace(state, values=values, h=h), dual.sums, step, k)
-        # of the answer's factors, and of the dense answer
+        # rounding of the factors, and of the dense solution
         assert state.last is not None
         rounding = eps_of(z) * abs(state.last) + dual.sums.rounding(step, eps_of(z))
         return replace(state, V=V, gap=state.gap + rounding), dual
@@ -142,7 +142,7 @@ class Factored:
     def advance(
         self, state: Memory, k: int, dual: FactoredDual | None
     ) -> tuple[Memory, float, float]:
-        """Move z on; the state at X, and the two halves of its gap."""
+        """Move z; return the state at X and the two halves of its gap."""
         step, near = self.step(state.gamma), state.ritz
         assert near is not None
         self.tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
@@ -156,19 +156,19 @@ class Factored:
         )
         self.tools.loss.counted(1)
         if dual is None:
-            # estimates must not pass for the best value there is
+            # estimates must not count as the best value
             state = self._judged(state, sums, step, k, doubt=64 * eps_of(self.engine.z))
         return replace(state, V=V), *sums.halves(step)
 
     def rebalance(self, state: Memory, change: float) -> Memory:
-        """Note a change of gamma: the next pass makes it, and it shows one step later."""
+        """Record a change of gamma, which the next pass makes."""
         later = change if state.change == 1.0 else 1.0
         return replace(state, gamma=state.gamma * state.change, change=later)
 
     def _judged(
         self, state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0
     ) -> Memory:
-        """Best value and gap, how fast the gap falls, and whether it still does.
+        """Update the best value, the gap, its rate of decrease and the progress.
 
         The last value is raised by its relative `doubt`.
         """
@@ -181,7 +181,7 @@ class Factored:
             state,
             value=min(state.value, value),
             last=value + doubt * abs(value),
-            gap=gap,  # only this z can prove anything
+            gap=gap,  # a proof needs the current z
             least=min(state.least, gap),
             ratio=min(1.0, max(ratio, 0.02)),
             progress=k if gap < 0.99 * state.least else state.progress,
@@ -192,20 +192,20 @@ class Factored:
 def factored(
     problem: Problem, memory: Memory, tools: Tools, *, rank: int | None, thin: bool
 ) -> Iterator[tuple[Factored, Memory]]:
-    """The steps of a problem on arrays of their own, and the memory in them."""
+    """Yield the steps of a problem on their own arrays, with the state copied to them."""
     C = contiguous(tools.loss.centre(tools.loss.everything(), counted=False))
     step, symmetric = problem.entrywise(), problem.spectral.symmetric
     assert step is not None
     with engine_for(C, tools.arena, memory.width, step, symmetric=symmetric) as engine:
         state = memory
         if memory.z is not None and memory.ritz is not None:
-            copied(memory.z, engine.z)  # the checkpoint keeps its own
+            copied(memory.z, engine.z)  # the checkpoint keeps its own array
             state = replace(memory, ritz=engine.adopt(memory.ritz))
         yield Factored(problem, engine, tools, rank=rank, thin=thin), state
 
 
 def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
-    """A random block, led by the row space of the user's first point."""
+    """A random block that starts with the row space of the user's first point."""
     Q = gaussian(rng, (problem.shape[1], state.width), problem.loss.reference)
     keep = min(np.count_nonzero(state.values), max(1, state.width - SPARE))
     if keep and state.V is not None:

@@ -1,4 +1,4 @@
-"""What methods share that end when their gap proves the accuracy, or stops shrinking."""
+"""Base of methods that stop when their gap proves the accuracy, or stops shrinking."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools
 
 STRETCH = 16  # iterations of one outer step
-SHARE = 1e-3  # of the gap, what an inexact decomposition may cost
-PATIENCE = 400  # iterations without progress after which rounding has the last word
+SHARE = 1e-3  # of the gap: allowed cost of an inexact decomposition
+PATIENCE = 400  # iterations without progress after which the gap has stalled
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,17 @@ class Plan:
     beta: float
 
 
-class TooWide(Exception):  # noqa: N818 (a turn of events, not an error)
-    """The proximal points are not low-rank, or the gap falls slowly: another method then."""
+class TooWide(Exception):  # noqa: N818 (a signal, not an error)
+    """The proximal points are not low-rank, or the gap falls slowly: use the fallback."""
 
 
 class GapDriven(Method):
-    """Nothing is promised in advance, so nothing is claimed but what a certificate shows."""
+    """A method without a guarantee in advance, whose accuracy is shown by a certificate."""
 
     rank: int | None
 
     answer: ClassVar[Literal["low_rank"]] = "low_rank"
-    relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
+    relative: ClassVar[bool] = True  # supports an accuracy relative to f
     patience: ClassVar[int] = PATIENCE
 
     def check_rank(self, problem: Problem) -> None:
@@ -48,7 +48,7 @@ class GapDriven(Method):
     def first(
         self, problem: Problem, X: Array | None, reference: Array, tools: Tools
     ) -> tuple[LowRank | None, float]:
-        """The user's first point as an answer of the rank allowed, and h there."""
+        """The user's first point truncated to the allowed rank, and h there."""
         if X is None:
             return None, problem.spectral.value(LowRank.zero(problem.shape, reference))
         cut = tools.compressed(X, capped(min(problem.shape), problem.shape, self.rank))
@@ -56,16 +56,16 @@ class GapDriven(Method):
         return cut.trimmed(1e-14 * float(cut.s[0])), h
 
     def finished(self, memory: Any) -> bool:
-        """Whether the gap has stopped shrinking: what is left is rounding, or the rank."""
+        """Whether the gap has stalled, because of rounding or the cap on the rank."""
         return bool(memory.done - memory.progress >= self.patience)
 
     def stalled(self, memory: Any) -> int:
-        """Return the iterations since the gap last shrank."""
+        """Return the number of iterations since the gap last shrank."""
         return int(memory.done - memory.progress)
 
 
 def start_at(problem: Problem, X: Array | None) -> Array:
-    """The user's first point, or zero: one number, seen as a matrix."""
+    """The user's first point, or a broadcast zero matrix."""
     if X is not None:
         return X
     one = zeros((1, 1), problem.loss.reference)
@@ -73,9 +73,9 @@ def start_at(problem: Problem, X: Array | None) -> Array:
 
 
 def allowed(tools: Tools, value: float, bound: float, guess: float) -> float:
-    """What the next decomposition's inexactness may cost, given value and bound so far.
+    """Allowed cost of inexactness in the next decomposition, given value and bound so far.
 
-    The guess stands for the value while there is none.
+    The guess replaces the value while there is none.
     """
     gap = value - bound
     return SHARE * max(tools.accuracy(value, guess), gap if gap < math.inf else 0.0)

@@ -1,4 +1,4 @@
-"""Proximal points of a rank that nobody has to choose."""
+"""Proximal points with an adaptive rank."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from weakprox.solvers.tools import Tools
 from weakprox.spectral.singular import gram_is_cheaper
 
 FIRST_RANK = 12
-GROWTH = 4  # of the rank, where it turns out too small
-SPARE = 3  # triplets kept beyond those in use, so that the next one need not be done twice
+GROWTH = 4  # factor for the rank if it is too small
+SPARE = 3  # extra triplets, so that the next decomposition need not be repeated
 
 
 class Found(NamedTuple):
-    """A proximal point, the rank to begin with next time, and whether the cap cut it."""
+    """A proximal point, the rank to start with next time, and whether the cap truncated it."""
 
     prox: WeakProx
     rank: int
@@ -25,7 +25,7 @@ class Found(NamedTuple):
 
 
 def capped(rank: int, shape: tuple[int, int], cap: int | None) -> int:
-    """The rank, at least 1 and at most what shape and user allow."""
+    """Limit the rank to at least 1 and at most the shape and the user's cap."""
     return max(1, min(rank, *shape, rank if cap is None else cap))
 
 
@@ -42,9 +42,9 @@ def adaptive_prox(
 ) -> Found:
     """Proximal point of h at A.
 
-    The rank grows until what is left out costs at most `allowed` (in units of f, by the
-    oracle's own estimate), or until the cap. It falls slowly: ranks that go up and down
-    would be paid for twice.
+    The rank grows until the truncation costs at most `allowed` (in units of f, by the
+    oracle's own estimate), or until it reaches the cap. It decreases slowly, since a rank
+    that is too small costs a second decomposition.
     """
     tolerance = Tolerance(2 * allowed / weight)
     shape, last = tools.problem.shape, (3 * rank) // 4

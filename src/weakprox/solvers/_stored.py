@@ -1,6 +1,6 @@
 """Davis-Yin steps on stored arrays: X, its gradient and z, for any terms.
 
-Anderson acceleration of z (Walker & Ni 2011) combines earlier steps, which are stored, too.
+Anderson acceleration of z (Walker & Ni 2011) combines earlier steps, which are also stored.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from weakprox.solvers.tools import Tools
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
-STEADY = 0.01  # relative change of a move that counts as none
+STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # stride, in moves
-ROUNDING = 1e3  # units of rounding below which a move is none
-FLAT_VECTORS = 4  # random ones, beside those of X, that show the norm of a dual point
+ROUNDING = 1e3  # units of rounding below which a move counts as zero
+FLAT_VECTORS = 4  # random vectors, in addition to those of X, for the norm of a dual point
 
 
 class Stored:
@@ -54,7 +54,7 @@ class Stored:
         self._move: Array = None
 
     def project(self, state: Memory, k: int) -> Memory:
-        """The proximal point of z, by a decomposition of as high a rank as it needs."""
+        """The proximal point of z, by a decomposition of the necessary rank."""
         z, gamma, tools = state.z, state.gamma, self.tools
         guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
         prox, rank, cut = adaptive_prox(
@@ -72,11 +72,11 @@ class Stored:
         return replace(state, X=X, V=prox.V, h=h, basis=prox.basis, rank=rank, cut=cut)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, None]:
-        """Nothing yet: z stays as it is, so that the loop may prove later."""
+        """Return the state unchanged: z is stored, so the loop may prove later."""
         return state, None
 
     def advance(self, state: Memory, k: int, dual: None) -> tuple[Memory, float, float]:
-        """The state at X, and the two halves of its gap; z has yet to move."""
+        """Return the state at X and the two halves of its gap; z does not move yet."""
         problem, tools, prox = self.problem, self.tools, self._prox
         assert prox is not None
         X, z, gamma = state.X, state.z, state.gamma
@@ -97,7 +97,7 @@ class Stored:
         return _judged(state, value, lost, point, k), near, far
 
     def rebalance(self, state: Memory, change: float) -> Memory:
-        """Move z, by an accelerated step or one that goes with another gamma."""
+        """Move z by an accelerated step, or by a plain step if gamma changes."""
         z: Any = state.z
         X: Any = state.X
         move, arena = self._move, self.tools.arena
@@ -111,7 +111,7 @@ class Stored:
         if change == 1.0:
             history, z = state.history.extended(z, move, self.memory, arena)
             return replace(state, z=z, history=history, stride=1.0)
-        # keep u, and continue from Y, which X is about to become
+        # keep u, and continue from Y, which becomes the next X
         after = arena.like(z)
         for rows in row_blocks(z):
             after[rows] = change * z[rows] + (1.0 - change) * X[rows]
@@ -122,10 +122,10 @@ class Stored:
 
 @dataclass(frozen=True)
 class Split:
-    """What a step gives: its move Y - X, R(X), the halves of the gap, and a dual point.
+    """Result of a step: its move Y - X, R(X), the halves of the gap, and a dual point.
 
-    `near` is R(X) - <s, X> + phi and `length` the squared size of the move. The dual point
-    is None if the penalty is separable: it is cheaper to compute again than to store.
+    `near` is R(X) - <s, X> + phi and `length` is the squared norm of the move. The dual point
+    is None if the penalty is separable, since recomputing it is cheaper than storing it.
     """
 
     move: Array
@@ -138,10 +138,10 @@ class Split:
 def split(
     penalty: Penalty, X: Array, z: Array, gradient: Array, gamma: float, start: Dual | None
 ) -> Split:
-    """Y = prox_{gamma R}(2X - z - gamma (gradient + curvature X)), and what follows from it.
+    """Compute Y = prox_{gamma R}(2X - z - gamma (gradient + curvature X)) and its `Split`.
 
-    Penalties that act on rows are visited in blocks of rows that stay in cache. The
-    gradient's array becomes the move.
+    Penalties that act on rows are evaluated in blocks of rows that stay in cache. The
+    move overwrites the gradient.
     """
     if not (penalty.rowwise and penalty.separable):
         return _part(penalty, X, z, gradient, gamma, start)
@@ -153,7 +153,7 @@ def split(
 
 
 def _part(penalty: Penalty, X: Array, z: Array, G: Array, gamma: float, start: Any) -> Split:
-    """The same for some rows."""
+    """The split for some of the rows."""
     G *= -gamma
     G += (2.0 - gamma * penalty.curvature) * X
     G -= z
@@ -171,8 +171,8 @@ def _part(penalty: Penalty, X: Array, z: Array, G: Array, gamma: float, start: A
 def _stride(state: Memory, move: Array) -> float:
     """Length of the next step: twice the last one while moves repeat and alpha = 0.
 
-    Where G is flat, z drifts by the same small move for thousands of iterations, which the
-    acceleration cannot see: it combines differences of moves.
+    If G is flat, z drifts by the same small move for thousands of iterations. The
+    acceleration does not detect this, since it combines differences of moves.
     """
     if state.parameters.alpha > 0.0 or not state.history.moves:
         return 1.0
@@ -192,7 +192,7 @@ def first_target(tools: Tools, gamma: float, z: Array) -> None:
     """Overwrite z by prox_{gamma R}(-gamma grad G(0))."""
     loss, R = tools.loss, tools.problem.penalty
     batch = loss.everything()
-    if loss.has_centre:  # spares a pass over a matrix of zeros
+    if loss.has_centre:  # avoids a pass over a matrix of zeros
         C = loss.centre(batch, counted=True)
         for rows in row_blocks(z):
             z[rows] = (gamma * loss.smoothness) * C[rows]
@@ -205,8 +205,8 @@ def first_target(tools: Tools, gamma: float, z: Array) -> None:
 
 
 def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memory:
-    """The memory with constants that the gradients so far do not contradict."""
-    if problem.of_loss.centre is not None:  # its constants are what they are
+    """Update the constants so that the gradients so far do not contradict them."""
+    if problem.of_loss.centre is not None:  # its constants are exact
         return state
     gradient = gradient * 1.0  # the step will overwrite it
     if state.curvature is None:
@@ -218,7 +218,7 @@ def _watched(problem: Problem, state: Memory, X: Array, gradient: Array) -> Memo
 
 
 def _value(problem: Problem, X: Array, gradient: Array) -> float:
-    """G(X), from its gradient where a quadratic loss offers the way to do so."""
+    """G(X), from its gradient if the loss is quadratic and provides `origin`."""
     origin = problem.of_loss.origin
     if origin is None:
         return problem.loss.value(X, problem.loss.everything())
@@ -236,7 +236,7 @@ def _flat_half(
     reached: float,
     rng: np.random.Generator,
 ) -> float:
-    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s): what `far` is if alpha = 0."""
+    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s), which is `far` if alpha = 0."""
     U = z - X
     U += move
     U *= 1.0 / gamma
@@ -251,11 +251,11 @@ def _flat_half(
 
 
 def _judged(state: Memory, value: float, lost: float, dual: SplitDual, k: int) -> Memory:
-    """Best value, best estimated bound and its dual point, and whether they still move."""
+    """Update the best value, the best estimated bound with its dual point, and the progress."""
     best, bound = min(value, state.value), value - lost
-    if state.bound < bound < math.inf:  # infinite where a term of the user's is
+    if state.bound < bound < math.inf:  # infinite if a user's term is
         state = replace(state, bound=bound, dual=dual)
-    gap = max(0.0, best - state.bound)  # rounding may take it below zero
+    gap = max(0.0, best - state.bound)  # may be negative by rounding
     if gap < 0.99 * state.gap:
         state = replace(state, progress=k, gap=gap)
     return replace(state, value=best)

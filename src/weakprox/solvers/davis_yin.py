@@ -1,18 +1,18 @@
-"""Davis-Yin splitting with a step that balances the two halves of its own duality gap.
+"""Davis-Yin splitting with a step size that balances the two halves of its duality gap.
 
 Davis & Yin, "A Three-Operator Splitting Scheme and its Optimization Applications", 2017:
 with X = prox_{gamma h}(z) and Y = prox_{gamma R}(2X - z - gamma grad G(X)), z moves by
-Y - X. The proximal steps hand over dual points, u = (z - X)/gamma for h and
+Y - X. The proximal steps provide dual points, u = (z - X)/gamma for h and
 s = (2X - z - gamma grad G(X) - Y)/gamma for R, and with them a lower bound on f:
 
     f(X) - bound = [R(X) - <s, X> + phi(s)] + |X - Y|^2 / (2 w gamma^2),
 
-w the strong convexity. A small gamma makes the first half small and the second large, a
-large one the reverse. So gamma is changed whenever one half is several times the other,
-and nobody has to choose it.
+w being the strong convexity. A small gamma makes the first half small and the second large; a
+large gamma does the reverse. So gamma is changed automatically whenever one half is several
+times the other.
 
-The iteration is written once. `DavisYin` computes it on stored arrays for any terms, with
-Anderson acceleration (`_stored`); `LeanSplitting` keeps X in factors (`_factored`).
+Both methods share one iteration. `DavisYin` computes it on stored arrays for any terms, with
+Anderson acceleration (`_stored`). `LeanSplitting` keeps X in factors (`_factored`).
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from weakprox.solvers.base import ARRAYS, ON_DEVICE, array_bytes
 from weakprox.solvers.tools import Tools
 from weakprox.solvers.warm import Warmth
 
-APART = 4.0  # how many times one half of the gap may be the other
+APART = 4.0  # largest ratio of the halves of the gap
 FASTEST = 4.0  # largest change of gamma in one iteration
-FIRST_WIDTH = 16  # of the block of a factored step, in which the rank must fit
-SLOW = 0.1  # factor by which a stretch of factored steps must bring the gap down
+FIRST_WIDTH = 16  # of the block of a factored step, which must hold the rank
+SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
 NOT_LOW = 1 << 30  # more than any rank
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Everything the next iterations read; copied at the start of an outer step."""
+    """State of the iteration; copied at the start of an outer step."""
 
     V: LowRank | None
     h: float
@@ -65,44 +65,44 @@ class Memory:
     parameters: Plan
     epoch: int = 0
     done: int = 0
-    cut: bool = False  # whether the cap on the rank left out more than allowed
+    cut: bool = False  # whether the cap on the rank discarded more than allowed
     value: float = math.inf  # best value seen
     last: float | None = None  # f at X
     gap: float = math.inf  # the method's own estimate
     progress: int = 0  # iteration that last improved the gap by a hundredth
-    # of stored steps
+    # for stored steps
     X: Array | None = None
     basis: Array | None = None
     history: History = field(default_factory=History)
-    curvature: Curvature | None = None  # of G, where it is not known exactly
-    y: Dual | None = None  # dual point of R, where an iteration for it starts from
+    curvature: Curvature | None = None  # of G, if it is not known exactly
+    y: Dual | None = None  # dual point of R, from which an iteration for it starts
     stride: float = 1.0  # length of the last step, in moves
     bound: float = -math.inf  # best estimate of a lower bound seen
-    dual: SplitDual | None = None  # what that rests on
-    # of factored steps
+    dual: SplitDual | None = None  # dual point of that bound
+    # for factored steps
     values: Any = None  # of V, on the host
     ritz: Ritz | None = None
-    change: float = 1.0  # of gamma, that the next step makes
+    change: float = 1.0  # factor for gamma in the next step
     width: int = 0
     powers: int = 1
-    least: float = math.inf  # gap of all steps
+    least: float = math.inf  # smallest gap so far
     ratio: float = SHARPLY  # by which the last step changed the gap
 
     def candidate(self, step: int, gap: float = math.nan, dual: Any = None) -> Candidate:
-        """The proximal point, as the loop is to judge it."""
+        """The proximal point, as a candidate for the loop."""
         X = self.V if self.X is None else self.X
         options = {"gap": gap, "dual": dual, "value": self.last}
         return Candidate(X, self.V, self.h, self.epoch, step, **options)
 
 
 class Splitting(GapDriven):
-    """The iteration, for steps of either kind."""
+    """The iteration, for both kinds of steps."""
 
     @staticmethod
     def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
-        """One iteration: project z, prove if it is time to, and move z.
+        """One iteration: project z, attempt a proof if it is due, and move z.
 
-        Also whether the loop has been shown the point.
+        Also return whether the loop has seen the point.
         """
         state = steps.project(state, k)
         state, dual = steps.prove(state, k)
@@ -118,18 +118,17 @@ class Splitting(GapDriven):
 
 @dataclass(frozen=True)
 class DavisYin(Splitting):
-    """Deterministic splitting for every penalty and spectral term; nothing to tune.
+    """Deterministic splitting for every penalty and spectral term, without tuning.
 
     Parameters
     ----------
     rank : int, optional
-        Largest rank of the decompositions; as large as the proximal points turn out to
-        need if not given.
+        Largest rank of the decompositions; by default as large as the proximal points need.
     memory : int
-        Earlier iterates that the acceleration combines, 0 for none. Each costs two
+        Number of earlier iterates that the acceleration combines, 0 for none. Each costs two
         arrays of the size of X.
     first_rank : int
-        Rank of the first decomposition; a guess, which the run corrects.
+        Rank of the first decomposition; an initial guess.
     """
 
     rank: int | None = None
@@ -139,7 +138,7 @@ class DavisYin(Splitting):
     warm_starts: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
+        """Raise on invalid settings before any work."""
         self.check_rank(problem)
         optional_counts(first_rank=self.first_rank)
         whole = isinstance(self.memory, (int, np.integer)) and not isinstance(self.memory, bool)
@@ -149,13 +148,13 @@ class DavisYin(Splitting):
         problem.check_provable()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants, and z where the first point is its own proximal point."""
+        """Constants, and a z whose proximal point is the first point."""
         first = start_at(problem, X)
         given, h = self.first(problem, X, first, tools)
         plan = _plan(problem, tools)
         gamma = 1.0 / plan.beta
         z = tools.arena.like(first)
-        if X is None:  # from zero: one proximal gradient step on G + R alone
+        if X is None:  # start from zero: one proximal gradient step on G + R alone
             first_target(tools, gamma, z)
         else:
             z[...] = first
@@ -163,11 +162,11 @@ class DavisYin(Splitting):
         return Memory(given, h, z, gamma, rank, plan, X=first)
 
     def warm(self, problem: Problem, past: Warmth, tools: Tools) -> Memory:
-        """The same from where a neighbouring problem's run ended.
+        """Start from the result of a neighbouring problem.
 
-        X and the dual point of R give u = -(grad G + dual point) and z = X + gamma u. A
-        gamma between the first and the last one: the last is for errors that are small. If R
-        vanishes, the first one it is: a quadratic G is then solved at once.
+        X and the dual point of R give u = -(grad G + dual point) and z = X + gamma u. The
+        step size lies between the first and the last gamma, since the last one suits small
+        errors. If R vanishes, the first gamma is used, which solves a quadratic G at once.
         """
         given, h = self.first(problem, None, problem.loss.reference, tools)
         plan = _plan(problem, tools)
@@ -192,7 +191,7 @@ class DavisYin(Splitting):
         return memory.dual
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """A stretch of iterations."""
+        """Run a stretch of iterations."""
         state, steps = memory, Stored(problem, tools, rank=self.rank, memory=self.memory)
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
             state, _ = self.iterate(steps, state, k)
@@ -202,29 +201,29 @@ class DavisYin(Splitting):
 
 @dataclass(frozen=True)
 class LeanSplitting(Splitting):
-    """Splitting in two arrays, for squared distances with separable penalties.
+    """Splitting with X in factors, for squared distances with separable penalties.
 
     R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
-    h is `NuclearBall`, `NuclearNorm` or `TracePSD` (the latter without groups). The default
-    on CUDA devices, for large arrays, and where `DavisYin`'s arrays do not fit.
+    h is `NuclearBall`, `NuclearNorm` or `TracePSD` (the latter without groups). It is the
+    default on CUDA devices, for large arrays, and if the arrays of `DavisYin` do not fit.
 
     Parameters
     ----------
     rank : int, optional
-        Largest rank of the answer.
+        Largest rank of the solution.
     """
 
     rank: int | None = None
 
-    elsewhere: ClassVar[bool] = True  # can work where data and X are not in this process
+    elsewhere: ClassVar[bool] = True  # supports data and X outside this process
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        """Whether the problem has the form this method needs."""
+        """Whether the problem has the required form."""
         return problem.values_form is not None and problem.loss.is_finite_sum
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
+        """Raise on invalid settings before any work."""
         self.check_rank(problem)
         if not self.applies(problem):
             wanted = "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
@@ -232,11 +231,11 @@ class LeanSplitting(Splitting):
 
     @property
     def fallback(self) -> DavisYin:
-        """The method for proximal points that are not low-rank: full decompositions."""
+        """Fallback for proximal points that are not low-rank: full decompositions."""
         return DavisYin(rank=self.rank, first_rank=NOT_LOW)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants only; a first point of the user's gives its row space."""
+        """Constants only; the row space of a given first point starts the block."""
         plan = Plan(tools.eps, problem.strong_convexity(), _plan(problem, tools).beta)
         width = capped(FIRST_WIDTH, problem.shape, None)
         given, values = LowRank.zero(problem.shape, problem.loss.reference), np.zeros(1)
@@ -247,11 +246,11 @@ class LeanSplitting(Splitting):
         return Memory(given, h, None, 1.0 / plan.beta, 1, plan, values=values, width=width)
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last proximal point; nothing proves it once its target has moved on."""
+        """The last proximal point; it cannot be proved after its target has moved."""
         return memory.candidate(0)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """That of the last target that is still there, or one at the answer, from scratch."""
+        """Dual point of the last target if it is still stored, else one at the solution."""
         if memory.z is None or memory.ritz is None:
             assert memory.V is not None
             y = problem.penalty.ascend(None, memory.V.dense(), 1.0 / memory.gamma)
@@ -263,7 +262,7 @@ class LeanSplitting(Splitting):
         return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """A stretch of iterations."""
+        """Run a stretch of iterations."""
         thin = self.affordable(problem)
         with factored(problem, memory, tools, rank=self.rank, thin=thin) as (steps, state):
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
@@ -272,7 +271,7 @@ class LeanSplitting(Splitting):
                     tools.tick(state.candidate(k))
             engine = steps.engine
             if self._is_slow(state, memory, engine.z) and thin:
-                raise TooWide  # acceleration, or float64, is worth its arrays here
+                raise TooWide  # acceleration or float64 is worth its memory here
             state = steps.settle(state)
             assert state.ritz is not None
             state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))
@@ -280,9 +279,9 @@ class LeanSplitting(Splitting):
 
     @staticmethod
     def _is_slow(state: Memory, before: Memory, z: Array) -> bool:
-        """Whether a stretch has brought the gap down too little.
+        """Whether a stretch has reduced the gap too little.
 
-        In float32 that is hardly at all: beginning anew in float64 takes longer than that.
+        In float32 the gap must hardly fall at all, since a restart in float64 is expensive.
         """
         if itemsize(z) == 4:
             return state.progress <= before.done
@@ -290,29 +289,29 @@ class LeanSplitting(Splitting):
 
     @staticmethod
     def affordable(problem: Problem) -> bool:
-        """Whether there is room for methods that hold many arrays."""
+        """Whether methods that hold many arrays fit in memory."""
         if problem.elsewhere and not isinstance(problem.of_loss.target, Tiled):
             return False
         reference = problem.loss.reference
-        # of float64: in float32 they could not prove much
+        # in float64, since float32 would not allow accurate proofs
         needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / itemsize(reference)
         return needed <= (room() if on_cpu(reference) else ON_DEVICE)
 
 
 def _plan(problem: Problem, tools: Tools) -> Plan:
-    """Constants of a run; any smoothness will do if G + R is linear."""
+    """Constants of a run; any smoothness works if G + R is linear."""
     beta = problem.loss.smoothness + problem.penalty.curvature or 1.0
     return Plan(tools.eps, problem.strong_convexity(needed=False), beta)
 
 
 def balanced(near: float, far: float, relative: float) -> float:
-    """Factor for gamma (given as gamma times smoothness) that balances the halves.
+    """Factor for gamma that balances the halves; `relative` is gamma times smoothness.
 
-    Theory asks for gamma < 2 / smoothness.
+    The theory requires gamma < 2 / smoothness.
     """
     most = 1.8 / relative
     if most < 0.5:
-        return most  # the smoothness turned out larger than it was declared to be
+        return most  # the smoothness is larger than declared
     if near <= APART * far and far <= APART * near:
         return 1.0
     factor = math.sqrt(far / near) if near > 0 else FASTEST

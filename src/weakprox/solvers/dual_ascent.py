@@ -2,7 +2,7 @@
 
 If G = L/2 |X - C|^2, minimising over X for a fixed dual point y of the penalty is one
 proximal step, and the dual function of y is smooth. For the largest of n affine functions
-y is a vector of length n, whatever the size of X. A few gradient steps with the step size
+y is a vector of length n for any size of X. A few gradient steps with the step size
 of Barzilai & Borwein, "Two-Point Step Size Gradient Methods", IMA Journal of Numerical
 Analysis 8(1), 1988, and a nonmonotone safeguard reach high accuracy.
 """
@@ -32,7 +32,7 @@ FAR = 1e3  # first trial step, relative to the shortest safe one
 
 @dataclass(frozen=True)
 class Memory:
-    """Everything the next iterations read."""
+    """State of the iteration."""
 
     X: Array
     V: LowRank | None
@@ -43,12 +43,12 @@ class Memory:
     rank: int
     basis: Array | None
     parameters: Plan
-    step: float = 0.0  # length of the next one
+    step: float = 0.0  # size of the next step
     base: Array | None = None  # last accepted dual point,
     slope: Any = None  # its gradient,
     values: tuple[float, ...] = ()  # and the last dual values
     last: float | None = None  # f at X
-    cut: bool = False  # whether the cap on the rank left out more than allowed
+    cut: bool = False  # whether the cap on the rank discarded more than allowed
     value: float = math.inf
     bound: float = -math.inf
     dual: SplitDual | None = None
@@ -58,7 +58,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class DualAscent(GapDriven):
-    """For G = L/2 |X - C|^2 and `MaxAffine`: few decompositions, no tuning.
+    """Dual method for G = L/2 |X - C|^2 and `MaxAffine`: few decompositions, no tuning.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class DualAscent(GapDriven):
         return bool(simple and problem.of_penalty.pieces is not None)
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
+        """Raise on invalid settings before any work."""
         self.check_rank(problem)
         problem.check_finite_sum("DualAscent", "SampleAverage")
         if problem.of_loss.centre is None:
@@ -104,7 +104,7 @@ class DualAscent(GapDriven):
         return memory.dual or FixedDual(problem.penalty, memory.y)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """A stretch of iterations."""
+        """Run a stretch of iterations."""
         state, R, loss = memory, problem.penalty, problem.loss
         weight = loss.smoothness + R.curvature
         pieces_of = problem.of_penalty.pieces
@@ -153,9 +153,9 @@ def _judged(state: Memory, value: float, bound: float, dual: SplitDual, k: int) 
 
 
 def _moved(state: Memory, R: Any, pieces: Array, bound: float, weight: float) -> Memory:
-    """Take a projected gradient step, its length from the last two dual points."""
+    """Take a projected gradient step with a size from the last two dual points."""
     y, length = state.y, state.step
-    safe = weight / R.sqnorm if R.sqnorm > 0.0 else 1.0  # any, if there is no curvature
+    safe = weight / R.sqnorm if R.sqnorm > 0.0 else 1.0  # arbitrary if there is no curvature
     if state.base is not None and state.values and bound < min(state.values):
         shorter = SHORTER * length  # the step was too long: undo it
         back = R.feasible(state.base + shorter * state.slope)

@@ -62,7 +62,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Memory:
-    """Everything the next iterations read."""
+    """State of the iteration."""
 
     X: Array
     y: Dual
@@ -77,19 +77,19 @@ class Memory:
     mean: tuple[Array, Dual] | None = None  # of the trial points since the last change
     count: int = 0  # of points in the mean
     changes: int = 0  # of t
-    origin: tuple[Array, Dual] | None = None  # where the last change was made
+    origin: tuple[Array, Dual] | None = None  # point of the last change
     value: float = math.inf  # best value seen
     bound: float = -math.inf  # best estimate of a lower bound seen
-    dual: FixedDual | None = None  # what that rests on
+    dual: FixedDual | None = None  # dual point of that bound
     last: Trial | None = None
-    cut: bool = False  # whether the cap on the rank left out more than allowed
+    cut: bool = False  # whether the cap on the rank discarded more than allowed
     progress: int = 0  # iteration that last improved the gap by a hundredth
     gap: float = math.inf  # the gap then
 
 
 @dataclass(frozen=True)
 class Extragradient(GapDriven):
-    """Deterministic extragradient for every penalty; nothing is smoothed.
+    """Deterministic extragradient method for every penalty, without smoothing.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Extragradient(GapDriven):
     patience: ClassVar[int] = 400
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
+        """Raise on invalid settings before any work."""
         self.check_rank(problem)
         problem.check_finite_sum("Extragradient", "SVRGCG")
         problem.constants(strongly_convex=False)
@@ -141,7 +141,7 @@ class Extragradient(GapDriven):
         return memory.dual or FixedDual(problem.penalty, memory.y)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """A stretch of iterations, and a trial from their average, which may be better."""
+        """Run a stretch of iterations, and a trial from their average, which may be better."""
         state = replace(memory, epoch=memory.epoch + 1)
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
             state = self._iteration(problem, replace(state, done=k), tools)
@@ -278,5 +278,5 @@ def _balanced(state: Memory, problem: Problem) -> Memory:
         return state
     factor = math.sqrt(near / far) if far > 0.0 else FASTEST
     balance = min(FASTEST, max(1.0 / FASTEST, factor)) * state.balance
-    # points of another balance are not averaged with the next ones
+    # points of different balances are not averaged
     return replace(state, balance=balance, count=0, changes=state.changes + 1, origin=None)
