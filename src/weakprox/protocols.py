@@ -42,8 +42,8 @@ class LossCapabilities:
     grad_into : callable
         `grad_into(X, batch, out)` writes the gradient over `out`.
     origin : callable
-        Returns the value and gradient at zero of a quadratic G, from which values follow
-        from gradients.
+        Returns the value and gradient at zero of a quadratic G, so that values can be
+        computed from gradients.
     merged : callable
         `merged(batches)` reduces several batches to one.
     furthest : callable

@@ -40,7 +40,7 @@ class Measured:
         shapes = [checked_shape(name, array, axes) for array in arrays]
         dtypes = {float_of(name, array.dtype) for array in arrays}
         if len(dtypes) > 1:
-            raise InputError(name, " and ".join(map(str, dtypes)), "a pair of one kind")
+            raise InputError(name, " and ".join(map(str, dtypes)), "arrays of one dtype")
         if len({shape[0] for shape in shapes}) > 1:
             given = " and ".join(str(shape[0]) for shape in shapes)
             raise ShapeError(name, f"{given} rows", "equally many")

@@ -65,7 +65,7 @@ def svd(A: Array) -> Triplets:
 
 
 def svdvals(A: Array) -> Array:
-    """Singular values, falling."""
+    """Singular values in descending order."""
     try:
         s = namespace(A).linalg.svdvals(A)
         if _fine(s):

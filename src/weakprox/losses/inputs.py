@@ -40,7 +40,7 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
         value = value.detach()  # no autograd graph is needed
     refuse_foreign(name, value)
     if isinstance(value, np.ma.MaskedArray):
-        raise InputError(name, "a masked array", "a plain one, or losses.Completion")
+        raise InputError(name, "a masked array", "a plain array, or losses.Completion")
     if not is_array(value):
         raise InputError(
             name, type(value).__name__, f"a {ndim}-dimensional array (NumPy or torch)"
@@ -71,7 +71,7 @@ def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[A
 
 
 def check_size(name: str, size: float, shape: Any, most: float) -> float:
-    """Return the size of the largest entry if a sum of that many squares is finite."""
+    """Return the size of the largest entry; raise if the sum of squares could overflow."""
     limit = 0.01 * min(MOST, most) / math.sqrt(math.prod(shape))
     if size > limit:
         wanted = f"at most {limit:.1e}, or their squares overflow: rescale the data"

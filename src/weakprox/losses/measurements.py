@@ -223,7 +223,7 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
             return _placed(RankOneMeasurements, A, shape)
         U, V = as_real("A[0]", A[0], 2), as_real("A[1]", A[1], 2)
         if U.dtype != V.dtype:
-            raise InputError("A", f"{U.dtype} and {V.dtype}", "a pair of one kind")
+            raise InputError("A", f"{U.dtype} and {V.dtype}", "two arrays of one dtype")
         if U.shape[0] != V.shape[0]:
             raise ShapeError("A", f"{U.shape[0]} and {V.shape[0]} rows", "equally many")
         found: Measurements = RankOneMeasurements(U, V)

@@ -58,7 +58,7 @@ class DiskMeasurements:
         return np.concatenate([np.vecdot(flat, flat) for _, flat in self._parts()])
 
     def take(self, indices: Any) -> Any:
-        """These, in memory."""
+        """The selected matrices, in memory."""
         from weakprox.losses.measurements import DenseMeasurements
 
         found = np.array(self.A[indices])

@@ -95,7 +95,7 @@ class Sensing:
         self._unit = 1.0  # divisor of a sampler's b
         if sampler is not None:
             if A is not None or b is not None:
-                raise InputError("sampler", "a sampler and A, b", "one or the other")
+                raise InputError("sampler", "a sampler and A, b", "either a sampler or A and b")
             self._prepare_sampler(shape)
             return
         if A is None or b is None:
@@ -131,7 +131,7 @@ class Sensing:
         if one.dtype != self._b.dtype:
             xp = namespace(one)
             if self._size > float(xp.finfo(one.dtype).max):
-                raise InputError("b", f"entries up to {self._size:.1e}", f"{one.dtype}, as A")
+                raise InputError("b", f"entries up to {self._size:.1e}", f"{one.dtype}, like A")
             self._b = xp.asarray(self._b, dtype=one.dtype, device=device_of(one))
         return one
 
@@ -326,8 +326,8 @@ class Sensing:
     def _constants(self) -> tuple[float, float]:
         """Smoothness and strong convexity of a finite sum.
 
-        Given values that contradict each other, or a value that is quick to compute, are
-        corrected.
+        Given values are corrected if they contradict each other or a value that is quick to
+        compute.
         """
         largest, smallest = self._given["smoothness"], self._given["strong_convexity"]
         if largest is not None and smallest is not None and smallest <= largest:

@@ -104,7 +104,7 @@ class Step(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """Of the groups."""
+        """Weight of the groups."""
         return self.rows or self.columns
 
     def reach(self, shape: Any) -> float:

@@ -1,4 +1,4 @@
-"""Sums of penalties: constants add, dual points are tuples, weights share the curvature."""
+"""Sums of penalties: constants add, and dual points are tuples."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class DavisYin(Splitting):
         problem.check_provable()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants, and a z whose proximal point is the first point."""
+        """Constants, and z: the given point, or a proximal gradient step on G + R from zero."""
         first = start_at(problem, X)
         given, h = self.first(problem, X, first, tools)
         plan = _plan(problem, tools)
@@ -281,7 +281,7 @@ class LeanSplitting(Splitting):
     def _is_slow(state: Memory, before: Memory, z: Array) -> bool:
         """Whether a stretch has reduced the gap too little.
 
-        In float32 the gap must hardly fall at all, since a restart in float64 is expensive.
+        In float32, only a gap that hardly falls counts: a restart in float64 is expensive.
         """
         if itemsize(z) == 4:
             return state.progress <= before.done
