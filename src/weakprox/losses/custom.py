@@ -48,7 +48,7 @@ class Custom:
     sampler : callable, optional
         `sampler(rng, k)` returns any batch of k samples.
     strong_convexity : float
-        Strong convexity of G, 0 if none. It cannot be estimated safely, so it is never guessed.
+        Strong convexity of G, 0 if none. It cannot be estimated safely; give it if known.
     smoothness, term_smoothness : float, optional
         Estimated from gradient differences (power iteration) when not given.
     sigma : float, optional

@@ -50,7 +50,7 @@ def _plain(x: Array) -> bool:
 
 @cache
 def _compiled() -> ModuleType:
-    """The compiled passes if numba is installed and has a writable cache folder, else None."""
+    """The compiled passes if numba can be loaded and has a cache folder, else `reference`."""
     try:
         from weakprox.passes import compiled as cpu
     except (ImportError, RuntimeError):  # the latter if no folder is writable
