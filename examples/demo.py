@@ -6,7 +6,7 @@ from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # a file is written, no window is opened
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(threads, "1")  # one thread is faster for small matrices
+    os.environ.setdefault(threads, "1")  # one thread is faster for small matrices
 
 import numpy as np
 
@@ -20,7 +20,7 @@ PICTURE = "demo.png"
 
 
 def correlations():
-        """Return the genes' correlation matrix, and for each gene its tissue of highest mean."""
+    """Return the genes' correlation matrix, and for each gene its tissue of highest mean."""
     path = Path(__file__).resolve().parent / "data" / "tissue_expression.npz"
     with np.load(path, allow_pickle=False) as file:
         X, tissue, names = file["X"].astype(float), file["label"], file["label_name"]
@@ -33,12 +33,12 @@ def correlations():
 
 
 def share_of_zeros(X):
-        """Return the share of entries of size at most ZERO times the largest."""
+    """Return the share of entries of size at most ZERO times the largest."""
     return float(np.mean(np.abs(X) <= ZERO * np.abs(X).max()))
 
 
 class Lines:
-        """Print a line of progress occasionally, for logs without a progress bar."""
+    """Print a line of progress occasionally, for logs without a progress bar."""
 
     def __init__(self):
         self.next = 1
@@ -51,7 +51,7 @@ class Lines:
 
 def main():
     C, tissues = correlations()
-        start = 0.5 * float(np.sum(C * C))  # f at zero, the starting point
+    start = 0.5 * float(np.sum(C * C))  # f at zero, the starting point
     eps = 1e-4 * start
     print(
         "This demo takes the correlations of 500 genes, measured in 7 human tissues, and\n"

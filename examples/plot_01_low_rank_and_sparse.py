@@ -65,7 +65,7 @@ true_values = []
 
 
 def record(look):
-        """Record the true value at the iterate."""
+    """Record the true value at the iterate."""
     true_values.append((look.counts.svds, exact.smooth_value(look.X)))
 
 

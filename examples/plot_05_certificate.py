@@ -79,8 +79,8 @@ runs = [wp.minimize(sampled, tol=tol) for tol in tols]
 print(runs[-1].explain())
 
 # %%
-# In this simulation the mean is known, so the true distance can be computed. It is far below the
-# gap, which has to cover the largest error that is plausible at this confidence.
+# In this simulation the mean is known, so the true distance can be computed. It is far below
+# the gap, which has to cover the largest error that is plausible at this confidence.
 
 samples = [run.counts.samples for run in runs]
 true = [problem.value(run.low_rank) - optimum.lower_bound for run in runs]
