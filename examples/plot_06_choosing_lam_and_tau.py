@@ -7,8 +7,8 @@ Choosing the weight and the radius
 
 has two parameters. ``SparseLowRankCV`` chooses them by data thinning: it splits one noisy
 matrix into independent copies, solves the problem without one of them, and compares the answer
-with that copy. This example applies it to air traffic data with added noise, and compares the result
-with two common methods for denoising a matrix.
+with that copy. This example applies it to air traffic data with added noise, and compares the
+result with two common methods for denoising a matrix.
 """
 
 # %%
