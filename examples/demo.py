@@ -1,4 +1,4 @@
-"""A low-rank, sparse picture of how 500 genes vary together (run by `make demo`)."""
+"""Low-rank and sparse approximation of the correlations of 500 genes (run by `make demo`)."""
 
 import os
 import sys
@@ -6,21 +6,21 @@ from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # a file is written, no window is opened
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")  # matrices this small are done faster by one
+    os.environ.setdefault(threads, "1")  # one thread is faster for small matrices
 
 import numpy as np
 
 import weakprox as wp
 from weakprox.report import overview
 
-LAM = 0.3  # price of a correlation: weaker ones are set to zero
-TAU = 40.0  # bound on the trace; that of the correlation matrix itself is 500
+LAM = 0.3  # weight of the l1 norm; larger values give more zeros
+TAU = 40.0  # bound on the trace; the trace of the correlation matrix is 500
 ZERO = 0.01  # entries below this share of the largest count as zero
 PICTURE = "demo.png"
 
 
 def correlations():
-    """The genes' correlation matrix, and for each gene the tissue it is highest in."""
+    """Return the genes' correlation matrix, and for each gene its tissue of highest mean."""
     path = Path(__file__).resolve().parent / "data" / "tissue_expression.npz"
     with np.load(path, allow_pickle=False) as file:
         X, tissue, names = file["X"].astype(float), file["label"], file["label_name"]
@@ -33,12 +33,12 @@ def correlations():
 
 
 def share_of_zeros(X):
-    """Share of entries whose size is at most ZERO times the largest."""
+    """Return the share of entries of size at most ZERO times the largest."""
     return float(np.mean(np.abs(X) <= ZERO * np.abs(X).max()))
 
 
 class Lines:
-    """A line of progress now and then, for logs in which a bar would be a mess."""
+    """Print a line of progress occasionally, for logs without a progress bar."""
 
     def __init__(self):
         self.next = 1
@@ -51,7 +51,7 @@ class Lines:
 
 def main():
     C, tissues = correlations()
-    start = 0.5 * float(np.sum(C * C))  # f at zero, where the run begins
+    start = 0.5 * float(np.sum(C * C))  # f at zero, the starting point
     eps = 1e-4 * start
     print(
         "This demo takes the correlations of 500 genes, measured in 7 human tissues, and\n"

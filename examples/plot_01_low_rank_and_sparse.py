@@ -2,8 +2,8 @@ r"""
 Low rank and sparse, from noisy samples
 =======================================
 
-The paper's Example 1. A matrix that is both low rank and sparse is seen only through
-noisy copies. We look for it by solving
+The paper's Example 1. A matrix that is both low rank and sparse is observed only through
+noisy copies. We estimate it by solving
 
 .. math::
    \min_{\|X\|_* \le \tau}\ \tfrac12 \|X - \mathbb{E} M\|_F^2 + \lambda \|X\|_1
@@ -15,8 +15,8 @@ mean known exactly (Algorithm 2).
 # %%
 # The data
 # --------
-# A simulated signal :math:`YY^\top` whose factor has few nonzero entries, hidden under unit
-# noise in the mean itself and under noise five times as large in every sample.
+# The signal :math:`YY^\top` is simulated, and its factor has few nonzero entries. The mean
+# contains unit noise, and every sample contains additional noise five times as large.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,11 +38,11 @@ def sampler(rng, k):
 
 
 # %%
-# Two views of one problem
+# Two forms of one problem
 # ------------------------
-# Only the loss differs. ``wp.theory.parameters`` shows what the theorems prescribe before
-# anything is run. Inner samples cancel in this loss, so ``k_t`` is 0: all samples go
-# into the snapshots at the beginning of an epoch.
+# Only the loss differs. ``wp.theory.parameters`` shows the parameters that the theorems
+# prescribe, without running a solver. Inner samples cancel in this loss, so ``k_t`` is 0:
+# all samples are used in the snapshots at the beginning of an epoch.
 
 exact = wp.Problem(
     wp.losses.Denoising(mean), wp.penalties.L1(lam), wp.spectral.NuclearBall(tau)
@@ -55,17 +55,17 @@ sampled = wp.Problem(
 print(wp.theory.parameters(sampled, eps))
 
 # %%
-# A callback sees the iterate now and then. Here it records the true value, which a user
-# who has only the sampler could not know.
+# A callback receives the iterate at regular evaluations. Here it records the true value,
+# which is not available from the sampler alone.
 #
-# The run with the known mean could stop at its first proof. To compare full runs we let
-# it go on (``stop_when_certified=False``).
+# The run with the known mean could stop at its first proof. To compare full runs we
+# continue it to its end (``stop_when_certified=False``).
 
 true_values = []
 
 
 def record(look):
-    """Remember the true value at the iterate."""
+    """Record the true value at the iterate."""
     true_values.append((look.counts.svds, exact.smooth_value(look.X)))
 
 
@@ -76,8 +76,8 @@ quick = wp.minimize(exact, solver=solver, eps=eps)
 print(from_samples, from_mean, sep="\n\n")
 
 # %%
-# How much work, and how good?
-# ----------------------------
+# Work and accuracy
+# -----------------
 
 runs = {"from samples": from_samples, "mean known": from_mean, "at first proof": quick}
 print(" " * 16 + "".join(f"{name:>16}" for name in runs))
@@ -89,8 +89,8 @@ print("true value      " + "".join(f"{value:16.1f}" for value in values))
 print("relative error  " + "".join(f"{error:16.5f}" for error in errors))
 
 # %%
-# The theorem bounds the expected error at every epoch's end. The error cannot be seen,
-# but its distance from the proved lower bound can, and that is never smaller.
+# The theorem bounds the expected error at the end of every epoch. The error itself is
+# unknown. The distance from the proved lower bound is known and is never smaller.
 
 lower = from_mean.certificate.lower_bound
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -110,7 +110,7 @@ ax.set_ylabel("f minus the proved lower bound")
 _ = ax.legend()
 
 # %%
-# The answer beside the true signal and one sample of the data.
+# The figure shows one sample of the data, the answer and the true signal.
 
 one = sampler(np.random.default_rng(1), 1)[0]
 pictures = {"one sample": one, "the answer": from_samples.X, "the signal": signal}

@@ -1,13 +1,13 @@
 r"""
-A worst case in the penalty
-===========================
+A maximum of affine functions as the penalty
+============================================
 
 The paper's Example 2, where the penalty is the largest of several affine functions,
 :math:`R(X) = \max_i \langle A_i, X\rangle - b_i`.
 
-Here it keeps columns within a capacity. Think of traffic from 30 sources to 12 sinks:
-we see a noisy table, know that it is nearly low rank, and want an estimate in which the
-fullest sink is not overloaded by much:
+Here the penalty discourages column sums above a capacity. An example is traffic from 30
+sources to 12 sinks: a noisy table is observed, it is known to be nearly low rank, and the
+estimate should not overload the fullest sink by much:
 
 .. math::
    \min_{\|X\|_* \le \tau}\ \tfrac12 \|X - M\|_F^2
@@ -33,8 +33,8 @@ tau = 0.9 * np.linalg.norm(busy, "nuc")
 # %%
 # The penalty
 # -----------
-# One affine piece per column, :math:`\sum_i x_{ij} - c`, and one that is zero, so that
-# columns below capacity are not rewarded. A positive multiple sets the price.
+# There is one affine piece per column, :math:`\sum_i x_{ij} - c`, and one that is zero, so
+# that columns below capacity are not rewarded. A positive factor sets the weight.
 
 A = np.zeros((d + 1, m, d))
 b = np.full(d + 1, capacity)
@@ -45,10 +45,10 @@ penalty = price * wp.penalties.MaxAffine(A, b)
 print(penalty.smoothability((m, d)))
 
 # %%
-# Solving, with and without
-# -------------------------
-# No solver is named. With the penalty, the dual problem has one variable per piece, and
-# ``minimize`` takes ``DualAscent``.
+# Solving with and without the penalty
+# ------------------------------------
+# The solver is chosen automatically. With the penalty, the dual problem has one variable
+# per piece, and ``minimize`` chooses ``DualAscent``.
 
 loss, ball = wp.losses.Denoising(M), wp.spectral.NuclearBall(tau)
 plain = wp.minimize(wp.Problem(loss, None, ball))
@@ -56,8 +56,8 @@ kept = wp.minimize(wp.Problem(loss, penalty, ball))
 print(kept.explain())
 
 # %%
-# The paper's method solves the same problem with the theorem's settings. Its penalty is
-# smoothed, and it plans its work for an absolute accuracy.
+# The paper's method solves the same problem with the theorem's parameters. It smooths the
+# penalty and plans its work for an absolute accuracy.
 
 paper = wp.minimize(
     wp.Problem(loss, penalty, ball), solver=wp.SVRGCG(rank=3), eps=0.005 * 0.5 * np.sum(M**2)
@@ -65,8 +65,8 @@ paper = wp.minimize(
 print(paper)
 
 # %%
-# The price falls on the fullest columns only, which come down to a common level. A higher
-# price would press that level further towards the capacity.
+# The penalty affects the fullest columns only and reduces them to a common level. A larger
+# weight would move that level closer to the capacity.
 
 fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 order = np.argsort(-M.sum(axis=0))

@@ -3,22 +3,22 @@ Matrix sensing with the elastic net
 ===================================
 
 The paper's Example 3. A matrix is known only through measurements
-:math:`b_i = \langle A_i, X\rangle + \text{noise}`, fewer than it has entries, and is
-recovered as low rank and sparse at once:
+:math:`b_i = \langle A_i, X\rangle + \text{noise}`, fewer than it has entries. It is
+recovered as a matrix that is both low rank and sparse:
 
 .. math::
    \min_{\|X\|_* \le \tau}\ \frac1n \sum_i \tfrac12 (\langle A_i, X\rangle - b_i)^2
    + \lambda_1 \|X\|_1 + \lambda_2 \|X\|_F^2 .
 
-With so few measurements the loss alone is not strongly convex. The square in the elastic
-net makes the problem so, and weakprox says so when it is missing.
+With so few measurements the loss alone is not strongly convex. The quadratic term of the
+elastic net makes the problem strongly convex.
 """
 
 # %%
 # The data
 # --------
-# Measurement matrices :math:`A_i = u_i v_i^\top` are given as the pair ``(U, V)``; they are
-# never formed.
+# The measurement matrices :math:`A_i = u_i v_i^\top` are given as the pair ``(U, V)`` and
+# are never formed.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,7 +36,9 @@ b = np.sum((U @ signal) * V, axis=1) + 0.5 * rng.standard_normal(n)
 print(f"{n} measurements of {m * d} unknown entries")
 
 # %%
-# Without strong convexity there is an error that names the cure.
+# The default solver does not need strong convexity: the ball bounds X, which suffices for a
+# lower bound. If no lower bound is available, ``minimize`` raises a ``ConvexityError`` that
+# suggests a remedy.
 
 loss = wp.losses.Sensing((U, V), b)
 ball = wp.spectral.NuclearBall(0.75 * np.linalg.norm(signal, "nuc"))
@@ -54,8 +56,8 @@ result = wp.minimize(problem)
 print(result.explain())
 
 # %%
-# The overview figure shows the answer beside the truth, its singular values, its support
-# and the way to it.
+# The overview figure shows the answer and the true signal, the singular values, the support
+# and the convergence of the run.
 
 from weakprox.report import overview
 

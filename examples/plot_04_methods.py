@@ -1,16 +1,16 @@
 """
-Methods side by side
-====================
+Comparison of methods
+=====================
 
-The paper's problem, solved by the default solver, by the paper's own method and by those it
-is compared with. All run on the same oracles and counters, so that curves against work can be
-laid over each other; `weakprox reproduce all` does the same at full size, with samples and
-bands over runs.
+This example solves the paper's problem with the default splitting, the paper's method and the
+methods that the paper compares it with. All use the same oracles and counters, so their work
+can be compared in one plot. ``weakprox reproduce all`` makes the same comparison at full size,
+with samples and several runs.
 """
 
 # %%
-# A noisy matrix with two sparse patterns. ``tau`` is a little below the nuclear norm of
-# the signal, so that the optimum is truly low-rank.
+# The data are a noisy matrix with two sparse patterns. ``tau`` is slightly below the nuclear
+# norm of the signal, so that the optimum is low-rank.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -27,8 +27,8 @@ problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.N
 eps = 0.0003 * size
 
 # %%
-# The methods with theorems get the theory's settings for this ``eps``, and all at most 1000
-# decompositions. A run ends as soon as a duality gap proves ``eps``.
+# Methods with theorems use the theory's parameters for this ``eps``. Every method may compute
+# at most 1000 decompositions. A run ends as soon as a duality gap proves ``eps``.
 methods = {
     "DavisYin (default)": solvers.DavisYin(),
     "Extragradient": solvers.Extragradient(),
@@ -50,11 +50,11 @@ for name, result in results.items():
     )
 
 # %%
-# Value above the best lower bound that any of them proved, against rank-one SVDs: a
-# decomposition of rank r counts r times, and a full one, which on a matrix as small as this
-# may be the cheapest, d times. Dashed curves are low-rank points, where they are
-# not the iterate itself. That of SVRGCG is far ahead of the iterate that the theorem speaks
-# of.
+# The plot shows the value minus the best lower bound proved by any method, against rank-one
+# SVDs. A decomposition of rank r counts r times, and a full one, which may be the cheapest for
+# such a small matrix, d times. Dashed curves are low-rank points, if they differ from the
+# iterate. The low-rank point of SVRGCG has a much smaller error than the iterate that the
+# theorem bounds.
 floor = max(result.certificate.lower_bound for result in results.values())
 
 figure, axes = plt.subplots(figsize=(8.5, 4.5), layout="constrained")

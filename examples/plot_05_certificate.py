@@ -1,19 +1,19 @@
 r"""
-What a certificate looks like
-=============================
+Certificates
+============
 
-Every result comes with a certificate: the value reached, and a number below the optimum
-:math:`f^*` that is proved by duality. Their difference, the gap, is how far the answer can be
-from the best possible at most. This page watches that gap close as a run goes on, first where
-the loss is known, then where it is known through samples only.
+Every result has a certificate: the value reached, and a lower bound on the optimal value
+:math:`f^*`, proved by duality. Their difference, the gap, bounds the distance of the value
+from the optimum. This example shows how the gap decreases during a run, first for a known
+loss, then for a loss that is known only through samples.
 """
 
 # %%
 # A known loss
 # ------------
-# A noisy matrix with four sparse patterns in it. Each run below is the same run, stopped after
-# one decomposition more. Whatever ends a run, the best point so far comes back, and with it
-# what is proved about it.
+# The data are a noisy matrix with four sparse patterns. The runs below are identical, but each
+# one is stopped one decomposition later. A run that is stopped returns the best point so far
+# and its certificate.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,8 +35,8 @@ svds = np.arange(1, whole.counts.svds + 1)
 proofs = [wp.minimize(problem, tol=1e-5, max_svds=int(k)).certificate for k in svds]
 
 # %%
-# The optimum lies between value and lower bound at all times. A longer run tells where, to a
-# tenth of the accuracy asked for: so each distance below is at most that much too large.
+# The optimum always lies between the lower bound and the value. A longer run determines it to a
+# tenth of the requested accuracy, so each distance below is too large by at most that amount.
 
 optimum = wp.minimize(problem, tol=1e-6).certificate
 above = [proof.value - optimum.lower_bound for proof in proofs]
@@ -53,8 +53,9 @@ _ = ax.legend()
 # %%
 # A capped rank
 # -------------
-# A rank that is too small for the accuracy is not called solved. The gap stays open, and the
-# status says why. It is an honest one: it holds the price of the rank, and perhaps more.
+# If the rank is too small for the accuracy, the run does not end as certified. The gap remains
+# above the accuracy, and the status gives the reason. The gap is still valid: it includes the
+# loss in value due to the rank.
 
 capped = wp.minimize(problem, rank=3)
 print(capped)
@@ -62,9 +63,9 @@ print(capped)
 # %%
 # A loss known through samples
 # ----------------------------
-# Now the matrix is seen only through copies with five times the noise. As many are drawn as
-# the accuracy needs. Nothing is proved with certainty any more: the gap has a part that is
-# due to the samples, and holds at the confidence that the certificate names.
+# Now the matrix is observed only through copies with five times the noise. The solver draws as
+# many as the accuracy requires. The gap now includes a sampling error and holds at the
+# confidence stated in the certificate.
 
 
 def sampler(rng, k):
@@ -78,8 +79,8 @@ runs = [wp.minimize(sampled, tol=tol) for tol in tols]
 print(runs[-1].explain())
 
 # %%
-# Here the true distance can be computed, since we know the mean that the sampler hides. It is
-# far below the gap, which has to hold for the worst of the likely errors.
+# In this simulation the mean is known, so the true distance can be computed. It is far below
+# the gap, which has to cover the largest error that is plausible at this confidence.
 
 samples = [run.counts.samples for run in runs]
 true = [problem.value(run.low_rank) - optimum.lower_bound for run in runs]

@@ -5,18 +5,19 @@ Choosing the weight and the radius
 .. math::
    \min_{\|X\|_* \le \tau}\ \tfrac12 \|X - M\|_F^2 + \lambda \|X\|_1
 
-has two numbers to choose. ``SparseLowRankCV`` chooses them by data thinning: one noisy matrix
-is split into independent copies, answers are found without one of them and compared with it.
-This page looks at what it does, on air traffic with noise added to it, and compares the outcome
-with the two usual ways to clean a matrix.
+has two parameters. ``SparseLowRankCV`` chooses them by data thinning: it splits one noisy
+matrix into independent copies, solves the problem without one of them, and compares the answer
+with that copy. This example applies it to air traffic data with added noise, and compares the
+result with two common methods for denoising a matrix.
 """
 
 # %%
 # The data
 # --------
-# Passengers between the 100 busiest airports of the United States in December 2010, on a
-# logarithmic scale. Most pairs have no flights, so the matrix is sparse, and a few patterns
-# (hubs and their regions) explain much of it. We add noise, in order to know what is true.
+# The data are the numbers of passengers between the 100 busiest airports of the United States
+# in December 2010, on a logarithmic scale. Most pairs have no flights, so the matrix is sparse,
+# and a few patterns (hubs and their regions) explain much of it. We add noise, so that the true
+# matrix is known.
 
 from pathlib import Path
 
@@ -40,8 +41,8 @@ print(f"{np.mean(signal == 0):.0%} of the pairs have no flights")
 # %%
 # The choice
 # ----------
-# The noise level is estimated. Weights go from the largest that noise would need down to zero
-# (low rank alone), radii up to one that has no effect (sparsity alone).
+# The noise level is estimated. The weights range from the largest useful for this noise level
+# down to zero (low rank only), and the radii up to one that has no effect (sparsity only).
 
 model = wp.SparseLowRankCV(random_state=0).fit(noisy)
 print(f"noise: {model.noise_:.2f} (3 is true)")
@@ -66,14 +67,15 @@ for ax, title in zip(axes, ("held-out error: what the model sees", "true error")
     ax.set_title(title)
 
 # %%
-# The left picture is all that the model has, the right one is what we would like to know. The
-# circles are the smallest values in each.
+# The left plot shows the error that the model can compute, and the right plot the true error,
+# which is unknown in practice. Circles mark the smallest value in each.
 #
-# What it is worth
-# ----------------
-# The usual ways are a truncated singular value decomposition and soft thresholding. Both get
-# the setting that is best for this very signal, which nobody knows outside of a simulation. Our
-# model chooses for itself, on the whole grid or by the quick search of ``SparseLowRank``.
+# Comparison
+# ----------
+# Common methods are the truncated singular value decomposition and soft thresholding. Both use
+# the best setting for this signal, which is known only in a simulation. The models of weakprox
+# choose their settings from the noisy data, on the whole grid or by the faster search of
+# ``SparseLowRank``.
 
 U, s, Vt = np.linalg.svd(noisy, full_matrices=False)
 truncated = [(U[:, :k] * s[:k]) @ Vt[:k] for k in range(1, 40)]
@@ -83,7 +85,7 @@ thresholded = [
 
 
 def error(X):
-    """Distance from the truth, relative to that of the noisy matrix."""
+    """Return the distance from the truth, relative to that of the noisy matrix."""
     return np.linalg.norm(X - signal) / np.linalg.norm(noisy - signal)
 
 
@@ -98,13 +100,12 @@ for name, X in found.items():
     print(f"{name:26} {error(X):.3f}")
 
 # %%
-# What was found
-# --------------
-# The matrix as it was seen and as it was found, its singular values, and the way to it. The
-# certificate is about the problem with the weight and radius chosen; whether those are the
-# right ones is what the held-out errors are for. Where a simpler answer is wanted,
-# ``one_standard_error=True`` takes the simplest one that is not clearly worse, and ``rank``
-# caps the rank.
+# The estimate
+# ------------
+# The figure shows the noisy matrix, the estimate, its singular values, and the convergence of
+# the solver. The certificate refers to the problem with the chosen weight and radius; the
+# held-out errors assess this choice. For a simpler answer, ``one_standard_error=True`` takes
+# the simplest candidate that is not clearly worse, and ``rank`` caps the rank.
 
 fig, axes = plt.subplots(2, 2, figsize=(11, 9), layout="constrained")
 MatrixDisplay(matrix=noisy, title="what was seen").plot(axes[0, 0])

@@ -3,21 +3,22 @@ Covariance of many variables from few samples
 =============================================
 
 With more variables than samples, the sample covariance is singular and its largest eigenvalues
-are too large. :class:`weakprox.SparseLowRankCovariance` takes it apart into what variables
-have in common, a low-rank and sparse :math:`L`, and a variance of their own for each:
+are too large. :class:`weakprox.SparseLowRankCovariance` decomposes it into a common part, a
+low-rank and sparse :math:`L`, and a separate variance for each variable:
 
 .. math::
    \min_{L \succeq 0,\ \mathrm{tr} L \le \tau,\ d \ge 0}\
    \tfrac12\|L + \mathrm{diag}(d) - S\|_F^2 + \lambda\|L\|_1 + \tfrac1{18}\|d\|^2 .
 
-It chooses :math:`\lambda` and :math:`\tau` by leaving out samples, a tenth at a time.
+It chooses :math:`\lambda` and :math:`\tau` by cross-validation over ten folds of the samples.
 """
 
 # %%
 # The data
 # --------
-# Expression of 500 genes in 189 samples of seven human tissues. Half of the samples of every
-# tissue are for training, and the covariance of the other half is what we want to foresee.
+# The data are the expression of 500 genes in 189 samples of seven human tissues. Half of the
+# samples of every tissue are used for training. The aim is to predict the covariance of the
+# other half.
 
 from pathlib import Path
 
@@ -43,8 +44,8 @@ print(f"{A.shape[0]} samples of {A.shape[1]} genes to learn from, {B.shape[0]} t
 # %%
 # Fit
 # ---
-# Nothing needs to be chosen. The certificate says how near the answer is to the optimum of the
-# problem above; limiting the rank to 20 is what most of that distance is due to.
+# All settings are chosen automatically. The certificate bounds the distance of the value from
+# the optimum of the problem above. Most of this gap is due to the limit of 20 on the rank.
 
 model = wp.SparseLowRankCovariance(random_state=0).fit(A)
 share = model.tau_ / np.trace(np.cov(A.T, bias=True))
@@ -54,13 +55,13 @@ print(model.certificate_)
 # %%
 # Compare
 # -------
-# The usual choices are the sample covariance, Ledoit and Wolf's shrinkage, and principal
-# components with the variances restored. Two scores: the distance to the other half's
-# covariance, and how well a Gaussian with this covariance foresees its samples.
+# Common alternatives are the sample covariance, Ledoit and Wolf's shrinkage, and principal
+# components with the variances restored. There are two scores: the distance to the covariance
+# of the other half, and the log-loss of a Gaussian with this covariance on its samples.
 
 
 def components_and_diagonal(A, rank=10):
-    """Leading principal components, and each variable's own variance."""
+    """Return a model of leading principal components and each variable's own variance."""
     simple = EmpiricalCovariance().fit(A)
     values, vectors = np.linalg.eigh(simple.covariance_)
     C = (vectors[:, -rank:] * values[-rank:]) @ vectors[:, -rank:].T
@@ -80,12 +81,12 @@ distances = {}
 print(f"{'':24} distance   log-loss")
 for name, one in models.items():
     distances[name] = np.linalg.norm(one.covariance_ - other) / np.linalg.norm(other)
-    singular = name == "sample covariance"  # its Gaussian is flat and foresees nothing
+    singular = name == "sample covariance"  # its Gaussian has no density
     loss = "infinite" if singular else f"{-one.score(B):8.1f}"
     print(f"{name:24} {distances[name]:8.4f}   {loss}")
 
 # %%
-# Most of the distance is the noise of the other half itself, which no estimate can foresee: so
+# Most of the distance is due to noise in the other half, which no estimate can predict, so
 # the distances differ little. The log-loss differs much more.
 
 best = min(distance for name, distance in distances.items() if models[name] is not model)
@@ -93,11 +94,11 @@ gain = 1 - distances["SparseLowRankCovariance"] / best
 print(f"distance less by {gain:.1%} than that of the best other method")
 
 # %%
-# What was found
-# --------------
-# Genes are sorted by the tissue in which they are highest. On the left the estimate, on the
-# right the eigenvalues of the common part beside those of the sample covariance: large ones
-# come down a little, small ones are gone.
+# The estimate
+# ------------
+# Genes are sorted by the tissue with their highest mean. The left plot shows the estimate. The
+# right plot shows the eigenvalues of the common part and of the sample covariance: large ones
+# are reduced slightly, and small ones are removed.
 
 profile = np.array([A[tissue[train] == k].mean(axis=0) for k in range(len(names))])
 home = profile.argmax(axis=0)
@@ -117,7 +118,8 @@ plt.show()
 # %%
 # Unusual samples
 # ---------------
-# ``mahalanobis`` works as in scikit-learn: how far a sample is from what the model expects.
+# ``mahalanobis`` works as in scikit-learn and gives the distance of a sample from the mean
+# under the model.
 
 away = model.mahalanobis(B)
 for k, name in enumerate(names):

@@ -2,21 +2,21 @@ r"""
 Clusters that are subspaces
 ===========================
 
-Images of one digit, or samples of one tissue, differ in many ways, but each is nearly a
-combination of others of its kind. :class:`weakprox.SubspaceClustering` finds the coefficients
+Images of one digit, or samples of one tissue, vary, but each is nearly a linear
+combination of others of its class. :class:`weakprox.SubspaceClustering` computes coefficients
 
 .. math::
    \min_C\ \tfrac12\|X - XC\|_F^2 + \beta_1\|C\|_* + \beta_2\|C\|_1 + \tfrac{\rho}{2}\|C\|_F^2
 
-(samples are the columns of :math:`X`) and clusters the graph that they make of the samples.
-The nuclear norm keeps the samples of a subspace connected, the l1 norm keeps subspaces apart.
+(samples are the columns of :math:`X`) and clusters the graph that they define on the samples.
+The nuclear norm keeps the samples of a subspace connected, and the l1 norm separates subspaces.
 """
 
 # %%
 # The data
 # --------
-# Handwritten digits, 16 x 15 pixels each, 60 of every class. The rows of the file are sorted
-# by class, so we shuffle them.
+# The data are images of handwritten digits, 16 x 15 pixels each, 60 of every class. The rows of
+# the file are sorted by class, so we shuffle them.
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ X, digit = pixels[some], label[some]
 # %%
 # Fit
 # ---
-# The weights come from the noise in the data, measured by their median singular value.
+# The weights are determined by the noise level, estimated from the median singular value.
 
 model = wp.SubspaceClustering(n_clusters=10, random_state=0).fit(X)
 print(f"nuclear norm {model.nuclear_:.2g}, l1 norm {model.lam_:.2g}, noise {model.noise_:.2g}")
@@ -50,12 +50,12 @@ print(model.certificate_)
 # %%
 # Compare
 # -------
-# Accuracy is the share of samples in their class when clusters are matched to classes in the
-# best way. k-means looks for round clouds, which classes of images are not.
+# Accuracy is the share of correctly assigned samples under the best matching of clusters to
+# classes. k-means assumes round clusters, which does not suit classes of images.
 
 
 def matched(labels):
-    """Accuracy, and the class that each cluster stands for."""
+    """Return the accuracy, and the class matched to each cluster."""
     found = confusion_matrix(digit, labels)
     classes, clusters = linear_sum_assignment(-found)
     return found[classes, clusters].sum() / len(digit), classes[np.argsort(clusters)]
@@ -69,8 +69,8 @@ print(f"SubspaceClustering {accuracy:.3f}")
 # %%
 # The graph
 # ---------
-# Affinities, samples sorted by class: what is outside the blocks joins different digits. On
-# the right, which digits are taken for which.
+# The left plot shows the affinities, with samples sorted by class. Entries outside the diagonal
+# blocks connect different digits. The right plot is the confusion matrix.
 
 order = np.argsort(digit, kind="stable")
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
@@ -90,10 +90,10 @@ right.set(
 plt.show()
 
 # %%
-# A digit as others see it
-# ------------------------
-# Some images, and below them the same made of all others by the coefficients: the noise of the
-# pen is gone, the digit is not.
+# Reconstructed digits
+# --------------------
+# The upper row shows some images. The lower row shows their reconstructions from all other
+# images with the computed coefficients: individual details are smoothed and the digit remains.
 
 C = model.coefficients_.copy()
 np.fill_diagonal(C, 0.0)
@@ -109,9 +109,9 @@ plt.show()
 # %%
 # The number of clusters
 # ----------------------
-# Without ``n_clusters`` it is where the eigenvalues of the graph's Laplacian have their largest
-# relative gap. That is right where clusters are well apart, as random subspaces are, and a
-# guess where they are not, as here.
+# Without ``n_clusters``, the number of clusters is determined by the largest relative gap in
+# the eigenvalues of the graph's Laplacian. This works for well separated clusters, such as
+# random subspaces. For clusters that are not well separated, as here, it is only a guess.
 
 bases = [np.linalg.qr(rng.standard_normal((40, 4)))[0] for _ in range(6)]
 planes = np.vstack([rng.standard_normal((30, 4)) @ basis.T for basis in bases])

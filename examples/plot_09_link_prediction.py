@@ -1,24 +1,25 @@
 r"""
-Which airports should be connected: link prediction
-===================================================
+Link prediction in a network of airports
+========================================
 
-Part of a graph is known, and we ask which other pairs of nodes are joined.
-:class:`weakprox.LinkPredictor` takes the adjacency matrix, normalises it by the degrees, and
-looks for a matrix near it that is low rank (nodes are alike in few ways) and sparse (most
-pairs have nothing to do with each other):
+Part of a graph is known, and the task is to predict which other pairs of nodes are connected.
+:class:`weakprox.LinkPredictor` normalises the adjacency matrix by the degrees and approximates
+it by a matrix that is low rank (a few patterns describe the nodes) and sparse (most pairs are
+unrelated):
 
 .. math::
    \min_{\|X\|_* \le \tau}\ \tfrac12 \|X - D^{-1/2} (A + a) D^{-1/2}\|_F^2
    + \lambda \|X\|_1 .
 
-It chooses :math:`\lambda` and :math:`\tau` itself, by hiding some of the edges it was given.
+It chooses :math:`\lambda` and :math:`\tau` by hiding some of the given edges.
 """
 
 # %%
 # The data
 # --------
-# Flights between US airports in December 2010. We join two airports if there was a passenger
-# flight between them, keep the largest component, and hide a fifth of the edges.
+# The data are flights between US airports in December 2010. Two airports are connected if there
+# was a passenger flight between them. We keep the largest component and hide a fifth of the
+# edges.
 
 from pathlib import Path
 
@@ -59,8 +60,9 @@ print(model.certificate_)
 # %%
 # Compare
 # -------
-# Hidden edges have to be told from as many random pairs without a flight. The usual scores
-# count common neighbours, all alike or (Adamic and Adar) less if they have many others.
+# The task is to distinguish hidden edges from as many random pairs without a flight. Common
+# scores count the shared neighbours, with equal weights or (Adamic and Adar) with smaller
+# weights for neighbours of high degree.
 
 others = rng.integers(0, A.shape[0], (4 * hidden.size, 2))
 free = (A[others[:, 0], others[:, 1]] == 0) & (others[:, 0] != others[:, 1])
@@ -93,10 +95,10 @@ left.legend(loc="lower right")
 # %%
 # Probabilities
 # -------------
-# ``predict_proba`` says how likely a pair is to be an edge of the graph that was given, if one
-# does not know. It was calibrated on edges that the model had hidden from itself. That graph
-# has four fifths of the flights, so where it has edges with probability p, there is another
-# p / 4 hidden among the remaining share 1 - p of pairs. We count them.
+# ``predict_proba`` estimates the probability that a pair is an edge of the given graph. It is
+# calibrated on edges that were hidden during the fit. The given graph has four fifths of the
+# flights. Among pairs that are given edges with probability p, a share p / 4 is therefore
+# hidden, out of the remaining share 1 - p. We compare this with the observed share.
 
 every = np.stack(np.triu_indices(A.shape[0], 1), axis=1)
 unseen = every[np.asarray(known[every[:, 0], every[:, 1]]).ravel() == 0]
@@ -115,8 +117,8 @@ plt.show()
 # %%
 # Recommend
 # ---------
-# For one airport, the likeliest connections that are not known yet; a star marks those that
-# were hidden.
+# These are the most likely unknown connections of one airport. A star marks those that were
+# hidden.
 
 node = int(np.argmax(degrees))
 columns, found = model.recommend(node, n=8)

@@ -1,19 +1,19 @@
 r"""
-Votes that were not cast: filling in missing entries
-====================================================
+Imputation of missing votes
+===========================
 
-:class:`weakprox.SparseLowRankImputer` takes a table with missing entries and fills them in
-by a low-rank and sparse matrix that fits the observed ones. It is a scikit-learn transformer:
-it works in pipelines, completes new rows, and keeps what was observed. Scale, :math:`\lambda`
-and :math:`\tau` are chosen by hiding a tenth of the observed entries.
+:class:`weakprox.SparseLowRankImputer` fills the missing entries of a table with those of a
+low-rank and sparse matrix that fits the observed entries. It is a scikit-learn transformer:
+it works in pipelines, completes new rows, and keeps the observed entries. The scale,
+:math:`\lambda` and :math:`\tau` are chosen by hiding a tenth of the observed entries.
 """
 
 # %%
 # The data
 # --------
-# Roll calls of the UN General Assembly from session 55 on: yes is 1, abstaining 0, no -1.
-# Some votes were not cast. We take every third roll call, hide a fifth of the votes that
-# were, and see who can tell what they had been.
+# The data are roll calls of the UN General Assembly from session 55 on: yes is 1, abstention 0,
+# no -1. Some votes were not cast. We take every third roll call, hide a fifth of the votes that
+# were cast, and predict them.
 
 from pathlib import Path
 
@@ -42,8 +42,8 @@ print(f"{known.shape[0]} countries, {known.shape[1]} roll calls, {len(hidden)} v
 print(f"{1 - observed.mean():.1%} of the votes were not cast")
 
 # %%
-# Fill in, and compare
-# --------------------
+# Fit and compare
+# ---------------
 
 model = wp.SparseLowRankImputer(random_state=0)
 methods = {
@@ -60,8 +60,8 @@ print(f"scaling {model.scaling_}, lam = {model.lam_:.2g}, tau = {model.tau_:.0f}
 print(model.certificate_)
 
 # %%
-# The picture has some of the countries, sorted by their first coordinate in the learnt row
-# space. Missing votes are grey on the left, and filled in on the right.
+# The figure shows some of the countries, sorted by a coordinate in the learnt row
+# space. Missing votes are grey in the left plot and filled in in the right plot.
 
 order = np.argsort(model.result_.factors[0][:, 1])[::4]
 few = np.arange(0, known.shape[1], 8)
@@ -84,8 +84,8 @@ plt.show()
 # %%
 # New rows
 # --------
-# Fitted to most of the countries, the model completes the others from a part of their votes:
-# the same problem with the row space held fixed.
+# A model fitted to most of the countries completes the others from a part of their votes. It
+# solves the same problem with a fixed row space.
 
 new = rng.permutation(len(known))[:30]
 old = np.setdiff1d(np.arange(len(known)), new)

@@ -1,24 +1,25 @@
 r"""
-Which earthquakes set off which: a Hawkes process
-=================================================
+A Hawkes process for earthquakes
+================================
 
-Earthquakes come in clusters. In a Hawkes process every event raises the rate of further
-events for a while, in its own place and elsewhere:
+Earthquakes occur in clusters. In a Hawkes process every event temporarily increases the rate
+of further events, in its own place and elsewhere:
 
 .. math::
    \text{rate of } u \text{ at } t = \text{baseline}_u
    + \sum_{t_j < t} A_{u,\,\text{place of } j}\; g(t - t_j) .
 
-:class:`weakprox.HawkesInfectivity` takes event times and places, and learns the baselines,
-the mixture of exponentials :math:`g` and the infectivity :math:`A \ge 0`: a diagonal (how
-much places excite themselves) plus a matrix that is low rank and sparse. Nothing is tuned.
+:class:`weakprox.HawkesInfectivity` takes event times and places, and estimates the baselines,
+the mixture of exponentials :math:`g` and the infectivity :math:`A \ge 0`. The infectivity is
+the sum of a diagonal matrix (self-excitation) and a matrix that is low rank and sparse. No
+parameter has to be tuned.
 """
 
 # %%
 # The data
 # --------
-# Earthquakes of magnitude 4.5 and more around Japan, 1990 to 2019, from the catalogue of
-# the US Geological Survey, sorted into cells of two by two degrees.
+# The data are earthquakes of magnitude 4.5 and more around Japan, 1990 to 2019, from the
+# catalogue of the US Geological Survey, assigned to cells of two by two degrees.
 
 from pathlib import Path
 
@@ -38,8 +39,8 @@ print(f"{len(events)} events in {cells} cells over {horizon:.0f} days")
 # %%
 # Fit on the first 80 % of the time
 # ---------------------------------
-# The first column is the time, the second says where. ``lam``, ``tau`` and the time scales
-# are chosen on the training period alone, by leaving out pieces of it.
+# The first column is the time, the second the cell. ``lam``, ``tau`` and the time scales
+# are chosen by cross-validation on the training period only.
 
 end = 0.8 * horizon
 early = events[:, 0] < end
@@ -52,10 +53,10 @@ print(model.certificate_)
 # %%
 # Predict the rest
 # ----------------
-# ``score`` is the log-likelihood per event of a later period, given all that happened
-# before. A Poisson process knows how often each cell shakes, and no more. A full Hawkes
-# process has :math:`54^2` infectivities and no penalty; with one exponential it is what
-# most packages fit.
+# ``score`` is the log-likelihood per event of a later period, given all earlier events. A
+# Poisson process models only the rate of each cell. A full Hawkes process has
+# :math:`54^2` infectivities and no penalty; with one exponential it is the model that most
+# packages fit.
 
 later = events[~early]
 counts = np.bincount(events[early, 1].astype(int), minlength=cells)
@@ -78,9 +79,9 @@ for name, score in scores.items():
     print(f"{name.replace(chr(10), ' '):45s} {score:.3f}")
 
 # %%
-# The mixture of exponentials matters most: aftershocks go on for minutes and for years,
-# and no single time scale serves both. The penalties gain little in likelihood on so many
-# events. What they give is an infectivity that can be read.
+# The mixture of exponentials matters most: aftershocks occur within minutes and over years,
+# and no single time scale describes both. With so many events the penalties increase the
+# likelihood only slightly. Their benefit is an infectivity that can be interpreted.
 
 between = ~np.eye(cells, dtype=bool)
 full = others["full Hawkes,\nmixture"].infectivity_
@@ -96,10 +97,10 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# Who excites whom
-# ----------------
-# Discs show how much a cell excites itself, lines the strongest links between cells. The
-# model was told no coordinates, yet the links join neighbours.
+# Links between cells
+# -------------------
+# Discs show the self-excitation of a cell, and lines the strongest links between cells. The
+# model does not use coordinates, but most links connect neighbours.
 
 lon, lat, A = data["cell_lon"], data["cell_lat"], model.infectivity_
 mutual = A - np.diag(np.diag(A))
@@ -127,7 +128,7 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# Distances say how local the links are.
+# The distances show how local the links are.
 
 distance = np.hypot(lon[targets] - lon[sources], lat[targets] - lat[sources])
 apart = np.hypot(lon[:, None] - lon, lat[:, None] - lat)[between]

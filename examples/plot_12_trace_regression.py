@@ -1,24 +1,24 @@
 r"""
-Regression on images: coefficients with rows and columns
-========================================================
+Regression on images with a matrix of coefficients
+==================================================
 
-Where every observation is a matrix :math:`A_i`, such as an image, the coefficients of a
-linear regression form a matrix too. :class:`weakprox.TraceRegression` looks for one that is
-low rank and sparse:
+If every observation is a matrix :math:`A_i`, such as an image, the coefficients of a
+linear regression form a matrix as well. :class:`weakprox.TraceRegression` estimates one that
+is low rank and sparse:
 
 .. math::
    \min_{\|B\|_* \le \tau,\ c}\ \frac1n \sum_i \tfrac12 (\langle A_i, B\rangle + c - b_i)^2
    + \lambda_1 \|B\|_1 + \lambda_2 \|B\|_F^2 .
 
-Ridge regression and the lasso see 64 pixels in no order. What is gained by the order
-depends on the question, so here are two.
+Ridge regression and the lasso ignore the arrangement of the 64 pixels. The benefit of using it
+depends on the response, so this example has two of them.
 """
 
 # %%
 # Is it a 3?
 # ----------
-# scikit-learn's digits, 8 x 8 pixels. Every method learns from the same 200 images, chooses
-# its own settings by folds, and predicts the others.
+# The data are scikit-learn's digits, 8 x 8 pixels. Every method is fitted to the same 200
+# images, chooses its settings by cross-validation, and predicts the other images.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,12 +36,12 @@ known, new, answers, truth = train_test_split(
 
 
 def flat(stack):
-    """Images as rows of pixels."""
+    """Return images as rows of pixels."""
     return stack.reshape(len(stack), -1)
 
 
 def fitted(stack, values):
-    """The three methods, each at its own automatic settings."""
+    """Return the three fitted methods, each at its automatic settings."""
     ridge = RidgeCV(np.logspace(-3, 4, 30)).fit(flat(stack), values)
     lasso = LassoCV(max_iter=5000).fit(flat(stack), values)
     return {
@@ -60,12 +60,13 @@ print(f"trace: rank {trace.result_.rank} of 8, lam = {trace.lam_:.2g}, tau = {tr
 print(trace.certificate_)
 
 # %%
-# A written 3 is no matrix of low rank, so little can be gained here, and little is lost:
-# the folds choose a radius at which the answer is about as good as ridge regression's.
+# The image of a 3 is not a low-rank matrix, so the low-rank structure has little benefit here.
+# It also does little harm: cross-validation chooses a radius at which the answer is about as
+# good as that of ridge regression.
 
 
 def pictures(models, title, shown=None):
-    """Coefficients side by side."""
+    """Plot the coefficients side by side."""
     panels = {} if shown is None else {"truth": shown}
     panels |= {name: model.coef_.reshape(8, 8) for name, model in models.items()}
     figure, axes = plt.subplots(1, len(panels), figsize=(2.4 * len(panels), 2.7))
@@ -81,11 +82,11 @@ def pictures(models, title, shown=None):
 pictures(models, "Coefficients for: is it a 3?")
 
 # %%
-# A question about rows and columns
-# ---------------------------------
-# Now a quantity that does have such a form: how much ink there is in the upper half to the
-# left, less that to the right, as it would be measured with noise. The images are the same
-# real ones; the question is ours, so that the true coefficients are known.
+# A response with low-rank coefficients
+# -------------------------------------
+# The second response has this structure: the amount of ink in the left part of the upper half
+# minus that in the right part, with added noise. The images are the same. The response is
+# simulated, so the true coefficients are known.
 
 wanted = np.outer([0, 1, 1, 1, 0, 0, 0, 0], [0, 1, 1, 1, -1, -1, -1, 0]).astype(float)
 rng = np.random.default_rng(0)
@@ -98,7 +99,7 @@ for name, model in models.items():
     print(f"{name:6s} error of coefficients {error:.2f}, R^2 on new images {score:.3f}")
 
 # %%
-# There is as much noise as signal. Knowing that pixels have rows and columns brings the
-# coefficients nearer to the true ones.
+# The noise is as large as the signal. Using the row and column structure gives coefficients
+# closer to the true ones.
 
 pictures(models, "Coefficients for: ink to the left less ink to the right", wanted)
