@@ -37,15 +37,12 @@ print(f"{n} measurements of {m * d} unknown entries")
 
 # %%
 # The default solver does not need strong convexity: the ball bounds X, which suffices for a
-# lower bound. If no lower bound is available, ``minimize`` raises a ``ConvexityError`` that
-# suggests a remedy.
+# lower bound.
 
 loss = wp.losses.Sensing((U, V), b)
 ball = wp.spectral.NuclearBall(0.75 * np.linalg.norm(signal, "nuc"))
-try:
-    wp.minimize(wp.Problem(loss, wp.penalties.L1(0.1), ball))
-except wp.ConvexityError as error:
-    print(error)
+flat = wp.minimize(wp.Problem(loss, wp.penalties.L1(0.1), ball))
+print(flat.status.label, flat.gap)
 
 # %%
 # Solving
