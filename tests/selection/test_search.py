@@ -1,8 +1,10 @@
 """The search: paths, warm starts, rules of choice and time limits, on made-up losses."""
 
+import sys
+
 import numpy as np
 import pytest
-from joblib import parallel_config
+from joblib.externals import cloudpickle
 
 from weakprox import InputError
 from weakprox.selection.search import Deadline, Scores, Search, Weights, least
@@ -120,9 +122,13 @@ def test_deadlines():
 
 def test_jobs_find_the_same():
     one, two = Search([0, 10, 20], Recorder()), Search([0, 10, 20], Recorder(), n_jobs=2)
-    with parallel_config("threading"):  # other processes cannot import this file
+    here = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(here)  # other processes cannot import this file
+    try:
         for search in (one, two):
             search.grid([1, 2, 3])
+    finally:
+        cloudpickle.unregister_pickle_by_value(here)
     assert np.array_equal(one.scores().losses, two.scores().losses)
 
 
