@@ -166,6 +166,7 @@ def minimize(
     begun = time.perf_counter()
     if not isinstance(problem, Problem):
         raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+    problem.reread()  # terms of the user's own may have changed since
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if proof is not None:

@@ -11,6 +11,7 @@ from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.empirical import Empirical
 from weakprox.losses.restated import Restated
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
@@ -73,7 +74,7 @@ class Problem:
 
     def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
         self.loss: Loss = loss
-        self._forget()
+        self.reread()
         self.penalty: Penalty = Zero() if penalty is None else penalty
         self.spectral: SpectralTerm = spectral
         _offers("loss", self.loss, _LOSS)
@@ -99,10 +100,10 @@ class Problem:
     def __getstate__(self) -> dict[str, Any]:
         """Omit cached capabilities, which may hold functions that cannot be pickled."""
         fresh = Problem.__new__(Problem)
-        fresh._forget()
+        fresh.reread()
         return {**vars(self), **vars(fresh)}
 
-    def _forget(self) -> None:
+    def reread(self) -> None:
         """Clear the cached capabilities, so that they are read again at their next use."""
         self._loss_offers: tuple[Any, LossCapabilities] = (None, LossCapabilities())
         self._penalty_offers: tuple[Any, PenaltyCapabilities] = (None, PenaltyCapabilities())
@@ -315,6 +316,8 @@ class Problem:
         step = self.entrywise()
         if form is None or step is None or (form.symmetric and step.grouped):
             return None
+        if form.symmetric != self.spectral.symmetric:
+            return None  # a contradiction, with which nothing would be proved
         return form
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
@@ -351,7 +354,8 @@ def _offers(name: str, term: Any, members: list[str]) -> None:
 
 def _own(term: Any) -> bool:
     """Whether the class itself declares capabilities: a subclass may override methods."""
-    return "capabilities" in vars(type(term))
+    own = "capabilities" in vars(type(term))
+    return own and (not isinstance(term, (Empirical, Restated)) or _own(term._loss))
 
 
 def _is_symmetric(M: Array) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -168,8 +168,12 @@ def loss_capabilities(loss: Any) -> LossCapabilities:
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
-    """Capabilities that a penalty declares; empty if none."""
-    return _declared(penalty, PenaltyCapabilities)
+    """What a penalty declares, or nothing.
+
+    A form is the class's own: a subclass that inherits it may compute another penalty.
+    """
+    found = _declared(penalty, PenaltyCapabilities)
+    return found if "capabilities" in vars(type(penalty)) else replace(found, form=None)
 
 
 def spectral_capabilities(spectral: Any) -> SpectralCapabilities:

@@ -1,11 +1,14 @@
 """Every separable penalty with every spectral term, by factored steps: solved and proved."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import weakprox as wp
 from weakprox.losses import Denoising
+from weakprox.passes import ValueForm
 from weakprox.penalties import L1, ElasticNet, GroupL2, SignedL1
 from weakprox.solvers import DavisYin, LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -114,3 +117,76 @@ def test_paths_are_walked_by_the_same_steps(penalty, spectral, monkeypatch):
             best = wp.minimize(wp.Problem(loss, lam * R, h(tau)), tol=1e-6)
             assert best.certificate.lower_bound <= path.values[i, j]
             assert path.values[i, j] - best.value <= 3e-4 * best.value
+
+
+class Half(L1):
+    """Another penalty than the form that it inherits says."""
+
+    def value(self, X):
+        return 0.5 * super().value(X)
+
+    def ascend(self, y, X, t, *, geometry="paper"):
+        return L1(0.5 * self.lam).ascend(y, X, t)
+
+    def feasible(self, y):
+        return L1(0.5 * self.lam).feasible(y)
+
+
+def test_an_inherited_form_is_not_taken_in_a_sum_either():
+    loss = problem("l1", "ball").loss
+    for penalty in (Half(0.5), wp.penalties.Sum((Half(0.5), GroupL2(0.1)))):
+        given = wp.Problem(loss, penalty, NuclearBall(20.0))
+        assert not LeanSplitting.applies(given)
+        result = wp.minimize(given, tol=1e-4)
+        plain = L1(0.25) if isinstance(penalty, Half) else L1(0.25) + GroupL2(0.1)
+        best = wp.minimize(wp.Problem(loss, plain, NuclearBall(20.0)), tol=1e-6)
+        assert result.certificate.lower_bound <= best.value
+        assert result.value == pytest.approx(best.value, rel=2e-4)
+
+
+def test_a_form_that_contradicts_its_term_is_not_taken():
+    class Contradiction(TracePSD):
+        @property
+        def capabilities(self):
+            return replace(super().capabilities, form=ValueForm(self.tau))
+
+    given = problem("none", "psd")
+    assert LeanSplitting.applies(given)
+    assert not LeanSplitting.applies(
+        wp.Problem(given.loss, None, Contradiction(given.spectral.tau))
+    )
+
+
+class Weighted(NuclearNorm):
+    """A nuclear norm with a weight that may be changed, which declares its own form."""
+
+    @property
+    def capabilities(self):
+        return replace(super().capabilities, form=ValueForm(lam=self.lam))
+
+
+def test_terms_that_change_between_runs_are_read_again():
+    term = Weighted(8.0)
+    given = wp.Problem(problem("l1", "norm").loss, L1(0.3), term)
+    wp.minimize(given, LeanSplitting(), tol=1e-4)
+    object.__setattr__(term, "lam", 5.0)
+    found = wp.minimize(given, LeanSplitting(), tol=1e-4)
+    best = wp.minimize(wp.Problem(given.loss, L1(0.3), NuclearNorm(5.0)), tol=1e-7)
+    assert found.certificate.lower_bound <= best.value <= found.value + best.gap
+
+
+def test_a_weight_within_a_ball_counts_on_a_path():
+    class Capped(NuclearBall):
+        """|X|_* with |X|_* at most tau."""
+
+        @property
+        def capabilities(self):
+            return replace(super().capabilities, form=ValueForm(self.tau, 5.0))
+
+        def value(self, X):
+            return super().value(X) + 5.0 * X.nuclear_norm
+
+    loss = problem("l1", "norm").loss
+    path = wp.selection.regularization_path(loss, [0.3], [30.0, 1e5], spectral=Capped, tol=1e-4)
+    best = wp.minimize(wp.Problem(loss, L1(0.3), NuclearNorm(5.0)), tol=1e-6)
+    assert path.values[0, -1] == pytest.approx(best.value, rel=3e-4)

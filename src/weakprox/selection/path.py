@@ -348,11 +348,11 @@ class Chain:
         problem = Problem(self.loss, R, ball)
         if not applies(problem):
             return None
-        tau = problem.of_spectral.tau
-        if tau is not None and not ball.symmetric:
+        form = problem.values_form
+        if form is not None and math.isfinite(form.tau) and not (form.lam or form.symmetric):
             if self.free is None:
                 self.free = free_radius(problem)
-            if tau >= self.free:
+            if form.tau >= self.free:
                 return unconstrained(problem)
         return lean_point(problem, past, self.tol, self.seed + self.count)
 

@@ -175,7 +175,8 @@ class Factored:
         value, gap = sums.value(step) + state.h, sum(sums.halves(step))
         if state.ritz is not None and state.ritz.residuals is not None:
             shift = max(0.0, float(state.ritz.s[0] - state.values[0]))
-            gap += self.form.tau / step.gamma * state.ritz.excess(len(state.values), shift)
+            reach = min(self.form.tau, float(state.values.sum()))
+            gap += reach / step.gamma * state.ritz.excess(len(state.values), shift)
         ratio = gap / state.gap if 0.0 < state.gap < math.inf else SHARPLY
         return replace(
             state,
