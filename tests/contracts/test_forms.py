@@ -190,3 +190,24 @@ def test_a_weight_within_a_ball_counts_on_a_path():
     path = wp.selection.regularization_path(loss, [0.3], [30.0, 1e5], spectral=Capped, tol=1e-4)
     best = wp.minimize(wp.Problem(loss, L1(0.3), NuclearNorm(5.0)), tol=1e-6)
     assert path.values[0, -1] == pytest.approx(best.value, rel=3e-4)
+
+
+def test_a_weight_of_the_trace_is_proved_by_factored_steps():
+    """With tau infinite, the estimate of the gap must stay a number."""
+
+    class Trace(TracePSD):
+        @property
+        def capabilities(self):
+            return replace(super().capabilities, form=ValueForm(lam=12.0, symmetric=True))
+
+        def value(self, X):
+            return 12.0 * X.nuclear_norm
+
+        def violation(self, X):
+            return 0.0
+
+    given = wp.Problem(problem("none", "psd").loss, L1(0.3), Trace(1e6))
+    found = wp.minimize(given, LeanSplitting(), tol=1e-4)
+    assert found.solver == "LeanSplitting"
+    assert found.status is wp.Status.CERTIFIED
+    assert found.counts.svds <= 60

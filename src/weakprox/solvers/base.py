@@ -175,18 +175,26 @@ def as_method(solver: Any) -> Method:
     InputError
         If it is not a dataclass of settings, or lacks a required member.
     """
-    if isinstance(solver, Method):
-        return solver
     kind: Any = type(solver)
-    if isinstance(solver, type) or not is_dataclass(solver) or not hasattr(kind, "step"):
+    settings = isinstance(solver, Method) or (is_dataclass(solver) and hasattr(kind, "step"))
+    if isinstance(solver, type) or not settings:
         given = solver.__name__ if isinstance(solver, type) else repr(solver)
         wanted = "a solver object such as SVRGCG(rank=10), a solver class or a solver's name"
         raise InputError("solver", given, wanted)
-    missing = [name for name in REQUIRED if not callable(getattr(kind, name, None))]
+    # an inherited declaration of `Method` is no definition
+    required = (*REQUIRED, "warm") if getattr(kind, "warm_starts", False) else REQUIRED
+    declared = [vars(Method)[name] for name in required]
+    missing = [
+        name
+        for name, own in zip(required, declared, strict=True)
+        if not callable(getattr(kind, name, None)) or getattr(kind, name) is own
+    ]
     if missing:
         given = f"{kind.__name__}, which has no {', '.join(missing)}"
         wanted = f"a solver with {', '.join(REQUIRED)}: see docs/extend.md"
         raise InputError("solver", given, wanted)
+    if isinstance(solver, Method):
+        return solver
     twin: Any = copy.copy(solver)
     object.__setattr__(twin, "__class__", _with_defaults(kind))
     return twin  # type: ignore[no-any-return]

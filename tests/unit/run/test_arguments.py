@@ -208,3 +208,11 @@ def test_what_a_hand_over_says():
     assert "LeanSplitting came first because for Denoising" in told
     named = wp.minimize(full, "lean-splitting", progress=False)
     assert named.explain().splitlines()[0].endswith("came first because it was asked for.")
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_member_that_is_only_declared_counts_as_missing(name):
+    """`Method` declares the required members, but defines none of them."""
+    inherited = type("Partial", (solvers.DavisYin,), {name: vars(Method)[name]})
+    with pytest.raises(wp.InputError, match=f"has no {name}"):
+        as_method(inherited())
