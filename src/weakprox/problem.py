@@ -12,6 +12,7 @@ from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, o
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
+from weakprox.losses.observed import Observed
 from weakprox.losses.restated import Restated
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
@@ -279,8 +280,21 @@ class Problem:
         return self.smooth_value(point, batch) + self.spectral.value(X)
 
     @property
+    def observed(self) -> Observed | None:
+        """The observations, if f is a loss of some entries and h a function of values."""
+        offered, form = self.of_loss.observed, self.of_spectral.form
+        if offered is None or not _own(self.loss) or not isinstance(self.penalty, Zero):
+            return None
+        if form is None or form.symmetric or not _own(self.spectral):
+            return None
+        found: Observed = offered()
+        return found
+
+    @property
     def by_passes(self) -> bool:
         """Whether f is computed from factors of X, so that X itself is never stored."""
+        if self.observed is not None:
+            return True
         if self.entrywise() is None or not self.loss.is_finite_sum:
             return False
         return self.elsewhere or budget() is not None or not on_cpu(self.loss.reference)
@@ -322,6 +336,10 @@ class Problem:
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""
+        data = self.observed if isinstance(X, LowRank) else None
+        if data is not None and isinstance(X, LowRank):
+            x = data.entries(X)
+            return data.value(x, data.fitted(x))
         step = self.entrywise()
         if isinstance(X, LowRank) and step is not None and self.by_passes:
             C = contiguous(self.centre())

@@ -63,6 +63,9 @@ class LossCapabilities:
         Returns the approximate size of the entries of X.
     data : callable
         Returns arrays that identify this loss, for checkpoints.
+    observed : callable
+        Returns the observations (`losses.observed.Observed`) of a loss that depends on some
+        entries of X only. Solvers then never store X.
     target : array
         The matrix that X approximates.
     gathered : callable
@@ -87,6 +90,7 @@ class LossCapabilities:
     in_unit: Callable[[float], Any] | None = None
     size: Callable[[], float] | None = None
     data: Callable[[], tuple[Any, ...]] | None = None
+    observed: Callable[[], Any] | None = None
     target: Any = None
     gathered: Callable[[], Any] | None = None
     pending: Callable[[], tuple[int, int]] | None = None

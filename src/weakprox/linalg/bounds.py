@@ -31,6 +31,8 @@ FAILURE = 1e-12
 SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
 SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
 THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
+BELOW = 0.97  # of the value that a bound must reach: where Chebyshev polynomials start to grow
+DOUBLE = 2.0**-52
 EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
 
@@ -80,6 +82,60 @@ def longest_bound(length: float, log_scale: float, q: int, vectors: int, eps: fl
     x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
     exponent = (math.log(length) + log_scale - math.log(x)) / (2 * q + 1)
     return math.exp(exponent) * (1 + 100 * eps)
+
+
+def chebyshev_bound(
+    apply: Callable[[Array], Array],
+    apply_transpose: Callable[[Array], Array],
+    columns: int,
+    reference: Array,
+    rng: np.random.Generator,
+    *,
+    enough: float,
+    degree: int = 40,
+    vectors: int = 16,
+    prepare: Callable[[Array], Array] | None = None,
+) -> float:
+    """Upper bound on the norm s of E from |T_q(2 E'E/a^2 - I) w|, w Gaussian, a < `enough`.
+
+    As `power_bound`, with the Chebyshev polynomial T_q instead of a power. It stays below one
+    for singular values up to a and grows much faster beyond, so that few products show that
+    s is not much larger than a. Stop as soon as the bound is below `enough`.
+    """
+    xp = namespace(reference)
+    W = gaussian(rng, (columns, vectors), reference)
+    W = W if prepare is None else prepare(W)
+    a = BELOW * enough
+    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
+    before, best = W, math.inf
+    for q in range(1, degree + 1):
+        product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
+        W, before = (product, W) if q == 1 else (2.0 * product - before, W)
+        length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
+        if not math.isfinite(length):
+            break
+        largest = math.cosh(math.acosh(max(1.0, length / x)) / q)
+        best = min(best, a * math.sqrt(0.5 * (1.0 + largest)) * (1 + 100 * q * eps_of(W)))
+        if best <= enough:
+            break
+    return best
+
+
+def norm_bound(s: Vector, gram: Vector, tail: float) -> float:
+    """Upper bound on the norm of A, given A V = U diag(s) for orthonormal U and V.
+
+    `gram` is R'R with R = A'U - V s, and `tail` bounds the norm t of A outside U and V. Then
+    |A|^2 <= max(|s^2 + (1 + 1/x) R'R|, (1 + x) t^2) for every x > 0: the cross term between
+    both parts, 2 t |R a| |b|, is at most x t^2 |b|^2 + |R a|^2 / x.
+    """
+    if not math.isfinite(tail):
+        return math.inf
+    top, rest = float(s.max()), math.sqrt(max(0.0, float(np.trace(gram))))
+    square = tail * tail
+    x = max(top * top / square - 1.0, rest / tail, 1e-12) if tail > 0.0 else 1e12
+    inside = np.diag(s * s) + (1.0 + 1.0 / x) * gram
+    first = float(np.linalg.eigvalsh(0.5 * (inside + inside.T))[-1])
+    return math.sqrt(max(first, (1.0 + x) * square)) * (1 + (64 + len(s)) * DOUBLE)
 
 
 def deflated_norm(

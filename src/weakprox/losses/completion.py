@@ -1,9 +1,10 @@
-"""Squared error on observed entries."""
+"""Losses of observed entries."""
 
 from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,21 @@ from scipy.sparse import coo_array, issparse
 from weakprox.distributed import is_dask
 from weakprox.distributed.entries import Entries
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import Array, device_of, namespace, sqnorm, to_numpy, wide, zeros
+from weakprox.arguments import nonnegative, one_of
+from weakprox.linalg.arrays import (
+    Array,
+    all_finite,
+    device_of,
+    is_numpy,
+    like,
+    namespace,
+    sqnorm,
+    to_numpy,
+    total,
+    wide,
+)
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.entry_losses import EntryLoss, Squared, entry_loss
 from weakprox.losses.inputs import (
     as_array,
     as_shape,
@@ -21,11 +36,17 @@ from weakprox.losses.inputs import (
     constant,
     floating,
 )
+from weakprox.losses.observed import Effects, Intercepts, Observed
+from weakprox.passes.pattern import Pattern, pattern
 from weakprox.protocols import LossCapabilities
 
 
+INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
+EXPANDED = 1 << 28  # entries up to which zeros of a sparse matrix are listed
+
+
 class Completion:
-    r"""Observed entries only, :math:`G(X) = \tfrac12 \sum_{(i,j)} (x_{ij} - v_{ij})^2`.
+    r"""Observed entries only, :math:`G(X) = \sum_{(i,j)} w_{ij}\, \ell(v_{ij}, x_{ij})`.
 
     Parameters
     ----------
@@ -36,8 +57,24 @@ class Completion:
         workers; X and its gradients do not.
     shape : (int, int)
         Shape of X.
+    loss : {"squared", "logistic", "poisson"} or EntryLoss
+        Half the squared error (default), the logistic loss of two classes, half the
+        deviance of counts with log-mean X, `Huber(k)`, or your own.
+    weights : array of shape (n,), optional
+        Positive weights of the observations.
+    intercepts : {"none", "rows", "columns", "both"}
+        Intercepts that are added to X and fitted with it, without a penalty or with
+        `intercept_ridge`. G is then the minimum over them.
+    intercept_ridge : float
+        Weight of half the sum of the squared intercepts of rows and columns. The mean has
+        no penalty.
+    scaling : {"none", "counts"} or pair of arrays
+        Positive diagonals :math:`D_r, D_c`: X is :math:`D_r L D_c`, where L is added to the
+        intercepts. "counts" takes the square roots of the mean of one and the number of
+        observations in a row or column, relative to its average, so that rows and columns
+        with many observations are penalised more.
     reduction : {"sum", "mean"}
-        Sum of the half squared errors (default) or their mean over observations.
+        Sum of the losses (default) or their mean over observations.
     sigma : float, optional
         Gradient noise of one term, estimated if not given.
     """
@@ -52,69 +89,196 @@ class Completion:
         values: Array,
         shape: tuple[int, int],
         *,
+        loss: Literal["squared", "logistic", "poisson"] | EntryLoss = "squared",
+        weights: Array | None = None,
+        intercepts: Intercepts = "none",
+        intercept_ridge: float = 0.0,
+        scaling: Any = "none",
         reduction: Literal["sum", "mean"] = "sum",
         sigma: float | None = None,
     ) -> None:
-        if reduction not in ("sum", "mean"):
-            raise InputError("reduction", repr(reduction), "'sum' or 'mean'")
         self.shape = as_shape(shape)
-        self._far: Entries | None = None  # observations that are stored on workers
-        if any(is_dask(part) for part in (rows, cols, values)):
-            counts = self._place(rows, cols, values)
-        else:
-            self._values, self.size = as_sized("values", values, 1)
-            self.n_terms = int(self._values.shape[0])
-            self._cells = self._flat_index(rows, cols)
-            counts = np.bincount(self._cells, minlength=self.shape[0] * self.shape[1])
-        # For the sum, the terms are n/2 (x - v)^2, so that their mean is G.
-        self._scale = float(self.n_terms) if reduction == "sum" else 1.0
-        per_entry = self._scale / self.n_terms
-        self.smoothness = per_entry * float(counts.max())
-        self.strong_convexity = per_entry * float(counts.min())
-        self.term_smoothness = self._scale
+        self.loss = entry_loss(loss)
+        self.intercepts: Intercepts = one_of("intercepts", intercepts, INTERCEPTS)
+        self.intercept_ridge = nonnegative("intercept_ridge", intercept_ridge)
+        mean = one_of("reduction", reduction, ("sum", "mean")) == "mean"
         self.sigma = constant("sigma", sigma)
-        self.reference = zeros(self.shape, self._values)
+        self._far: Entries | None = None  # observations that are stored on workers
+        self._observed: Observed | None = None
+        if any(is_dask(part) for part in (rows, cols, values)):
+            plain = isinstance(self.loss, Squared) and self.intercepts == "none"
+            if not plain or weights is not None or not _is_none(scaling):
+                wanted = "a squared loss without weights, intercepts and scaling, or arrays"
+                raise InputError("values", "a dask array", wanted)
+            self._place(rows, cols, values, mean=mean)
+            return
+        self._values, self.size = as_sized("values", values, 1)
+        self.n_terms = int(self._values.shape[0])
+        row, col = self._index("rows", rows, 0), self._index("cols", cols, 1)
+        found, order = pattern(row, col, self.shape)
+        found = found.on(self._values)
+        self._values = self.loss.check(self._values[_on(order, self._values)])
+        per_entry = 1.0 / self.n_terms if mean else 1.0
+        self._weights = self._weighed(weights, order, per_entry)
+        self._observe(found, scaling, per_entry)
+
+    def _observe(self, found: Pattern, scaling: Any, per_entry: float) -> None:
+        """Put the observations together, and compute the constants of their loss."""
+        left, right = self._scalings(scaling, found)
+        weights = per_entry if self._weights is None else self._weights
+        data = Observed(
+            found,
+            wide(self._values),
+            self.loss,
+            weights,
+            self.intercepts,
+            self.intercept_ridge,
+            left,
+            right,
+        )
+        factors = data.pattern.reference[:0]
+        bends = wide(self._values) * 0.0 + 1.0
+        if left is not None and right is not None:
+            factors = data.sampled(left[:, None] ** 0, right[:, None] ** 0)
+            bends = factors * factors
+        bends = bends * weights
+        largest, smallest = _per_position(found, bends)
+        bend = self.loss.smoothness
+        self._scale = float(self.n_terms)
+        self.smoothness = math.inf if bend is None else bend * largest
+        self.term_smoothness = self._scale * self.smoothness
+        full = isinstance(self.loss, Squared) and self.intercepts == "none"
+        self.strong_convexity = smallest if full else 0.0
+        self._observed = replace(data, smoothness=None if bend is None else self.smoothness)
+        self.reference = _broadcast(self.shape, self._values)
 
     @property
     def capabilities(self) -> LossCapabilities:
-        """G is a sum of squares, so 0 is a lower bound."""
+        """Losses are not negative, and depend on the observed entries only."""
         return LossCapabilities(
             infimum=0.0,
             in_float64=self.in_float64,
-            in_unit=self.in_unit,
+            in_unit=self.in_unit if isinstance(self.loss, Squared) else None,
             size=lambda: self.size,
             data=self.data,
+            observed=None if self._far is not None else self.observed,
         )
 
-    def _place(self, rows: Any, cols: Any, values: Any) -> Any:
-        """Keep the observations on dask's workers; return the number at each entry."""
+    def observed(self) -> Observed:
+        """The observations, as solvers in factors and proofs need them."""
+        assert self._observed is not None
+        return self._observed
+
+    def effects(self, X: Any) -> Effects:
+        """Best intercepts at X, an array or a `LowRank`: mean, rows, columns."""
+        data = self.observed()
+        return data.fitted(self._entries(X))
+
+    def predict(self, X: Any, rows: Any, cols: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """Predictions at these entries: those of L and the intercepts.
+
+        For the logistic loss these are log-odds, for the Poisson loss logarithms of means.
+        """
+        data, effects = self.observed(), self.effects(X)
+        row, col = np.asarray(rows), np.asarray(cols)
+        if isinstance(X, LowRank):
+            return data.predicted(X, effects, row, col)
+        found = np.asarray(to_numpy(X), float)[row, col]
+        for factor, index in ((data.left, row), (data.right, col)):
+            found = found if factor is None else found * to_numpy(factor)[index]
+        found = found + effects.mean
+        return found + to_numpy(effects.rows)[row] + to_numpy(effects.columns)[col]
+
+    def _entries(self, X: Any) -> Array:
+        """Entries of X at the observations, with the scalings."""
+        data = self.observed()
+        if isinstance(X, LowRank):
+            return data.entries(X)
+        found = wide(namespace(X).take(namespace(X).reshape(X, (-1,)), self._cells))
+        return found * self._factors() if data.left is not None else found
+
+    def _factors(self) -> Array:
+        """Product of both scalings at each observation."""
+        data = self.observed()
+        assert data.left is not None
+        assert data.right is not None
+        P = data.pattern
+        return data.left[P.rows] * data.right[P.columns]
+
+    @property
+    def _cells(self) -> Array:
+        """Positions of the observations in a flattened X."""
+        P = self.observed().pattern
+        xp = namespace(P.columns)
+        return xp.astype(P.rows, xp.int64) * self.shape[1] + xp.astype(P.columns, xp.int64)
+
+    def _place(self, rows: Any, cols: Any, values: Any, *, mean: bool) -> None:
+        """Keep the observations on dask's workers."""
         self._far = Entries(rows, cols, values, self.shape)
         self.n_terms = self._far.count
         most = float(np.finfo(self._far.dtype).max)
         self.size = check_size("values", self._far.largest, (self.n_terms,), most)
-        self._cells, self._values = np.zeros(0, np.int64), np.zeros(0, self._far.dtype)
-        return self._far.counts()
+        self._values, self._weights = np.zeros(0, self._far.dtype), None
+        counts = self._far.counts()
+        per_entry = 1.0 / self.n_terms if mean else 1.0
+        self._scale = self.n_terms * per_entry
+        self.smoothness = per_entry * float(counts.max())
+        self.strong_convexity = per_entry * float(counts.min())
+        self.term_smoothness = self._scale
+        self.reference = _broadcast(self.shape, self._values)
 
-    def _flat_index(self, rows: Any, cols: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-        flat = []
-        for name, index, limit in (
-            ("rows", rows, self.shape[0]),
-            ("cols", cols, self.shape[1]),
-        ):
-            host = np.asarray(to_numpy(as_array(name, index, 1)))
-            if not np.issubdtype(host.dtype, np.integer):
-                raise InputError(name, f"dtype {host.dtype}", "integers")
-            if host.shape[0] != self.n_terms:
-                raise ShapeError(name, f"{host.shape[0]} entries", f"{self.n_terms}")
-            if host.min() < 0 or host.max() >= limit:
-                given = f"indices from {host.min()} to {host.max()}"
-                raise InputError(name, given, f"0 to {limit - 1}")
-            flat.append(host.astype(np.int64))
-        return flat[0] * self.shape[1] + flat[1]
+    def _index(self, name: str, index: Any, axis: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return checked indices."""
+        limit = self.shape[axis]
+        found = np.asarray(to_numpy(as_array(name, index, 1)))
+        if not np.issubdtype(found.dtype, np.integer):
+            raise InputError(name, f"dtype {found.dtype}", "integers")
+        if found.shape[0] != self.n_terms:
+            raise ShapeError(name, f"{found.shape[0]} entries", f"{self.n_terms}")
+        if found.min() < 0 or found.max() >= limit:
+            given = f"indices from {found.min()} to {found.max()}"
+            raise InputError(name, given, f"0 to {limit - 1}")
+        return found.astype(np.int64)
+
+    def _weighed(self, weights: Any, order: Any, per_entry: float) -> Array | None:
+        """Return checked weights in the order of the pattern; None if all are one."""
+        if weights is None:
+            return None
+        given = as_sized("weights", weights, 1)[0]
+        if given.shape[0] != self.n_terms:
+            raise ShapeError("weights", f"{given.shape[0]} entries", f"{self.n_terms}")
+        if not float(namespace(given).min(given)) > 0.0:
+            raise InputError("weights", "entries <= 0", "positive numbers: leave others out")
+        return wide(like(to_numpy(given), self._values))[_on(order, given)] * per_entry
+
+    def _scalings(self, scaling: Any, found: Pattern) -> tuple[Array | None, Array | None]:
+        """Return 1/D_r and 1/D_c as vectors; None if both are one."""
+        if _is_none(scaling):
+            return None, None
+        if isinstance(scaling, str):
+            one_of("scaling", scaling, ("none", "counts"))
+            counts = (found.row_counts, found.column_counts)
+            sizes = [np.sqrt(0.5 * (1.0 + count / count.mean())) for count in counts]
+        else:
+            if not isinstance(scaling, (tuple, list)) or len(scaling) != 2:
+                given = type(scaling).__name__
+                raise InputError("scaling", given, "'none', 'counts' or two arrays")
+            sizes = [np.asarray(to_numpy(part), float) for part in scaling]
+        for size, limit in zip(sizes, self.shape, strict=True):
+            good = size.shape == (limit,) and np.isfinite(size).all() and bool((size > 0).all())
+            if not good:
+                given = f"an array of shape {size.shape}"
+                raise InputError("scaling", given, f"{limit} positive numbers")
+        left, right = (like(1.0 / size, wide(self._values)) for size in sizes)
+        return left, right
 
     @classmethod
-    def from_dense(cls, M: Array, **options: Any) -> Completion:
-        """Observed entries of a matrix that is NaN elsewhere."""
+    def from_dense(cls, M: Any, **options: Any) -> Completion:
+        """Observed entries of a matrix that is NaN, or masked, elsewhere."""
+        if isinstance(M, np.ma.MaskedArray):
+            M = np.where(np.ma.getmaskarray(M), np.nan, np.asarray(M, float))
+        if hasattr(M, "to_numpy") and hasattr(M, "columns"):  # a data frame
+            M = np.asarray(M.to_numpy(), float)
         M = floating(as_array("M", M, 2))
         rows, cols = np.nonzero(~np.isnan(to_numpy(M)))
         if rows.size == 0:
@@ -122,16 +286,35 @@ class Completion:
         return cls(rows, cols, M[rows, cols], tuple(M.shape), **options)
 
     @classmethod
-    def from_sparse(cls, M: Any, **options: Any) -> Completion:
-        """Stored entries of a SciPy sparse matrix, including explicit zeros."""
+    def from_sparse(
+        cls, M: Any, *, zeros: Literal["missing", "observed"] = "missing", **options: Any
+    ) -> Completion:
+        """Entries of a SciPy sparse matrix.
+
+        With `zeros="missing"` these are the stored ones, including explicit zeros. With
+        "observed" the others count as zeros that were observed.
+        """
         if not issparse(M) or M.nnz == 0:
             raise InputError("M", type(M).__name__, "a sparse matrix with stored entries")
+        if one_of("zeros", zeros, ("missing", "observed")) == "observed":
+            size = math.prod(M.shape)
+            if size > EXPANDED:
+                given = f"'observed' for a matrix of {size:.1e} entries"
+                raise InputError("zeros", given, "'missing', or losses.Denoising(M)")
+            rows, cols = np.divmod(np.arange(size), M.shape[1])
+            return cls(rows, cols, floating(M.toarray()).reshape(-1), M.shape, **options)
         coo = coo_array(M)
         return cls(coo.row, coo.col, coo.data, tuple(coo.shape), **options)
 
     def __repr__(self) -> str:
         share = self.n_terms / math.prod(self.shape)
-        return f"Completion({self.n_terms} entries, {share:.1%} of {self.shape})"
+        told = [f"{self.n_terms} entries, {share:.1%} of {self.shape}"]
+        if not isinstance(self.loss, Squared):
+            told.append(repr(self.loss))
+        if self.intercepts != "none":
+            ridge = f", ridge {self.intercept_ridge:g}" if self.intercept_ridge else ""
+            told.append(f"intercepts={self.intercepts!r}{ridge}")
+        return f"Completion({', '.join(told)})"
 
     def in_unit(self, unit: float) -> Completion:
         """The same loss divided by unit^2, as a function of X divided by the unit."""
@@ -139,6 +322,8 @@ class Completion:
         other._values, other.size = self._values / unit, self.size / unit
         other._far = None if self._far is None else self._far / unit
         other.sigma = None if self.sigma is None else self.sigma / unit
+        if self._observed is not None:
+            other._observed = replace(self._observed, values=self._observed.values / unit)
         return other
 
     def in_float64(self) -> Completion | None:
@@ -146,7 +331,8 @@ class Completion:
         if self._far is not None:
             return None
         other = copy.copy(self)
-        other._values, other.reference = wide(self._values), wide(self.reference)
+        other._values = wide(self._values)
+        other.reference = _broadcast(self.shape, other._values)
         return other
 
     @property
@@ -156,42 +342,64 @@ class Completion:
 
     def draw(self, rng: np.random.Generator, size: int) -> Any:
         """Positions in the list of observations, with replacement."""
+        if self.intercepts != "none":
+            wanted = "a method that takes all observations at once, such as the default"
+            raise InputError("solver", "one that draws samples, with intercepts", wanted)
         return rng.integers(0, self.n_terms, size)
 
     def data(self) -> tuple[Any, ...]:
         """Arrays that identify this loss, for checkpoints."""
-        return (self._cells, self._values, *(() if self._far is None else (self._far,)))
+        if self._far is not None:
+            return (self._far,)
+        data = self.observed()
+        others = [x for x in (self._weights, data.left, data.right) if x is not None]
+        return (data.pattern.pointers, data.pattern.columns, self._values, *others)
 
     def everything(self) -> Any:
         """All observations."""
         return slice(None)
 
-    def _residual(self, X: Array, batch: Any) -> Array:
-        xp = namespace(X)
-        cells = xp.asarray(self._cells[batch], device=device_of(X))
-        return xp.take(xp.reshape(X, (-1,)), cells) - self._values[batch]
+    def _at(self, X: Array, batch: Any) -> tuple[Array, Array, Array]:
+        """Predictions, observations and weights of a batch, for an X that is stored."""
+        data, xp = self.observed(), namespace(X)
+        if self.intercepts != "none":  # a batch is all observations
+            x = self._entries(X)
+            return data.at(x, data.fitted(x)), data.values, data.weights
+        cells = self._cells[batch]
+        x = wide(xp.take(xp.reshape(X, (-1,)), cells))
+        if data.left is not None:
+            x = x * self._factors()[batch]
+        weights = data.weights if self._weights is None else data.weights[batch]
+        return x, data.values[batch], weights
 
     def value(self, X: Array, batch: Any) -> float:
         """Mean of the terms."""
         if self._far is not None:
             return 0.5 * self._scale * self._far.squares(X, batch) / self._length(batch)
-        r = self._residual(X, batch)
-        return 0.5 * self._scale * sqnorm(r) / int(r.shape[0])
+        if self.intercepts != "none":
+            x = self._entries(X)
+            return self.observed().value(x, self.observed().fitted(x))
+        x, y, w = self._at(X, batch)
+        return self._scale * total(w * self.loss.value(y, x)) / int(x.shape[0])
 
     def grad(self, X: Array, batch: Any) -> Array:
         """Mean of the terms' gradients, which is zero off the observed entries."""
         if self._far is not None:
             summed = self._far.pushed(X, batch) * (self._scale / self._length(batch))
             return np.asarray(summed, dtype=X.dtype)
-        r = self._residual(X, batch)
-        host = np.bincount(
-            self._cells[batch],
-            weights=to_numpy(r),
-            minlength=self.shape[0] * self.shape[1],
-        )
-        xp = namespace(X)
-        grad = host.reshape(self.shape) * (self._scale / int(r.shape[0]))
+        slopes, xp = self._slopes(X, batch), namespace(X)
+        weights = to_numpy(slopes) * (self._scale / int(slopes.shape[0]))
+        cells, size = to_numpy(self._cells[batch]), math.prod(self.shape)
+        grad = np.bincount(cells, weights=weights, minlength=size).reshape(self.shape)
         return xp.asarray(grad, dtype=X.dtype, device=device_of(X))
+
+    def _slopes(self, X: Array, batch: Any) -> Array:
+        """Derivative of each term of a batch in its entry of X, without the scale n."""
+        x, y, w = self._at(X, batch)
+        slopes = w * self.loss.derivative(y, x)
+        if self.observed().left is not None:
+            slopes = slopes * self._factors()[batch]
+        return slopes
 
     def _length(self, batch: Any) -> int:
         """Number of observations in a batch."""
@@ -200,7 +408,33 @@ class Completion:
     def spread(self, X: Array, batch: Any) -> float:
         """Sample variance of one term's gradient at X."""
         size, far = self._length(batch), self._far
-        squares = far.squares(X, batch) if far else sqnorm(self._residual(X, batch))
+        squares = far.squares(X, batch) if far else sqnorm(self._slopes(X, batch))
         second = self._scale**2 * squares / size
         centred = second - sqnorm(self.grad(X, batch))
         return max(0.0, centred) * size / max(1, size - 1)
+
+
+def _is_none(scaling: Any) -> bool:
+    return isinstance(scaling, str) and scaling == "none"
+
+
+def _on(order: Any, values: Array) -> Any:
+    """Return an index in the namespace of the values."""
+    xp = namespace(values)
+    return order if is_numpy(values) else xp.asarray(order, device=device_of(values))
+
+
+def _broadcast(shape: tuple[int, int], values: Array) -> Array:
+    """Return zeros of this shape that take no memory."""
+    xp = namespace(values)
+    zero = xp.zeros((1, 1), dtype=values.dtype, device=device_of(values))
+    return xp.broadcast_to(zero, shape)
+
+
+def _per_position(found: Pattern, bends: Array) -> tuple[float, float]:
+    """Largest and smallest sum over observations of one entry; unobserved entries count."""
+    keys = to_numpy(found.rows).astype(np.int64) * found.shape[1] + to_numpy(found.columns)
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    sums = np.add.reduceat(to_numpy(bends), first)
+    complete = len(first) == math.prod(found.shape)
+    return float(sums.max()), float(sums.min()) if complete else 0.0

@@ -374,15 +374,20 @@ def _tile_rows(z: Array) -> int:
 
 def _share(count: int, unit: int, work: Callable[[int, int, int], None]) -> None:
     """Call work(low, high, unit) on ranges of whole units, each in its own thread."""
+    edges = np.append(np.arange(0, count, unit), count)
+    share(edges, lambda low, high: work(low, high, unit))
+
+
+def share(edges: Array, work: Callable[[int, int], None]) -> None:
+    """Call work(low, high) on ranges between edges, about equally many for each thread."""
     with own_threads() as threads:
-        units = -(-count // unit)
-        ends = [min(count, unit * (units * t // threads)) for t in range(threads + 1)]
-        ends[-1] = count
+        units = len(edges) - 1
+        ends = [int(edges[units * t // threads]) for t in range(threads + 1)]
         failures: list[BaseException] = []
 
         def run(low: int, high: int) -> None:
             try:
-                work(low, high, unit)
+                work(low, high)
             except BaseException as failure:  # raised below, in the caller's thread
                 failures.append(failure)
 

@@ -15,6 +15,7 @@ from weakprox.solvers import (
     AdaptiveSVRGCG,
     DavisYin,
     DualAscent,
+    FactoredProximal,
     LeanSplitting,
     SampleAverage,
 )
@@ -95,6 +96,9 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)
+    if FactoredProximal.applies(problem):
+        why = f"{name} depends on observed entries only, and this method keeps X in factors"
+        return Choice(FactoredProximal(rank=rank), why)
     short, lean = _short_of(problem), LeanSplitting.applies(problem)
     why = f"for {name} with a separable penalty it "
     if lean and not on_cpu(reference):

@@ -15,6 +15,7 @@ from typing import Any
 
 from weakprox.certificates.evidence import Evidence
 from weakprox.certificates.factored import FactoredDual
+from weakprox.certificates.observed import ObservedDual
 from weakprox.certificates.sampled import (
     FINE,
     RAREST,
@@ -64,6 +65,7 @@ EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of random streams, beyond an
 UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
 CONFIDENCE = 0.95  # of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
+OWN_BOUND = (FactoredDual, ObservedDual)  # dual points that compute their own bound
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
 
@@ -145,7 +147,7 @@ def look(state: State, candidate: Candidate, seconds: float) -> Looked:
         tracker = replace(tracker, next_proof=math.ceil(tracker.steps * PROOF_GROWTH) + 1)
     state = replace(state, tracker=tracker)
     value, low = candidate.value, math.nan
-    if value is None or (proves and not isinstance(candidate.dual, FactoredDual)):
+    if value is None or (proves and not isinstance(candidate.dual, OWN_BOUND)):
         # for a proof, values are computed from scratch
         value = problem.smooth_value(candidate.X, state.batch) + candidate.h_bound
     if candidate.V is not None:
@@ -246,7 +248,7 @@ def prove(state: State, candidate: Candidate) -> State:
         return _bounded(state, state.tracker.best_value - candidate.gap, "exact")
     dual = candidate.dual or state.solver.dual(problem, state.memory)
     rng = state.tools.rng(CERTIFICATE)
-    if isinstance(dual, FactoredDual):
+    if isinstance(dual, OWN_BOUND):
         found = dual.bound(rng)
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
@@ -288,7 +290,7 @@ def finish(state: State, status: Status) -> Result:
     seconds, settings = fixed.meter.seconds, fixed.settings
     own = None if state.memory is None else solver.proof(state.memory)
     state, answer, iterate_value = _answer(state, own)
-    doubled = _doubled(state)
+    doubled = _doubled(state) or itemsize(answer.s) != itemsize(fixed.reference)
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
@@ -305,7 +307,9 @@ def finish(state: State, status: Status) -> Result:
         value, rounding = measured(state, answer)
         state = replace(state, tracker=replace(state.tracker, best_value=value))
         short = value + rounding - state.tracker.lower > asked(value)
-        if short and solver.affordable(problem):
+        if short and problem.observed is not None:
+            state = prove(state, Candidate(answer, None, 0.0, 0, 0, dual=dual))
+        elif short and solver.affordable(problem):
             X = answer.rounded()
             X = wide(X) if doubled else X
             state = prove(state, Candidate(X, None, 0.0, 0, 0, dual=dual))
@@ -461,6 +465,9 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
         rough = growth * _lost(answer)
     step = problem.entrywise() if problem.loss.is_finite_sum else None
     unit = SUMS * eps_of(wide(answer.s))
+    if problem.observed is not None:  # from factors, in float64
+        smooth = problem.smooth_value(answer)
+        return smooth + h, rough + unit * (abs(smooth) + abs(h))
     if step is not None and (problem.by_passes or short):
         # X is too large to store, or these sums in float64 save a copy of the data
         C = contiguous(problem.centre())

@@ -4,6 +4,7 @@ from weakprox.result import Look
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
+from weakprox.solvers.factored_proximal import FactoredProximal
 from weakprox.solvers.paper.adaptive_svrgcg import AdaptiveSVRGCG
 from weakprox.solvers.paper.fista import FISTA
 from weakprox.solvers.paper.hcgm import HCGM, SHCGM
@@ -27,6 +28,7 @@ __all__ = [
     "DavisYin",
     "DualAscent",
     "Extragradient",
+    "FactoredProximal",
     "LeanSplitting",
     "Look",
     "ProjectedSubgradient",

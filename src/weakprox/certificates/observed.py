@@ -1,0 +1,139 @@
+"""Proof from a dual point with one number for each observed entry; X is never stored.
+
+With S the sparse matrix of the dual point q, f* >= min over X of G(X) - <S, X>, less h*(S).
+The first is a sum of conjugates. The second needs an upper bound on the largest singular value
+of S. At a solution that value is repeated as often as the rank, so the triplets near it are
+deflated and a randomised bound is taken of the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
+from weakprox.linalg.bounds import chebyshev_bound, norm_bound
+from weakprox.losses.observed import Effects, Observed
+from weakprox.passes import ValueForm
+from weakprox.passes.ritz import gram, ritz, whitened
+
+CLOSE = 0.9  # triplets with values above this share of the largest are deflated
+BETWEEN = 0.96  # of the largest value: a bound on the rest that is sharp enough
+DEGREE = 60  # most products of the bound on the rest of S
+SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
+TRIALS = 12  # values of the dual function that are computed to choose the length of q
+Vector = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Triplets:
+    """S V = U diag(s), with orthonormal columns of U and of V."""
+
+    U: Array
+    s: Vector
+    V: Array
+
+    def above(self, least: float) -> Triplets:
+        """The triplets with values of at least this size."""
+        count = max(1, int((self.s >= least).sum()))
+        return Triplets(self.U[:, :count], self.s[:count], self.V[:, :count])
+
+
+def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
+    """Ritz triplets of S after `powers` steps with S'S from a block of columns."""
+    V = whitened(V)
+    for _ in range(powers):
+        U = whitened(data.times(q, V))
+        V = whitened(data.transpose_times(q, U))
+    found = ritz(data.times(q, V), V, exact=True)
+    return Triplets(found.U, found.s, found.V)
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedDual:
+    """A dual point q on the observed entries, with triplets of its matrix S."""
+
+    data: Observed
+    q: Array
+    form: ValueForm
+    found: Triplets
+    effects: Effects
+
+    @property
+    def estimate(self) -> float:
+        """Estimate of the lower bound: Ritz values are at most the singular values."""
+        return self._best(float(self.found.s[0]))[0]
+
+    def bound(self, rng: np.random.Generator) -> tuple[float, str]:
+        """Return a lower bound on min f, and what it rests on."""
+        lower, _ = self._best(self.norm(rng))
+        return lower, "high-probability"
+
+    def norm(self, rng: np.random.Generator) -> float:
+        """Upper bound on the largest singular value of S."""
+        data, q = self.data, self.q
+        kept = self.found.above(CLOSE * float(self.found.s[0]))
+        U, s, V = kept.U, kept.s, kept.V
+        one = np.eye(len(s))
+        off = max(float(np.abs(gram(F) - one).max()) * len(s) for F in (U, V))
+        if not off <= SKEW:
+            return math.inf
+        R = data.transpose_times(q, U) - V * namespace(V).asarray(s, device=V.device)
+
+        def outside(W: Array) -> Array:
+            return W - V @ (V.T @ W)
+
+        def apply(W: Array) -> Array:
+            Y = data.times(q, W)
+            return Y - U @ (U.T @ Y)
+
+        tail = 0.0
+        if len(s) < min(data.shape):
+            tail = chebyshev_bound(
+                apply,
+                lambda Y: outside(data.transpose_times(q, Y)),
+                data.shape[1],
+                V,
+                rng,
+                enough=BETWEEN * float(s[0]),
+                degree=DEGREE,
+                prepare=outside,
+            )
+        found = norm_bound(s, gram(R), tail)
+        # rounding of products: sums of as many terms as a row or column has entries
+        longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
+        size = math.sqrt(float(namespace(q).sum(q * q)))
+        rounding = 4 * eps_of(q) * math.sqrt(longest) * size + 2 * off * found
+        return found + rounding
+
+    def _best(self, norm: float) -> tuple[float, float]:
+        """Return the best bound from a multiple t q, given the norm of S, and t."""
+        form = self.form
+        if not math.isfinite(norm):
+            return -math.inf, 1.0
+        most = math.inf
+        if math.isinf(form.tau):
+            most = form.lam / norm * (1 - 4 * 2.0**-52) if norm > 0.0 else math.inf
+
+        def at(t: float) -> float:
+            found, allowance = self.data.bound(t * self.q, self.effects)
+            return found - form.conjugate(t * norm)[0] - allowance
+
+        first = min(1.0, most)
+        best = max((at(first), first), (at(0.0), 0.0))
+        if first < 1.0 and not math.isfinite(form.tau) and norm > 0.0 and most > 0.9:
+            return best  # q is a gradient: the dual function grows up to t = 1
+        high = min(most, 2.0)
+        found = minimize_scalar(
+            lambda t: -at(t), bounds=(0.0, high), method="bounded", options={"maxiter": TRIALS}
+        )
+        return max(best, (-float(found.fun), float(found.x)))
+
+
+def host(x: Array) -> Vector:
+    """The array in host memory, in float64."""
+    return np.asarray(to_numpy(x), dtype=float)

@@ -1,0 +1,225 @@
+"""Losses of one observed entry: l(y, x) for the observation y and the prediction x.
+
+Each is convex in x with infimum 0, and comes with its derivatives in x and its conjugate
+l*(y, s) = max over x of s x - l(y, x), which proofs need.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from weakprox.arguments import one_of, positive
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, namespace, to_numpy
+
+NAMES = ("squared", "logistic", "poisson")
+
+
+class EntryLoss(Protocol):
+    """A loss of one entry, evaluated on arrays. Your own needs these members.
+
+    `smoothness` bounds the second derivative; None if it is unbounded, in which case the
+    length of steps is found by trial.
+    """
+
+    @property
+    def smoothness(self) -> float | None: ...
+
+    def check(self, values: Array) -> Array:
+        """Return the observations, perhaps recoded; raise `InputError` on invalid ones."""
+
+    def value(self, y: Array, x: Array) -> Array:
+        """l(y, x)."""
+
+    def derivative(self, y: Array, x: Array) -> Array:
+        """Derivative in x."""
+
+    def curvature(self, y: Array, x: Array) -> Array:
+        """Second derivative in x."""
+
+    def conjugate(self, y: Array, s: Array) -> Array:
+        """l*(y, s), infinite outside its domain."""
+
+    def mean(self, x: Array) -> Array:
+        """Expected observation at the prediction x."""
+
+
+@dataclass(frozen=True)
+class Squared:
+    """Half the squared error."""
+
+    smoothness: ClassVar[float] = 1.0
+
+    def check(self, values: Array) -> Array:
+        """All numbers are valid."""
+        return values
+
+    def value(self, y: Array, x: Array) -> Array:
+        """(x - y)^2 / 2."""
+        r = x - y
+        return 0.5 * r * r
+
+    def derivative(self, y: Array, x: Array) -> Array:
+        """Residual x - y."""
+        return x - y
+
+    def curvature(self, y: Array, x: Array) -> Array:
+        """One."""
+        return namespace(x).ones_like(x)
+
+    def conjugate(self, y: Array, s: Array) -> Array:
+        """Return s y + s^2 / 2."""
+        return s * y + 0.5 * s * s
+
+    def mean(self, x: Array) -> Array:
+        """Return x itself."""
+        return x
+
+
+@dataclass(frozen=True)
+class Huber:
+    """Half the squared error up to a residual of k, and linear beyond it.
+
+    Parameters
+    ----------
+    k : float
+        Residuals larger than this are treated as outliers; positive.
+    """
+
+    k: float
+    smoothness: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the threshold."""
+        object.__setattr__(self, "k", positive("k", self.k))
+
+    def check(self, values: Array) -> Array:
+        """All numbers are valid."""
+        return values
+
+    def value(self, y: Array, x: Array) -> Array:
+        """r^2/2 if |r| <= k, else k |r| - k^2/2."""
+        xp, r = namespace(x), x - y
+        inside = xp.clip(r, -self.k, self.k)
+        return inside * (r - 0.5 * inside)
+
+    def derivative(self, y: Array, x: Array) -> Array:
+        """Residual clipped to [-k, k]."""
+        return namespace(x).clip(x - y, -self.k, self.k)
+
+    def curvature(self, y: Array, x: Array) -> Array:
+        """One where the residual is at most k, else zero."""
+        xp = namespace(x)
+        return xp.where(xp.abs(x - y) <= self.k, 1.0, 0.0)
+
+    def conjugate(self, y: Array, s: Array) -> Array:
+        """Return s y + s^2/2 for |s| <= k."""
+        xp = namespace(s)
+        return xp.where(xp.abs(s) <= self.k, s * y + 0.5 * s * s, math.inf)
+
+    def mean(self, x: Array) -> Array:
+        """Return x itself."""
+        return x
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Binary observations with log-odds x; two classes, of which the larger one is 1."""
+
+    smoothness: ClassVar[float] = 0.25
+
+    def check(self, values: Array) -> Array:
+        """Recode two classes as 0 and 1."""
+        classes = np.unique(to_numpy(values))
+        if len(classes) > 2:
+            given = f"{len(classes)} different values, with loss='logistic'"
+            raise InputError("values", given, "two classes, such as 0 and 1 or -1 and 1")
+        xp = namespace(values)
+        if len(classes) == 1:  # 0 and -1 are the lower class, by custom
+            return xp.full_like(values, 0.0 if classes[0] <= 0 else 1.0)
+        return xp.where(values == float(classes[1]), xp.ones_like(values), 0.0 * values)
+
+    def value(self, y: Array, x: Array) -> Array:
+        """log(1 + e^x) - y x."""
+        xp = namespace(x)
+        return xp.logaddexp(xp.zeros_like(x), x) - y * x
+
+    def derivative(self, y: Array, x: Array) -> Array:
+        """Probability less observation."""
+        return self.mean(x) - y
+
+    def curvature(self, y: Array, x: Array) -> Array:
+        """p (1 - p)."""
+        p = self.mean(x)
+        return p * (1.0 - p)
+
+    def conjugate(self, y: Array, s: Array) -> Array:
+        """Negative entropy of p = s + y in [0, 1]."""
+        xp, p = namespace(s), s + y
+        inside = (p >= 0.0) & (p <= 1.0)
+        return xp.where(inside, _xlogx(p) + _xlogx(1.0 - p), math.inf)
+
+    def mean(self, x: Array) -> Array:
+        """Probability of class 1."""
+        return 0.5 * (1.0 + namespace(x).tanh(0.5 * x))
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts with logarithm of the mean x; the loss is half the deviance."""
+
+    smoothness: ClassVar[None] = None
+
+    def check(self, values: Array) -> Array:
+        """Counts must not be negative."""
+        low = float(namespace(values).min(values))
+        if low < 0.0:
+            given = f"values down to {low:g}, with loss='poisson'"
+            raise InputError("values", given, "counts >= 0")
+        return values
+
+    def value(self, y: Array, x: Array) -> Array:
+        """e^x - y x + y log y - y."""
+        return namespace(x).exp(x) - y * x + _xlogx(y) - y
+
+    def derivative(self, y: Array, x: Array) -> Array:
+        """Mean less observation."""
+        return namespace(x).exp(x) - y
+
+    def curvature(self, y: Array, x: Array) -> Array:
+        """The mean."""
+        return namespace(x).exp(x)
+
+    def conjugate(self, y: Array, s: Array) -> Array:
+        """Return p log p - p - y log y + y for p = s + y >= 0."""
+        xp, p = namespace(s), s + y
+        return xp.where(p >= 0.0, _xlogx(p) - p - _xlogx(y) + y, math.inf)
+
+    def mean(self, x: Array) -> Array:
+        """Expected count."""
+        return namespace(x).exp(x)
+
+
+def _xlogx(p: Array) -> Array:
+    xp = namespace(p)
+    return xp.where(p > 0.0, p * xp.log(xp.where(p > 0.0, p, 1.0)), 0.0)
+
+
+def entry_loss(loss: Any) -> EntryLoss:
+    """Return the loss of this name, or the user's own."""
+    if isinstance(loss, str):
+        named = {"squared": Squared, "logistic": Logistic, "poisson": Poisson}
+        found: EntryLoss = named[one_of("loss", loss, NAMES)]()
+        return found
+    wanted = ("smoothness", "value", "derivative", "curvature", "conjugate", "check", "mean")
+    missing = [name for name in wanted if not hasattr(loss, name)]
+    if missing or isinstance(loss, type):
+        given = repr(loss) if not missing else f"{loss!r}, which has no {', '.join(missing)}"
+        names = ", ".join(map(repr, NAMES))
+        raise InputError("loss", given, f"{names}, Huber(k), or an object like an EntryLoss")
+    own: EntryLoss = loss
+    return own

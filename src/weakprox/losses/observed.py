@@ -1,0 +1,330 @@
+"""Losses of observed entries as a function of the low-rank part, intercepts fitted.
+
+    G(X) = min over mu, a, b of  sum over (i, j) of w_ij l(y_ij, c_i X_ij e_j + mu + a_i + b_j)
+                                 + ridge/2 (|a|^2 + |b|^2)
+
+The minimum over intercepts of a convex function is convex, and at most as curved. Its gradient
+is that of the sum at the best intercepts. The dual of G has one number q for each observation,
+with zero sums for each free intercept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from weakprox.linalg.arrays import Array, inner, like, namespace, norm, to_numpy, total
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.entry_losses import EntryLoss, Squared
+from weakprox.passes.pattern import Pattern
+
+Intercepts = Literal["none", "rows", "columns", "both"]
+NEWTON, CONJUGATE = 60, 400  # most steps of the fit of intercepts
+LOOSE, TIGHT = 1e-3, 1e-13  # relative accuracy of that fit: for steps, for values and proofs
+DOUBLE = 2.0**-52
+
+
+class Effects(NamedTuple):
+    """Intercepts: the mean, those of rows and those of columns."""
+
+    mean: float
+    rows: Array
+    columns: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Observations with their loss, weights, intercepts and scalings.
+
+    `weights` multiply losses. `left` and `right` are the scalings c and e, None for ones.
+    """
+
+    pattern: Pattern
+    values: Array
+    loss: EntryLoss
+    weights: Array | float = 1.0
+    intercepts: Intercepts = "none"
+    ridge: float = 0.0
+    left: Array | None = None
+    right: Array | None = None
+    smoothness: float | None = field(default=None)  # of G; None if it is unbounded
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of X."""
+        return self.pattern.shape
+
+    @property
+    def size(self) -> int:
+        """Number of observations."""
+        return self.pattern.size
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether there is an intercept for each row."""
+        return self.intercepts in ("rows", "both")
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether there is an intercept for each column."""
+        return self.intercepts in ("columns", "both")
+
+    def zero(self) -> Effects:
+        """Intercepts that are zero."""
+        xp = namespace(self.values)
+        m, d = self.shape
+        where: Any = {"dtype": xp.float64, "device": self.values.device}
+        return Effects(0.0, xp.zeros(m, **where), xp.zeros(d, **where))
+
+    # products: S has the entries c_i q_ij e_j
+
+    def entries(self, X: LowRank) -> Array:
+        """Entries of X at the observations, with the scalings."""
+        return self.pattern.sampled(self._scaled(X.U * X.s, 0), self._scaled(X.Vt.T, 1))
+
+    def sampled(self, U: Array, V: Array) -> Array:
+        """Entries of U V' at the observations, with the scalings."""
+        return self.pattern.sampled(self._scaled(U, 0), self._scaled(V, 1))
+
+    def times(self, q: Array, B: Array) -> Array:
+        """S B."""
+        return self._scaled(self.pattern.times(q, self._scaled(B, 1)), 0)
+
+    def transpose_times(self, q: Array, B: Array) -> Array:
+        """S' B."""
+        return self._scaled(self.pattern.transpose_times(q, self._scaled(B, 0)), 1)
+
+    def _scaled(self, B: Array, side: int) -> Array:
+        factor = (self.left, self.right)[side]
+        return B if factor is None else B * factor[:, None]
+
+    # values
+
+    def at(self, x: Array, effects: Effects) -> Array:
+        """Predictions, given the entries of X."""
+        if self.intercepts == "none":
+            return x
+        return x + self.pattern.effects(effects.rows + effects.mean, effects.columns)
+
+    def value(self, x: Array, effects: Effects) -> float:
+        """Sum of the losses, and the ridge."""
+        found = total(self.weights * self.loss.value(self.values, self.at(x, effects)))
+        return found + self._ridge(effects)
+
+    def dual(self, x: Array, effects: Effects) -> Array:
+        """Negative derivative of each term: the dual point q of these predictions."""
+        return -1.0 * self.weights * self.loss.derivative(self.values, self.at(x, effects))
+
+    def curvature(self, x: Array, effects: Effects) -> Array:
+        """Second derivative of each term."""
+        return self.weights * self.loss.curvature(self.values, self.at(x, effects))
+
+    def _ridge(self, effects: Effects) -> float:
+        if not self.ridge:
+            return 0.0
+        squares = inner(effects.rows, effects.rows) + inner(effects.columns, effects.columns)
+        return 0.5 * self.ridge * squares
+
+    # intercepts
+
+    def fitted(self, x: Array, start: Effects | None = None, accuracy: float = TIGHT) -> Effects:
+        """Return the best intercepts, given the entries of X, by Newton's method.
+
+        `accuracy` is that of the sums of q that must vanish, relative to the sums of |q|.
+        """
+        effects = self.zero() if start is None else start
+        if self.intercepts == "none":
+            return effects
+        quadratic = isinstance(self.loss, Squared)
+        value = math.nan if quadratic else self.value(x, effects)
+        for _ in range(NEWTON):
+            q = self.dual(x, effects)
+            rest = self._sums(q, effects)
+            scale = self._sizes(q, effects)
+            if _largest(rest, scale) <= accuracy:
+                break
+            within = max(0.1 * accuracy, 1e-15) if quadratic else max(1e-3, 0.1 * accuracy)
+            step = self._solved(self.curvature(x, effects), rest, within)
+            after = _moved(effects, step, 1.0)
+            if not quadratic:
+                length, before = 1.0, value
+                value = self.value(x, after)
+                while not value <= before + 1e-12 * abs(before) and length > 1e-9:
+                    length *= 0.25
+                    after = _moved(effects, step, length)
+                    value = self.value(x, after)
+            if _same(after, effects):
+                break
+            effects = after
+        return self._normal(effects)
+
+    def _normal(self, effects: Effects) -> Effects:
+        """Return the same predictions with the mean of intercepts in `mean`.
+
+        Rows and columns without observations have the intercept 0 then.
+        """
+        if self.ridge:
+            return effects
+        mean, parts = effects.mean, []
+        for vector, counts in (
+            (effects.rows, self.pattern.row_counts),
+            (effects.columns, self.pattern.column_counts),
+        ):
+            seen = like(counts > 0, vector)
+            shift = total(vector * seen) / max(1.0, total(seen))
+            mean += shift
+            parts.append((vector - shift) * seen)
+        if not self.by_rows:
+            parts[0] = effects.rows
+        if not self.by_columns:
+            parts[1] = effects.columns
+        return Effects(mean, parts[0], parts[1])
+
+    def _sums(self, q: Array, effects: Effects) -> Effects:
+        """Negative derivatives of G in the intercepts; those that are fixed have zeros."""
+        rows, columns = effects.rows * 0.0, effects.columns * 0.0
+        if self.by_rows:
+            rows = self.pattern.row_sums(q) - self.ridge * effects.rows
+        if self.by_columns:
+            columns = self.pattern.column_sums(q) - self.ridge * effects.columns
+        return Effects(total(q) if self.ridge else 0.0, rows, columns)
+
+    def _sizes(self, q: Array, effects: Effects) -> Effects:
+        """Sizes of the terms of these sums."""
+        size = namespace(q).abs(q)
+        return Effects(total(size), self.pattern.row_sums(size), self.pattern.column_sums(size))
+
+    def _hessian(self, h: Array, step: Effects) -> Effects:
+        moved = h * self.pattern.effects(step.rows + step.mean, step.columns)
+        rows, columns = step.rows * 0.0, step.columns * 0.0
+        if self.by_rows:
+            rows = self.pattern.row_sums(moved) + self.ridge * step.rows
+        if self.by_columns:
+            columns = self.pattern.column_sums(moved) + self.ridge * step.columns
+        return Effects(total(moved) if self.ridge else 0.0, rows, columns)
+
+    def _solved(self, h: Array, rest: Effects, accuracy: float) -> Effects:
+        """Solve the Newton system by conjugate gradients, with a diagonal preconditioner."""
+        xp = namespace(rest.rows)
+        diagonal = [
+            xp.where(sums > 0.0, sums, 1.0)
+            for sums in (
+                self.pattern.row_sums(h) + self.ridge,
+                self.pattern.column_sums(h) + self.ridge,
+            )
+        ]
+        whole = max(total(h), 1e-300)
+
+        def scaled(r: Effects) -> Effects:
+            return Effects(r.mean / whole, r.rows / diagonal[0], r.columns / diagonal[1])
+
+        step, r = _moved(rest, rest, -1.0), rest
+        z = scaled(r)
+        p, product = z, _inner(r, z)
+        least = accuracy * accuracy * product
+        for _ in range(CONJUGATE):
+            if not product > least:
+                break
+            Hp = self._hessian(h, p)
+            bend = _inner(p, Hp)
+            if not bend > 0.0:
+                break
+            step, r = _moved(step, p, product / bend), _moved(r, Hp, -product / bend)
+            z = scaled(r)
+            before, product = product, _inner(r, z)
+            p = _moved(z, p, product / before)
+        return step
+
+    # the dual function
+
+    def feasible(self, q: Array, h: Array) -> Array:
+        """Return a dual point near q whose sums vanish where intercepts are free.
+
+        It moves along the curvature h of the terms, as a Newton step does, which leaves the
+        domain of the conjugates only if q is near their edge.
+        """
+        if self.intercepts == "none":
+            return q
+        for _ in range(2):  # the second removes what rounding left
+            sums = self._sums(q, self.zero()) if not self.ridge else self.zero()
+            if self.ridge:
+                sums = replace_mean(sums, total(q))
+                q = q - h * (sums.mean / max(total(h), 1e-300))
+                continue
+            step = self._solved(h, sums, 1e-15)
+            q = q - h * self.pattern.effects(step.rows + step.mean, step.columns)
+        return q
+
+    def bound(self, q: Array, effects: Effects) -> tuple[float, float]:
+        """Return min over X of G(X) - <S, X>, and an allowance for rounding.
+
+        S is the matrix with the entries c_i q_ij e_j, q being `feasible`. `effects` are
+        intercepts near the best ones, for the size of what rounding leaves of sums.
+        """
+        w = self.weights
+        terms = w * self.loss.conjugate(self.values, -1.0 * q / w)
+        found = -total(terms)
+        if not math.isfinite(found):
+            return -math.inf, 0.0
+        size = total(namespace(terms).abs(terms))
+        if self.intercepts == "none":
+            return found, 64 * DOUBLE * size
+        sums = self._sums(q, self.zero())
+        if self.ridge:
+            squares = inner(sums.rows, sums.rows) + inner(sums.columns, sums.columns)
+            found -= squares / (2 * self.ridge)
+            size += squares / (2 * self.ridge)
+            left = abs(total(q))
+        else:
+            xp = namespace(q)
+            left = total(xp.abs(sums.rows)) + total(xp.abs(sums.columns))
+        reach = 16.0 * (1.0 + _extent(effects) + float(namespace(q).max(abs(self.values))))
+        return found, 64 * DOUBLE * size + reach * left
+
+    def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
+        """Predictions at any positions, in host memory."""
+        U, V = to_numpy(self._scaled(X.U * X.s, 0)), to_numpy(self._scaled(X.Vt.T, 1))
+        found = np.einsum("ij,ij->i", U[rows], V[columns], dtype=float)
+        if self.intercepts != "none":
+            found += effects.mean
+            found += to_numpy(effects.rows)[rows] + to_numpy(effects.columns)[columns]
+        return found
+
+
+def replace_mean(effects: Effects, mean: float) -> Effects:
+    """Return the same intercepts with another mean."""
+    return effects._replace(mean=mean)
+
+
+def _moved(x: Effects, step: Effects, length: float) -> Effects:
+    return Effects(
+        x.mean + length * step.mean,
+        x.rows + length * step.rows,
+        x.columns + length * step.columns,
+    )
+
+
+def _inner(x: Effects, y: Effects) -> float:
+    return x.mean * y.mean + inner(x.rows, y.rows) + inner(x.columns, y.columns)
+
+
+def _largest(rest: Effects, scale: Effects) -> float:
+    """Largest norm of a group of sums, relative to that of the sizes of their terms."""
+    found = abs(rest.mean) / max(scale.mean, 1e-300)
+    for part, size in ((rest.rows, scale.rows), (rest.columns, scale.columns)):
+        found = max(found, norm(part) / max(norm(size), 1e-300))
+    return found
+
+
+def _same(x: Effects, y: Effects) -> bool:
+    moved = _moved(x, y, -1.0)
+    return math.sqrt(_inner(moved, moved)) <= 4 * DOUBLE * math.sqrt(_inner(x, x))
+
+
+def _extent(effects: Effects) -> float:
+    """Bound on the absolute value of a sum of intercepts."""
+    sizes = [float(namespace(v).max(namespace(v).abs(v))) for v in effects[1:]]
+    return abs(effects.mean) + sum(sizes)

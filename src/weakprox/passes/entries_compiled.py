@@ -1,0 +1,134 @@
+"""Products with a sparse matrix and sampled products, compiled by numba, on several threads.
+
+A thread processes whole rows, in chunks of about equally many entries. A row is summed by one
+thread, so that the bits of the result do not depend on the number of threads. Sums are in
+float64, whatever the dtype of the factors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weakprox.passes.compiled import compiled, share
+
+Vector = np.ndarray[Any, np.dtype[Any]]
+
+
+@compiled
+def _sampled(pointers, columns, U, V, out, low, high):  # type: ignore[no-untyped-def]
+    for i in range(low, high):
+        u = U[i]
+        for p in range(pointers[i], pointers[i + 1]):
+            v, dot = V[columns[p]], 0.0
+            for k in range(u.shape[0]):
+                dot += np.float64(u[k]) * np.float64(v[k])
+            out[p] = dot
+
+
+@compiled
+def _times(pointers, columns, values, B, out, low, high):  # type: ignore[no-untyped-def]
+    for i in range(low, high):
+        row = out[i]
+        row[:] = 0.0
+        for p in range(pointers[i], pointers[i + 1]):
+            b, value = B[columns[p]], np.float64(values[p])
+            for k in range(row.shape[0]):
+                row[k] += value * np.float64(b[k])
+
+
+@compiled
+def _gathered_times(pointers, columns, positions, values, B, out, low, high):  # type: ignore[no-untyped-def]
+    # as _times, with the values in another order
+    for i in range(low, high):
+        row = out[i]
+        row[:] = 0.0
+        for p in range(pointers[i], pointers[i + 1]):
+            b, value = B[columns[p]], np.float64(values[positions[p]])
+            for k in range(row.shape[0]):
+                row[k] += value * np.float64(b[k])
+
+
+@compiled
+def _sums(pointers, values, out, low, high):  # type: ignore[no-untyped-def]
+    for i in range(low, high):
+        found = 0.0
+        for p in range(pointers[i], pointers[i + 1]):
+            found += values[p]
+        out[i] = found
+
+
+@compiled
+def _gathered_sums(pointers, positions, values, out, low, high):  # type: ignore[no-untyped-def]
+    for i in range(low, high):
+        found = 0.0
+        for p in range(pointers[i], pointers[i + 1]):
+            found += values[positions[p]]
+        out[i] = found
+
+
+@compiled
+def _effects(pointers, columns, left, right, out, low, high):  # type: ignore[no-untyped-def]
+    for i in range(low, high):
+        for p in range(pointers[i], pointers[i + 1]):
+            out[p] = left[i] + right[columns[p]]
+
+
+def sampled(P: Any, U: Vector, V: Vector) -> Vector:
+    """Entries of U V' at the positions of a pattern."""
+    out, U, V = np.empty(P.size), np.ascontiguousarray(U), np.ascontiguousarray(V)
+    share(P.chunks, lambda low, high: _sampled(P.pointers, P.columns, U, V, out, low, high))
+    return out
+
+
+def times(P: Any, values: Vector, B: Vector) -> Vector:
+    """S B, S the sparse matrix with these values."""
+    B = np.ascontiguousarray(B)
+    out = np.empty((P.shape[0], B.shape[1]))
+    share(
+        P.chunks, lambda low, high: _times(P.pointers, P.columns, values, B, out, low, high)
+    )
+    return out
+
+
+def transpose_times(P: Any, values: Vector, B: Vector) -> Vector:
+    """S' B."""
+    B = np.ascontiguousarray(B)
+    out = np.empty((P.shape[1], B.shape[1]))
+    share(
+        P.column_chunks,
+        lambda low, high: _gathered_times(
+            P.column_pointers, P.rows_by_column, P.by_column, values, B, out, low, high
+        ),
+    )
+    return out
+
+
+def row_sums(P: Any, values: Vector) -> Vector:
+    """Sums of the values in each row."""
+    out = np.empty(P.shape[0])
+    share(P.chunks, lambda low, high: _sums(P.pointers, values, out, low, high))
+    return out
+
+
+def column_sums(P: Any, values: Vector) -> Vector:
+    """Sums of the values in each column."""
+    out = np.empty(P.shape[1])
+    share(
+        P.column_chunks,
+        lambda low, high: _gathered_sums(
+            P.column_pointers, P.by_column, values, out, low, high
+        ),
+    )
+    return out
+
+
+def effects(P: Any, left: Vector, right: Vector) -> Vector:
+    """left_i + right_j at the positions of a pattern."""
+    out = np.empty(P.size)
+    share(
+        P.chunks,
+        lambda low, high: _effects(P.pointers, P.columns, left, right, out, low, high),
+    )
+    return out

@@ -1,0 +1,201 @@
+"""Positions of observed entries, and products with sparse matrices that have them.
+
+Nothing here is of the size of X: a product with a block of k columns takes O(n k) operations
+for n positions. NumPy arrays are processed by compiled kernels if numba can be loaded, else by
+SciPy; torch tensors by CUDA kernels or torch's own operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from weakprox.linalg.arrays import Array, device_of, is_numpy, namespace, to_numpy
+
+CHUNKS = 256  # ranges of rows with about equally many entries, for threads
+PIECE = 1 << 22  # entries of the temporaries of a sampled product
+Index = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Positions in a matrix, ordered by rows, and the same ordered by columns.
+
+    Vectors of values have the order of rows; `by_column` takes them to that of columns.
+    """
+
+    shape: tuple[int, int]
+    pointers: Any  # of rows
+    columns: Any
+    column_pointers: Any
+    rows_by_column: Any
+    by_column: Any
+    reference: Any  # an empty array: namespace and device
+    chunks: Index = field(repr=False)
+    column_chunks: Index = field(repr=False)
+
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+        return int(self.columns.shape[0])
+
+    @cached_property
+    def rows(self) -> Any:
+        """Row of each position."""
+        xp = namespace(self.columns)
+        counts = self.pointers[1:] - self.pointers[:-1]
+        rows = xp.arange(self.shape[0], dtype=self.columns.dtype, device=device_of(counts))
+        return xp.repeat(rows, counts)
+
+    @property
+    def row_counts(self) -> Index:
+        """Number of positions in each row."""
+        return np.diff(to_numpy(self.pointers))
+
+    @property
+    def column_counts(self) -> Index:
+        """Number of positions in each column."""
+        return np.diff(to_numpy(self.column_pointers))
+
+    def on(self, values: Array) -> Pattern:
+        """The same pattern in the namespace and on the device of these values."""
+        if is_numpy(values):
+            return self
+        xp, device = namespace(values), device_of(values)
+        names = ("pointers", "columns", "column_pointers", "rows_by_column", "by_column")
+        moved = {name: xp.asarray(getattr(self, name), device=device) for name in names}
+        reference = xp.empty(0, dtype=xp.float64, device=device)
+        return replace(self, reference=reference, **moved)
+
+    def sampled(self, U: Array, V: Array) -> Array:
+        """Entries of U V' at the positions, in float64."""
+        return _kernels(self.reference).sampled(self, U, V)
+
+    def times(self, values: Array, B: Array) -> Array:
+        """S B in float64, S the sparse matrix with these values."""
+        return _kernels(self.reference).times(self, values, B)
+
+    def transpose_times(self, values: Array, B: Array) -> Array:
+        """S' B in float64."""
+        return _kernels(self.reference).transpose_times(self, values, B)
+
+    def row_sums(self, values: Array) -> Array:
+        """Sums of the values in each row."""
+        return _kernels(self.reference).row_sums(self, values)
+
+    def column_sums(self, values: Array) -> Array:
+        """Sums of the values in each column."""
+        return _kernels(self.reference).column_sums(self, values)
+
+    def effects(self, left: Array, right: Array) -> Array:
+        """left_i + right_j at the positions."""
+        return _kernels(self.reference).effects(self, left, right)
+
+
+def pattern(rows: Index, columns: Index, shape: tuple[int, int]) -> tuple[Pattern, Index]:
+    """Return the pattern of these positions, and the order that sorts values like it."""
+    small = max(*shape, len(rows)) < 1 << 31
+    kind: Any = np.int32 if small else np.int64
+    order = _order(rows, columns, shape[1])
+    rows, columns = rows[order].astype(kind), columns[order].astype(kind)
+    again = np.argsort(columns, kind="stable")  # rows stay ordered within a column
+    pointers, column_pointers = (
+        np.concatenate([[0], np.cumsum(np.bincount(index, minlength=size))]).astype(np.int64)
+        for index, size in ((rows, shape[0]), (columns, shape[1]))
+    )
+    found = Pattern(
+        shape,
+        pointers,
+        columns,
+        column_pointers,
+        rows[again],
+        again.astype(kind),
+        np.empty(0),
+        _chunks(pointers),
+        _chunks(column_pointers),
+    )
+    return found, order
+
+
+def _order(rows: Index, columns: Index, width: int) -> Index:
+    """Return the order by rows, then by columns."""
+    if len(rows) > 1 and bool(np.all(rows[1:] >= rows[:-1])):
+        same = rows[1:] == rows[:-1]
+        if not np.any(same & (columns[1:] < columns[:-1])):
+            return np.arange(len(rows))
+    return np.argsort(rows.astype(np.int64) * width + columns, kind="stable")
+
+
+def _chunks(pointers: Index) -> Index:
+    """Return edges between ranges of rows with about equally many positions each."""
+    cuts = np.linspace(0, pointers[-1], CHUNKS + 1)
+    edges = np.searchsorted(pointers, cuts, side="left")
+    edges[0], edges[-1] = 0, len(pointers) - 1
+    return np.unique(edges)
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    try:
+        from weakprox.passes import entries_compiled
+    except (ImportError, RuntimeError):  # the latter if no folder for its cache is writable
+        return None
+    return entries_compiled
+
+
+def _kernels(reference: Array) -> Any:
+    if is_numpy(reference):
+        return _compiled() or Plain
+    from weakprox.passes import entries_torch
+
+    return entries_torch
+
+
+class Plain:
+    """The products by SciPy, if numba is not installed."""
+
+    @staticmethod
+    def matrix(P: Pattern, values: Array) -> Any:
+        """Return the sparse matrix."""
+        return csr_array((values, P.columns, P.pointers), shape=P.shape)
+
+    @staticmethod
+    def sampled(P: Pattern, U: Array, V: Array) -> Array:
+        """As `Pattern.sampled`."""
+        out, rows = np.empty(P.size), P.rows
+        step = max(1, PIECE // max(1, int(U.shape[1])))
+        for low in range(0, P.size, step):
+            part = slice(low, low + step)
+            left, right = U[rows[part]], V[P.columns[part]]
+            out[part] = np.einsum("ij,ij->i", left, right, dtype=float)
+        return out
+
+    @staticmethod
+    def times(P: Pattern, values: Array, B: Array) -> Array:
+        """As `Pattern.times`."""
+        return Plain.matrix(P, values) @ np.asarray(B, float)
+
+    @staticmethod
+    def transpose_times(P: Pattern, values: Array, B: Array) -> Array:
+        """As `Pattern.transpose_times`."""
+        return Plain.matrix(P, values).T @ np.asarray(B, float)
+
+    @staticmethod
+    def row_sums(P: Pattern, values: Array) -> Array:
+        """As `Pattern.row_sums`."""
+        return np.bincount(P.rows, values, minlength=P.shape[0])
+
+    @staticmethod
+    def column_sums(P: Pattern, values: Array) -> Array:
+        """As `Pattern.column_sums`."""
+        return np.bincount(P.columns, values, minlength=P.shape[1])
+
+    @staticmethod
+    def effects(P: Pattern, left: Array, right: Array) -> Array:
+        """As `Pattern.effects`."""
+        return left[P.rows] + right[P.columns]

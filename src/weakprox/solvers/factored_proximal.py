@@ -1,0 +1,399 @@
+"""Accelerated proximal gradient steps with X in factors, for losses of observed entries.
+
+Beck & Teboulle, "A Fast Iterative Shrinkage-Thresholding Algorithm", 2009, with restarts
+(O'Donoghue & Candes, 2015): the target of a step is (1+b) X - b X' - grad G / L, an operator
+made of two low-rank terms and a sparse matrix S. Its leading triplets come from one power step
+with a warm block. Nothing of the size of X is stored.
+
+Such steps find small singular values slowly: where few entries are observed, the gradient
+changes by a small share of the change of X. The residual S then keeps singular values above the
+weight lam of the nuclear norm, which is what proofs fail by. A *correction* takes the triplets
+u, s, v of S with s > lam and finds M with
+
+    u' (h . (u M v')) v = diag(s - lam),
+
+h being the curvature of the observed entries, by a few conjugate gradient steps. X + u M v' has
+nearly the dual point of a solution: it gives the proof, and the next steps start from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from weakprox.certificates.observed import ObservedDual, Triplets, host, triplets
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array, gaussian, inner, like, namespace, wide
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.observed import LOOSE, Effects, Observed
+from weakprox.passes import ValueForm
+from weakprox.passes.ritz import gram, whitened
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
+from weakprox.solvers.tools import Tools
+
+FIRST_WIDTH = 16  # of the block of the first decomposition
+CONJUGATE = 3  # steps for the size of a correction
+POWERS = 2  # of the decomposition that a correction starts with
+KEPT = 0.8  # triplets of S with values above this share of the largest are kept
+FIRST, LEAST, MOST = 6, 4, 16  # steps before the first correction after the start, and between
+TENFOLD = 8  # steps that reduce the gap about tenfold
+LONGEST = 64.0  # factor by which a trial may shorten a step
+
+
+@dataclass(frozen=True)
+class Memory:
+    """State between two steps; `x` are the entries of X at the observations."""
+
+    V: LowRank
+    x: Array
+    before: LowRank
+    x_before: Array
+    effects: Effects
+    block: Array
+    steep: float  # 1 / step size
+    parameters: Plan
+    rank: int = 0
+    momentum: float = 1.0
+    level: float = math.inf  # lam, or the multiplier of the ball
+    due: int = 0  # step before which the next correction comes
+    extra: Array | None = None  # directions of the last correction
+    epoch: int = 0
+    done: int = 0
+    value: float = math.inf  # best value seen
+    last: float | None = None  # f at X
+    gap: float = math.inf
+    progress: int = 0  # step that last improved the gap by a hundredth
+    dual: ObservedDual | None = field(default=None)
+
+    @property
+    def X(self) -> LowRank:
+        """The point."""
+        return self.V
+
+
+@dataclass(frozen=True)
+class FactoredProximal(GapDriven):
+    """Proximal gradient steps with X in factors, for losses of observed entries.
+
+    G is a `Completion` (any loss, with or without intercepts), R is zero, and h is
+    `NuclearNorm` or `NuclearBall`. Memory grows with the number of observations and with
+    (m + d) times the rank, not with m d. It is the default for such problems.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Largest rank of the solution.
+    """
+
+    rank: int | None = None
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        """Whether the problem has the required form."""
+        return problem.observed is not None
+
+    def check(self, problem: Problem) -> None:
+        """Raise on invalid settings before any work."""
+        self.check_rank(problem)
+        if not self.applies(problem):
+            wanted = "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
+            raise InputError("problem", repr(problem), wanted)
+
+    def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
+        """Constants, the user's first point or zero, and the best intercepts there."""
+        data, form = _terms(problem)
+        first = LowRank.zero(data.shape, data.zero().rows)
+        if X is not None:
+            given = tools.compressed(X, self._cap(data))
+            first = LowRank(wide(given.U), wide(given.s), wide(given.Vt))
+        x = data.entries(first)
+        effects = data.fitted(x)
+        steep = data.smoothness
+        if steep is None:
+            steep = float(namespace(x).max(data.curvature(x, effects)))
+        width = min(FIRST_WIDTH, *data.shape)
+        block = gaussian(tools.rng(0), (data.shape[1], width), x)
+        plan = Plan(tools.eps, 0.0, steep)
+        value = data.value(x, effects) + problem.spectral.value(first)
+        level = form.lam if math.isinf(form.tau) else 0.0
+        options = {"last": value, "value": value, "level": level, "rank": first.rank}
+        return Memory(first, x, first, x, effects, block, steep, plan, **options)
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """The last point, with the dual point of the last correction."""
+        return _candidate(memory, memory.done)
+
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """The dual point of the last correction, or of one at X."""
+        if memory.dual is not None:
+            return memory.dual  # type: ignore[return-value]
+        steps = Steps(problem, None, self.rank)
+        return steps.corrected(memory)[1]  # type: ignore[return-value]
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """Make a stretch of steps."""
+        steps, state = Steps(problem, tools, self.rank), memory
+        for k in range(memory.done + 1, memory.done + STRETCH + 1):
+            if k > state.due:
+                state = steps.correct(state, k)
+            state = steps.proximal(state)
+            tools.tick(_candidate(replace(state, dual=None), k))
+        return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+
+    def _cap(self, data: Observed) -> int:
+        return min(*data.shape, self.rank or min(data.shape))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps on one problem."""
+
+    problem: Problem
+    tools: Tools | None
+    cap: int | None
+
+    data: Observed = field(init=False)
+    form: ValueForm = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look up the terms once."""
+        data, form = _terms(self.problem)
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "form", form)
+
+    @property
+    def widest(self) -> int:
+        """Largest width of a block."""
+        return min(self.data.shape)
+
+    def proximal(self, state: Memory) -> Memory:
+        """One accelerated step, and a restart if f rises."""
+        data, tools = self.data, self.tools
+        assert tools is not None
+        ahead = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.momentum**2))
+        b = (state.momentum - 1.0) / ahead
+        y = state.x + b * (state.x - state.x_before) if b else state.x
+        effects = data.fitted(y, state.effects, LOOSE)
+        q = data.dual(y, effects)
+        steep, tries = state.steep, 0
+        while True:
+            V, level, block, passes = self._prox(state, q, b, steep)
+            tools.spectral.counted(int(block.shape[1]), passes)
+            tools.loss.counted(1)
+            x = data.entries(V)
+            smooth = data.value(x, effects)
+            if data.smoothness is not None or tries > LONGEST:
+                break
+            # G must lie below its quadratic model at the new point
+            model = data.value(y, effects) - inner(q, x - y)
+            model += 0.5 * steep * self._distance(V, state, b)
+            if smooth <= model + 1e-10 * abs(model):
+                break
+            steep, tries = 2.0 * steep, tries + 1
+        effects = data.fitted(x, effects, LOOSE)
+        value = data.value(x, effects) + self.problem.spectral.value(V)
+        rises = state.last is not None and value > state.last
+        if data.smoothness is None and not tries:
+            steep = 0.95 * steep  # perhaps too steep by now
+        return replace(
+            state,
+            V=V,
+            x=x,
+            before=state.V,
+            x_before=state.x,
+            effects=effects,
+            block=block,
+            steep=steep,
+            rank=V.rank,
+            momentum=1.0 if rises else ahead,
+            level=level,
+            last=value,
+            value=min(state.value, value),
+        )
+
+    def _prox(
+        self, state: Memory, q: Array, b: float, steep: float
+    ) -> tuple[LowRank, float, Array, int]:
+        """Proximal point of the target, its multiplier, the next block, and the products."""
+        data, X, before = self.data, state.V, state.before
+        left, right = X.U * X.s, X.Vt.T * X.s
+        left_before, right_before = before.U * before.s, before.Vt.T * before.s
+
+        def times(B: Array) -> Array:
+            found = data.times(q, B) * (1.0 / steep) + (1.0 + b) * (left @ (X.Vt @ B))
+            return found - b * (left_before @ (before.Vt @ B)) if b else found
+
+        def transpose_times(B: Array) -> Array:
+            found = data.transpose_times(q, B) * (1.0 / steep)
+            found = found + (1.0 + b) * (right @ (X.U.T @ B))
+            return found - b * (right_before @ (before.U.T @ B)) if b else found
+
+        V, passes = state.block, 0
+        for _ in range(8):
+            Q = whitened(times(V), rounds=1)
+            W = transpose_times(Q)
+            passes += 2
+            squares, turn = np.linalg.eigh(gram(W))
+            s = np.sqrt(np.maximum(squares[::-1], 0.0))
+            kept = self.form.prox(s, 1.0 / steep)
+            if self.cap is not None:
+                kept[self.cap :] = 0.0
+            rank = int((kept > 0.0).sum())
+            width = len(s)
+            if rank < width or width == self.widest:
+                break
+            V = self._wider(W, 2 * width)  # the block does not show all that is kept
+        turn = np.ascontiguousarray(turn[:, ::-1])
+        scaled = turn / np.maximum(s, 1e-300 + 1e-14 * float(s[0]))
+        shown = max(rank, 1)
+        U = Q @ like(turn[:, :shown], Q)
+        right = W @ like(scaled, W)
+        level = float(np.max(s - kept)) * steep if rank else float(s[0]) * steep
+        if math.isinf(self.form.tau):
+            level = self.form.lam
+        wanted = min(self.widest, rank + max(4, rank // 8))
+        block = right[:, :wanted]
+        if int(block.shape[1]) < wanted:
+            block = self._wider(block, wanted)
+        return LowRank(U, like(kept[:shown], U), right[:, :shown].T), level, block, passes
+
+    def _wider(self, V: Array, width: int) -> Array:
+        """The block with random columns added up to this width."""
+        missing = min(width, self.widest) - int(V.shape[1])
+        if missing <= 0:
+            return V
+        rng = np.random.default_rng(int(V.shape[1]))
+        more = gaussian(rng, (int(V.shape[0]), missing), V) * (1.0 / math.sqrt(V.shape[0]))
+        size = math.sqrt(max(inner(V, V), 1e-300) / int(V.shape[1]))
+        return namespace(V).concat([V, more * size], axis=1)
+
+    def _distance(self, V: LowRank, state: Memory, b: float) -> float:
+        """Squared distance of V from the point (1 + b) X - b X'."""
+        point = state.V.plus(state.before, mine=1.0 + b, theirs=-b) if b else state.V
+        found = V.sqnorm + point.sqnorm - 2.0 * V.inner(point)
+        return max(0.0, found)
+
+    def correct(self, state: Memory, k: int) -> Memory:
+        """Try a proof with the corrected point, and continue from there."""
+        tools = self.tools
+        assert tools is not None
+        after, dual = self.corrected(state)
+        bound = dual.estimate
+        gap = state.value - bound
+        progress = k if gap < 0.99 * state.gap else state.progress
+        aim = tools.accuracy(state.value)
+        steps = TENFOLD * math.log10(max(gap / aim, 1.0)) if aim > 0.0 else MOST
+        due = k - 1 + int(min(max(steps, LEAST), MOST))
+        if k == 1:
+            due = FIRST
+        state = replace(state, dual=dual, gap=min(gap, state.gap), progress=progress, due=due)
+        if k > 1:
+            tools.tick(_candidate(state, k, gap))
+        later = {"due": due, "gap": state.gap, "progress": progress, "dual": state.dual}
+        return replace(after, **later)
+
+    def corrected(self, state: Memory) -> tuple[Memory, ObservedDual]:
+        """Return the state moved to the corrected point, and the dual point there."""
+        data, level = self.data, state.level
+        effects = data.fitted(state.x, state.effects)
+        q = data.dual(state.x, effects)
+        found = self._leading(state, q, level)
+        if self.tools is not None:
+            self.tools.spectral.counted(len(found.s), 2 * POWERS)
+        count = int((found.s > level * (1 + 1e-9)).sum()) if level > 0.0 else len(found.s)
+        x, V = state.x, state.V
+        if count:
+            u, v, s = found.U[:, :count], found.V[:, :count], found.s[:count]
+            M, moved = self._sizes(u, v, s - level, data.curvature(x, effects))
+            x = x + moved
+            V = V.plus(_product(u, M, v))
+            effects = data.fitted(x, effects)
+            q = data.dual(x, effects)
+        feasible = data.feasible(q, data.curvature(x, effects))
+        shown = triplets(data, feasible, found.V)
+        while shown.s[-1] > KEPT * shown.s[0] and len(shown.s) < self.widest:
+            more = self._wider(shown.V, len(shown.s) + max(16, len(shown.s) // 4))
+            shown = triplets(data, feasible, more, POWERS)
+        shown = shown.above(KEPT * float(shown.s[0]))
+        dual = ObservedDual(data, feasible, self.form, shown, effects)
+        width = min(self.widest, max(V.rank, 1) + 4)
+        block = self._wider(V.Vt.T[:, :width], width)
+        last = data.value(x, effects) + self.problem.spectral.value(V)
+        after = replace(
+            state,
+            V=V,
+            x=x,
+            before=V,
+            x_before=x,
+            effects=effects,
+            block=block,
+            momentum=1.0,
+            last=last,
+            extra=shown.V,
+            rank=V.rank,
+        )
+        return after, dual
+
+    def _leading(self, state: Memory, q: Array, level: float) -> Triplets:
+        """Triplets of S that include all with values above the level."""
+        data = self.data
+        start = state.block if state.extra is None else state.extra
+        if state.extra is None:
+            start = self._wider(start, 2 * int(start.shape[1]))
+        powers = POWERS if state.extra is None else 1
+        while True:
+            found = triplets(data, q, start, powers)
+            width = len(found.s)
+            if width >= self.widest or found.s[-1] < KEPT * level or not found.s[0] > 0.0:
+                return found.above(KEPT * level)
+            start, powers = self._wider(found.V, width + max(16, width // 2)), POWERS
+
+    def _sizes(self, u: Array, v: Array, excess: Any, h: Array) -> tuple[Array, Array]:
+        """M with u' (h . (u M v')) v near diag(excess), and u M v' at the observations."""
+        data = self.data
+        r = np.diag(excess)
+        M, p, square = np.zeros_like(r), r, float((r * r).sum())
+        moved = 0.0 * h
+        for _ in range(CONJUGATE):
+            at = data.sampled(u @ like(p, u), v)
+            product = host(u.T @ data.times(h * at, v))
+            bend = float((p * product).sum())
+            if not bend > 0.0:
+                break
+            length = square / bend
+            M, moved, r = M + length * p, moved + length * at, r - length * product
+            before, square = square, float((r * r).sum())
+            p = r + (square / before) * p
+        return like(M, u), moved
+
+
+def _terms(problem: Problem) -> tuple[Observed, ValueForm]:
+    data, form = problem.observed, problem.of_spectral.form
+    assert data is not None
+    assert form is not None
+    return data, form
+
+
+def _candidate(state: Memory, k: int, gap: float = math.nan) -> Candidate:
+    dual: Any = state.dual
+    return Candidate(
+        state.V,
+        state.V,
+        0.0,
+        state.epoch,
+        k,
+        gap=gap,
+        dual=dual,
+        value=state.last,
+    )
+
+
+def _product(u: Array, M: Array, v: Array) -> LowRank:
+    """The matrix u M v' as factors."""
+    U, s, Vt = namespace(M).linalg.svd(M, full_matrices=False)
+    return LowRank(u @ U, s, Vt @ v.T)
