@@ -124,7 +124,9 @@ class ObservedDual:
             return found - form.conjugate(t * norm)[0] - allowance
 
         first = min(1.0, most)
-        best = max((at(first), first), (at(0.0), 0.0))
+        # rounding may have taken q out of the domain of a conjugate
+        trials = (first * (1.0 - less) for less in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0))
+        best = next(pair for t in trials if math.isfinite((pair := (at(t), t))[0]) or not t)
         if first < 1.0 and not math.isfinite(form.tau) and norm > 0.0 and most > 0.9:
             return best  # q is a gradient: the dual function grows up to t = 1
         high = min(most, 2.0)

@@ -10,13 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
+from weakprox.arguments import nonnegative, one_of
 from weakprox.distributed import is_dask
 from weakprox.distributed.entries import Entries
 from weakprox.errors import InputError, ShapeError
-from weakprox.arguments import nonnegative, one_of
 from weakprox.linalg.arrays import (
     Array,
-    all_finite,
     device_of,
     is_numpy,
     like,
@@ -39,7 +38,6 @@ from weakprox.losses.inputs import (
 from weakprox.losses.observed import Effects, Intercepts, Observed
 from weakprox.passes.pattern import Pattern, pattern
 from weakprox.protocols import LossCapabilities
-
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
 EXPANDED = 1 << 28  # entries up to which zeros of a sparse matrix are listed
@@ -145,7 +143,8 @@ class Completion:
         largest, smallest = _per_position(found, bends)
         bend = self.loss.smoothness
         self._scale = float(self.n_terms)
-        self.smoothness = math.inf if bend is None else bend * largest
+        # if curvature is unbounded, that of counts near their mean: a size, not a bound
+        self.smoothness = largest * (max(1.0, self.size) if bend is None else bend)
         self.term_smoothness = self._scale * self.smoothness
         full = isinstance(self.loss, Squared) and self.intercepts == "none"
         self.strong_convexity = smallest if full else 0.0

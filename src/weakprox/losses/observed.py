@@ -11,7 +11,7 @@ with zero sums for each free intercept.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +24,9 @@ from weakprox.passes.pattern import Pattern
 Intercepts = Literal["none", "rows", "columns", "both"]
 NEWTON, CONJUGATE = 60, 400  # most steps of the fit of intercepts
 LOOSE, TIGHT = 1e-3, 1e-13  # relative accuracy of that fit: for steps, for values and proofs
+DAMPED = 1e-2  # largest share of the curvature that is added to it far from the best intercepts
+STRAIGHT = 1e-6  # the same where a dual point is made feasible
+FLAT = 1e-12  # curvature relative to that of the preconditioner that is rounding only
 DOUBLE = 2.0**-52
 
 
@@ -130,7 +133,9 @@ class Observed:
 
     # intercepts
 
-    def fitted(self, x: Array, start: Effects | None = None, accuracy: float = TIGHT) -> Effects:
+    def fitted(
+        self, x: Array, start: Effects | None = None, accuracy: float = TIGHT
+    ) -> Effects:
         """Return the best intercepts, given the entries of X, by Newton's method.
 
         `accuracy` is that of the sums of q that must vanish, relative to the sums of |q|.
@@ -147,7 +152,10 @@ class Observed:
             if _largest(rest, scale) <= accuracy:
                 break
             within = max(0.1 * accuracy, 1e-15) if quadratic else max(1e-3, 0.1 * accuracy)
-            step = self._solved(self.curvature(x, effects), rest, within)
+            h = self.curvature(x, effects)
+            if not quadratic:  # damped far from the solution, and where terms are straight
+                h = h + min(DAMPED, _largest(rest, scale)) * _steepest(h)
+            step = self._solved(h, rest, within)
             after = _moved(effects, step, 1.0)
             if not quadratic:
                 length, before = 1.0, value
@@ -221,6 +229,9 @@ class Observed:
         def scaled(r: Effects) -> Effects:
             return Effects(r.mean / whole, r.rows / diagonal[0], r.columns / diagonal[1])
 
+        def unscaled(r: Effects) -> Effects:
+            return Effects(0.0, r.rows * diagonal[0], r.columns * diagonal[1])
+
         step, r = _moved(rest, rest, -1.0), rest
         z = scaled(r)
         p, product = z, _inner(r, z)
@@ -230,7 +241,8 @@ class Observed:
                 break
             Hp = self._hessian(h, p)
             bend = _inner(p, Hp)
-            if not bend > 0.0:
+            straight = whole * p.mean**2 + _inner(unscaled(p), p)
+            if not bend > FLAT * straight:  # rounding: a shift between rows and columns
                 break
             step, r = _moved(step, p, product / bend), _moved(r, Hp, -product / bend)
             z = scaled(r)
@@ -248,6 +260,7 @@ class Observed:
         """
         if self.intercepts == "none":
             return q
+        h = h + STRAIGHT * _steepest(h)
         for _ in range(2):  # the second removes what rounding left
             sums = self._sums(q, self.zero()) if not self.ridge else self.zero()
             if self.ridge:
@@ -297,6 +310,11 @@ class Observed:
 def replace_mean(effects: Effects, mean: float) -> Effects:
     """Return the same intercepts with another mean."""
     return effects._replace(mean=mean)
+
+
+def _steepest(h: Array) -> float:
+    """Largest curvature, or one if all terms are straight."""
+    return float(namespace(h).max(h)) or 1.0
 
 
 def _moved(x: Effects, step: Effects, length: float) -> Effects:

@@ -86,9 +86,7 @@ def times(P: Any, values: Vector, B: Vector) -> Vector:
     """S B, S the sparse matrix with these values."""
     B = np.ascontiguousarray(B)
     out = np.empty((P.shape[0], B.shape[1]))
-    share(
-        P.chunks, lambda low, high: _times(P.pointers, P.columns, values, B, out, low, high)
-    )
+    share(P.chunks, lambda low, high: _times(P.pointers, P.columns, values, B, out, low, high))
     return out
 
 
