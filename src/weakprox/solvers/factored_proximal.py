@@ -42,7 +42,8 @@ POWERS = 2  # of the decomposition that a correction starts with
 KEPT = 0.8  # triplets of S with values above this share of the largest are kept
 FIRST, LEAST, MOST = 6, 4, 16  # steps before the first correction after the start, and between
 TENFOLD = 8  # steps that reduce the gap about tenfold
-LONGEST = 64.0  # factor by which a trial may shorten a step
+TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
+GROWTH, SHORTER = 2.0, 40  # of the loss in a correction, and lengths that are tried then
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ class FactoredProximal(GapDriven):
         """Make a stretch of steps."""
         steps, state = Steps(problem, tools, self.rank), memory
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
-            if k > state.due:
+            # the multiplier of a ball is known after some steps only
+            if k > max(state.due, 0 if state.level > 0.0 else FIRST):
                 state = steps.correct(state, k)
             state = steps.proximal(state)
             tools.tick(_candidate(replace(state, dual=None), k))
@@ -187,7 +189,7 @@ class Steps:
             tools.loss.counted(1)
             x = data.entries(V)
             smooth = data.value(x, effects)
-            if data.smoothness is not None or tries > LONGEST:
+            if data.smoothness is not None or tries > TRIES:
                 break
             # G must lie below its quadratic model at the new point
             model = data.value(y, effects) - inner(q, x - y)
@@ -310,7 +312,8 @@ class Steps:
         if count:
             u, v, s = found.U[:, :count], found.V[:, :count], found.s[:count]
             M, moved = self._sizes(u, v, s - level, data.curvature(x, effects))
-            x = x + moved
+            length = self._length(state, moved)
+            x, M = x + length * moved, length * M
             V = V.plus(_product(u, M, v))
             effects = data.fitted(x, effects)
             q = data.dual(x, effects)
@@ -338,6 +341,19 @@ class Steps:
             rank=V.rank,
         )
         return after, dual
+
+    def _length(self, state: Memory, moved: Array) -> float:
+        """Length of a correction: one, or less if the loss would grow out of proportion."""
+        data, length = self.data, 1.0
+        if data.smoothness is not None:
+            return length
+        limit = GROWTH * max(data.value(state.x, state.effects), 1e-300)
+        for _ in range(SHORTER):
+            with np.errstate(over="ignore"):
+                if data.value(state.x + length * moved, state.effects) <= limit:
+                    break
+            length *= 0.5
+        return length
 
     def _leading(self, state: Memory, q: Array, level: float) -> Triplets:
         """Triplets of S that include all with values above the level."""
