@@ -29,12 +29,22 @@ class Target:
     at: LowRank
 
 
+@dataclass(frozen=True, eq=False)
+class OnEntries:
+    """A dual point on the observed entries, and an upper bound on the norm of its matrix."""
+
+    q: Array
+    norm: float
+
+
 @dataclass(frozen=True)
 class Evidence:
     """A dual point, and the point at which G is linearised with it."""
 
     problem: Problem  # in the unit and precision of the run
-    dual: DualPoint | Target  # the dual point, or the data from which it is computed
+    dual: (
+        DualPoint | Target | OnEntries
+    )  # the dual point, or the data from which it is computed
     at: LowRank | Array | None  # where G is linearised; None if the dual point has it
     lower: float  # the lower bound found with it
     moving: bool = True  # whether the solver may overwrite one of its arrays in its next step
@@ -61,6 +71,8 @@ class Evidence:
             held += [dual.A, dual.y]
         elif isinstance(dual, FixedDual):
             held.append(dual.y)
+        elif isinstance(dual, OnEntries):
+            held.append(dual.q)
         return sum(_bytes(array) for array in held)
 
     def detached(self, *, copy: bool) -> Evidence:

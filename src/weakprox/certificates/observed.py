@@ -26,6 +26,7 @@ BETWEEN = 0.96  # of the largest value: a bound on the rest that is sharp enough
 DEGREE = 60  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
+RESTS_ON = "high-probability"
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -70,8 +71,13 @@ class ObservedDual:
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
-        lower, _ = self._best(self.norm(rng))
-        return lower, "high-probability"
+        return self.proved(rng)[0], RESTS_ON
+
+    def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
+        """Return a lower bound, the multiple of q that proves it, and the norm of its S."""
+        norm = self.norm(rng)
+        lower, length = self._best(norm)
+        return lower, length * self.q, length * norm
 
     def norm(self, rng: np.random.Generator) -> float:
         """Upper bound on the largest singular value of S."""
@@ -130,9 +136,11 @@ class ObservedDual:
         if first < 1.0 and not math.isfinite(form.tau) and norm > 0.0 and most > 0.9:
             return best  # q is a gradient: the dual function grows up to t = 1
         high = min(most, 2.0)
-        found = minimize_scalar(
-            lambda t: -at(t), bounds=(0.0, high), method="bounded", options={"maxiter": TRIALS}
-        )
+        options = {"maxiter": TRIALS}
+        with np.errstate(invalid="ignore"):  # values may be infinite
+            found = minimize_scalar(
+                lambda t: -at(t), bounds=(0.0, high), method="bounded", options=options
+            )
         return max(best, (-float(found.fun), float(found.x)))
 
 

@@ -99,8 +99,10 @@ class Completion:
         self.loss = entry_loss(loss)
         self.intercepts: Intercepts = one_of("intercepts", intercepts, INTERCEPTS)
         self.intercept_ridge = nonnegative("intercept_ridge", intercept_ridge)
-        mean = one_of("reduction", reduction, ("sum", "mean")) == "mean"
+        self.reduction: Literal["sum", "mean"] = one_of("reduction", reduction, ("sum", "mean"))
+        mean = self.reduction == "mean"
         self.sigma = constant("sigma", sigma)
+        self.scaling = "none"  # "counts", or "arrays" that were given
         self._far: Entries | None = None  # observations that are stored on workers
         self._observed: Observed | None = None
         if any(is_dask(part) for part in (rows, cols, values)):
@@ -171,7 +173,7 @@ class Completion:
     def effects(self, X: Any) -> Effects:
         """Best intercepts at X, an array or a `LowRank`: mean, rows, columns."""
         data = self.observed()
-        return data.fitted(self._entries(X))
+        return data.fitted(self.entries(X))
 
     def predict(self, X: Any, rows: Any, cols: Any) -> np.ndarray[Any, np.dtype[Any]]:
         """Predictions at these entries: those of L and the intercepts.
@@ -188,7 +190,7 @@ class Completion:
         found = found + effects.mean
         return found + to_numpy(effects.rows)[row] + to_numpy(effects.columns)[col]
 
-    def _entries(self, X: Any) -> Array:
+    def entries(self, X: Any) -> Array:
         """Entries of X at the observations, with the scalings."""
         data = self.observed()
         if isinstance(X, LowRank):
@@ -254,6 +256,7 @@ class Completion:
         """Return 1/D_r and 1/D_c as vectors; None if both are one."""
         if _is_none(scaling):
             return None, None
+        self.scaling = "counts" if isinstance(scaling, str) else "arrays"
         if isinstance(scaling, str):
             one_of("scaling", scaling, ("none", "counts"))
             counts = (found.row_counts, found.column_counts)
@@ -362,7 +365,7 @@ class Completion:
         """Predictions, observations and weights of a batch, for an X that is stored."""
         data, xp = self.observed(), namespace(X)
         if self.intercepts != "none":  # a batch is all observations
-            x = self._entries(X)
+            x = self.entries(X)
             return data.at(x, data.fitted(x)), data.values, data.weights
         cells = self._cells[batch]
         x = wide(xp.take(xp.reshape(X, (-1,)), cells))
@@ -376,7 +379,7 @@ class Completion:
         if self._far is not None:
             return 0.5 * self._scale * self._far.squares(X, batch) / self._length(batch)
         if self.intercepts != "none":
-            x = self._entries(X)
+            x = self.entries(X)
             return self.observed().value(x, self.observed().fitted(x))
         x, y, w = self._at(X, batch)
         return self._scale * total(w * self.loss.value(y, x)) / int(x.shape[0])

@@ -141,7 +141,9 @@ class Logistic:
         xp = namespace(values)
         if len(classes) == 1:  # 0 and -1 are the lower class, by custom
             return xp.full_like(values, 0.0 if classes[0] <= 0 else 1.0)
-        return xp.where(values == float(classes[1]), xp.ones_like(values), 0.0 * values)
+        return xp.where(
+            values == float(classes[1]), xp.ones_like(values), xp.zeros_like(values)
+        )
 
     def value(self, y: Array, x: Array) -> Array:
         """log(1 + e^x) - y x."""

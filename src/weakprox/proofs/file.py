@@ -20,10 +20,15 @@ from weakprox.storage.atomic import atomic
 from weakprox.storage.table import FileError, PathLike, shown_path
 
 VERSION = 2
-NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
+NAMES = re.compile(
+    r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?|"
+    r"q|intercepts_(?:mean|rows|columns)"
+)
 LONGEST = 1 << 20  # bytes of the description
 FLOATS, DUALS = ("f4", "f8"), ("i1", "i2", "i4", "f4", "f8")
-DATA = re.compile(r"M|rows|cols|values|A|U|V|b|penalty\d{1,3}_[Ab]")
+ENTRIES = ("i4", "i8")  # integers of a dual point on observed entries
+SMALLEST, GREATEST = -900, 900  # exponents of their unit
+DATA = re.compile(r"M|rows|cols|values|weights|(?:row|col)_scaling|A|U|V|b|penalty\d{1,3}_[Ab]")
 NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
 MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
 CHUNK = 1 << 24
@@ -99,6 +104,8 @@ def _archive(
 
 def _allowed(name: str) -> tuple[str, ...]:
     """Types that a member of a proof may have."""
+    if name == "q":
+        return ENTRIES
     return ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
 
 
@@ -225,6 +232,12 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
         if kind in ("ball", "psd", "norm") and not term.get("tau", term.get("lam")) > 0.0:
             raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
     m, d = shape
+    if loss["kind"] == "Completion":
+        _check_entries(refuse, loss)
+    if "q" in arrays:
+        unit = claims.get("exponent")
+        if type(unit) is not int or not SMALLEST <= unit <= GREATEST:
+            raise refuse(f"an exponent {unit!r:.40} of q", f"{SMALLEST} to {GREATEST}")
     _check_factors(refuse, arrays, "X", (m, d))
     if "X0" in arrays and arrays["X0"].shape != (m, d):
         raise refuse(f"X0 of shape {arrays['X0'].shape}", f"{(m, d)}")
@@ -233,6 +246,20 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise refuse(f"NaN or infinite entries of {name}", "finite numbers")
+
+
+def _check_entries(refuse: Any, loss: Any) -> None:
+    """Raise unless the loss of observed entries is one that can be stated."""
+    inner, ridge = loss.get("loss", {"kind": "squared"}), loss.get("ridge", 0.0)
+    kind = inner.get("kind") if isinstance(inner, dict) else None
+    fine = kind in ("squared", "huber", "logistic", "poisson", "own") and _number(
+        ridge, least=0.0
+    )
+    fine = fine and (kind != "huber" or (_number(inner.get("k")) and inner["k"] > 0.0))
+    fine = fine and loss["reduction"] in ("sum", "mean")
+    fine = fine and loss.get("intercepts", "none") in ("none", "rows", "columns", "both")
+    if not fine or loss.get("scaling", "none") not in ("none", "counts", "arrays"):
+        raise refuse(f"a loss {loss!r:.80}", "one that Proof.save writes")
 
 
 def _check_factors(refuse: Any, arrays: Any, name: str, shape: tuple[int, int]) -> None:

@@ -113,6 +113,15 @@ class Proof:
             at = plain.Dense(arrays["X0"])
         elif "X0_U" in arrays:
             at = plain.Factors(arrays["X0_U"], arrays["X0_s"], arrays["X0_Vt"])
+        elif "q" in arrays:
+            at = plain.OnEntries(arrays["q"], int(self.claims["exponent"]))
+        intercepts = None
+        if "intercepts_mean" in arrays:
+            mean, *both = (
+                arrays[f"intercepts_{name}"].astype(np.float64)
+                for name in ("mean", "rows", "columns")
+            )
+            intercepts = plain.Intercepts(float(mean[0]), *both)
         duals = [self._dual(i) for i in range(len(self.terms["penalty"]))]
         eps = float(np.finfo(arrays["X_U"].dtype).eps)
         allowed = max(FEASIBLE, 64 * eps)
@@ -127,6 +136,7 @@ class Proof:
             eps=self.eps,
             certified=self.certified,
             allowed=allowed,
+            intercepts=intercepts,
         )
 
     def _dual(self, i: int) -> Any:
@@ -192,6 +202,7 @@ def _checked(proof: Proof, told: Description) -> Verdict:
 
 def _check_arrays(proof: Proof, told: Description) -> None:
     """Raise unless the arrays fit the terms."""
+    _check_entries(proof, told)
     for i, part in enumerate(told.terms["penalty"]):
         y = proof.arrays.get(f"y{i}")
         shape: tuple[int, ...] | None = proof.shape
@@ -202,3 +213,21 @@ def _check_arrays(proof: Proof, told: Description) -> None:
         if shape is not None and (y is None or y.shape != shape):
             given = "none" if y is None else f"shape {y.shape}"
             raise ProofError("proof", f"a dual point of {given}", f"one of shape {shape}")
+
+
+def _check_entries(proof: Proof, told: Description) -> None:
+    """Raise unless what is stored for observed entries fits the loss."""
+    arrays, loss = proof.arrays, told.statement.loss
+    (m, d), wanted = proof.shape, {}
+    if isinstance(loss, plain.Entries):
+        wanted = {} if loss.quadratic and "q" not in arrays else {"q": (len(loss.rows),)}
+        if loss.intercepts != "none":
+            shapes = {"mean": (1,), "rows": (m,), "columns": (d,)}
+            wanted |= {f"intercepts_{name}": shape for name, shape in shapes.items()}
+    stored = [name for name in arrays if name == "q" or name.startswith("intercepts_")]
+    for name in sorted({*stored, *wanted}):
+        shape = arrays[name].shape if name in arrays else "none"
+        if shape != wanted.get(name):
+            raise ProofError("proof", f"{name} of shape {shape}", f"{wanted.get(name)}")
+    if "q" in wanted and any(name.startswith("X0") for name in arrays):
+        raise ProofError("proof", "two points at which the loss is bounded", "one")

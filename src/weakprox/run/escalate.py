@@ -88,6 +88,8 @@ def more_digits(state: State, signal: Exception | None, begin: Begin) -> State |
     """Restart in float64 if the gap has stalled, possibly because of float32 data."""
     if signal is not None or state.fixed.sampled or not is_single(state.problem):
         return None
+    if state.solver.double:
+        return None
     if state.solver.stalled(state.memory) < STALLED:
         return None
     found = in_double(state) if affordable(state.problem, state.solver) else None

@@ -13,9 +13,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from weakprox.certificates.evidence import Evidence
+from weakprox.certificates.evidence import Evidence, OnEntries
 from weakprox.certificates.factored import FactoredDual
-from weakprox.certificates.observed import ObservedDual
+from weakprox.certificates.observed import RESTS_ON, ObservedDual
 from weakprox.certificates.sampled import (
     FINE,
     RAREST,
@@ -248,7 +248,11 @@ def prove(state: State, candidate: Candidate) -> State:
         return _bounded(state, state.tracker.best_value - candidate.gap, "exact")
     dual = candidate.dual or state.solver.dual(problem, state.memory)
     rng = state.tools.rng(CERTIFICATE)
-    if isinstance(dual, OWN_BOUND):
+    if isinstance(dual, ObservedDual):
+        lower, q, norm = dual.proved(rng)
+        kept = Evidence(problem, OnEntries(q, norm), None, lower, moving=False)
+        return _bounded(state, lower, RESTS_ON, kept)
+    if isinstance(dual, FactoredDual):
         found = dual.bound(rng)
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
@@ -351,8 +355,9 @@ def finish(state: State, status: Status) -> Result:
         sampled=fixed.sampled,
         checkpoint=None,
         iterate_value=unit**2 * iterate_value,
-        reason=_reason(state, doubled=doubled),
-        dual=None if doubled else dual,  # other runs are in the dtype of the data
+        reason=_reason(state, doubled=_doubled(state)),
+        # other runs are in the dtype of the data; a dual point on entries holds the data
+        dual=None if doubled or isinstance(dual, ObservedDual) else dual,
         unit=unit,
         evidence=state.evidence,
     )

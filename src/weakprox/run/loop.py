@@ -268,7 +268,8 @@ class Run:
         if other is not None and named(other) != named(self.state.solver):
             self.state = handed_to(self.state, other)
         memory = self.state.memory
-        if memory is not None and is_wide(self.state.solver.candidate(memory).X):
+        solver = self.state.solver
+        if memory is not None and not solver.double and is_wide(solver.candidate(memory).X):
             self.state = in_double(self.state, resumed=True) or self.state
         settle(loss, streamed=self.stream is not None)
         if self.stream is not None and last is not None:

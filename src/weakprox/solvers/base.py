@@ -92,6 +92,7 @@ class Method:
 
     relative: ClassVar[bool] = False  # works towards `tol`; otherwise plans for an `eps`
     elsewhere: ClassVar[bool] = False  # can work if data and X are not in this process
+    double: ClassVar[bool] = False  # computes in float64, whatever the dtype of the data
     warm_starts: ClassVar[bool] = False  # `warm` continues from the dual point of a neighbour
     stores: ClassVar[tuple[type, ...]] = ()  # classes that a memory consists of, for files
 

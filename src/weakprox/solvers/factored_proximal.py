@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,7 +69,6 @@ class Memory:
     last: float | None = None  # f at X
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
-    dual: ObservedDual | None = field(default=None)
 
     @property
     def X(self) -> LowRank:
@@ -92,6 +91,8 @@ class FactoredProximal(GapDriven):
     """
 
     rank: int | None = None
+
+    double: ClassVar[bool] = True
 
     @staticmethod
     def applies(problem: Problem) -> bool:
@@ -126,25 +127,24 @@ class FactoredProximal(GapDriven):
         return Memory(first, x, first, x, effects, block, steep, plan, **options)
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last point, with the dual point of the last correction."""
+        """The last point."""
         return _candidate(memory, memory.done)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """The dual point of the last correction, or of one at X."""
-        if memory.dual is not None:
-            return memory.dual  # type: ignore[return-value]
+        """The dual point of a correction at X."""
         steps = Steps(problem, None, self.rank)
         return steps.corrected(memory)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Make a stretch of steps."""
         steps, state = Steps(problem, tools, self.rank), memory
+        dual: ObservedDual | None = None  # of the last correction
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
             # the multiplier of a ball is known after some steps only
             if k > max(state.due, 0 if state.level > 0.0 else FIRST):
-                state = steps.correct(state, k)
+                state, dual = steps.correct(state, k)
             state = steps.proximal(state)
-            tools.tick(_candidate(replace(state, dual=None), k))
+            tools.tick(_candidate(state, k, dual))
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
 
     def _cap(self, data: Observed) -> int:
@@ -280,7 +280,7 @@ class Steps:
         found = V.sqnorm + point.sqnorm - 2.0 * V.inner(point)
         return max(0.0, found)
 
-    def correct(self, state: Memory, k: int) -> Memory:
+    def correct(self, state: Memory, k: int) -> tuple[Memory, ObservedDual]:
         """Try a proof with the corrected point, and continue from there."""
         tools = self.tools
         assert tools is not None
@@ -293,11 +293,10 @@ class Steps:
         due = k - 1 + int(min(max(steps, LEAST), MOST))
         if k == 1:
             due = FIRST
-        state = replace(state, dual=dual, gap=min(gap, state.gap), progress=progress, due=due)
         if k > 1:
-            tools.tick(_candidate(state, k, gap))
-        later = {"due": due, "gap": state.gap, "progress": progress, "dual": state.dual}
-        return replace(after, **later)
+            tools.tick(_candidate(state, k, dual, gap))
+        after = replace(after, due=due, gap=min(gap, state.gap), progress=progress)
+        return after, dual
 
     def corrected(self, state: Memory) -> tuple[Memory, ObservedDual]:
         """Return the state moved to the corrected point, and the dual point there."""
@@ -395,8 +394,10 @@ def _terms(problem: Problem) -> tuple[Observed, ValueForm]:
     return data, form
 
 
-def _candidate(state: Memory, k: int, gap: float = math.nan) -> Candidate:
-    dual: Any = state.dual
+def _candidate(
+    state: Memory, k: int, shown: ObservedDual | None = None, gap: float = math.nan
+) -> Candidate:
+    dual: Any = shown
     return Candidate(
         state.V,
         state.V,

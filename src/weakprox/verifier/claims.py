@@ -7,11 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weakprox.verifier.entries import Entries, Intercepts, OnEntries
 from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
 from weakprox.verifier.spectrum import Slope
-from weakprox.verifier.sums import Factors, Matrix, Near, Point, U, added, size_of
+from weakprox.verifier.sums import (
+    Factors,
+    Matrix,
+    Model,
+    Near,
+    Point,
+    U,
+    added,
+    norm,
+    size_of,
+)
 
 
 @dataclass(frozen=True)
@@ -32,8 +43,8 @@ class Claim:
     ----------
     X : Factors
         The answer.
-    at : Point or None
-        Where G is linearised; None for X itself.
+    at : Point, OnEntries or None
+        Where G is linearised (None for X itself), or a dual point on observed entries.
     duals : sequence
         One stored dual point for each part of the penalty.
     strong_convexity : float
@@ -43,10 +54,12 @@ class Claim:
         at most eps apart.
     allowed : float
         Relative violation of the constraints that counts as rounding of X.
+    intercepts : Intercepts, optional
+        Of the answer, if the loss has any.
     """
 
     X: Factors
-    at: Point | None
+    at: Point | OnEntries | None
     duals: Sequence[Any]
     strong_convexity: float
     value: float
@@ -54,6 +67,7 @@ class Claim:
     eps: float
     certified: bool
     allowed: float
+    intercepts: Intercepts | None = None
 
 
 @dataclass(frozen=True)
@@ -116,11 +130,12 @@ class Proved:
     trusted: tuple[str, ...]
 
 
-def worth(X: Factors, statement: Statement) -> tuple[Near, float]:
+def worth(claim: Claim, statement: Statement) -> tuple[Near, float]:
     """f(X), and the relative distance of X from the constraint set."""
+    X, loss = claim.X, statement.loss
     h, violation = statement.spectral.value(X)
-    parts = [statement.loss.value(X), *(part.value(X) for part in statement.penalties), h]
-    return added(parts), violation
+    G = loss.value(X, claim.intercepts) if isinstance(loss, Entries) else loss.value(X)
+    return added([G, *(part.value(X) for part in statement.penalties), h]), violation
 
 
 @dataclass(frozen=True)
@@ -138,7 +153,12 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     """Compute c = g - a X0 + K'y and w = a + curvature of R from the claim's points."""
     loss, spectral = statement.loss, statement.spectral
     shape, at = loss.shape, claim.X if claim.at is None else claim.at
-    model = loss.model(at, claim.strong_convexity, spectral.symmetric)
+    if isinstance(loss, Entries):
+        model = loss.model(at, claim.strong_convexity, spectral.symmetric)
+    elif isinstance(at, OnEntries):
+        raise TypeError("a dual point on entries, of another loss")
+    else:
+        model = loss.model(at, claim.strong_convexity, spectral.symmetric)
     pulls = [
         part.pull(y, shape) for part, y in zip(statement.penalties, claim.duals, strict=True)
     ]
@@ -149,12 +169,23 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
             found = found + pull.rows(first, last)
         return found
 
+    if model.sparse is not None and not pulls and not spectral.symmetric:
+        return _sparse(claim, statement, model)
     sizes = [size_of(read, shape) for read in (model.rows, *(pull.rows for pull in pulls))]
     error = model.error + sum(pull.error for pull in pulls) + (len(pulls) + 4) * U * sum(sizes)
     w = model.strong + sum(part.curvature for part in statement.penalties)
     start = added([model.constant, *(pull.phi.times(-1.0) for pull in pulls)])
     trusted = (*model.trusted, *spectral.trusted, *statement.trusted)
     return Prepared(start, Slope(rows, shape, error), w * (1 - 4 * U), sum(sizes), trusted)
+
+
+def _sparse(claim: Claim, statement: Statement, model: Model) -> Prepared:
+    """The same without a penalty, c being sparse."""
+    shape, trusted = statement.loss.shape, (*model.trusted, *statement.trusted)
+    size = norm(model.sparse.data)
+    columns = claim.X.Vt.T
+    slope = Slope(model.rows, shape, model.error + 4 * U * size, model.sparse, columns)
+    return Prepared(model.constant, slope, model.strong, size, trusted)
 
 
 def reach(statement: Statement, value: float) -> float:
@@ -187,7 +218,7 @@ def proved(claim: Claim, statement: Statement, value: float) -> Proved:
 
 def check(claim: Claim, statement: Statement) -> Verdict:
     """Recompute everything and compare with the claim."""
-    value, violation = worth(claim.X, statement)
+    value, violation = worth(claim, statement)
     found = proved(claim, statement, value.upper)
 
     def verdict(valid: bool, reason: str) -> Verdict:

@@ -116,6 +116,10 @@ class Dense:
         """These rows in float64."""
         return np.asarray(self._X[first:last], dtype=np.float64)
 
+    def at(self, rows: Any, cols: Any) -> Matrix:
+        """These entries in float64."""
+        return np.asarray(self._X[rows, cols], dtype=np.float64)
+
 
 class Factors:
     """U diag(s) Vt, the exact product of these numbers."""
@@ -137,6 +141,14 @@ class Factors:
         found: Matrix = self._left[first:last] @ self.Vt
         return found
 
+    def at(self, rows: Any, cols: Any) -> Matrix:
+        """These entries, in the same way."""
+        found, right = np.empty(len(rows)), self.Vt.T
+        for first, last in blocks(len(rows), len(self.s)):
+            part = slice(first, last)
+            found[part] = np.einsum("ij,ij->i", self._left[rows[part]], right[cols[part]])
+        return found
+
     def singular_values(self) -> tuple[Matrix, float]:
         """Singular values, by two QR factorisations, and a bound on their errors."""
         R1: Matrix = np.linalg.qr(self.U)[1]
@@ -151,3 +163,15 @@ class Factors:
 
 
 Point: TypeAlias = Dense | Factors
+
+
+@dataclass(frozen=True)
+class Model:
+    """The lower model of a loss: slope by rows, within `error` (Frobenius)."""
+
+    rows: Reader
+    error: float
+    constant: Near
+    strong: float  # the strong convexity it uses
+    trusted: tuple[str, ...] = ()
+    sparse: Any = None  # the slope as a sparse matrix
