@@ -173,10 +173,11 @@ def look(state: State, candidate: Candidate, seconds: float) -> Looked:
     if fixed.settings.callback is None:
         return settled(state, ending=proved), None, stop
     X, V = candidate.X, candidate.V
-    if isinstance(X, LowRank) and not problem.elsewhere:
+    if isinstance(X, LowRank) and not problem.elsewhere and problem.observed is None:
         X = X.dense()
     if _doubled(state):  # the user sees points in the dtype of the data
-        X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
+        if not isinstance(X, LowRank):
+            X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
         V = None if V is None else rounded(V, fixed.reference, None)
     X, V = _times(X, unit), None if V is None else _times(V, unit)
     return state, Look(*where, value, low, lower, seconds, counts.copy(), X, V), stop

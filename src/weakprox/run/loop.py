@@ -21,7 +21,14 @@ from weakprox.resources.memory import budget
 from weakprox.result import Counts, Result, Status, Trace
 from weakprox.run.checkpoint import Checkpoint, Keeper
 from weakprox.run.choose import chosen
-from weakprox.run.escalate import escalated, handed_to, in_double, is_wide
+from weakprox.run.escalate import (
+    SHARE,
+    escalated,
+    handed_to,
+    in_double,
+    is_single,
+    is_wide,
+)
 from weakprox.run.evaluate import (
     EVALUATION,
     Looked,
@@ -78,6 +85,7 @@ class Run:
         keeper: Keeper | None = None,
     ) -> None:
         self.warm, self.keeper, self.callback = warm, keeper, settings.callback
+        self.estimate = math.inf  # the method's own, of its gap
         self.call = settings.call or _call(problem, solver, settings)
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
@@ -98,16 +106,17 @@ class Run:
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
+        share = SHARE if solver.double and is_single(problem) else 1.0
         tools = Tools(
             problem,
             MeteredLoss(problem.loss, self.meter),
             MeteredSpectral(problem.spectral, self.meter),
-            settings.eps,
+            share * settings.eps,
             settings.seed,
             self.tick,
             chosen,
             self.arena,
-            settings.tol,
+            share * settings.tol,
         )
         self.state = State(
             Fixed(settings, origin, self.meter, trace, reference, sampled, proves),
@@ -196,6 +205,9 @@ class Run:
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
             gap, aim = gap_of(tracker), aim_of(self.state)
+            if candidate.gap < math.inf:
+                self.estimate = candidate.gap
+            gap = self.estimate if gap == math.inf else gap  # nothing is proved yet
             self.progress.show(
                 epoch=candidate.epoch,
                 svds=counts.svds,
