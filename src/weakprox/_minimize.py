@@ -229,7 +229,7 @@ def minimize(
     warm = first = None
     if start is not None and last is None:
         warm = _warmth(problem, method, start)
-        first = None if warm is not None else _first_point(problem, start)
+        first = None if warm is not None else _first_point(problem, start, method)
     settings = Settings(
         eps=aim,
         tol=relative,
@@ -323,11 +323,13 @@ def _warmth(problem: Problem, solver: Method, start: Any) -> Warmth | None:
     return Warmth.of(problem, start.dual).scaled(problem.penalty)
 
 
-def _first_point(problem: Problem, start: Any) -> Array | None:
+def _first_point(problem: Problem, start: Any, method: Method) -> Array | LowRank | None:
     """Return a copy of the first point, checked for shape, kind and feasibility."""
     if isinstance(start, Result):
         if problem.spectral.violation(start.low_rank) > 0.0:
             return None  # the answer on a larger set: not a feasible start
+        if method.factored and start.low_rank.shape == problem.shape:
+            return start.low_rank
         start = start.X
     refuse_foreign("start", start)
     if not is_array(start) or tuple(start.shape) != problem.shape:

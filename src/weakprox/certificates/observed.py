@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
@@ -118,6 +117,8 @@ class ObservedDual:
 
     def _best(self, norm: float) -> tuple[float, float]:
         """Return the best bound from a multiple t q, given the norm of S, and t."""
+        from scipy.optimize import minimize_scalar  # slow to import
+
         form = self.form
         if not math.isfinite(norm):
             return -math.inf, 1.0

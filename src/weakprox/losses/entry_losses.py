@@ -27,7 +27,8 @@ class EntryLoss(Protocol):
     """
 
     @property
-    def smoothness(self) -> float | None: ...
+    def smoothness(self) -> float | None:
+        """Bound on the second derivative in x; None if there is none."""
 
     def check(self, values: Array) -> Array:
         """Return the observations, perhaps recoded; raise `InputError` on invalid ones."""

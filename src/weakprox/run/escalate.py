@@ -28,7 +28,7 @@ from weakprox.solvers.base import ON_DEVICE, Method
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 from weakprox.spectral.checks import rounded_inside
 
-Begin = Callable[[State, Array | None], State]
+Begin = Callable[[State, Array | LowRank | None], State]
 
 # Exactly these classes: a subclass may hold arrays of its own.
 WITHOUT_ARRAYS = (

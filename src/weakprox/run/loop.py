@@ -12,6 +12,7 @@ from dataclasses import replace
 from weakprox.errors import InputError, SamplerError, WeakproxError
 from weakprox.linalg.arena import SHARED, Arena, DiskArena
 from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread, pause
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
@@ -132,7 +133,7 @@ class Run:
             restated = problem.restated(begin.restated)
             self.state = replace(self.state.on(restated), restated=begin.restated)
 
-    def execute(self, X: Array | None = None) -> Result:
+    def execute(self, X: Array | LowRank | None = None) -> Result:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
         if X is not None:
             self.state = replace(self.state, first=X)
@@ -193,7 +194,7 @@ class Run:
         self.state = self.state if after is None else after
         self._save()
 
-    def _begun(self, state: State, X: Array | None) -> State:
+    def _begun(self, state: State, X: Array | LowRank | None) -> State:
         """Return the state with its solver started at X, or at zero for None."""
         memory = state.solver.start(state.problem, X, state.tools)
         return replace(state, memory=memory, latest=None)

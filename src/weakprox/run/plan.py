@@ -42,8 +42,9 @@ class Need:
     proof : float
         Further arrays for a moment, while f is evaluated or a bound is proved.
     factors : int
-        Bytes of thin factors, of the tiles in which passes are done, and of the compiler
-        behind those (numba) where it is yet to be loaded.
+        Bytes of thin factors, of vectors with one number for each observed entry, of the
+        tiles in which passes are done, and of the compiler behind those (numba) where it is
+        yet to be loaded.
     early, peak, most : int
         Bytes in all: in the first 16 iterations, of an ordinary long run, and where
         decompositions are full ones.
@@ -88,7 +89,8 @@ def need_of(problem: Problem, solver: Method) -> Need:
             held += 1.0
     disk = work - held
     first = min(arrays.first, work)
-    library = library_bytes(problem, arrays) if held else 0  # files are passed over without
+    compiled = held or arrays.vectors  # files are passed over without
+    library = library_bytes(problem, arrays) if compiled else 0
     early, peak = (
         max(int((taken + arrays.proof) * array) + thin + library + pending, reading)
         for taken in (min(first, held), held)
@@ -141,7 +143,8 @@ def held_bytes(problem: Problem) -> int:
 def library_bytes(problem: Problem, arrays: Arrays) -> int:
     """Return the bytes of the compiler behind compiled passes, if it is yet to be loaded."""
     large = math.prod(problem.shape) >= COMPILED_FROM
-    wanted = arrays.tiles and large and is_numpy(problem.loss.reference)
+    wanted = (arrays.tiles and large) or arrays.vectors
+    wanted = wanted and is_numpy(problem.loss.reference)
     return _compiler_bytes() if wanted else 0
 
 

@@ -129,7 +129,7 @@ class State:
     infimum: float  # that G + R is never below, perhaps minus infinity
     batch: Any = None  # all terms, or the evaluation samples
     memory: Any = None  # the solver's state; None before the first step
-    first: Array | None = None  # the user's first point
+    first: Array | LowRank | None = None  # the user's first point
     restated: float | None = None  # strong convexity, if the declared one was contradicted
     tracker: Tracker = field(default_factory=Tracker)
     latest: Candidate | None = None  # the last one, if the iterate in it is complete

@@ -94,6 +94,7 @@ class FactoredProximal(GapDriven):
 
     rank: int | None = None
 
+    factored: ClassVar[bool] = True
     double: ClassVar[bool] = True
 
     @staticmethod

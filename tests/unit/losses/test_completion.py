@@ -92,10 +92,13 @@ def test_options_reach_the_constructor():
 
 @by_backend
 def test_draws_are_terms(backend):
+    """Terms are in the order of rows, then of columns."""
     loss = Completion(ROWS, COLS, backend.array(OBSERVED), SHAPE)
+    order = np.lexsort((COLS, ROWS))
+    rows, cols, seen = ROWS[order], COLS[order], OBSERVED[order]
     batch = loss.draw(np.random.default_rng(4), 6)
-    r = X[ROWS[batch], COLS[batch]] - OBSERVED[batch]
+    r = X[rows[batch], cols[batch]] - seen[batch]
     assert loss.value(backend.array(X), batch) == pytest.approx(50 * 0.5 * (r**2).mean())
     assert to_numpy(loss.grad(backend.array(X), batch)) == pytest.approx(
-        50 / 6 * naive_grad(X, ROWS[batch], COLS[batch], OBSERVED[batch])
+        50 / 6 * naive_grad(X, rows[batch], cols[batch], seen[batch])
     )
