@@ -31,7 +31,10 @@ FAILURE = 1e-12
 SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
 SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
 THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
-BELOW = 0.97  # of the value that a bound must reach: where Chebyshev polynomials start to grow
+BELOW = (
+    0.9875  # of the value that a bound must reach: where Chebyshev polynomials start to grow
+)
+LARGEST = 1e12  # length of a vector at which a bound cannot become much smaller
 DOUBLE = 2.0**-52
 EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
@@ -95,8 +98,11 @@ def chebyshev_bound(
     degree: int = 40,
     vectors: int = 16,
     prepare: Callable[[Array], Array] | None = None,
-) -> float:
+) -> tuple[float, Array]:
     """Upper bound on the norm s of E from |T_q(2 E'E/a^2 - I) w|, w Gaussian, a < `enough`.
+
+    Also return these vectors: if the bound is not small enough, they show the directions in
+    which E is large.
 
     As `power_bound`, with the Chebyshev polynomial T_q instead of a power. It stays below one
     for singular values up to a and grows much faster beyond, so that few products show that
@@ -113,12 +119,14 @@ def chebyshev_bound(
         W, before = (product, W) if q == 1 else (2.0 * product - before, W)
         length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
         if not math.isfinite(length):
+            return best, before
+        if length > LARGEST:
             break
         largest = math.cosh(math.acosh(max(1.0, length / x)) / q)
         best = min(best, a * math.sqrt(0.5 * (1.0 + largest)) * (1 + 100 * q * eps_of(W)))
         if best <= enough:
             break
-    return best
+    return best, W
 
 
 def norm_bound(s: Vector, gram: Vector, tail: float) -> float:
