@@ -36,7 +36,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, gaussian, inner, like, namespace, wide
 from weakprox.linalg.decompositions import svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.observed import LOOSE, Effects, Observed
+from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import gram, whitened
 from weakprox.problem import Problem
@@ -44,6 +44,7 @@ from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
 from weakprox.solvers.tools import Tools
 
+SHARE = 0.1  # of the relative gap: accuracy of intercepts
 FIRST_WIDTH = 16  # of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
 SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
@@ -195,7 +196,8 @@ class Steps:
         ahead = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.momentum**2))
         b = (state.momentum - 1.0) / ahead
         y = state.x + b * (state.x - state.x_before) if b else state.x
-        effects = data.fitted(y, state.effects, LOOSE)
+        fine = self._fine(state)
+        effects = data.fitted(y, state.effects, fine)
         q = data.dual(y, effects)
         steep, tries = state.steep, 0
         while True:
@@ -212,7 +214,7 @@ class Steps:
             if smooth <= model + 1e-10 * abs(model):
                 break
             steep, tries = 2.0 * steep, tries + 1
-        effects = data.fitted(x, effects, LOOSE)
+        effects = data.fitted(x, effects, fine)
         value = data.value(x, effects) + self.problem.spectral.value(V)
         rises = value > state.last
         if data.smoothness is None and not tries:
@@ -232,6 +234,11 @@ class Steps:
             last=value,
             value=min(state.value, value),
         )
+
+    def _fine(self, state: Memory) -> float:
+        """Relative accuracy of the intercepts, which limits that of the point."""
+        share = state.gap / abs(state.value) if state.value else 0.0
+        return max(TIGHT, min(LOOSE, SHARE * share))
 
     def _prox(
         self, state: Memory, q: Array, b: float, steep: float
