@@ -357,7 +357,7 @@ def _unit(problem: Problem, solver: Any) -> float:
     Also 1 if a term of the user's, or a setting of the solver, cannot be put in another unit.
     """
     terms = (problem.loss, problem.penalty, problem.spectral)
-    if not all(_known(term) for term in terms):
+    if not all(_known(term) for term in terms) or problem.of_loss.in_unit is None:
         return 1.0
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0

@@ -187,15 +187,15 @@ class Poisson:
 
     def value(self, y: Array, x: Array) -> Array:
         """e^x - y x + y log y - y."""
-        return namespace(x).exp(x) - y * x + _xlogx(y) - y
+        return _exp(x) - y * x + _xlogx(y) - y
 
     def derivative(self, y: Array, x: Array) -> Array:
         """Mean less observation."""
-        return namespace(x).exp(x) - y
+        return _exp(x) - y
 
     def curvature(self, y: Array, x: Array) -> Array:
         """The mean."""
-        return namespace(x).exp(x)
+        return _exp(x)
 
     def conjugate(self, y: Array, s: Array) -> Array:
         """Return p log p - p - y log y + y for p = s + y >= 0."""
@@ -204,6 +204,12 @@ class Poisson:
 
     def mean(self, x: Array) -> Array:
         """Expected count."""
+        return _exp(x)
+
+
+def _exp(x: Array) -> Array:
+    """e^x, infinite where it overflows: a step that is too long is shortened."""
+    with np.errstate(over="ignore"):
         return namespace(x).exp(x)
 
 
