@@ -114,13 +114,18 @@ class ObservedDual:
             kept = found.above(CLOSE * float(found.s[0]))
             tail, W = self._tail(kept, rng, max(16, len(found.s) // 4))
             best = min(best, self._combined(kept, tail))
-            if tail <= BETWEEN * float(found.s[0]) or len(found.s) >= min(data.shape):
+            if tail <= self._enough(found) or len(found.s) >= min(data.shape):
                 break
             found = triplets(data, q, beside(found.V, W))
         # rounding of products: sums of as many terms as a row or column has entries
         longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
         size = math.sqrt(float(namespace(q).sum(q * q)))
         return best + 4 * eps_of(q) * math.sqrt(longest) * size
+
+    def _enough(self, found: Triplets) -> float:
+        """A bound on the rest of S that is sharp enough: norms below lam are all alike."""
+        lam = self.form.lam if math.isinf(self.form.tau) else 0.0
+        return BETWEEN * max(float(found.s[0]), lam)
 
     def _tail(self, kept: Triplets, rng: Any, vectors: int) -> tuple[float, Array]:
         """Upper bound on the norm of S outside of these triplets, and vectors that show it."""
@@ -141,7 +146,7 @@ class ObservedDual:
             data.shape[1],
             V,
             rng,
-            enough=BETWEEN * float(kept.s[0]),
+            enough=self._enough(kept),
             degree=DEGREE,
             vectors=vectors,
             prepare=outside,

@@ -268,9 +268,7 @@ def large(m, d, n, lam):
     rows = np.concatenate([i * (m // 300), rng.integers(0, m, n // 2)])
     cols = np.concatenate([j * (d // 200), rng.integers(0, d, n // 2)])
     values = np.concatenate([u[i] * v[j], np.zeros(n // 2)]) + 0.1 * rng.standard_normal(n)
-    return wp.Problem(
-        Completion(rows, cols, values, (m, d), intercepts="both"), None, NuclearNorm(lam)
-    )
+    return wp.Problem(Completion(rows, cols, values, (m, d)), None, NuclearNorm(lam))
 
 
 def test_nothing_of_the_size_of_x_is_made():
