@@ -26,6 +26,7 @@ from weakprox.arguments import (
     nonnegative,
     one_of,
     positive,
+    refuse_foreign,
 )
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
@@ -35,12 +36,10 @@ from weakprox.linalg.arrays import (
     eps_of,
     is_array,
     is_real,
-    itemsize,
     namespace,
     norm,
     zeros,
 )
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
@@ -267,7 +266,7 @@ def _left(limits: Budget, begun: float) -> float | None:
 def _check_provable(problem: Problem, tol: float) -> None:
     """Raise on a relative accuracy that the dtype of the data cannot show."""
     reference = problem.loss.reference
-    single = itemsize(reference) == 4
+    single = reference.dtype.itemsize == 4
     least = eps_of(reference) if single else LEAST_TOL
     if tol < least:
         wanted = f"at least {least:.1e}, which {reference.dtype} can show"
@@ -364,7 +363,7 @@ def _unit(problem: Problem, solver: Any) -> float:
     found = (0.0 if one is None else one() for one in sizes)
     size = next((float(one) for one in found if one), 0.0)
     # 2^16 in float32, 2^32 in float64: fourth powers and differences from one keep digits
-    ordinary = 2.0 ** (4 * itemsize(problem.loss.reference))
+    ordinary = 2.0 ** (4 * problem.loss.reference.dtype.itemsize)
     if size == 0.0 or 1.0 / ordinary <= size <= ordinary:
         return 1.0
     if size < SMALLEST:

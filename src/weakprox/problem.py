@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.restated import Restated
 from weakprox.passes import Step, Sums, ValueForm, passes_for

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 import weakprox as wp
-from weakprox.linalg.arena import SHARED
 from weakprox.linalg.arrays import wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, Sums, device_engine, device_queue, engine, reference
@@ -22,7 +21,8 @@ from weakprox.passes import ritz as subspace
 from weakprox.passes.device_engine import DeviceEngine
 from weakprox.passes.device_queue import WIDTH, Queue
 from weakprox.passes.engine import Engine
-from weakprox.passes.formulas import TERMS
+from weakprox.passes.reference import TERMS
+from weakprox.resources.memory import SHARED
 from weakprox.solvers import LeanSplitting, _factored
 
 PLAIN = Step.l1(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data

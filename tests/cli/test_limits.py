@@ -105,7 +105,7 @@ def test_a_run_that_fits_is_done_and_info_tells_what_it_needs(folder, weakprox, 
 
 def test_two_gigabytes_fit_into_24_gibibytes(monkeypatch, tmp_path):
     from weakprox.cli.case import _check_room
-    from weakprox.resources.limits import SHARE
+    from weakprox.resources.memory import SHARE
     from weakprox.storage import Table
 
     monkeypatch.setattr("weakprox.storage.table.room", lambda: int(SHARE * (24 << 30)))

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 import torch
 
 import weakprox as wp
+from weakprox.linalg.simplex import rounded_on_host
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.losses import sensing as sensing_module
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
@@ -13,7 +14,6 @@ from weakprox.run import escalate
 from weakprox.solvers import DavisYin
 from weakprox.solvers.base import Method
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
-from weakprox.spectral.checks import rounded_on_host
 
 D = 60
 

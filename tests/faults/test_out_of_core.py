@@ -34,7 +34,7 @@ def problem(M, spectral=None, penalty=None):
 def steady(monkeypatch):
     """Memory in use as the budget sees it: a worker that has run many tests gives some back."""
     held = 100 << 20
-    for place in ("weakprox.resources.limits", "weakprox.run.plan"):
+    for place in ("weakprox.resources.memory", "weakprox.run.plan"):
         monkeypatch.setattr(sys.modules[place], "resident", lambda: held)
     return held
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from weakprox.errors import InputError
-from weakprox.linalg.arena import DiskArena
 from weakprox.linalg.arrays import row_blocks
-from weakprox.resources.limits import room
 from weakprox.resources.memory import (
+    DiskArena,
     as_bytes,
     budget,
     honours_budget,
@@ -22,6 +21,7 @@ from weakprox.resources.memory import (
     on_disk,
     peak,
     resident,
+    room,
     scratch,
 )
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weakprox.linalg.arrays import eps_of
+from weakprox.linalg.simplex import ValueForm
 from weakprox.passes.engine import Engine
-from weakprox.passes.formulas import Step, Sums, ValueForm
+from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import Ritz, Vector
 
 DOUBLE = float(np.finfo(float).eps)

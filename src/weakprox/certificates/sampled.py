@@ -37,9 +37,9 @@ from scipy.special import chndtrinc, fdtri
 
 from weakprox.linalg.arrays import (
     Array,
+    add_scaled,
     eps_of,
     inner,
-    itemsize,
     namespace,
     norm,
     row_blocks,
@@ -47,11 +47,10 @@ from weakprox.linalg.arrays import (
     to_numpy,
 )
 from weakprox.linalg.bounds import EXACT_BELOW
-from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.protocols import Batch, DualPoint, Loss, Tolerance, loss_capabilities
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 
 GROUPS = 16  # groups whose means show the scatter; each costs one array of the size of X
 FINE = 64  # batches searched for rare values if the loss does not show single samples
@@ -190,7 +189,7 @@ def least_samples(rarest: float) -> int:
 
 def groups_that_fit(reference: Array, entries: int) -> int:
     """Return how many groups fit in memory, one array of the size of X each."""
-    fit = int(room() // (4 * entries * itemsize(reference)))
+    fit = int(room() // (4 * entries * reference.dtype.itemsize))
     return max(2, min(GROUPS, fit))
 
 

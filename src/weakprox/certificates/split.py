@@ -18,15 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arena import Arena
-from weakprox.linalg.arrays import Array, eps_of, inner, norm, row_blocks, sqnorm
+from weakprox.linalg.arrays import (
+    Array,
+    add_scaled,
+    eps_of,
+    inner,
+    norm,
+    reflect,
+    row_blocks,
+    sqnorm,
+)
 from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH
-from weakprox.linalg.kernels import add_scaled, dense, reflect
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance, WeakProx
+from weakprox.resources.memory import Arena
 
 
 @dataclass(frozen=True)

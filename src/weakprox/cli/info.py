@@ -86,7 +86,7 @@ def describe(case: Case) -> dict[str, Any]:
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
     """The description for a reader."""
-    from weakprox.resources.limits import shown_bytes
+    from weakprox.resources.memory import shown_bytes
 
     m, d = case.table.shape
     norms, predicted = found["norms"], found["predicted"]

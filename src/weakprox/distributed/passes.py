@@ -13,7 +13,7 @@ from weakprox.distributed import work
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank, Projection
-from weakprox.passes.formulas import Step, Sums
+from weakprox.passes.reference import Step, Sums
 
 SPANNED = 1e-12  # distance at which vectors count as spanned by others
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
@@ -10,7 +14,9 @@ from weakprox.linalg.arrays import (
     empty,
     eps_of,
     inner,
-    itemsize,
+    is_numpy,
+    like,
+    multiply,
     namespace,
     row_blocks,
     sqnorm,
@@ -64,7 +70,7 @@ class LowRank:
 
     def rounded(self) -> Array:
         """The m x d matrix, computed in float64 and rounded once to the factors' dtype."""
-        if itemsize(self.U) == 8:
+        if self.U.dtype.itemsize == 8:
             return self.dense()
         X = empty(self.shape, self.U)
         left, right = wide(self.U) * wide(self.s), wide(self.Vt)
@@ -121,3 +127,41 @@ def squared_norm(U: Array, s: Array, V: Array) -> float:
     r = int(s.shape[0])
     left, right = wide(U[:, :r]) * wide(s), wide(V[:, :r])
     return total((left.T @ left) * (right.T @ right))
+
+
+def dense(V: LowRank, out: Array | None) -> Array:
+    """V as a dense matrix, written to `out` if given."""
+    if out is None:
+        return V.dense()
+    return multiply(V.U * V.s, V.Vt, out)
+
+
+def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:
+    """Overwrite X by (1 - step) X + step V; `scratch`, like X, may be overwritten too."""
+    left = V.U * (step * V.s)
+    if compat.is_torch_array(X):
+        X.addmm_(left, V.Vt, beta=1.0 - step)
+        return
+    if scratch is not None and is_numpy(X):
+        np.matmul(left, V.Vt, out=scratch)
+    else:
+        scratch = None
+    for rows in row_blocks(X):
+        part = X[rows]
+        part *= 1.0 - step
+        part += left[rows] @ V.Vt if scratch is None else scratch[rows]
+
+
+def random_lowrank(
+    rng: np.random.Generator,
+    shape: tuple[int, int],
+    values: Any,
+    ref: Array,
+    *,
+    symmetric: bool = False,
+) -> LowRank:
+    """Low-rank matrix with random orthonormal factors and the given values."""
+    r = len(values)
+    U = np.linalg.qr(rng.standard_normal((shape[0], r)))[0]
+    V = U if symmetric else np.linalg.qr(rng.standard_normal((shape[1], r)))[0]
+    return LowRank(like(U, ref), like(values, ref), like(V.T, ref))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import number
+from weakprox.arguments import number, refuse_foreign
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -22,7 +22,6 @@ from weakprox.linalg.arrays import (
     sqnorm,
     zeros,
 )
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, positioned
 from weakprox.protocols import LossCapabilities
 

@@ -18,14 +18,13 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     inner,
-    itemsize,
     largest,
     norm,
+    row_blocks,
+    subtract,
     wide,
     zeros,
 )
-from weakprox.linalg.by_rows import tiles
-from weakprox.linalg.kernels import subtract
 from weakprox.linalg.tiled import Tiled
 from weakprox.losses.inputs import (
     as_array,
@@ -42,7 +41,7 @@ from weakprox.losses.inputs import (
 from weakprox.losses.moments import Moments
 from weakprox.losses.passed import as_operator, as_stack, batches_of, chunks_of, stand_in
 from weakprox.protocols import LossCapabilities
-from weakprox.resources.limits import room, shown_bytes
+from weakprox.resources.memory import room, shown_bytes
 from weakprox.streams.stream import Stream, as_stream, is_stream
 
 HINT = " (for missing entries use losses.Completion)"
@@ -187,7 +186,7 @@ class Denoising:
         if not self.elsewhere:
             return self
         assert self.target is not None
-        size = math.prod(self.shape) * itemsize(self.reference)
+        size = math.prod(self.shape) * self.reference.dtype.itemsize
         if size > room():
             kind = type(self.target).__name__
             given = f"a {kind} whose {shown_bytes(size)} do not fit in this process"
@@ -290,7 +289,7 @@ class Denoising:
 
     @property
     def _sample_bytes(self) -> int:
-        return self.shape[0] * self.shape[1] * itemsize(self.reference)
+        return self.shape[0] * self.shape[1] * self.reference.dtype.itemsize
 
     def data(self) -> tuple[Any, ...]:
         """Arrays that identify this loss, for checkpoints."""
@@ -326,7 +325,7 @@ class Denoising:
     def value(self, X: Array, batch: Moments) -> float:
         """Half the squared distance to the batch mean, minus its sampling bias."""
         total = 0.0
-        for rows in tiles(X, batch.mean):
+        for rows in row_blocks(X, batch.mean):
             R = X[rows] - batch.mean[rows]
             total += inner(R, R)
         if self._terms is None and batch.size > 1:

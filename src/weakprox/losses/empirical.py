@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, norm, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, gaussian, norm, sqnorm
 from weakprox.protocols import Batch, Loss, LossCapabilities, loss_capabilities
 
 SWEEPS = 16  # of the power iterations that estimate curvatures

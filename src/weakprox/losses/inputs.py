@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import number
+from weakprox.arguments import number, refuse_foreign
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -19,7 +19,6 @@ from weakprox.linalg.arrays import (
     largest,
     namespace,
 )
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.tiled import is_chunked
 from weakprox.resources.memory import budget
 

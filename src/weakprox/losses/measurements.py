@@ -11,15 +11,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from weakprox.distributed import is_dask
 from weakprox.distributed.measured import Measured
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    is_floating,
-    is_real,
-    itemsize,
-    namespace,
-    wide,
-)
+from weakprox.linalg.arrays import Array, all_finite, is_floating, is_real, namespace, wide
 from weakprox.losses.inputs import as_array, as_real, as_shape, chunk_of, floating
 from weakprox.losses.on_disk import DiskMeasurements
 from weakprox.losses.passed import as_stack, chunks_of
@@ -70,7 +62,7 @@ class DenseMeasurements:
     @property
     def bytes_each(self) -> int:
         """Bytes of one A_i, as floats."""
-        width = itemsize(self.A) if is_floating(self.A) else 8
+        width = self.A.dtype.itemsize if is_floating(self.A) else 8
         return int(self.A.shape[1] * self.A.shape[2]) * width
 
     def flat(self) -> Array:
@@ -120,7 +112,7 @@ class RankOneMeasurements:
     @property
     def bytes_each(self) -> int:
         """Bytes of one pair."""
-        return int(self.U.shape[1] + self.V.shape[1]) * itemsize(self.U)
+        return int(self.U.shape[1] + self.V.shape[1]) * self.U.dtype.itemsize
 
     def flat(self) -> Array:
         """Rows u_i kron v_i."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, all_finite, namespace, norm, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, all_finite, namespace, norm, sqnorm
 from weakprox.losses.inputs import floating
 
 MANY = 64  # samples in a chunk: its mean is off by an eighth of a standard deviation

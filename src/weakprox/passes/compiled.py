@@ -14,11 +14,11 @@ from typing import Any
 import numba
 import numpy as np
 
-from weakprox.linalg.arrays import Array, itemsize
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import own_threads
 from weakprox.passes import reference
-from weakprox.passes.formulas import Step, Sums, cut, group_norms
+from weakprox.passes.reference import Step, Sums, cut, group_norms
 
 TILE_BYTES = 1 << 18  # of each array in a tile: four of them fit in a cache
 CHAIN = 32  # longest chain of additions in sums that proofs rely on
@@ -349,7 +349,7 @@ def quick_transpose_times(z: Array, U: Array) -> Array:
 
 def quick_is_exact(z: Array) -> bool:
     """Whether the precision of z is float64."""
-    return itemsize(z) == 8
+    return z.dtype.itemsize == 8
 
 
 def _rows(x: Array, dtype: Any) -> Array:

@@ -21,7 +21,7 @@ from weakprox.passes.cuda_kernels import (
     transpose_times_kernel,
     whitening_kernel,
 )
-from weakprox.passes.formulas import TERMS, Step, Sums, group_norms
+from weakprox.passes.reference import TERMS, Step, Sums, group_norms
 
 SAFE = 4e-7  # relative reduction of the cuts, since their squares are of float32 numbers
 NARROWEST = 16  # narrowest block that tensor cores support

@@ -8,6 +8,7 @@ kept, also between runs, and the data are copied into them.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from weakprox.linalg.arrays import Array, eps_of, gaussian, like
-from weakprox.linalg.bounds import longest_bound
+from weakprox.linalg.arrays import Array, gaussian, like
+from weakprox.linalg.bounds import log_exceeded
 from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.passes import Step, Sums, passes_for
 from weakprox.passes.device_queue import PIVOT, SQUARE, SQUARES, WIDTH, Queue
 from weakprox.passes.engine import POWERS, Engine
-from weakprox.passes.formulas import TERMS, group_norms
+from weakprox.passes.reference import TERMS, group_norms
 from weakprox.passes.ritz import (
     DEPENDENT,
     GRADED,
@@ -120,7 +121,7 @@ class DeviceEngine(Engine):
         found = self._found(kept)
         if found is None:
             Y, V = self.queue.Y, self.queue.V
-            found = spanned(self.z, Y, kept) or refined(self.z, V.clone())
+            found = spanned(self.products, Y, kept) or refined(self.products, V.clone())
         known = self.adopt(found)
         return X, sums, lambda: known
 
@@ -165,7 +166,7 @@ class DeviceEngine(Engine):
         """As `Engine.tail`, after `squares`, which sets the kept triplets and starts."""
         if not self._owns(found):
             return super().tail(found, rng, enough)
-        logs, best = 0.0, float("inf")
+        sure, logs, best = log_exceeded(WIDTH), 0.0, float("inf")
         for q in range(POWERS + 1):
             if q:
                 self.queue.do("more_tail")
@@ -173,7 +174,8 @@ class DeviceEngine(Engine):
             if 0.0 in (length, size):
                 return 0.0
             logs += float(np.log(size))
-            best = min(best, longest_bound(length, logs, q, WIDTH, eps_of(self.z)))
+            exponent = (math.log(length) + logs - sure) / (2 * q + 1)
+            best = min(best, math.exp(exponent) * (1 + 100 * self.eps))
             if best <= enough:
                 return best
         return min(best, self._exact_tail(found))

@@ -1,10 +1,18 @@
-"""One iteration of a splitting on large arrays: a step of z, and the triplets of the new z."""
+"""One iteration of a splitting on large arrays: a step of z, and the triplets of the new z.
+
+Let X = U diag(s) Vt be given in factors, C the centre of a squared distance and z the target
+of the splitting. An iteration needs z and sums over entries of functions of C, z and X. So X
+is computed tile by tile, used and discarded, by the fastest passes for such arrays.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,19 +21,21 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     eps_of,
+    in_file,
     is_array,
     like,
     namespace,
     norm,
+    set_aside,
     to_numpy,
     wide,
 )
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
-from weakprox.linalg.by_rows import set_aside
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tiled
-from weakprox.passes import Step, Sums, passes_for
+from weakprox.passes import reference
+from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import (
     Ritz,
     Vector,
@@ -38,6 +48,51 @@ from weakprox.passes.ritz import (
 )
 
 POWERS = 10  # limit for a randomised bound, which stops as soon as it is small enough
+COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
+
+
+def passes_for(z: Array, *others: Array) -> ModuleType:
+    """The fastest passes for such arrays, with `first`, `look` and `advance`.
+
+    Operators and arrays in files are read tile by tile by `reference`. Arrays stored
+    elsewhere provide their own passes as an attribute `passes`.
+    """
+    own: ModuleType | None = getattr(z, "passes", None)
+    if own is not None:
+        return own
+    if any(isinstance(x, Tiled) or in_file(x) for x in (z, *others)):
+        return reference
+    if isinstance(z, np.ndarray):
+        large = z.size >= COMPILED_FROM
+        return _compiled() if large and all(_plain(x) for x in (z, *others)) else reference
+    if not getattr(z, "is_cuda", False) or z.element_size() != 4 or not z.is_contiguous():
+        return reference
+    try:
+        from weakprox.passes import cuda
+    except ImportError:  # torch without Triton
+        return reference
+    return cuda
+
+
+def _plain(x: Array) -> bool:
+    return isinstance(x, np.ndarray) and bool(x.flags.c_contiguous) and x.dtype in ("f4", "f8")
+
+
+@cache
+def _compiled() -> ModuleType:
+    """The compiled passes if numba can be loaded and has a cache folder, else `reference`."""
+    try:
+        from weakprox.passes import compiled as cpu
+    except (ImportError, RuntimeError):  # the latter if no folder is writable
+        return reference
+    return cpu
+
+
+def products_for(z: Array, passes: Any = None) -> Products:
+    """Products of z with narrow blocks, by the fastest passes for it."""
+    passes = passes or passes_for(z)
+    right, left = (partial(f, z) for f in (passes.quick_times, passes.quick_transpose_times))
+    return Products(tuple(z.shape), right, left, z, z, passes.quick_is_exact(z))
 
 
 class Engine:
@@ -54,12 +109,14 @@ class Engine:
     def __init__(self, C: Array, z: Array, *, symmetric: bool = False) -> None:
         self.C, self.z, self.symmetric = C, z, symmetric
         self._passes = passes_for(z, C)
+        self.products = products_for(z, self._passes)
+        self.eps = eps_of(z)
 
     def ritz(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
         """Triplets or eigenpairs of z from a block; `product` is z times it, if known."""
         if self.symmetric:
-            return eigenpairs(self.z, block, product, 2 * powers)
-        return refined(self.z, block, product, powers)
+            return eigenpairs(self.products, block, product, 2 * powers)
+        return refined(self.products, block, product, powers)
 
     def in_float64(self, found: Ritz) -> Ritz:
         """The triplets with products in float64, recomputed if necessary."""
@@ -89,7 +146,7 @@ class Engine:
     def _follow(self, near: Ritz, product: Array, kept: int, powers: int) -> Ritz:
         """Triplets of z from those of the last target and the product of z with them."""
         if powers == 1 and not self.symmetric:
-            return stepped(self.z, near, product, kept)
+            return stepped(self.products, near, product, kept)
         return self.ritz(near.V, product, powers)
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
@@ -118,16 +175,12 @@ class Engine:
 
         For symmetric z, it may bound the largest eigenvalue alone.
         """
-        z = self.z
+        z, A = self.z, self.products
         kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
-        products = Products(
-            (int(z.shape[0]), int(z.shape[1])),
-            lambda Q: _as(self._passes.quick_times(z, Q), z),
-            lambda Q: _as(self._passes.quick_transpose_times(z, Q), z),
-            z,
-            z,
-        )
-        bound = deflated_norm(products, kept, rng, powers=POWERS, enough=enough)
+        if A.exact and z.dtype.itemsize == 4:  # kernels return their sums in float64
+            right, left = A.right, A.left
+            A = replace(A, right=lambda Q: _as(right(Q), z), left=lambda Q: _as(left(Q), z))
+        bound = deflated_norm(A, kept, rng, powers=POWERS, enough=enough)
         return min(bound, self._exact_tail(found)) if bound > enough else bound
 
     def _exact_tail(self, found: Ritz) -> float:

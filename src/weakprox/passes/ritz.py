@@ -19,7 +19,7 @@ from weakprox.linalg.decompositions import (
     small_inverse,
     svd,
 )
-from weakprox.passes import passes_for
+from weakprox.linalg.operators import Products
 
 TINY = float(np.finfo(float).tiny)
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -72,7 +72,7 @@ class Ritz:
         return Ritz(V, np.concatenate([self.s[:count], self.s[end:]]), V, self.exact)
 
 
-def refined(A: Array, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
+def refined(A: Products, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
     """Ritz triplets after `powers` steps with A'A from a right block; `product` is A start.
 
     Blocks are orthonormalised once after each step, as long as that loses no accuracy: on a
@@ -80,16 +80,18 @@ def refined(A: Array, start: Array, product: Array | None = None, powers: int = 
     """
     Q: Array | None = start
     B = product
-    for _ in range(powers - 1):
-        Q, B = _whitened_once(_powered(A, Q, B)), None
+    for _ in range(powers):
+        B = wide(A.right(Q) if B is None else B)
+        xp = namespace(B)
+        size = xp.max(xp.abs(B))  # stays on the device; dividing by it avoids overflow
+        Q, B = _whitened_once(wide(A.left(B / xp.where(size > 0, size, 1.0)))), None
         if Q is None:
             return _carefully(A, start, product, powers)
-    Q = _whitened_once(_powered(A, Q, B))
-    found = None if Q is None else _triplets(A, Q)
+    found = _triplets(A, Q)
     return _carefully(A, start, product, powers) if found is None else found
 
 
-def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
+def stepped(A: Products, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
     """One power step from triplets of a nearby matrix; `product` is A V.
 
     A'A V is then nearly V s^2: the columns only need scaling, and a generalised eigenproblem
@@ -99,23 +101,23 @@ def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> 
     if near.s[-1] > LEAST * near.s[0]:
         product = wide(product)
         damping = like(1.0 / near.s**2, product) if near.damping is None else near.damping
-        Y = wide(passes_for(A).quick_transpose_times(A, product * damping))
-        found = spanned(A, Y, needed)
+        found = spanned(A, wide(A.left(product * damping)), needed)
         if found is not None:
             return found
     return _carefully(A, near.V, product, 1)
 
 
-def eigenpairs(A: Array, start: Array, product: Array | None = None, powers: int = 2) -> Ritz:
+def eigenpairs(
+    A: Products, start: Array, product: Array | None = None, powers: int = 2
+) -> Ritz:
     """Ritz pairs of a symmetric A after `powers` products with it; `product` is A start.
 
     They are sorted by value and include both ends of the spectrum.
     """
-    passes, Q, B = passes_for(A), start, product
+    Q, B = start, product
     for _ in range(powers):
-        B = wide(passes.quick_times(A, Q) if B is None else B)
-        Q, B = whitened(B), None
-    return eigen(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
+        Q, B = whitened(wide(A.right(Q) if B is None else B)), None
+    return eigen(A.right(Q), Q, exact=A.exact)
 
 
 def eigen(B: Array, Q: Array, *, exact: bool) -> Ritz:
@@ -131,7 +133,7 @@ def eigen(B: Array, Q: Array, *, exact: bool) -> Ritz:
     return Ritz(V, values, V, exact, residuals=residuals)
 
 
-def spanned(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
+def spanned(A: Products, Y: Array, needed: int | None = None) -> Ritz | None:
     """Triplets of A in the span of any Y, with one more product if Y is badly conditioned."""
     found = _triplets(A, Y, needed)
     if found is None:
@@ -140,35 +142,25 @@ def spanned(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
     return found
 
 
-def _powered(A: Array, Q: Array, product: Array | None) -> Array:
-    """A'A Q up to a factor that avoids overflow."""
-    passes = passes_for(A)
-    B = wide(passes.quick_times(A, Q) if product is None else product)
-    xp = namespace(B)
-    size = xp.max(xp.abs(B))  # stays on the device
-    return wide(passes.quick_transpose_times(A, B / xp.where(size > 0, size, 1.0)))
-
-
-def _triplets(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
+def _triplets(A: Products, Y: Array, needed: int | None = None) -> Ritz | None:
     """Triplets of A in the span of any Y, if its columns are clearly independent."""
-    passes = passes_for(A)
-    B = wide(passes.quick_times(A, Y))
+    B = wide(A.right(Y))
     squares, norms = np.asarray(to_numpy(namespace(B).stack([B.T @ B, Y.T @ Y])), dtype=float)
     solved = turned(squares, norms)
     if solved is None:
         return None
     s, W = solved
-    k, exact = len(s), passes.quick_is_exact(A)
+    k, straight = len(s), upright(s, W, norms, needed)
     packed = like(np.hstack([W / s, W, 1.0 / s[:, None] ** 2]), B)  # in one transfer
     U, V = B @ packed[:, :k], Y @ packed[:, k : 2 * k]
-    if upright(s, W, norms, needed):
-        return Ritz(U, s, V, exact, packed[:, 2 * k])
+    if straight:
+        return Ritz(U, s, V, A.exact, packed[:, 2 * k])
     again = straightened(gram(U), s)
     if again is None:
         return None
     s, left, right = again
     packed = like(np.hstack([left, right]), U)
-    return Ritz(U @ packed[:, :k], s, V @ packed[:, k:], exact)
+    return Ritz(U @ packed[:, :k], s, V @ packed[:, k:], A.exact)
 
 
 def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
@@ -223,14 +215,13 @@ def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
     return np.asarray(small_inverse(root).T * scale[:, None])
 
 
-def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:
+def _carefully(A: Products, start: Array, product: Array | None, powers: int) -> Ritz:
     """As `refined`, with orthonormal blocks throughout, for values of very different size."""
-    Q, passes = start, passes_for(A)
+    Q = start
     for _ in range(powers):
-        B = wide(passes.quick_times(A, Q) if product is None else product)
-        Y = passes.quick_transpose_times(A, whitened(B, rounds=1))
-        Q, product = whitened(wide(Y)), None
-    return ritz(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
+        B = wide(A.right(Q) if product is None else product)
+        Q, product = whitened(wide(A.left(whitened(B, rounds=1)))), None
+    return ritz(A.right(Q), Q, exact=A.exact)
 
 
 def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:

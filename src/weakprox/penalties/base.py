@@ -6,8 +6,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weakprox.arguments import nonnegative
-from weakprox.linalg.arrays import Array, empty, eps_of, inner, row_blocks, sqnorm
-from weakprox.linalg.kernels import add_scaled, difference, reflect
+from weakprox.linalg.arrays import (
+    Array,
+    add_scaled,
+    difference,
+    empty,
+    eps_of,
+    inner,
+    reflect,
+    row_blocks,
+    sqnorm,
+)
 from weakprox.protocols import Penalty, Smoothability
 
 if TYPE_CHECKING:

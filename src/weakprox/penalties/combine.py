@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, norm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, norm
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.penalties.proximal import ACCURACY, proximal_dual

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from weakprox.arguments import nonnegative
 from weakprox.linalg.arrays import (
     Array,
+    clipped,
     namespace,
     row_blocks,
     sqnorm,
     total,
     zeros,
 )
-from weakprox.linalg.kernels import clipped
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability

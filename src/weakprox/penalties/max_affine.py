@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from weakprox.arguments import nonnegative
+from weakprox.arguments import nonnegative, refuse_foreign
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -18,14 +18,12 @@ from weakprox.linalg.arrays import (
     is_array,
     is_floating,
     is_real,
-    itemsize,
     largest,
     like,
     namespace,
     wide,
 )
 from weakprox.linalg.bounds import spectral_norm_bound
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
@@ -162,7 +160,7 @@ class MaxAffine(Combinable):
     @cached_property
     def gram(self) -> Array:
         """Inner products <A_i, A_j> in float64, since squares may overflow in float32."""
-        if itemsize(self._flat) == 8:
+        if self._flat.dtype.itemsize == 8:
             return self._flat @ self._flat.T
         firsts = range(0, int(self._flat.shape[1]), COLUMNS)
         parts = (wide(self._flat[:, i : i + COLUMNS]) for i in firsts)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weakprox.arguments import nonnegative
-from weakprox.linalg.arrays import Array, namespace, row_blocks, sqnorm, total
-from weakprox.linalg.kernels import times
+from weakprox.linalg.arrays import Array, namespace, row_blocks, scaled, sqnorm, total
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
@@ -95,7 +94,7 @@ class SignedL1(Combinable):
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
         """clip(y + t X) to the box."""
-        step = times(X, t)
+        step = scaled(X, t)
         return self.feasible(step if y is None else y + step)
 
     def distance(self, y: Array) -> float:

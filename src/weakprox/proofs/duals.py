@@ -22,7 +22,7 @@ from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import Array, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import COMPILED_FROM, SeparableForm, Step
-from weakprox.passes.formulas import cut
+from weakprox.passes.reference import cut
 from weakprox.penalties import Smoothed, Sum, Zero
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.proofs.describe import parts_of

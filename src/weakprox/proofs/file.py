@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from weakprox.errors import ProofError
-from weakprox.resources.limits import room, shown_bytes
+from weakprox.resources.memory import room, shown_bytes
 from weakprox.storage.arrays import DAMAGED, read_header
 from weakprox.storage.atomic import atomic
 from weakprox.storage.table import FileError, PathLike, shown_path

@@ -13,7 +13,7 @@ import numpy as np
 from weakprox import verifier as plain
 from weakprox.certificates.evidence import Evidence, Target, centre_of
 from weakprox.errors import ProofError
-from weakprox.linalg.arrays import eps_of, itemsize, to_numpy
+from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.problem import Problem
@@ -46,7 +46,7 @@ class Witness:
         if keep:
             self._problem = lambda: problem
         run = evidence.problem
-        self._single = itemsize(run.loss.reference) == 4
+        self._single = run.loss.reference.dtype.itemsize == 4
         self._strong = float(run.loss.strong_convexity)
         dual = evidence.dual
         if isinstance(dual, Target):
@@ -69,7 +69,7 @@ class Witness:
         dual = self._evidence.dual
         if not isinstance(dual, Target):
             run = run.gathered()
-        if itemsize(run.loss.reference) == 4 and not self._single:
+        if run.loss.reference.dtype.itemsize == 4 and not self._single:
             run = in_float64(run) or run
         if run.loss.strong_convexity != self._strong:
             run = run.restated(self._strong)

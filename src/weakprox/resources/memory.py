@@ -1,7 +1,11 @@
-"""Memory use of the process, its budget, and arrays in files."""
+"""Memory that the process holds and may allocate, its budget, and arrays in files.
+
+Allocating fresh memory costs more than filling it, so an arena reuses large arrays.
+"""
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import re
@@ -12,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
+from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -21,7 +26,12 @@ from weakprox.errors import InputError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SHARED = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
+SHARE = 0.8  # of the available memory; the rest is for computations
+ONE = 0.75  # of the free memory, for one array: tiles and factors need the rest
+KEPT_BYTES = 1 << 28  # in arrays for reuse between runs: a quarter of a gigabyte
+UNKNOWN = 4 << 30  # assumed if the system does not report it
+CGROUP = Path("/sys/fs/cgroup")
+MODES = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
 # Decimal and binary units, as for disks and for memory.
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 UNITS |= {unit + "i": 1024 ** (i + 1) for i, unit in enumerate("kmgt")}
@@ -105,7 +115,7 @@ def mapping(x: Any) -> mmap.mmap | None:
     """The memory map that holds an array's entries, or None if they are in memory."""
     shared = False
     while isinstance(x, np.ndarray):
-        shared = shared or (isinstance(x, np.memmap) and x.mode in SHARED)
+        shared = shared or (isinstance(x, np.memmap) and x.mode in MODES)
         x = x.base
     return x if shared and isinstance(x, mmap.mmap) else None
 
@@ -145,3 +155,115 @@ def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, np.dtype[Any]
         wanted = f"room for it there ({failure.strerror}), or another TMPDIR"
         raise InputError("max_memory", given, wanted) from None
     return found
+
+
+def room() -> int:
+    """Bytes that may be allocated: most of the available memory, within the budget."""
+    known = [free for free in (_system(), _container()) if free is not None]
+    free = int(SHARE * min(known, default=UNKNOWN))
+    most = budget()
+    return free if most is None else max(0, min(free, most - resident()))
+
+
+def _system() -> int | None:
+    """Available memory as estimated by the kernel, or the total memory."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _container() -> int | None:
+    """Memory left within a container's limit, if there is one."""
+    try:
+        most = int((CGROUP / "memory.max").read_text(encoding="ascii"))
+        used = int((CGROUP / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such files, or "max": no limit
+        return None
+    return max(0, most - used)
+
+
+def shown_bytes(size: float) -> str:
+    """Format a number of bytes with a suitable unit."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.3g} PiB"
+
+
+def _references(arrays: list[Any]) -> int:
+    """Number of references to the first of some arrays, counted as in `Arena.like`."""
+    for array in arrays:
+        return sys.getrefcount(array)
+    return 0
+
+
+# Number of references to an array that only the arena holds: list, loop and argument.
+# Python 3.14 no longer counts all of them.
+HELD_BY_US = _references([np.empty(0)])
+
+
+class Arena:
+    """Pool of arrays that reuses those without any other reference.
+
+    The operating system clears every fresh page of memory. For arrays of a few megabytes
+    this takes several times as long as writing to them. An array is reused only when all
+    other references to it (and to its views) are gone, so arrays in use keep their contents.
+    The allocators of namespaces other than NumPy already do this.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[np.ndarray[Any, Any]] = []
+        self._lock = Lock()
+
+    def like(self, reference: Any, shape: tuple[int, ...] | None = None) -> Any:
+        """Return an array of the reference's kind and this shape with arbitrary contents."""
+        fresh = getattr(reference, "fresh", None)
+        if fresh is not None:  # an array that lives elsewhere
+            return fresh()
+        shape = tuple(reference.shape) if shape is None else shape
+        if hasattr(reference, "new_empty"):  # a torch tensor
+            return reference.new_empty(shape)
+        with self._lock:
+            for array in self._arrays:
+                fits = array.shape == shape and array.dtype == reference.dtype
+                if fits and sys.getrefcount(array) == HELD_BY_US:
+                    return array
+            self._arrays.append(self._new(shape, reference.dtype))
+            return self._arrays[-1]
+
+    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        return np.empty(shape, dtype)
+
+    def trim(self, most: int = KEPT_BYTES) -> None:
+        """Release the oldest arrays until the rest take at most `most` bytes."""
+        with self._lock:
+            while sum(array.nbytes for array in self._arrays) > most:
+                self._arrays.pop(0)
+
+
+class DiskArena(Arena):
+    """Arena of a run with a memory budget: arrays that do not fit are kept in files.
+
+    `room()` returns the number of bytes still available.
+    """
+
+    def __init__(self, room: Callable[[], int]) -> None:
+        super().__init__()
+        self._room = room
+
+    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        fits = size <= ONE * self._room()
+        return np.empty(shape, dtype) if fits else scratch(shape, dtype)
+
+
+SHARED = Arena()
+"""The arena of all runs in this process, trimmed at the end of each."""

@@ -8,9 +8,9 @@ from typing import Any
 from weakprox import solvers
 from weakprox.arguments import integer
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import itemsize, on_cpu
+from weakprox.linalg.arrays import on_cpu
 from weakprox.problem import Problem
-from weakprox.resources.limits import room, shown_bytes
+from weakprox.resources.memory import room, shown_bytes
 from weakprox.solvers import (
     AdaptiveSVRGCG,
     DavisYin,
@@ -102,7 +102,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         return Choice(LeanSplitting(rank=rank), why)
     if lean and short:
         return Choice(LeanSplitting(rank=rank), f"{short}; this method holds one or two arrays")
-    if lean and itemsize(reference) == 4:
+    if lean and reference.dtype.itemsize == 4:
         why += "proves its bounds in float64, although the data are in float32. "
         why += "DavisYin takes over if the solution is not low-rank"
         return Choice(LeanSplitting(rank=rank), why)

@@ -14,19 +14,19 @@ from typing import Any
 
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, itemsize, namespace, on_cpu, to_numpy, wide
+from weakprox.linalg.arrays import Array, namespace, on_cpu, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import rounded_inside
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.protocols import spectral_capabilities
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State
 from weakprox.solvers._curvature import Contradicted
 from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers.base import ON_DEVICE, Method
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
-from weakprox.spectral.checks import rounded_inside
 
 Begin = Callable[[State, Array | None], State]
 
@@ -145,12 +145,12 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
 
 def is_single(problem: Problem) -> bool:
     """Return True if the data are in float32."""
-    return itemsize(problem.loss.reference) == 4
+    return problem.loss.reference.dtype.itemsize == 4
 
 
 def is_wide(X: Array | LowRank) -> bool:
     """Return True if a point is in float64."""
-    return itemsize(X.s if isinstance(X, LowRank) else X) == 8
+    return (X.s if isinstance(X, LowRank) else X).dtype.itemsize == 8
 
 
 def in_float64(problem: Problem) -> Problem | None:

@@ -26,18 +26,9 @@ from weakprox.certificates.sampled import (
 )
 from weakprox.certificates.split import SplitDual, lower_bound, split_bound
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import (
-    Array,
-    contiguous,
-    eps_of,
-    itemsize,
-    namespace,
-    on_cpu,
-    sqnorm,
-    wide,
-)
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, on_cpu, sqnorm, wide
+from weakprox.linalg.lowrank import LowRank, dense
+from weakprox.linalg.simplex import excess
 from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
 from weakprox.problem import Problem
@@ -48,14 +39,13 @@ from weakprox.protocols import (
     WeakProx,
     spectral_capabilities,
 )
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State, Tracker
 from weakprox.solvers.base import ON_DEVICE
 from weakprox.solvers.tools import SMALL
-from weakprox.spectral.checks import excess
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
@@ -370,7 +360,7 @@ def _reason(state: State, *, doubled: bool) -> str:
 
 def _doubled(state: State) -> bool:
     """Return True if the run continued in float64 on float32 data."""
-    return itemsize(state.problem.loss.reference) != itemsize(state.fixed.reference)
+    return state.problem.loss.reference.dtype.itemsize != state.fixed.reference.dtype.itemsize
 
 
 def _answer(state: State, own: Proof | None) -> tuple[State, LowRank, float]:
@@ -454,7 +444,7 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
 
     The problem may be in float64 though the answer is in float32, if the run changed to it.
     """
-    problem, batch, short = state.problem, state.batch, itemsize(answer.s) == 4
+    problem, batch, short = state.problem, state.batch, answer.s.dtype.itemsize == 4
     h, rough = problem.spectral.value(answer), 0.0
     growth = problem.of_spectral.growth
     if growth and short:  # h grows with the nuclear norm
@@ -468,7 +458,7 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
         smooth = sums.value(step)
         rough += sums.rounding(step, eps_of(answer.s))
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
-    single = itemsize(problem.loss.reference) == 4
+    single = problem.loss.reference.dtype.itemsize == 4
     if single:
         precise = smooth_in_float64(problem) if _fits(problem) else None
         if precise is None:
@@ -492,7 +482,7 @@ def violation(spectral: SpectralTerm, answer: LowRank) -> float:
     """Return the relative distance of the X that is returned from the set of h."""
     found = spectral.violation(answer)
     tau = spectral_capabilities(spectral).tau
-    if tau is None or itemsize(answer.s) != 4:
+    if tau is None or answer.s.dtype.itemsize != 4:
         return found
     if spectral.symmetric:  # rounding also makes eigenvalues negative
         found = max(found, _lost(answer) / max(float(tau), answer.nuclear_norm))

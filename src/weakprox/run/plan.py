@@ -13,14 +13,19 @@ import numpy as np
 
 from weakprox import solvers
 from weakprox.errors import InputError
-from weakprox.linalg.arena import SHARE
-from weakprox.linalg.arrays import is_numpy
-from weakprox.linalg.by_rows import ASIDE_FROM
+from weakprox.linalg.arrays import ASIDE_FROM, is_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import COMPILED_FROM
 from weakprox.problem import Problem
-from weakprox.resources.limits import room, shown_bytes
-from weakprox.resources.memory import budget, honours_budget, on_disk, resident
+from weakprox.resources.memory import (
+    SHARE,
+    budget,
+    honours_budget,
+    on_disk,
+    resident,
+    room,
+    shown_bytes,
+)
 from weakprox.run.choose import chosen_for
 from weakprox.solvers.base import Arrays, Method, array_bytes, thin_bytes
 

@@ -15,13 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.certificates.evidence import Evidence
-from weakprox.linalg.arena import Arena
 from weakprox.linalg.arrays import Array, gaussian, to_numpy, zeros
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
+from weakprox.resources.memory import Arena
 from weakprox.result import Look, Trace
 from weakprox.solvers.base import Method
 from weakprox.solvers.tools import Tools

@@ -13,7 +13,7 @@ from weakprox.linalg.arrays import row_blocks
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.held_out import THINNING, Copies, HeldOut, held_out, thinned
 from weakprox.selection.noise import Values, matrix, noise_level

@@ -14,7 +14,7 @@ from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import itemsize, to_numpy
+from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget
@@ -22,7 +22,7 @@ from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.progress import Progress
 from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.result import Result
 from weakprox.run.choose import choose
 from weakprox.run.loop import Run
@@ -401,7 +401,7 @@ class Chain:
 
     def _keep(self, warmth: Warmth | None) -> None:
         """Keep the end of a run for its neighbours; of large matrices only the last one."""
-        bytes_each = 2 * itemsize(self.loss.reference) * math.prod(self.loss.shape)
+        bytes_each = 2 * self.loss.reference.dtype.itemsize * math.prod(self.loss.shape)
         if bytes_each * (self.columns + 2) > SHARE * self.memory:
             self.above, self.row = [], [None] * len(self.row)
         self.row.append(warmth)

@@ -14,8 +14,8 @@ import numpy as np
 
 from weakprox.arguments import optional_numbers
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, zeros
-from weakprox.linalg.kernels import add_scaled, blend_into
+from weakprox.linalg.arrays import Array, add_scaled, zeros
+from weakprox.linalg.lowrank import blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, spectral_capabilities

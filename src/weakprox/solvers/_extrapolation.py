@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arena import Arena
 from weakprox.linalg.arrays import Array, rough_inner, row_blocks
+from weakprox.resources.memory import Arena
 
 RIDGE = 1e-10  # relative regularisation for moves that hardly differ
 WILDEST = 1e4  # combinations with larger weights are noise

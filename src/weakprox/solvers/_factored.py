@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.linalg.arrays import Array, contiguous, eps_of, gaussian, namespace
-from weakprox.linalg.by_rows import copied
+from weakprox.linalg.arrays import Array, contiguous, copied, eps_of, gaussian, namespace
+from weakprox.linalg.simplex import rounded_on_host
 from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
 from weakprox.passes.ritz import Ritz
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers.tools import Tools
-from weakprox.spectral.checks import rounded_on_host
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory

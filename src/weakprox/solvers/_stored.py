@@ -22,8 +22,7 @@ from weakprox.linalg.arrays import (
     row_blocks,
     zeros,
 )
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, Penalty, WeakProx

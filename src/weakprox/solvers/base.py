@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import BLOCK_BYTES, Array, itemsize
+from weakprox.linalg.arrays import BLOCK_BYTES, Array
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 
@@ -68,14 +68,14 @@ ARRAYS = {
 
 def array_bytes(problem: Problem) -> int:
     """Return the bytes of one array of the size of X."""
-    return int(math.prod(problem.shape)) * itemsize(problem.loss.reference)
+    return int(math.prod(problem.shape)) * problem.loss.reference.dtype.itemsize
 
 
 def thin_bytes(problem: Problem, arrays: Arrays) -> int:
     """Return the bytes of thin blocks and of tiles, which are held beside whole arrays."""
     m, d = problem.shape
     width = min(arrays.width, m, d)
-    row = d * itemsize(problem.loss.reference)
+    row = d * problem.loss.reference.dtype.itemsize
     tile = max(row, min(BLOCK_BYTES, m * row))
     return int(EACH_SIDE * width * (m + d) * 8 + TILES * tile)
 

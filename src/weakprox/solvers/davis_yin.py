@@ -27,7 +27,7 @@ from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, contiguous, itemsize, on_cpu, to_numpy
+from weakprox.linalg.arrays import Array, contiguous, on_cpu, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
@@ -35,7 +35,7 @@ from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.solvers._curvature import Curvature
 from weakprox.solvers._extrapolation import History
 from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
@@ -283,7 +283,7 @@ class LeanSplitting(Splitting):
 
         In float32, only a gap that hardly falls counts: a restart in float64 is expensive.
         """
-        if itemsize(z) == 4:
+        if z.dtype.itemsize == 4:
             return state.progress <= before.done
         return state.least > SLOW * before.least
 
@@ -294,7 +294,7 @@ class LeanSplitting(Splitting):
             return False
         reference = problem.loss.reference
         # in float64, since float32 would not allow accurate proofs
-        needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / itemsize(reference)
+        needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / reference.dtype.itemsize
         return needed <= (room() if on_cpu(reference) else ON_DEVICE)
 
 

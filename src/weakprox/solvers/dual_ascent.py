@@ -16,8 +16,7 @@ from typing import Any
 from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, rough_inner, row_blocks, wide
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at

@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from weakprox.certificates.split import FixedDual, lower_bound
-from weakprox.linalg.arrays import Array, inner, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, WeakProx

@@ -45,7 +45,7 @@ from weakprox.losses.inputs import CHUNK_BYTES
 from weakprox.metering import MeteredLoss, StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.result import Status
 from weakprox.solvers._conditional import first_point
 from weakprox.solvers._curvature import Contradicted

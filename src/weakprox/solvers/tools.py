@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakprox.linalg.arena import SHARED, Arena
 from weakprox.linalg.arrays import Array, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import MeteredLoss, MeteredSpectral
 from weakprox.problem import Problem
 from weakprox.protocols import Tick
+from weakprox.resources.memory import SHARED, Arena
 from weakprox.solvers.base import Method
 
 SMALL = 1e-5  # smallest value of f, as a share of the size of its point, that `tol` refers to

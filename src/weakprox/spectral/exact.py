@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from weakprox.arguments import refuse_foreign
 from weakprox.errors import InputError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
@@ -18,7 +19,6 @@ from weakprox.linalg.arrays import (
     is_array,
     sqnorm,
 )
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.lowrank import LowRank
 from weakprox.protocols import SpectralCapabilities, Tolerance, WeakProx
 

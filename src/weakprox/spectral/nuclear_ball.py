@@ -10,12 +10,11 @@ import numpy as np
 from weakprox.arguments import positive
 from weakprox.linalg.arrays import Array, eps_of, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
-from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.simplex import project_capped, threshold
+from weakprox.linalg.lowrank import LowRank, random_lowrank
+from weakprox.linalg.simplex import excess, project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
-from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import accurate_enough, ball_lower
 from weakprox.spectral.singular import decompose
 

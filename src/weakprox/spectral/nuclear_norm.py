@@ -10,11 +10,10 @@ import numpy as np
 from weakprox.arguments import positive
 from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.passes import ValueForm
 from weakprox.protocols import SpectralCapabilities, Tolerance, WeakProx
-from weakprox.spectral.checks import random_lowrank
 from weakprox.spectral.duality import accurate_enough, penalty_lower, soft_sum
 from weakprox.spectral.singular import decompose
 

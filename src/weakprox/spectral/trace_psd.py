@@ -30,14 +30,13 @@ from weakprox.linalg.bounds import (
     largest_eigenvalue_estimate,
     power_bound,
 )
-from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.simplex import project_capped, threshold
+from weakprox.linalg.lowrank import LowRank, random_lowrank
+from weakprox.linalg.simplex import excess, project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.threads import all_threads
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
-from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
 from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
 from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
 from weakprox.spectral.singular import RestsOn, norm_with_error

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from weakprox.resources.limits import shown_bytes
+from weakprox.resources.memory import shown_bytes
 from weakprox.storage.table import (
     KINDS,
     FileError,

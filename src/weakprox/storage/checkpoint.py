@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.resources.limits import room
-from weakprox.resources.memory import let_go
+from weakprox.resources.memory import let_go, room
 from weakprox.storage.atomic import second_name, sync_directory
 from weakprox.storage.layout import KINDS, Numbers
 from weakprox.storage.table import FileError

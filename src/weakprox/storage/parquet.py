@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.resources.limits import shown_bytes
+from weakprox.resources.memory import shown_bytes
 from weakprox.storage.table import (
     FileError,
     Labels,

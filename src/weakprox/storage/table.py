@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.resources.limits import room, shown_bytes
-from weakprox.resources.memory import let_go
+from weakprox.resources.memory import let_go, room, shown_bytes
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Labels: TypeAlias = tuple[str, ...]

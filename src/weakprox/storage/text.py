@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.storage.table import FileError, Labels, Matrix, claim, is_number, shown_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}

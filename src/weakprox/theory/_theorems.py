@@ -16,8 +16,7 @@ import numpy as np
 
 from weakprox.arguments import one_of, optional_numbers, positive
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Budget, Meter, MeteredLoss
 from weakprox.penalties import Smoothed

@@ -6,7 +6,7 @@ import torch
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for, reference
-from weakprox.passes.formulas import Sums
+from weakprox.passes.reference import Sums
 from weakprox.passes.ritz import refined, stepped
 
 RNG = np.random.default_rng(5)

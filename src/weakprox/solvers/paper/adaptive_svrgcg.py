@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, inner, sqnorm
-from weakprox.linalg.kernels import add_scaled, blend_into
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm
+from weakprox.linalg.lowrank import LowRank, blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from weakprox.arguments import flag, optional_numbers
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from weakprox.arguments import integer, optional_numbers, positive
-from weakprox.linalg.arrays import Array, zeros
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, zeros
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.solvers._conditional import (

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weakprox.arguments import flag, optional_counts, optional_numbers
-from weakprox.linalg.arrays import Array, inner, sqnorm
-from weakprox.linalg.kernels import add_scaled, blend_into
+from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm
+from weakprox.linalg.lowrank import blend_into
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.solvers._conditional import (

@@ -13,8 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from weakprox.arguments import one_of, optional_counts, optional_numbers
-from weakprox.linalg.arrays import Array, norm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, norm
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.solvers._conditional import (

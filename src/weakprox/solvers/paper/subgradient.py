@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from weakprox.arguments import optional_counts
-from weakprox.linalg.arrays import Array, eps_of, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, eps_of, sqnorm
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
