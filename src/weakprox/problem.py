@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
@@ -73,12 +72,12 @@ class Problem:
 
     def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
         self.loss: Loss = loss
-        self.reread()
         self.penalty: Penalty = Zero() if penalty is None else penalty
         self.spectral: SpectralTerm = spectral
         _offers("loss", self.loss, _LOSS)
         _offers("penalty", self.penalty, _PENALTY)
         _offers("spectral", self.spectral, _SPECTRAL)
+        self.reread()
         if self.elsewhere:
             self._gather_if_better()
         self.shape: tuple[int, int] = loss.shape
@@ -96,38 +95,42 @@ class Problem:
                 "a symmetric matrix, such as (M + M.T) / 2",
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Omit cached capabilities, which may hold functions that cannot be pickled."""
-        fresh = Problem.__new__(Problem)
-        fresh.reread()
-        return {**vars(self), **vars(fresh)}
-
     def reread(self) -> None:
-        """Clear the cached capabilities, so that they are read again at their next use."""
-        self._loss_offers: tuple[Any, LossCapabilities] = (None, LossCapabilities())
-        self._penalty_offers: tuple[Any, PenaltyCapabilities] = (None, PenaltyCapabilities())
-        self._spectral_offers: tuple[Any, SpectralCapabilities] = (None, SpectralCapabilities())
+        """Read what the terms declare; those of the user's own may have changed."""
+        self.of_loss: LossCapabilities = loss_capabilities(self.loss)
+        self.of_penalty: PenaltyCapabilities = penalty_capabilities(self.penalty)
+        self.of_spectral: SpectralCapabilities = spectral_capabilities(self.spectral)
+        # M is on workers or an operator, so that X need not fit in this process
+        self.elsewhere: bool = self.of_loss.gathered is not None
+        loss, penalty = self.of_loss.infimum, self.of_penalty.infimum
+        known = loss is not None and penalty is not None
+        self.infimum: float | None = float(loss + penalty) if known else None  # of G + R
+        # R and h for passes over tiles: G is a squared distance, and R has a proximal map
+        form, values = self.of_penalty.form, self.of_spectral.form
+        centred = self.of_loss.centre is not None and _own(self.loss) and _own(self.penalty)
+        closed = centred and form is not None and not (form.rows and form.columns)
+        self._form = form if closed else None
+        if self._form is None or values is None or not _own(self.spectral):
+            values = None
+        elif values.symmetric != self.spectral.symmetric:
+            values = None  # a contradiction, with which nothing would be proved
+        elif values.symmetric and (self._form.rows or self._form.columns):
+            values = None
+        self.values_form: ValueForm | None = values  # h as a function of singular values
 
-    @property
-    def of_loss(self) -> LossCapabilities:
-        """Capabilities that the loss declares beyond the required members."""
-        if self._loss_offers[0] is not self.loss:
-            self._loss_offers = self.loss, loss_capabilities(self.loss)
-        return self._loss_offers[1]
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the terms alone: what they declare may hold functions that cannot be pickled."""
+        return {name: getattr(self, name) for name in ("loss", "penalty", "spectral", "shape")}
 
-    @property
-    def of_penalty(self) -> PenaltyCapabilities:
-        """Capabilities that the penalty declares beyond the required members."""
-        if self._penalty_offers[0] is not self.penalty:
-            self._penalty_offers = self.penalty, penalty_capabilities(self.penalty)
-        return self._penalty_offers[1]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.reread()
 
-    @property
-    def of_spectral(self) -> SpectralCapabilities:
-        """Capabilities that the spectral term declares beyond the required members."""
-        if self._spectral_offers[0] is not self.spectral:
-            self._spectral_offers = self.spectral, spectral_capabilities(self.spectral)
-        return self._spectral_offers[1]
+    def altered(self, **terms: Any) -> Problem:
+        """The same problem with other terms, which are known to fit."""
+        other = Problem.__new__(Problem)
+        other.__setstate__({**self.__getstate__(), **terms})
+        return other
 
     def centre(self) -> Array:
         """The centre C, if G is a squared distance to it."""
@@ -154,6 +157,7 @@ class Problem:
             return
         try:
             self.loss = self._gathered()
+            self.reread()
         except InputError:
             if not enough:
                 raise
@@ -193,9 +197,7 @@ class Problem:
 
     def restated(self, strong_convexity: float) -> Problem:
         """The same problem with this strong convexity of G instead of the declared one."""
-        other = copy.copy(self)
-        other.loss = cast(Loss, Restated(self.loss, strong_convexity))
-        return other
+        return self.altered(loss=Restated(self.loss, strong_convexity))
 
     def in_unit(self, unit: float) -> Problem:
         """Return the problem whose solution, times the unit, solves this one."""
@@ -203,12 +205,6 @@ class Problem:
             return self
         terms: list[Any] = [self.loss, self.penalty, self.spectral]
         return Problem(*(term.in_unit(unit) for term in terms))
-
-    @property
-    def infimum(self) -> float | None:
-        """A lower bound on G + R, None if none is known."""
-        loss, penalty = self.of_loss.infimum, self.of_penalty.infimum
-        return None if loss is None or penalty is None else float(loss + penalty)
 
     def radius(self, value: float) -> float:
         """Bound on the nuclear norm of every minimiser, given a value that f attains.
@@ -280,14 +276,9 @@ class Problem:
     @property
     def by_passes(self) -> bool:
         """Whether f is computed from factors of X, so that X itself is never stored."""
-        if self.entrywise() is None or not self.loss.is_finite_sum:
+        if self._form is None or not self.loss.is_finite_sum:
             return False
         return self.elsewhere or budget() is not None or not on_cpu(self.loss.reference)
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether M is on workers or an operator, so that X need not fit in this process."""
-        return self.of_loss.gathered is not None
 
     def gathered(self) -> Problem:
         """The same problem with all data in this process, if they fit."""
@@ -300,24 +291,11 @@ class Problem:
 
         It applies if G is a squared distance and R has a form with a proximal map.
         """
-        form = self.of_penalty.form if _own(self.penalty) else None
-        if not _own(self.loss) or self.of_loss.centre is None:
-            return None
-        if form is None or not form.closed:
+        form = self._form
+        if form is None:
             return None
         weights = form.above, form.below, form.rows, form.columns
         return Step(gamma, self.loss.smoothness, self.penalty.curvature, *weights)
-
-    @property
-    def values_form(self) -> ValueForm | None:
-        """h as a function of singular values, if passes over tiles support it."""
-        form = self.of_spectral.form if _own(self.spectral) else None
-        step = self.entrywise()
-        if form is None or step is None or (form.symmetric and step.grouped):
-            return None
-        if form.symmetric != self.spectral.symmetric:
-            return None  # a contradiction, with which nothing would be proved
-        return form
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weakprox.linalg.arrays import eps_of
 from weakprox.linalg.simplex import ValueForm
 from weakprox.passes.engine import Engine
 from weakprox.passes.reference import Step, Sums
@@ -110,7 +109,7 @@ class FactoredDual:
         if not off <= SKEW:
             return math.inf  # these vectors prove nothing
         a = max(0.0, float(np.max(found.s - values)))
-        t = engine.tail(found, rng, 0.9 * a) * (1 + 1e3 * eps_of(engine.z))
+        t = engine.tail(found, rng, 0.9 * a) * (1 + 1e3 * engine.eps)
         size = float(np.abs(found.s).max()) + r + t
         if engine.symmetric:
             largest = 0.5 * (a + t) + math.hypot(0.5 * (a - t), r)

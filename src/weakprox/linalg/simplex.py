@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import DOUBLE, Array, eps_of, like, namespace, to_numpy
+from weakprox.linalg.arrays import DOUBLE, Array, like, namespace, to_numpy
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -126,7 +126,9 @@ def rounded_on_host(p: Any, tau: float, ref: Array) -> np.ndarray[Any, Any]:
     kind = np.float32 if ref.dtype.itemsize == 4 else np.float64
     exact = np.asarray(p, dtype=float)
     values: np.ndarray[Any, Any] = exact.astype(kind)
-    shorter = 0.5 * eps_of(ref)  # as small as possible, since proofs lose this much
+    shorter = 0.5 * float(
+        np.finfo(kind).eps
+    )  # as small as possible, since proofs lose this much
     while max(float(values.sum()), float(values.sum(dtype=float))) > tau:  # for any summation
         inside = tau / max(tau, float(exact.sum()))
         values = (exact * (inside * (1.0 - shorter))).astype(kind)

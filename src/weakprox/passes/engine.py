@@ -141,7 +141,7 @@ class Engine:
         """
         X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
-        return X, sums, lambda: self._follow(near, product, len(values), powers)
+        return X, sums, partial(self._follow, near, product, len(values), powers)
 
     def _follow(self, near: Ritz, product: Array, kept: int, powers: int) -> Ritz:
         """Triplets of z from those of the last target and the product of z with them."""
@@ -151,8 +151,9 @@ class Engine:
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """The point with these values and vectors, in the dtype of z."""
-        U, V = (_as(x[:, : len(values)], self.z) for x in (found.U, found.V))
-        return Projection(U, like(values, self.z), V.T, found.s[: len(values)])
+        r, z, cast = len(values), self.z, namespace(found.U).astype
+        U, V = cast(found.U[:, :r], z.dtype), cast(found.V[:, :r], z.dtype)
+        return Projection(U, like(values, z), V.T, found.s[:r])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
         """The sums in float64 at the point with these values and vectors."""
@@ -165,21 +166,22 @@ class Engine:
 
         `tail` may be called next with this rng: its first product can be computed here.
         """
-        R = self._passes.transpose_times(self.z, found.U) - found.V * like(found.s, found.V)
-        parts = [x.T @ x for x in (R, found.U, found.V)]
-        stacked = namespace(R).stack([*parts, found.V.T @ R])  # one transfer to the host
-        return np.asarray(to_numpy(stacked), dtype=float)
+        U, V = found.U, found.V
+        R = self._passes.transpose_times(self.z, U) - V * like(found.s, V)
+        stacked = namespace(R).stack([R.T @ R, U.T @ U, V.T @ V, V.T @ R])
+        return np.asarray(to_numpy(stacked), dtype=float)  # one transfer to the host
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
         """Upper bound on |(I - UU') z (I - VV')|_2; refinement stops once it is `enough`.
 
         For symmetric z, it may bound the largest eigenvalue alone.
         """
-        z, A = self.z, self.products
-        kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
-        if A.exact and z.dtype.itemsize == 4:  # kernels return their sums in float64
+        A, dtype, cast = self.products, self.z.dtype, namespace(found.U).astype
+        kept = LowRank(cast(found.U, dtype), like(found.s, self.z), cast(found.V, dtype).T)
+        if A.exact and dtype.itemsize == 4:  # kernels return their sums in float64
             right, left = A.right, A.left
-            A = replace(A, right=lambda Q: _as(right(Q), z), left=lambda Q: _as(left(Q), z))
+            A = replace(A, right=lambda Q: cast(right(Q), dtype))
+            A = replace(A, left=lambda Q: cast(left(Q), dtype))
         bound = deflated_norm(A, kept, rng, powers=POWERS, enough=enough)
         return min(bound, self._exact_tail(found)) if bound > enough else bound
 
@@ -231,8 +233,3 @@ def engine_for(
                 yield engine
             return
     yield Engine(C, arena.like(C), symmetric=symmetric)
-
-
-def _as(x: Array, reference: Array) -> Array:
-    """x in the dtype of the reference."""
-    return namespace(x).astype(x, reference.dtype)

@@ -62,11 +62,6 @@ class SeparableForm:
             self.columns + other.columns,
         )
 
-    @property
-    def closed(self) -> bool:
-        """Whether the proximal map has a closed form."""
-        return not (self.rows and self.columns)
-
 
 class Step(NamedTuple):
     """Constants of a step: its size gamma, those of G, the curvature and form of R."""

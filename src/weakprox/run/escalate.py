@@ -6,7 +6,6 @@ again. `begin(state, X)` starts the state's solver at X, None for zero.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -158,8 +157,7 @@ def in_float64(problem: Problem) -> Problem | None:
     found, spectral = smooth_in_float64(problem), _wide(problem.spectral)
     if found is None or spectral is None:
         return None
-    found.spectral = spectral
-    return found
+    return found.altered(spectral=spectral)
 
 
 def smooth_in_float64(problem: Problem) -> Problem | None:
@@ -169,9 +167,7 @@ def smooth_in_float64(problem: Problem) -> Problem | None:
     loss = None if offered is None or penalty is None else offered()
     if loss is None:
         return None
-    found = copy.copy(problem)  # whose constants may have been restated
-    found.loss, found.penalty = loss, penalty
-    return found
+    return problem.altered(loss=loss, penalty=penalty)  # constants may have been restated
 
 
 def affordable(problem: Problem, solver: Method) -> bool:

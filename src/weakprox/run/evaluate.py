@@ -84,8 +84,9 @@ def _accuracy(
     if X is None or X == 0.0:
         return tol * abs(value)
     half = 0.5 * problem.loss.smoothness
-    longest = problem.of_spectral.tau
-    if longest is None:
+    form = problem.of_spectral.form
+    longest = math.inf if form is None else form.tau
+    if longest == math.inf:
         longest = problem.radius(value)
     if SMALL * half * longest * longest <= abs(value):  # infinite if it overflows
         return tol * abs(value)

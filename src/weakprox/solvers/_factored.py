@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.linalg.arrays import Array, contiguous, copied, eps_of, gaussian, namespace
+from weakprox.linalg.arrays import Array, contiguous, copied, gaussian, namespace
 from weakprox.linalg.simplex import rounded_on_host
 from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
@@ -81,7 +81,7 @@ class Factored:
             found = engine.begin(self.step(state.gamma), block, powers)
         while True:
             p = self.form.prox(found.s, state.gamma)
-            kept = max(1, int((p > max(shape) * eps_of(z) * p[0]).sum()))
+            kept = max(1, int((p > max(shape) * engine.eps * p[0]).sum()))
             width = len(found.s)
             # discarded values must be visible, also at the lower end of a symmetric z
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
@@ -135,7 +135,7 @@ class Factored:
         state = self._judged(replace(state, values=values, h=h), dual.sums, step, k)
         # rounding of the factors, and of the dense solution
         assert state.last is not None
-        rounding = eps_of(z) * abs(state.last) + dual.sums.rounding(step, eps_of(z))
+        rounding = engine.eps * abs(state.last) + dual.sums.rounding(step, engine.eps)
         return replace(state, V=V, gap=state.gap + rounding), dual
 
     def advance(
@@ -156,7 +156,7 @@ class Factored:
         self.tools.loss.counted(1)
         if dual is None:
             # estimates must not count as the best value
-            state = self._judged(state, sums, step, k, doubt=64 * eps_of(self.engine.z))
+            state = self._judged(state, sums, step, k, doubt=64 * self.engine.eps)
         return replace(state, V=V), *sums.halves(step)
 
     def rebalance(self, state: Memory, change: float) -> Memory:
