@@ -46,11 +46,8 @@ from weakprox.run.state import (
     named,
     settle,
 )
-from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers._gap_driven import Contradicted, TooWide
+from weakprox.solvers.base import Method, Tools, Warmth
 
 
 class Run:

@@ -24,9 +24,8 @@ from weakprox.problem import Problem
 from weakprox.run.choose import chosen
 from weakprox.solvers._factored import Factored
 from weakprox.solvers._gap_driven import TooWide
+from weakprox.solvers.base import Tools, Warmth
 from weakprox.solvers.davis_yin import LeanSplitting, Memory, Splitting
-from weakprox.solvers.tools import Tools
-from weakprox.solvers.warm import Warmth
 
 SPARE = 8  # columns of the block beyond the rank, of which
 FRESH = 2  # are random, to find what the others miss

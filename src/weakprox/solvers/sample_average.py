@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,11 +47,9 @@ from weakprox.problem import Problem
 from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
 from weakprox.resources.limits import room
 from weakprox.result import Status
-from weakprox.solvers._conditional import first_point
-from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers.base import Method
+from weakprox.solvers._gap_driven import Contradicted
+from weakprox.solvers.base import Method, Tools, first_point
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
-from weakprox.solvers.tools import Tools
 
 PILOT = 8  # single samples that show the variance first; they are used like all others
 SHARE = 0.8  # of eps, the planned sampling error
@@ -177,7 +175,6 @@ class SampleAverage(Method):
     confidence: float = 0.95
     rarest: float = RAREST
 
-    answer: ClassVar[Literal["low_rank"]] = "low_rank"
     relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
 
     def check(self, problem: Problem) -> None:

@@ -21,9 +21,9 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
+from weakprox.solvers.base import Tools
 from weakprox.solvers.paper import svrgcg
 from weakprox.solvers.paper.svrgcg import FIRST_RANK, Schedule, Settings, scheduled
-from weakprox.solvers.tools import Tools
 from weakprox.theory._theorems import ConstantSet, Parameters
 from weakprox.theory.gradients import Pool, Snapshot
 

@@ -17,14 +17,13 @@ import numpy as np
 
 from weakprox.arguments import integer, number, one_of, optional_numbers
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, zeros
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.kernels import blend_into
 from weakprox.linalg.lowrank import LowRank
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Method, Tools, first_point
 from weakprox.theory._theorems import PILOT, ConstantSet, Parameters, parameters
 from weakprox.theory.gradients import Snapshot, mean_gradient
 
@@ -105,8 +104,7 @@ class Settings(Method):
         self, problem: Problem, X: Array | None, tools: Tools
     ) -> tuple[Array, Parameters]:
         """Return the first point (zero unless given) and the parameters of the run."""
-        if X is None:
-            X = zeros(problem.shape, problem.loss.reference)
+        X = first_point(problem, X)
         found = parameters(
             problem,
             tools.eps,

@@ -1,35 +1,42 @@
-"""SCGS: stochastic conditional gradient sliding, and the loop that it shares with STORC.
+"""Conditional gradient sliding: accelerated steps whose projections are Frank-Wolfe's.
 
-Lan & Zhou, "Conditional Gradient Sliding for Convex Optimization", SIAM J. Optim. 26(2),
-2016: an accelerated gradient method whose projections are solved by Frank-Wolfe steps, up
-to a Wolfe gap that is its own certificate. Constants of the corollaries as re-derived in
-docs/theory. The second competitor in Garber & Kaplan's experiments.
+SCGS: Lan & Zhou, "Conditional Gradient Sliding for Convex Optimization", SIAM J. Optim.
+26(2), 2016. Projections are solved up to a Wolfe gap that is its own certificate. Constants
+of the corollaries as re-derived in docs/theory. The second competitor in Garber & Kaplan's
+experiments. STORC: Hazan & Luo, "Variance-Reduced and Projection-Free Stochastic
+Optimization", ICML 2016; G must be a finite sum. The finite-sum rival in their Table 2.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 
-from weakprox.arguments import flag, optional_counts, optional_numbers
-from weakprox.linalg.arrays import Array, inner, sqnorm
+from weakprox.arguments import flag, one_of, optional_counts, optional_numbers
+from weakprox.linalg.arrays import Array, inner, norm, sqnorm
 from weakprox.linalg.kernels import add_scaled, blend_into
+from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
-from weakprox.solvers._conditional import (
+from weakprox.solvers.base import Tools, first_point
+from weakprox.solvers.paper.conditional import (
     STRETCH,
     Ground,
     Memory,
     Smoothing,
-    first_point,
+    VarianceReduced,
     ground,
     smooth_gradient,
     with_initial_gap,
 )
-from weakprox.solvers.tools import Tools
+from weakprox.theory.gradients import Snapshot
+
+Case = Literal["stationary", "lipschitz", "strongly_convex"]
+Gradient = Callable[[Array, int, np.random.Generator], Array]
 
 
 @dataclass(frozen=True)
@@ -41,30 +48,20 @@ class Rule:
     eta: Callable[[int], float]
 
 
-@dataclass(frozen=True)
-class Sliding:
-    """The two sequences of the accelerated method, and the last vertex's SVD basis."""
-
-    x: Array
-    y: Array
-    basis: Array | None = None
-
-
-Gradient = Callable[[Array, int, np.random.Generator], Array]
-
-
 def slide(
-    state: Sliding,
-    steps: Iterable[int],
+    memory: Memory,
+    x: Array,
+    steps: range,
     rule: Rule,
     gradient: Gradient,
     tools: Tools,
-    *,
-    epoch: int,
-    cap: int | None = None,
-) -> Sliding:
-    """Take the outer steps k of `steps`; `gradient(z, k, rng)` estimates that of f_mu at z."""
-    x, y, basis = state.x, state.y * 1.0, state.basis
+    cap: int | None,
+) -> Memory:
+    """Take the outer steps k of `steps` from (x, memory.X), the method's two sequences.
+
+    `gradient(z, k, rng)` estimates that of f_mu at z.
+    """
+    y, basis, epoch = memory.X * 1.0, memory.basis, memory.epoch + 1
     for k in steps:
         rng, gamma = tools.rng(epoch, k), rule.gamma(k)
         z = y * (1 - gamma)
@@ -74,7 +71,8 @@ def slide(
         y *= 1 - gamma
         add_scaled(y, gamma, x)
         tools.tick(Candidate(y, None, 0.0, epoch, k, scratch=z))
-    return Sliding(x, y, basis)
+    done = memory.done + len(steps)
+    return replace(memory, X=y, other=x, basis=basis, epoch=epoch, done=done)
 
 
 def prox_by_vertices(
@@ -106,13 +104,6 @@ def prox_by_vertices(
         step = min(1.0, (gap - slack) / (weight * distance)) if distance > 0 else 1.0
         blend_into(u, V, step, scratch=H)
     return u, basis
-
-
-@dataclass(frozen=True)
-class SlidingMemory(Memory):
-    """The memory of the baselines, and the sequence x_k of the convex version."""
-
-    x: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -151,20 +142,20 @@ class SCGS(Smoothing):
         optional_counts(max_inner=self.max_inner)
         problem.constants(strongly_convex=self.strongly_convex)
 
-    def start(self, problem: Problem, X: Array | None, tools: Tools) -> SlidingMemory:
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants and the first point."""
         sigma = 0.0 if self.sigma is None and problem.loss.is_finite_sum else self.sigma
         p = ground(problem, tools, mu=self.mu, sigma=sigma)
         first = first_point(problem, X)
         if self.strongly_convex:
             p = with_initial_gap(p, problem, first, self.C0, tools)
-        return SlidingMemory(first, 0, p, x=first)
+        return Memory(first, 0, p, other=first)
 
-    def finished(self, memory: SlidingMemory) -> bool:
+    def finished(self, memory: Memory) -> bool:
         """Whether the theorem's bound has come down to eps, after a phase at least."""
         return memory.epoch > 0 and super().finished(memory)
 
-    def _bound(self, memory: SlidingMemory) -> float:
+    def _bound(self, memory: Memory) -> float:
         """Return the theorem's bound on E f_mu - f_mu*, of a run without a cap."""
         p, k = memory.parameters, memory.done
         if self.strongly_convex:
@@ -172,22 +163,17 @@ class SCGS(Smoothing):
         size = p.beta * p.diameter**2
         return 6 * size / (k + 2) ** 2 + 4.5 * size / ((k + 1) * (k + 2))
 
-    def step(self, problem: Problem, memory: SlidingMemory, tools: Tools) -> SlidingMemory:
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One phase, or a stretch of steps of the convex version."""
-        p, R = memory.parameters, self.dual(problem, memory)
-        s = memory.epoch + 1
-        rule, batch, steps = (
-            _phase(p, s) if self.strongly_convex else _horizon_free(p, memory.done)
-        )
+        p, R, x = memory.parameters, self.dual(problem, memory), memory.other
+        rule, batch, steps = _horizon_free(p, memory.done)
+        if self.strongly_convex:
+            x, (rule, batch, steps) = memory.X, _phase(p, memory.epoch + 1)
 
         def gradient(z: Array, k: int, rng: np.random.Generator) -> Array:
             return smooth_gradient(tools, R, z, rng, p.batch(batch(k)))
 
-        x = memory.X if self.strongly_convex else memory.x
-        state = Sliding(x, memory.X, memory.basis)
-        state = slide(state, steps, rule, gradient, tools, epoch=s, cap=self.max_inner)
-        done = memory.done + len(steps)
-        return replace(memory, X=state.y, x=state.x, basis=state.basis, epoch=s, done=done)
+        return slide(memory, x, steps, rule, gradient, tools, self.max_inner)
 
 
 def _phase(p: Ground, s: int) -> tuple[Rule, Callable[[int], float], range]:
@@ -220,3 +206,87 @@ def _horizon_free(p: Ground, done: int) -> tuple[Rule, Callable[[int], float], r
         return p.sigma**2 * (k + 2) ** 3 / (L * D) ** 2
 
     return rule, batch, range(done + 1, done + STRETCH + 1)
+
+
+@dataclass(frozen=True)
+class STORC(VarianceReduced):
+    r"""Conditional gradient sliding with variance-reduced gradients.
+
+    Epoch t ends with :math:`\mathbb{E} f_\mu(w_t) - f_\mu^* \le L D^2 / 2^{t+1}` in each
+    of three cases, which differ in their lengths :math:`N_t` and batches:
+
+    - "stationary": the gradient vanishes at the optimum; :math:`N_t = 2^{t/2+2}`,
+      900 N_t samples per step;
+    - "lipschitz": f is G-Lipschitz; the same lengths, 700 N_t + 24 N_t G (k+1)/(L D);
+    - "strongly_convex": :math:`N_t = \sqrt{32 L/\alpha}`, 5600 N_t L/alpha.
+
+    Batches larger than the sum are replaced by full gradients.
+
+    Parameters
+    ----------
+    mu : float, optional
+        Smoothing; eps / (2 gamma) if not given, so that it costs half of eps.
+    case : str, optional
+        "strongly_convex" where the problem is, otherwise "lipschitz".
+    lipschitz : float, optional
+        Bound on the gradient of f_mu over the set; worked out if not given.
+    max_inner : int, optional
+        Vertices per projection at most; the theorem then no longer applies.
+    """
+
+    case: Case | None = None
+    lipschitz: float | None = None
+    max_inner: int | None = None
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        optional_numbers(lipschitz=self.lipschitz)
+        if self.case is not None:
+            one_of("case", self.case, get_args(Case))
+        optional_counts(max_inner=self.max_inner)
+        problem.constants(strongly_convex=self.case == "strongly_convex")
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """One epoch: full gradient, then N_t sliding steps."""
+        R, t = self.dual(problem, memory), memory.epoch + 1
+        snapshot = Snapshot.take(tools.loss, memory.X, tools.rng(t), None)
+        rule, batch, steps = self._epoch(problem, memory, t, R, tools)
+
+        def gradient(z: Array, k: int, rng: np.random.Generator) -> Array:
+            G = snapshot.at(tools.loss, z, rng, batch(k), first=k == 1)
+            add_scaled(G, 1.0, R.grad(z))
+            return G
+
+        found = slide(memory, memory.X, steps, rule, gradient, tools, self.max_inner)
+        return replace(found, other=None)  # the next epoch starts from y
+
+    def _epoch(
+        self, problem: Problem, memory: Memory, t: int, R: Smoothed, tools: Tools
+    ) -> tuple[Rule, Callable[[int], int], range]:
+        """Rule, batches and steps of epoch t."""
+        p = memory.parameters
+        L, D = p.beta_term, p.diameter
+        case = self.case or ("strongly_convex" if p.alpha > 0 else "lipschitz")
+        if case == "strongly_convex":
+            condition = L / p.alpha
+            N, size = _ceil(math.sqrt(32 * condition)), condition * D**2 / 2 ** (t - 1)
+            each, growing = 5600.0 * N * condition, 0.0
+        else:
+            N, size = _ceil(2 ** (t / 2 + 2)), D**2
+            each, growing = 900.0 * N, 0.0
+        if case == "lipschitz":
+            G = self.lipschitz
+            if G is None:
+                at_X = smooth_gradient(tools, R, memory.X, tools.rng(t, 0), None)
+                G = norm(at_X) + p.beta * p.diameter  # hence on the whole set
+            each, growing = 700.0 * N, 24.0 * N * G / (L * D)
+        rule = Rule(
+            gamma=lambda k: 2 / (k + 1),
+            beta=lambda k: 3 * L / k,
+            eta=lambda k: 2 * L * size / (N * k),
+        )
+        return rule, lambda k: _ceil(each + growing * (k + 1)), range(1, N + 1)
+
+
+def _ceil(x: float) -> int:
+    return math.ceil(x - 1e-9)
