@@ -17,8 +17,9 @@ and return their iterate. mu is chosen so that smoothing costs at most half of e
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -40,33 +41,19 @@ RANK_OF_PROOF = 8  # triplets a certificate looks at; these methods have no rank
 
 @dataclass(frozen=True)
 class Ground:
-    """Constants of the smoothed problem, as the baselines' theorems name them.
+    """Constants of the smoothed problem, as the baselines' theorems name them."""
 
-    Attributes
-    ----------
-    eps, mu, bias : float
-        Accuracy asked for; smoothing; how far f_mu lies below f at most.
-    alpha, beta_G, beta, beta_term : float
-        Strong convexity; smoothness of G, of f_mu, and of its worst sampled term.
-    sigma, diameter : float
-        Gradient noise of one sample (0: full gradients are taken); size of the set.
-    C0 : float
-        Bound on the first error, where the method needs one.
-    n_terms : int
-        Terms of a finite sum, 0 for a sampler.
-    """
-
-    eps: float
-    mu: float
-    bias: float
-    alpha: float
-    beta_G: float
-    beta: float
-    beta_term: float
-    sigma: float
-    diameter: float
-    n_terms: int
-    C0: float = math.inf
+    eps: float  # accuracy asked for
+    mu: float  # smoothing
+    bias: float  # how far f_mu lies below f at most
+    alpha: float  # strong convexity
+    beta_G: float  # smoothness of G,
+    beta: float  # of f_mu,
+    beta_term: float  # and of its worst sampled term
+    sigma: float  # gradient noise of one sample (0: full gradients are taken)
+    diameter: float  # of the set
+    n_terms: int  # of a finite sum, 0 for a sampler
+    C0: float = math.inf  # bound on the first error, where the method needs one
     predicted_svds: int = 0
 
     @property
@@ -195,25 +182,27 @@ def smooth_gradient(
     return G
 
 
-def frank_wolfe(
-    tools: Tools,
-    X: Array,
-    G: Array,
-    gamma: float,
-    *,
-    accuracy: float,
-    start: Array | None,
-    rng: np.random.Generator,
-    at: tuple[int, int],
-) -> Array | None:
-    """Move X by gamma towards the vertex of the gradient G, and report the step `at`.
+Direction = Callable[[Array, int, np.random.Generator], tuple[Array, float, float]]
+Kept = TypeVar("Kept", bound=Memory)
 
-    Overwrites X and G; returns the basis of the vertex's SVD, for the next start.
+
+def frank_wolfe(
+    memory: Kept, tools: Tools, steps: range, direction: Direction, *stream: int
+) -> Kept:
+    """Take the steps k, each towards a vertex of the set.
+
+    `direction(X, k, rng)` returns the gradient, which is overwritten, the length of the step
+    and the accuracy of the vertex. `stream` begins the names of the random streams.
     """
-    vertex = tools.spectral.extreme(G, accuracy=accuracy, start=start, rng=rng)
-    blend_into(X, vertex.V, gamma, scratch=G)
-    tools.tick(Candidate(X, None, 0.0, *at, scratch=G))
-    return vertex.basis
+    X, basis, epoch = memory.X * 1.0, memory.basis, memory.epoch + 1
+    for k in steps:
+        rng = tools.rng(*stream, k)
+        G, gamma, accuracy = direction(X, k, rng)
+        vertex = tools.spectral.extreme(G, accuracy=accuracy, start=basis, rng=rng)
+        blend_into(X, vertex.V, gamma, scratch=G)
+        tools.tick(Candidate(X, None, 0.0, epoch, k, scratch=G))
+        basis = vertex.basis
+    return replace(memory, X=X, epoch=epoch, done=memory.done + len(steps), basis=basis)
 
 
 def with_initial_gap(
@@ -270,20 +259,15 @@ class SCG(Smoothing):
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """A stretch of iterations."""
         p, R = memory.parameters, self.dual(problem, memory)
-        last, epoch = memory.done + STRETCH, memory.epoch + 1
-        if p.predicted_svds:
-            last = min(last, p.predicted_svds)
-        X, basis = memory.X * 1.0, memory.basis
-        for k in range(memory.done + 1, last + 1):
-            rng = tools.rng(k)
+        last = min(memory.done + STRETCH, p.predicted_svds or math.inf)
+
+        def direction(X: Array, k: int, rng: np.random.Generator) -> tuple[Array, float, float]:
             size = p.batch((p.sigma * (k + 1) / (p.beta * p.diameter)) ** 2)
-            G = smooth_gradient(tools, R, X, rng, size)
             gamma = 2 / (k + 1)
             accuracy = VERTEX * gamma * p.beta * p.diameter**2
-            basis = frank_wolfe(
-                tools, X, G, gamma, accuracy=accuracy, start=basis, rng=rng, at=(epoch, k)
-            )
-        return replace(memory, X=X, epoch=epoch, done=last, basis=basis)
+            return smooth_gradient(tools, R, X, rng, size), gamma, accuracy
+
+        return frank_wolfe(memory, tools, range(memory.done + 1, int(last) + 1), direction)
 
 
 def _scale(p: Ground) -> float:
@@ -330,17 +314,15 @@ class SVRF(VarianceReduced):
         """One epoch: full gradient, then N_t Frank-Wolfe steps."""
         R, t = self.dual(problem, memory), memory.epoch + 1
         snapshot = Snapshot.take(tools.loss, memory.X, tools.rng(t), None)
-        X, basis, N = memory.X * 1.0, memory.basis, 2 ** (t + 3) - 2
         miss = VERTEX * memory.parameters.beta_term * memory.parameters.diameter**2
-        for k in range(1, N + 1):
-            rng = tools.rng(t, k)
+
+        def direction(X: Array, k: int, rng: np.random.Generator) -> tuple[Array, float, float]:
             G = snapshot.at(tools.loss, X, rng, 96 * (k + 1), first=k == 1)
             add_scaled(G, 1.0, R.grad(X))
             gamma = 2 / (k + 1)
-            basis = frank_wolfe(
-                tools, X, G, gamma, accuracy=gamma * miss, start=basis, rng=rng, at=(t, k)
-            )
-        return replace(memory, X=X, basis=basis, epoch=t, done=memory.done + N)
+            return G, gamma, gamma * miss
+
+        return frank_wolfe(memory, tools, range(1, 2 ** (t + 3) - 1), direction, t)
 
 
 @dataclass(frozen=True)
@@ -390,30 +372,34 @@ class Homotopy(Baseline):
 
     def step(self, problem: Problem, memory: HomotopyMemory, tools: Tools) -> HomotopyMemory:
         """A stretch of iterations."""
-        p, bound, basis = memory.parameters, memory.bound, memory.basis
-        X, last, epoch = memory.X * 1.0, memory.done + STRETCH, memory.epoch + 1
-        if memory.other is not None:
-            memory = replace(memory, other=memory.other * 1.0)
-        for k in range(memory.done + 1, last + 1):
-            rng, gamma = tools.rng(k), self.STEP / (k - 1 + self.STEP)
-            R = self._smoothed(problem, k)
-            G, memory = self._gradient(X, R, memory, k, tools, rng)
+        p, bound, noise = memory.parameters, memory.bound, memory.noise
+        mean = None if memory.other is None else memory.other * 1.0
+
+        def direction(X: Array, k: int, rng: np.random.Generator) -> tuple[Array, float, float]:
+            nonlocal bound, noise
+            gamma, R = self.STEP / (k - 1 + self.STEP), self._smoothed(problem, k)
+            noise = self._noise(noise, p, k)
             away = 0.5 * (gamma * p.diameter) ** 2 * (p.beta_G + R.smoothness)
-            drift = gamma * p.diameter * memory.noise
-            bound = _less(gamma, bound) + drift + (1 + VERTEX) * away
-            miss = VERTEX * away / gamma
-            basis = frank_wolfe(
-                tools, X, G, gamma, accuracy=miss, start=basis, rng=rng, at=(epoch, k)
-            )
+            bound = _less(gamma, bound) + gamma * p.diameter * noise + (1 + VERTEX) * away
+            return self._gradient(tools, R, X, mean, k, rng), gamma, VERTEX * away / gamma
+
+        steps = range(memory.done + 1, memory.done + STRETCH + 1)
+        memory, R = (
+            frank_wolfe(memory, tools, steps, direction),
+            self._smoothed(problem, steps[-1]),
+        )
         p = replace(p, mu=R.mu, bias=R.bias)
-        memory = replace(memory, X=X, epoch=epoch, done=last, basis=basis)
-        return replace(memory, bound=bound, parameters=p)
+        return replace(memory, other=mean, bound=bound, noise=noise, parameters=p)
+
+    def _noise(self, before: float, p: Ground, k: int) -> float:
+        """Return the bound on the error of the gradient of step k."""
+        return 0.0
 
     def _gradient(
-        self, X: Array, R: Smoothed, memory: HomotopyMemory, k: int, tools: Tools, rng: Any
-    ) -> tuple[Array, HomotopyMemory]:
+        self, tools: Tools, R: Smoothed, X: Array, mean: Array | None, k: int, rng: Any
+    ) -> Array:
         """Return the full gradient of f_mu."""
-        return smooth_gradient(tools, R, X, rng, None), memory
+        return smooth_gradient(tools, R, X, rng, None)
 
 
 @dataclass(frozen=True)
@@ -475,17 +461,24 @@ class SHCGM(Homotopy):
         return HomotopyMemory(first_point(problem, X), 0, p, other=mean)
 
     def _gradient(
-        self, X: Array, R: Smoothed, memory: HomotopyMemory, k: int, tools: Tools, rng: Any
-    ) -> tuple[Array, HomotopyMemory]:
-        """Return the gradient with a running mean for G, whose error bound is updated."""
-        p, rho, mean = memory.parameters, 4 / (k + 7) ** (2 / 3), memory.other
+        self, tools: Tools, R: Smoothed, X: Array, mean: Array | None, k: int, rng: Any
+    ) -> Array:
+        """Return the gradient with a running mean for G, which is updated."""
         assert mean is not None
+        rho = _weight(k)
         mean *= 1 - rho
         add_scaled(mean, rho, mean_gradient(tools.loss, X, rng, int(self.batch)))
+        return mean + R.grad(X)
+
+    def _noise(self, before: float, p: Ground, k: int) -> float:
         drift = p.beta_G * p.diameter * 9 / (k + 7) if k > 1 else 0.0
-        fresh = rho * p.sigma / math.sqrt(self.batch)
-        noise = math.hypot(_less(rho, memory.noise + drift), fresh)
-        return mean + R.grad(X), replace(memory, noise=noise)
+        fresh = _weight(k) * p.sigma / math.sqrt(self.batch)
+        return math.hypot(_less(_weight(k), before + drift), fresh)
+
+
+def _weight(k: int) -> float:
+    """Weight of the samples of step k in the running mean of SHCGM."""
+    return float(4 / (k + 7) ** (2 / 3))
 
 
 def _less(share: float, value: float) -> float:
