@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
@@ -10,8 +12,62 @@ import numpy as np
 
 from weakprox.arguments import flag, integer, positive
 from weakprox.errors import InputError, SamplerError
-from weakprox.streams.ahead import END, Ahead, Failure, Late
 from weakprox.streams.items import Batch, as_batch
+
+END = object()
+
+
+class Failure:
+    """An error of the source, to be raised when the next item is asked for."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _read(items: Iterator[Any]) -> Any:
+    """Return the next item, END or a Failure."""
+    try:
+        return next(items, END)
+    except BaseException as error:
+        return Failure(error)
+
+
+class Ahead:
+    """The items of an iterator, read in a thread, at most `most` of them not yet taken.
+
+    The thread refers to this object only, so that a stream that is no longer used is
+    collected and ends the thread.
+    """
+
+    def __init__(self, items: Iterator[Any], most: int) -> None:
+        self._items, self._closed = items, False
+        self._made: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._room = threading.Semaphore(most)
+        threading.Thread(target=self._work, name="weakprox-stream", daemon=True).start()
+
+    def _work(self) -> None:
+        """Read items while there is room for them."""
+        item = None
+        while item is not END and not isinstance(item, Failure):
+            self._room.acquire()
+            if self._closed:
+                return
+            item = _read(self._items)
+            self._made.put(item)
+
+    def take(self, timeout: float | None) -> Any:
+        """Return the next item, END or a Failure; raise `queue.Empty` on a timeout."""
+        item = self._made.get(timeout=timeout)
+        if item is END or isinstance(item, Failure):
+            self._made.put(item)  # nothing follows these
+        else:
+            self._room.release()
+        return item
+
+    def close(self) -> None:
+        """End the thread; an item being read is dropped."""
+        self._closed = True
+        self._room.release()
 
 
 class Stream:
@@ -157,21 +213,15 @@ class Stream:
         """The source's next item, or END; its errors become SamplerErrors."""
         assert self._items is not None
         try:
-            raw = next(self._items, END) if self._ahead is None else self._taken()
-        except Late:
+            raw = _read(self._items) if self._ahead is None else self._ahead.take(self._timeout)
+        except queue.Empty:
             given = f"no item {self._index} within {self._timeout:g} s"
             raise SamplerError("stream", given, "a source that gives one") from None
-        except Exception as error:
-            self._failed(error)
         if isinstance(raw, Failure):
             if not isinstance(raw.error, Exception):
                 raise raw.error
             self._failed(raw.error)
         return raw
-
-    def _taken(self) -> Any:
-        assert self._ahead is not None
-        return self._ahead.take(self._timeout)
 
     def _failed(self, error: Exception) -> NoReturn:
         given = f"{type(error).__name__} at item {self._index}: {error}"
