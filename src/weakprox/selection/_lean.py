@@ -25,7 +25,7 @@ from weakprox.run.choose import chosen
 from weakprox.solvers._factored import Factored
 from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers.base import Tools, Warmth
-from weakprox.solvers.davis_yin import LeanSplitting, Memory, Splitting
+from weakprox.solvers.davis_yin import LeanSplitting, Memory, balance
 
 SPARE = 8  # columns of the block beyond the rank, of which
 FRESH = 2  # are random, to find what the others miss
@@ -123,7 +123,7 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
         bound = max(bound, value - near - far - lost / gamma)
         if value - bound <= tol * abs(value):
             break
-        state = Splitting.balance(steps, state, near, far)
+        state = balance(steps, state, near, far)
     else:
         return None
     assert state.V is not None

@@ -83,29 +83,22 @@ class Memory(GapMemory):
         return Candidate(self.V, self.V, self.h, self.epoch, step, **options)
 
 
-class Splitting(GapDriven):
-    """The iteration, for both kinds of steps."""
+def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
+    """Project z, attempt a proof if it is due, and move z; also return if the loop saw X."""
+    state = steps.project(state, k)
+    state, dual = steps.prove(state, k)
+    state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
+    return balance(steps, state, near, far), dual is not None
 
-    @staticmethod
-    def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
-        """One iteration: project z, attempt a proof if it is due, and move z.
 
-        Also return whether the loop has seen the point.
-        """
-        state = steps.project(state, k)
-        state, dual = steps.prove(state, k)
-        state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
-        return Splitting.balance(steps, state, near, far), dual is not None
-
-    @staticmethod
-    def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
-        """Change gamma if one half of the gap is much larger than the other."""
-        gamma = state.gamma * state.change
-        return steps.rebalance(state, balanced(near, far, gamma * state.parameters.beta))
+def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
+    """Change gamma if one half of the gap is much larger than the other."""
+    gamma = state.gamma * state.change
+    return steps.rebalance(state, balanced(near, far, gamma * state.parameters.beta))
 
 
 @dataclass(frozen=True)
-class DavisYin(Splitting):
+class DavisYin(GapDriven):
     """Deterministic splitting for every penalty and spectral term, without tuning.
 
     Parameters
@@ -175,13 +168,12 @@ class DavisYin(Splitting):
         return memory.dual
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """Run a stretch of iterations."""
         steps = Stored(problem, tools, rank=self.rank, memory=self.memory)
-        return self.stretch(memory, tools, lambda state, k: self.iterate(steps, state, k)[0])
+        return self.stretch(memory, tools, lambda state, k: iterate(steps, state, k)[0])
 
 
 @dataclass(frozen=True)
-class LeanSplitting(Splitting):
+class LeanSplitting(GapDriven):
     """Splitting with X in factors, for squared distances with separable penalties.
 
     R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
@@ -243,11 +235,10 @@ class LeanSplitting(Splitting):
         return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """Run a stretch of iterations."""
         thin = self.affordable(problem)
         with factored(problem, memory, tools, rank=self.rank, thin=thin) as (steps, state):
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
-                state, shown = self.iterate(steps, state, k)
+                state, shown = iterate(steps, state, k)
                 if not shown:
                     tools.tick(state.candidate(k))
             engine = steps.engine

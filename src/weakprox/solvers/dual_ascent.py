@@ -83,7 +83,6 @@ class DualAscent(GapDriven):
         return Memory(X=first, V=given, h=h, y=y, rank=rank, parameters=plan)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """Run a stretch of iterations."""
         R, loss = problem.penalty, problem.loss
         weight = loss.smoothness + R.curvature
         pieces_of = problem.of_penalty.pieces

@@ -164,7 +164,6 @@ class SampleAverage(Method):
     relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         optional_counts(rank=self.rank)
         for name, (low, high), most in (
             ("confidence", (LEAST_CONFIDENCE, math.nextafter(1.0, 0.0)), "below 1"),

@@ -72,12 +72,7 @@ class Ground:
 
 
 def ground(
-    problem: Problem,
-    tools: Tools,
-    *,
-    mu: float | None,
-    sigma: float | None = 0.0,
-    bounded: bool = True,
+    problem: Problem, tools: Tools, *, mu: float | None, sigma: float | None = 0.0
 ) -> Ground:
     """Return the constants of a run; sigma=None estimates the noise from a pilot."""
     c = problem.constants(strongly_convex=False)
@@ -99,7 +94,7 @@ def ground(
         beta=beta,
         beta_term=c.beta_term + smooth.smoothness,
         sigma=float(sigma),
-        diameter=float(problem.of_spectral.diameter or math.inf) if bounded else math.inf,
+        diameter=float(problem.of_spectral.diameter or math.inf),
         n_terms=problem.loss.n_terms if problem.loss.is_finite_sum else 0,
     )
 
@@ -136,6 +131,10 @@ class Baseline(Method):
         """Return the iterate."""
         return Candidate(memory.X, None, memory.h, memory.epoch, 0)
 
+    def finished(self, memory: Any) -> bool:
+        """Whether the bound has come down to eps."""
+        return bool(self.promised(memory) <= memory.parameters.eps)
+
     def dual(self, problem: Problem, memory: Any) -> Smoothed:
         """Return the smoothed penalty; its maximiser at X is the dual point of a proof."""
         return Smoothed.of(problem.penalty, memory.parameters.mu, problem.shape)
@@ -156,7 +155,6 @@ class Smoothing(Baseline):
         raise NotImplementedError
 
     def finished(self, memory: Any) -> bool:
-        """Whether the theorem's bound has come down to eps."""
         return bool(self._bound(memory) <= memory.parameters.target)
 
     def promised(self, memory: Any) -> float:
@@ -240,7 +238,6 @@ class SCG(Smoothing):
         optional_numbers(sigma=self.sigma)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants and the first point."""
         sigma = 0.0 if self.sigma is None and problem.loss.is_finite_sum else self.sigma
         p = ground(problem, tools, mu=self.mu, sigma=sigma)
         needed = _scale(p) / p.target - 2 if p.target > 0 else math.inf
@@ -249,15 +246,12 @@ class SCG(Smoothing):
         return Memory(first_point(problem, X), 0, p)
 
     def finished(self, memory: Memory) -> bool:
-        """Whether the theorem's bound has come down to eps."""
         return 0 < memory.parameters.predicted_svds <= memory.done
 
     def _bound(self, memory: Memory) -> float:
-        """Return the theorem's bound on E f_mu(X_k) - f_mu*."""
         return _scale(memory.parameters) / (memory.done + 2)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """A stretch of iterations."""
         p, R = memory.parameters, self.dual(problem, memory)
         last = min(memory.done + STRETCH, p.predicted_svds or math.inf)
 
@@ -348,10 +342,6 @@ class Homotopy(Baseline):
         if self.beta0 is not None:
             positive("beta0", self.beta0)
 
-    def finished(self, memory: HomotopyMemory) -> bool:
-        """Whether the bound has come down to eps."""
-        return self.promised(memory) <= memory.parameters.eps
-
     def promised(self, memory: HomotopyMemory) -> float:
         """Return the bound on E f(X_k) - f*: that of the recursion, plus the bias."""
         return memory.bound + memory.parameters.bias
@@ -371,7 +361,6 @@ class Homotopy(Baseline):
         return Smoothed(problem.penalty, mu, c)
 
     def step(self, problem: Problem, memory: HomotopyMemory, tools: Tools) -> HomotopyMemory:
-        """A stretch of iterations."""
         p, bound, noise = memory.parameters, memory.bound, memory.noise
         mean = None if memory.other is None else memory.other * 1.0
 
@@ -422,7 +411,6 @@ class HCGM(Homotopy):
         problem.check_finite_sum("HCGM", "SHCGM")
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> HomotopyMemory:
-        """Constants and the first point."""
         p = ground(problem, tools, mu=self._smoothed(problem, 1).mu)
         return HomotopyMemory(first_point(problem, X), 0, p)
 
@@ -455,7 +443,6 @@ class SHCGM(Homotopy):
         integer("batch", self.batch, 1)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> HomotopyMemory:
-        """Constants and the first point."""
         p = ground(problem, tools, mu=self._smoothed(problem, 1).mu, sigma=self.sigma)
         mean = zeros(problem.shape, problem.loss.reference)
         return HomotopyMemory(first_point(problem, X), 0, p, other=mean)

@@ -61,9 +61,7 @@ class FISTA(Smoothing):
         problem.constants(strongly_convex=not bounded)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants and the first point."""
-        bounded = problem.of_spectral.diameter is not None
-        p = ground(problem, tools, mu=self.mu, bounded=bounded)
+        p = ground(problem, tools, mu=self.mu)
         first = first_point(problem, X)
         h = problem.spectral.value(tools.compressed(first))
         if not math.isfinite(h):
@@ -78,7 +76,6 @@ class FISTA(Smoothing):
         return memory.done > 0 and super().finished(memory)
 
     def _bound(self, memory: Memory) -> float:
-        """Return the theorem's bound on f_mu(X_k) - f_mu*."""
         p, k = memory.parameters, memory.done
         if p.alpha > 0:
             q = min(1.0, p.alpha / p.beta)
@@ -88,7 +85,6 @@ class FISTA(Smoothing):
         return 2 * size / (k + 1) ** 2 if self.momentum else size / (2 * max(k, 1))
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """A stretch of iterations."""
         p, R = memory.parameters, self.dual(problem, memory)
         X, before, h = memory.X, memory.other, memory.h
         assert before is not None
@@ -145,17 +141,12 @@ class ProjectedSubgradient(Baseline):
         problem.constants()
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> SubgradientMemory:
-        """Constants and the first point."""
         # Smoothing so slight that its gradient is a subgradient to beyond rounding.
         c = problem.penalty.smoothability(problem.shape)
         finest = eps_of(problem.loss.reference) ** 2 * tools.eps
         p = ground(problem, tools, mu=finest / max(c.gamma, 1.0) if c.theta > 0 else 0.0)
         first = first_point(problem, X)
         return SubgradientMemory(first, 0, p, other=first)
-
-    def finished(self, memory: SubgradientMemory) -> bool:
-        """Whether the bound has come down to eps."""
-        return self.promised(memory) <= memory.parameters.eps
 
     def promised(self, memory: SubgradientMemory) -> float:
         """Return the bound on E f - f* at the weighted mean."""
@@ -173,7 +164,6 @@ class ProjectedSubgradient(Baseline):
     def step(
         self, problem: Problem, memory: SubgradientMemory, tools: Tools
     ) -> SubgradientMemory:
-        """A stretch of iterations."""
         p, squares = memory.parameters, memory.squares
         R = Smoothed.of(problem.penalty, p.mu, problem.shape)
         assert memory.other is not None

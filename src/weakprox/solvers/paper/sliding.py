@@ -143,7 +143,6 @@ class SCGS(Smoothing):
         problem.constants(strongly_convex=self.strongly_convex)
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Constants and the first point."""
         sigma = 0.0 if self.sigma is None and problem.loss.is_finite_sum else self.sigma
         p = ground(problem, tools, mu=self.mu, sigma=sigma)
         first = first_point(problem, X)
@@ -156,7 +155,6 @@ class SCGS(Smoothing):
         return memory.epoch > 0 and super().finished(memory)
 
     def _bound(self, memory: Memory) -> float:
-        """Return the theorem's bound on E f_mu - f_mu*, of a run without a cap."""
         p, k = memory.parameters, memory.done
         if self.strongly_convex:
             return p.C0 * 2.0**-memory.epoch

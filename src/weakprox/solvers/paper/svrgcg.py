@@ -81,7 +81,6 @@ class Settings(Method):
         return isinstance(self.rank, str) and self.rank == "estimate"
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         if not self._estimates_rank:
             integer("rank", self.rank, 1, instead="'estimate'")
         one_of("answer", self.answer, ("low_rank", "iterate"))
