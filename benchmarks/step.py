@@ -21,7 +21,7 @@ import weakprox as wp
 from weakprox.linalg.thin_svd import OVERSAMPLE
 from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
 from weakprox.run.choose import chosen
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Tools
 
 
 def instance(d: int, r: int, seed: int = 0) -> tuple[np.ndarray, float, float]:

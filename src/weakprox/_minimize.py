@@ -53,8 +53,7 @@ from weakprox.run.choose import Choice, chosen_for
 from weakprox.run.loop import Run
 from weakprox.run.plan import check_room
 from weakprox.run.state import Call, Settings
-from weakprox.solvers.base import Method
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers.base import Method, Warmth
 from weakprox.storage.table import PathLike
 
 TOL = 1e-4  # relative accuracy by default

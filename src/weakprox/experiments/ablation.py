@@ -27,8 +27,8 @@ from weakprox.penalties import ElasticNet, Smoothed
 from weakprox.problem import Problem
 from weakprox.result import Status
 from weakprox.solvers import FISTA, SVRGCG
+from weakprox.solvers.base import Tools
 from weakprox.solvers.paper.svrgcg import Memory
-from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearBall
 from weakprox.theory._theorems import FRESH, SNAPSHOT
 from weakprox.theory.gradients import Snapshot

@@ -42,7 +42,7 @@ from weakprox.losses.moments import Moments
 from weakprox.losses.passed import as_operator, as_stack, batches_of, chunks_of, stand_in
 from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import room, shown_bytes
-from weakprox.streams.stream import Stream, as_stream, is_stream
+from weakprox.streams import Stream, as_stream, is_stream
 
 HINT = " (for missing entries use losses.Completion)"
 AT_ONCE = 4  # arrays needed to update a mean

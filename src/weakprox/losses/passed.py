@@ -12,7 +12,7 @@ from weakprox.linalg.arrays import Array, largest
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses.inputs import check_size
 from weakprox.resources.memory import let_go
-from weakprox.streams.stream import Stream
+from weakprox.streams import Stream
 
 
 def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float] | None:

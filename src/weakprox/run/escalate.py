@@ -22,8 +22,7 @@ from weakprox.protocols import spectral_capabilities
 from weakprox.resources.memory import room
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State
-from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers._gap_driven import TooWide
+from weakprox.solvers._gap_driven import Contradicted, TooWide
 from weakprox.solvers.base import ON_DEVICE, Method
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 

@@ -44,8 +44,7 @@ from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State, Tracker
-from weakprox.solvers.base import ON_DEVICE
-from weakprox.solvers.tools import SMALL
+from weakprox.solvers.base import ON_DEVICE, SMALL
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely

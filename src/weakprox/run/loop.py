@@ -45,11 +45,8 @@ from weakprox.run.state import (
     named,
     settle,
 )
-from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers._gap_driven import Contradicted, TooWide
+from weakprox.solvers.base import Method, Tools, Warmth
 
 
 class Run:
@@ -219,15 +216,12 @@ class Run:
         self, candidate: Candidate, evaluate: Callable[[State, Candidate, float], Looked]
     ) -> None:
         """Evaluate the candidate off the clock, ask the callback, and end the run if due."""
-        clock, callback, begun = self.meter, self.callback, time.perf_counter()
-        try:
-            seconds = begun - clock.started - clock.idle
+        seconds = self.meter.seconds
+        with self._off_the_clock():
             self.state, view, stop = evaluate(self.state, candidate, seconds)
-            if callback is not None and view is not None:
-                stop = Status.CALLBACK if callback(view) else stop
+            if self.callback is not None and view is not None:
+                stop = Status.CALLBACK if self.callback(view) else stop
                 self.state = settled(self.state, ending=stop is not None)
-        finally:
-            clock.idle += time.perf_counter() - begun
         if stop is not None:
             raise StopRun(stop)
 

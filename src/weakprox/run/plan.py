@@ -34,41 +34,19 @@ COMPILER = 120 << 20  # bytes of numba and what it has compiled
 
 @dataclass(frozen=True)
 class Need:
-    """Memory that a solver holds at its peak; arrays are of the size of X.
+    """Memory that a solver holds at its peak: arrays of the size of X, and bytes."""
 
-    Attributes
-    ----------
-    solver : str
-        Its name.
-    data : float
-        Arrays of data in memory.
-    first, work : float
-        Arrays it works on in its first 16 iterations, and in a longer run.
-    proof : float
-        Further arrays for a moment, while f is evaluated or a bound is proved.
-    factors : int
-        Bytes of thin factors, of the tiles in which passes are done, and of the compiler
-        behind those (numba) where it is yet to be loaded.
-    early, peak, most : int
-        Bytes in all: in the first 16 iterations, of an ordinary long run, and where
-        decompositions are full ones.
-    disk : float
-        Arrays kept in scratch files, for a budget that they do not fit in.
-    fits : bool
-        Whether the peak fits into the room there is.
-    """
-
-    solver: str
-    data: float
-    first: float
-    work: float
-    proof: float
-    factors: int
-    early: int
-    peak: int
-    most: int
-    disk: float
-    fits: bool
+    solver: str  # its name
+    data: float  # arrays of data in memory
+    first: float  # arrays it works on in its first 16 iterations,
+    work: float  # and in a longer run
+    proof: float  # further arrays for a moment, while f is evaluated or a bound is proved
+    factors: int  # bytes of thin factors, of tiles, and of numba where it is yet to be loaded
+    early: int  # bytes in all: in the first 16 iterations,
+    peak: int  # of an ordinary long run,
+    most: int  # and where decompositions are full ones
+    disk: float  # arrays in scratch files, for a budget that they do not fit in
+    fits: bool  # whether the peak fits into the room there is
 
 
 def need_of(problem: Problem, solver: Method) -> Need:

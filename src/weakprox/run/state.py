@@ -22,8 +22,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.resources.memory import Arena
 from weakprox.result import Look, Trace
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Method, Tools
 from weakprox.storage.layout import is_torch
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in names of functions and of unnamed objects

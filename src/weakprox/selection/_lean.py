@@ -24,9 +24,8 @@ from weakprox.problem import Problem
 from weakprox.run.choose import chosen
 from weakprox.solvers._factored import Factored
 from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.davis_yin import LeanSplitting, Memory, Splitting
-from weakprox.solvers.tools import Tools
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers.base import Tools, Warmth
+from weakprox.solvers.davis_yin import LeanSplitting, Memory, balance
 
 SPARE = 8  # columns of the block beyond the rank, of which
 FRESH = 2  # are random, to find what the others miss
@@ -124,7 +123,7 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
         bound = max(bound, value - near - far - lost / gamma)
         if value - bound <= tol * abs(value):
             break
-        state = Splitting.balance(steps, state, near, far)
+        state = balance(steps, state, near, far)
     else:
         return None
     assert state.V is not None

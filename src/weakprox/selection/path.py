@@ -31,7 +31,7 @@ from weakprox.selection._lean import Solved, applies, free_radius, lean_point, u
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, least
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers.base import Warmth
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 TINY = float(np.finfo(float).tiny)

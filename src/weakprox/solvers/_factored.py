@@ -23,7 +23,7 @@ from weakprox.passes.engine import Engine, engine_for
 from weakprox.passes.ritz import Ritz
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Tools
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory

@@ -13,7 +13,7 @@ from weakprox.experiments.ablation import Arm
 from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
-from weakprox.solvers.paper import scgs
+from weakprox.solvers.paper import sliding
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 TAU, LAM, EPS = 2.0, 0.2, 1.0
@@ -202,7 +202,7 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.calls = []
-        inside = scgs.prox_by_vertices
+        inside = sliding.prox_by_vertices
 
         def asked(G, centre, weight, accuracy, cap, tools, basis, rng):
             given = {"G": G.copy(), "centre": centre.copy(), "cap": cap}
@@ -213,7 +213,7 @@ class Spy:
             self.calls.append(given)
             return x, basis
 
-        monkeypatch.setattr(scgs, "prox_by_vertices", asked)
+        monkeypatch.setattr(sliding, "prox_by_vertices", asked)
 
 
 def gap_of(hand, call):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from weakprox.resources.memory import Arena
-from weakprox.solvers._extrapolation import History
+from weakprox.solvers._stored import History
 
 
 def linear(n, seed=0, radius=0.95):

@@ -20,9 +20,9 @@ from weakprox.linalg.lowrank import LowRank, blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
+from weakprox.solvers.base import Tools
 from weakprox.solvers.paper import svrgcg
-from weakprox.solvers.paper.svrgcg import FIRST_RANK, Schedule, Settings, scheduled
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.paper.svrgcg import Schedule, Settings, scheduled
 from weakprox.theory._theorems import ConstantSet, Parameters
 from weakprox.theory.gradients import Pool, Snapshot
 
@@ -98,11 +98,10 @@ class AdaptiveSVRGCG(Settings):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Parameters, the first point and the first accuracy."""
-        X, p = self._prepare(problem, X, tools)
-        rank = min(FIRST_RANK if self._estimates_rank else int(self.rank), *problem.shape)
-        h = problem.spectral.value(tools.compressed(X))
+        begun = super().start(problem, X, tools)
+        p = begun.parameters
         course = Course(level=1, weight=p.alpha, variance=p.sigma**2)
-        return Memory(X, None, h, 0, rank, None, 0.0, p, course)
+        return Memory(**vars(begun), course=course)
 
     def finished(self, memory: Memory) -> bool:
         """Whether the last accuracy, or the last epoch that the user asked for, is done."""
