@@ -117,11 +117,10 @@ def split_bound(
     g, value = gradient(loss, X, batch, arena.like(A)), loss.value(X, batch)
     whole = not (R.rowwise and R.separable)
     sums = np.zeros(len(_TERMS))
+    slope = prox.shrink * weight
     for rows in [slice(None)] if whole else row_blocks(X):
-        slope = prox.shrink * weight
         sums += _terms(R, X[rows], g[rows], A[rows], weight, slope, split.y)
     terms = dict(zip(_TERMS, sums, strict=True))
-    slope = prox.shrink * weight
     w = loss.strong_convexity + R.curvature
     size, target = math.sqrt(terms["X"]), math.sqrt(terms["A"])
     entries = math.sqrt(terms["g"]) + math.sqrt(terms["s"]) + (R.curvature + slope) * size
@@ -140,12 +139,8 @@ def _terms(
     R: Penalty, X: Array, g: Array, A: Array, weight: float, slope: float, y: Dual | None
 ) -> Any:
     """Sums of `split_bound` over rows, in the order of `_TERMS`; g becomes q."""
-    gradient, step = sqnorm(g), 1.0 / weight
-    if y is None:
-        target = g * -step
-        target += (2.0 - step * R.curvature) * X
-        target -= A
-        y = proximal_dual(R, target, step)
+    gradient = sqnorm(g)
+    y = reflected_dual(R, X, g, A, weight) if y is None else y
     s, phi = R.pull(y), R.dual_value(y)
     u = slope * A
     u -= slope * X
@@ -155,6 +150,15 @@ def _terms(
     if R.curvature:
         g += R.curvature * X
     return np.array([gradient, sqnorm(s), sqnorm(X), sqnorm(A), sqnorm(g), along, across, phi])
+
+
+def reflected_dual(R: Penalty, X: Array, g: Array, A: Array, weight: float) -> Dual:
+    """Dual point of prox_{R/weight} at 2X - A - (g + curvature X)/weight."""
+    step = 1.0 / weight
+    target = g * -step
+    target += (2.0 - step * R.curvature) * X
+    target -= A
+    return proximal_dual(R, target, step)
 
 
 def lower_bound(
@@ -174,8 +178,7 @@ def lower_bound(
     `reached` is a value of f, which limits the size of a minimiser if nothing else does.
     `scratch`, an array like X, may be overwritten.
     """
-    loss = problem.loss
-    batch = loss.everything()
+    loss, batch = problem.loss, problem.loss.everything()
     a = loss.strong_convexity
     w = a + problem.penalty.curvature
     A = gradient(loss, X, batch, scratch)
@@ -212,8 +215,7 @@ def _without_curvature(
     """
     # Rounding errors of X and of the gradient remain in A even if their sum is small. Every
     # minimiser has length at most `longest`, which limits their effect.
-    radius = problem.radius(reached)
-    offers = problem.of_spectral
+    radius, offers = problem.radius(reached), problem.of_spectral
     longest = offers.diameter
     if longest is None:
         longest = radius if math.isfinite(radius) else 0.0

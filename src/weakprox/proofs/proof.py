@@ -133,10 +133,8 @@ class Proof:
         """The stored dual point of one part of the penalty."""
         if f"y{i}" in self.arrays:
             return self.arrays[f"y{i}"]
-        names = sorted(
-            (name for name in self.arrays if name.startswith(f"y{i}_")),
-            key=lambda name: int(name.rpartition("_")[2]),
-        )
+        names = [name for name in self.arrays if name.startswith(f"y{i}_")]
+        names.sort(key=lambda name: int(name.rpartition("_")[2]))
         return [self.arrays[name] for name in names]
 
 
@@ -194,11 +192,7 @@ def _check_arrays(proof: Proof, told: Description) -> None:
     """Raise unless the arrays fit the terms."""
     for i, part in enumerate(told.terms["penalty"]):
         y = proof.arrays.get(f"y{i}")
-        shape: tuple[int, ...] | None = proof.shape
-        if part["kind"] == "largest":
-            shape = (part["count"],)
-        elif part["kind"] == "own":
-            shape = None
-        if shape is not None and (y is None or y.shape != shape):
+        shape = (part["count"],) if part["kind"] == "largest" else proof.shape
+        if part["kind"] != "own" and (y is None or y.shape != shape):
             given = "none" if y is None else f"shape {y.shape}"
             raise ProofError("proof", f"a dual point of {given}", f"one of shape {shape}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from weakprox.verifier.losses import Loss
@@ -139,17 +141,15 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     loss, spectral = statement.loss, statement.spectral
     shape, at = loss.shape, claim.X if claim.at is None else claim.at
     model = loss.model(at, claim.strong_convexity, spectral.symmetric)
-    pulls = [
-        part.pull(y, shape) for part, y in zip(statement.penalties, claim.duals, strict=True)
-    ]
+    parts = zip(statement.penalties, claim.duals, strict=True)
+    pulls = [part.pull(y, shape) for part, y in parts]
+
+    readers = [model.rows, *(pull.rows for pull in pulls)]
 
     def rows(first: int, last: int) -> Matrix:
-        found = model.rows(first, last)
-        for pull in pulls:
-            found = found + pull.rows(first, last)
-        return found
+        return reduce(add, (read(first, last) for read in readers))
 
-    sizes = [size_of(read, shape) for read in (model.rows, *(pull.rows for pull in pulls))]
+    sizes = [size_of(read, shape) for read in readers]
     error = model.error + sum(pull.error for pull in pulls) + (len(pulls) + 4) * U * sum(sizes)
     w = model.strong + sum(part.curvature for part in statement.penalties)
     start = added([model.constant, *(pull.phi.times(-1.0) for pull in pulls)])
@@ -190,19 +190,11 @@ def check(claim: Claim, statement: Statement) -> Verdict:
     value, violation = worth(claim.X, statement)
     found = proved(claim, statement, value.upper)
 
+    numbers = (value.upper, found.value, violation, claim.value, claim.lower_bound, claim.eps)
+    rests_on = "exact" if found.sure else "high-probability"
+
     def verdict(valid: bool, reason: str) -> Verdict:
-        return Verdict(
-            valid,
-            value.upper,
-            found.value,
-            violation,
-            claim.value,
-            claim.lower_bound,
-            claim.eps,
-            reason,
-            found.trusted,
-            "exact" if found.sure else "high-probability",
-        )
+        return Verdict(valid, *numbers, reason, found.trusted, rests_on)
 
     if not violation <= claim.allowed:
         return verdict(False, f"X violates the constraints by {violation:.2e} (relative).")
@@ -214,8 +206,6 @@ def check(claim: Claim, statement: Statement) -> Verdict:
     gap = claim.value - claim.lower_bound
     if claim.certified and not gap <= claim.eps:
         return verdict(False, f"The gap {gap:.3g} is larger than the claimed {claim.eps:.3g}.")
-    return verdict(
-        True,
-        f"Confirmed: min f lies between {claim.lower_bound:.10g} and {claim.value:.10g}, so "
-        f"X is within {max(0.0, gap):.3g} of the optimum.",
-    )
+    between = f"between {claim.lower_bound:.10g} and {claim.value:.10g}"
+    within = f"X is within {max(0.0, gap):.3g} of the optimum"
+    return verdict(True, f"Confirmed: min f lies {between}, so {within}.")
