@@ -213,18 +213,14 @@ def noise_at(
         means[i] = (sizes[i] / whole) * means[i] + (size / whole) * g
         sizes[i] = whole
     mean, noise = Noise.seen(means, sizes)
-    reach = max(reach_at(loss, X, batch, size, mean) for batch, size in batches)
+    furthest = loss_capabilities(loss).furthest
+    if furthest is not None:
+        reach = max(float(furthest(X, batch, mean)) for batch, _ in batches)
+    else:
+        reach = max(size * norm(loss.grad(X, batch) - mean) for batch, size in batches)
     if problem.spectral.symmetric:
         mean, noise = Noise.seen([(g + g.T) / 2 for g in means], sizes)
     return mean, replace(noise, reach=reach)
-
-
-def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float:
-    """Return the largest distance of one sample's gradient to the mean, see `Noise`."""
-    furthest = loss_capabilities(loss).furthest
-    if furthest is not None:
-        return float(furthest(X, batch, mean))
-    return size * norm(loss.grad(X, batch) - mean)
 
 
 @dataclass(frozen=True)

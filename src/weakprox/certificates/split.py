@@ -100,15 +100,9 @@ def split_bound(
     young = h + prox.conjugate - slope * (along - square)
     sizes = abs(h) + abs(prox.conjugate) + slope * (abs(along) + square)
     if not young <= accuracy:
-        prox = problem.spectral.weak_prox(
-            A,
-            weight=weight,
-            rank=min(V.rank + 2, *problem.shape),
-            tolerance=Tolerance(2 * accuracy / weight),
-            start=prox.basis,
-            certify=True,
-            rng=rng,
-        )
+        rank, tolerance = min(V.rank + 2, *problem.shape), Tolerance(2 * accuracy / weight)
+        how: Any = {"rank": rank, "tolerance": tolerance, "start": prox.basis, "rng": rng}
+        prox = problem.spectral.weak_prox(A, weight=weight, certify=True, **how)
     if young < -64 * eps_of(A) * sizes * math.sqrt(V.rank):
         return -math.inf, prox.rests_on  # no conjugate is that small: a term is inconsistent
     if used is not None:
@@ -183,9 +177,25 @@ def lower_bound(
     w = a + problem.penalty.curvature
     A = gradient(loss, X, batch, scratch)
     value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
+    sizes = abs(value) + abs(linear)
     if w == 0.0:
-        sizes = abs(value) + abs(linear)
-        return _without_curvature(problem, X, A, dual, value - linear, sizes, reached, rng)
+        # Rounding errors of X and of the gradient remain in A even if their sum is small. Every
+        # minimiser has length at most `longest`, which limits their effect.
+        radius, offers = problem.radius(reached), problem.of_spectral
+        longest = offers.diameter
+        if longest is None:
+            longest = radius if math.isfinite(radius) else 0.0
+        carried = longest * (norm(A) + norm(X))
+        phi = dual.target(X, A, 1.0)
+        A -= X  # now -c
+        within = offers.conjugate_within
+        if within is not None and math.isfinite(radius):
+            conjugate = within(A, radius, rng)
+        else:
+            conjugate = problem.spectral.conjugate(A, rng)
+        scale = sizes + abs(phi) + abs(conjugate) + carried
+        rests_on = "exact" if min(X.shape) <= THOROUGH else "high-probability"
+        return value - linear - phi - conjugate - 64 * eps_of(A) * scale, rests_on
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
     if min(X.shape) <= EXACT_BELOW:
         rank = min(X.shape)  # all values are computed anyway, so none needs a bound
@@ -195,38 +205,5 @@ def lower_bound(
     size = sqnorm(A)
     bound = value - linear + 0.5 * a * square - phi + prox.lower - 0.5 * w * size
     # Generous rounding errors of each sum: the bound must never be too large.
-    scale = abs(value) + abs(linear) + a * square + abs(phi) + w * size
+    scale = sizes + a * square + abs(phi) + w * size
     return bound - 64 * eps_of(A) * scale, prox.rests_on
-
-
-def _without_curvature(
-    problem: Problem,
-    X: Array,
-    A: Array,
-    dual: DualPoint,
-    start: float,
-    sizes: float,
-    reached: float,
-    rng: np.random.Generator,
-) -> tuple[float, str]:
-    """The bound for w = 0; A holds the gradient of G and `start` is G(X) - <g, X>.
-
-    `sizes` are the sizes of the terms in `start`.
-    """
-    # Rounding errors of X and of the gradient remain in A even if their sum is small. Every
-    # minimiser has length at most `longest`, which limits their effect.
-    radius, offers = problem.radius(reached), problem.of_spectral
-    longest = offers.diameter
-    if longest is None:
-        longest = radius if math.isfinite(radius) else 0.0
-    carried = longest * (norm(A) + norm(X))
-    phi = dual.target(X, A, 1.0)
-    A -= X  # now -c
-    within = offers.conjugate_within
-    if within is not None and math.isfinite(radius):
-        conjugate = within(A, radius, rng)
-    else:
-        conjugate = problem.spectral.conjugate(A, rng)
-    scale = sizes + abs(phi) + abs(conjugate) + carried
-    rests_on = "exact" if min(X.shape) <= THOROUGH else "high-probability"
-    return start - phi - conjugate - 64 * eps_of(A) * scale, rests_on

@@ -54,22 +54,10 @@ class Experiment:
 
 
 class JobError(WeakproxError):
-    """A job failed; the message names the experiment and the job's parameters.
-
-    Parameters
-    ----------
-    experiment : str
-        Name of the experiment.
-    job : dict
-        The job's parameters.
-    reason : str
-        What went wrong.
-    """
+    """A job failed; the message names the experiment and the job's parameters."""
 
     def __init__(self, experiment: str, job: Job, reason: str) -> None:
-        self.experiment = experiment
-        self.job = job
-        self.reason = reason
+        self.experiment, self.job, self.reason = experiment, job, reason
         super().__init__(f"{experiment}, job {job}: {reason}")
 
     def __reduce__(self) -> tuple[type[JobError], tuple[str, Job, str]]:
@@ -78,19 +66,13 @@ class JobError(WeakproxError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; the message says how much is done.
+    """Ctrl-C during a run; the message says how many jobs are done.
 
-    Parameters
-    ----------
-    done, total : int
-        Jobs finished, and jobs in all.
-    kept : bool
-        Whether finished jobs are in a cache, so that the same call continues from here.
+    `kept` says that they are in a cache, so that the same call continues from here.
     """
 
     def __init__(self, done: int, total: int, kept: bool) -> None:
-        self.done = done
-        self.total = total
+        self.done, self.total = done, total
         then = "; the same call continues from here" if kept else ", and nothing is kept"
         super().__init__(f"interrupted: {done} of {total} jobs are done{then}")
 
@@ -117,12 +99,15 @@ def matching(jobs: list[Job], results: list[Record], **wanted: Any) -> list[Reco
     ]
 
 
+def mean(records: list[Record], name: str) -> float:
+    """Return the mean of one of their numbers."""
+    return float(np.mean([record[name] for record in records]))
+
+
 def plain(value: Any) -> Any:
     """Return the value as JSON would read it back: no arrays, no tuples, null for NaN."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

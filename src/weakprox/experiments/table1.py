@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from weakprox.experiments.base import Experiment, Job, Record, stream
+from weakprox.experiments.base import Experiment, Job, Record, mean, stream
 from weakprox.experiments.instances import Matrix, table1_signal
 from weakprox.experiments.optimum import optimum, project
 from weakprox.linalg import decompositions
@@ -81,12 +82,12 @@ def work(job: Job) -> Record:
     rng = stream("table1", job["seed"], LEVELS.index(c), job["draw"])
     M, y = table1_signal(job["n"], c, rng, job["noise"])
     taus = {rule: _tau(rule, M, y) for rule in job["taus"]}
+    w, V = decompositions.eigh(M)
     return {
         "nonzeros_of_y": int(np.count_nonzero(y)),
-        "low_rank": measured(_best_rank_one(M), y),
-        "projection": {
-            rule: measured(project(M, TracePSD(tau)), y) for rule, tau in taus.items()
-        },
+        # the nearest PSD matrix of rank at most one (the paper's 1-SVD)
+        "low_rank": measured(max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1]), y),
+        "projection": {r: measured(project(M, TracePSD(tau)), y) for r, tau in taus.items()},
         "low_rank_sparse": {
             rule: {
                 str(q): _l1(M, y, tau, q * c, certified_gap(rule, q, job["quick"]))
@@ -122,12 +123,6 @@ def _l1(M: Matrix, y: Matrix, tau: float, lam: float, gap: float) -> dict[str, A
     unit = 0.5 * float(np.sum(M * M))  # the value at X = 0
     found = optimum(M, lam, TracePSD(tau), gap=gap * unit, max_steps=20_000)
     return {**measured(found.X, y), "gap": found.gap / unit, "steps": found.steps}
-
-
-def _best_rank_one(M: Matrix) -> Matrix:
-    """The nearest PSD matrix of rank at most one (the paper's 1-SVD)."""
-    w, V = decompositions.eigh(M)
-    return max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1])
 
 
 def _tau(rule: str, M: Matrix, y: Matrix) -> float:
@@ -230,16 +225,11 @@ class Table:
         found = self.measured(noise, c, method, tau, lam)
 
         def means(name: str) -> dict[str, float]:
-            return {
-                tol: float(np.mean([one[name][tol] for one in found])) for tol in found[0][name]
-            }
+            return {tol: mean([one[name] for one in found], tol) for tol in found[0][name]}
 
+        choice = {"noise": noise, "c": c, "method": method, "tau": tau, "lam": lam}
         return {
-            "noise": noise,
-            "c": c,
-            "method": method,
-            "tau": tau,
-            "lam": lam,
+            **choice,
             **_statistics("error", [one["error"] for one in found]),
             "nnz_ratio": means("nnz"),
             "rank": means("rank"),
@@ -326,10 +316,11 @@ def closest(table: Table) -> Record:
     }
     for statistic, suffix in (("mean", ""), ("median", "_median")):
         scored = [_compared(table, choice, suffix) for choice in tried]
+        scored.sort(key=itemgetter("distance"))
         found[statistic] = {
-            "best": _nearest(scored),
+            "best": scored[0],
             "best_by_noise": {
-                noise: _nearest([one for one in scored if one["choice"]["noise"] == noise])
+                noise: next(one for one in scored if one["choice"]["noise"] == noise)
                 for noise in table.noises
             },
             "headline": _compared(table, HEADLINE, suffix),
@@ -347,11 +338,6 @@ def _stated(statistic: str, best: Record, headline: Record, **others: Record) ->
     )
 
 
-def _nearest(scored: list[Record]) -> Record:
-    best: Record = min(scored, key=lambda one: one["distance"])
-    return best
-
-
 def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:
     """Return ours over the paper's in each cell, and the mean distance."""
     ratios = {
@@ -361,18 +347,9 @@ def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:
     }
     # an estimate that is zero everywhere has no logarithm: count it as very far away
     distances = [abs(math.log10(max(ratio, 1e-12))) for ratio in ratios.values()]
-    return {
-        "choice": choice,
-        "distance": sum(distances) / len(distances),
-        "ours_over_paper": ratios,
-    }
+    distance = sum(distances) / len(distances)
+    return {"choice": choice, "distance": distance, "ours_over_paper": ratios}
 
 
-EXPERIMENT = Experiment(
-    "table1",
-    "Table 1: low rank, with and without l1",
-    jobs,
-    work,
-    summarise,
-    verdicts=("orderings", "closest"),
-)
+TITLE = "Table 1: low rank, with and without l1"
+EXPERIMENT = Experiment("table1", TITLE, jobs, work, summarise, ("orderings", "closest"))

@@ -18,7 +18,7 @@ from weakprox.errors import ProofError
 from weakprox.resources.limits import room, shown_bytes
 from weakprox.storage.arrays import DAMAGED, read_header
 from weakprox.storage.atomic import atomic
-from weakprox.storage.table import FileError, PathLike, shown_path
+from weakprox.storage.table import FileError, PathLike, refusing, shown_path
 
 VERSION = 2
 NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
@@ -78,14 +78,9 @@ def read_data(path: PathLike) -> dict[str, Any]:
 
 def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Any:
     """Arrays of an archive by name."""
-    try:
-        with zipfile.ZipFile(Path(path)) as archive:
-            return _members(Path(path), archive, names, kinds)
-    except (FileError, ProofError):
-        raise
-    except DAMAGED as problem:
-        given = f"a file that cannot be read ({type(problem).__name__})"
-        raise FileError(path, given, wanted) from None
+    given = "a file that cannot be read ({})"
+    with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
+        return _members(Path(path), archive, names, kinds)
 
 
 def _allowed(name: str) -> tuple[str, ...]:

@@ -40,8 +40,11 @@ def read_parquet(
     pa, parquet = arrow()
     try:
         with parquet.ParquetFile(path) as file:
-            label = _label(pa, file.schema_arrow)
-            named = None if label is None else str(file.schema_arrow.field(label).name)
+            schema = file.schema_arrow
+            text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
+            first = text and (text[0] == 0 or schema.field(text[0]).name == INDEX)
+            label = text[0] if first else None  # number of the column of row labels
+            named = None if label is None else str(schema.field(label).name)
         # dictionary-encoded labels: a long text shared by all rows is not copied for each
         by_number = None if named is None else [named]
         with parquet.ParquetFile(path, read_dictionary=by_number) as file:
@@ -51,12 +54,6 @@ def read_parquet(
     except (pa.ArrowException, OSError, ValueError) as failure:
         reason = (str(failure).splitlines() or [type(failure).__name__])[0][:120]
         raise FileError(path, f"a damaged file ({reason})", "a Parquet file") from None
-
-
-def _label(pa: Any, schema: Any) -> int | None:
-    """Number of the column that holds the row labels."""
-    text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
-    return text[0] if text and (text[0] == 0 or schema.field(text[0]).name == INDEX) else None
 
 
 def _read(
@@ -88,7 +85,10 @@ def _read(
                 row = filled + int(np.flatnonzero(np.asarray(column.is_null()))[0]) + 1
                 given = f"an empty cell at row {row}, column '{names[j]}'"
                 raise FileError(path, given, "a number")
-            block[:, j] = _floats(pa, column, dtype)
+            cells = column.to_numpy(zero_copy_only=False)
+            if cells.dtype == object:  # booleans with gaps
+                cells = [np.nan if cell is None else float(cell) for cell in cells]
+            block[:, j] = cells
         if label is not None:
             found = _texts(pa, path, batch.column(label))
             held += sum(map(len, found))
@@ -134,14 +134,6 @@ def _is_text(pa: Any, kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _floats(pa: Any, column: Any, dtype: np.dtype[Any]) -> Matrix:
-    """One column as floats, NaN where it is empty."""
-    found = column.to_numpy(zero_copy_only=False)
-    if found.dtype == object:  # booleans with gaps
-        found = np.array([np.nan if cell is None else float(cell) for cell in found])
-    return np.asarray(found, dtype=dtype)
 
 
 def write_parquet(path: Path, values: Matrix, rows: Labels | None, columns: Labels) -> None:

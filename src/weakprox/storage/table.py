@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -86,15 +86,21 @@ class Table:
 
 
 @contextmanager
-def zarr_chunks(path: Path) -> Iterator[None]:
-    """Turn errors of zarr's codecs, each of which has its own, into a FileError."""
+def refusing(
+    path: PathLike, given: str, wanted: str, *errors: type[BaseException]
+) -> Iterator[None]:
+    """Turn these errors into a FileError; `{}` in `given` stands for their name."""
     try:
         yield
-    except FileError:
+    except InputError:
         raise
-    except Exception as failure:
-        given = f"a damaged chunk ({type(failure).__name__})"
-        raise FileError(path, given, "a whole zarr array") from None
+    except errors as failure:
+        raise FileError(path, given.replace("{}", type(failure).__name__), wanted) from None
+
+
+def zarr_chunks(path: Path) -> AbstractContextManager[None]:
+    """Turn errors of zarr's codecs, each of which has its own, into a FileError."""
+    return refusing(path, "a damaged chunk ({})", "a whole zarr array", Exception)
 
 
 def is_number(text: str | bytes) -> bool:
@@ -149,8 +155,7 @@ def checked_shape(path: Path, shape: tuple[int, ...], what: str = "an array") ->
 def checked_dtype(path: Path, dtype: np.dtype[Any], what: str = "") -> None:
     """Raise unless the entries are real numbers."""
     if dtype.kind not in "fiub":
-        given = KINDS.get(dtype.kind, str(dtype)) + what
-        raise FileError(path, given, "real numbers")
+        raise FileError(path, KINDS.get(dtype.kind, str(dtype)) + what, "real numbers")
 
 
 def as_floats(path: Path, values: Matrix, max_bytes: int | None) -> Matrix:

@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -33,9 +34,8 @@ def read_text(
     allowed = room() if max_bytes is None else max_bytes
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:
-            lines = csv.reader(
-                _lines(path, handle, allowed), delimiter=SEPARATORS[path.suffix.lower()]
-            )
+            separator = SEPARATORS[path.suffix.lower()]
+            lines = csv.reader(_lines(path, handle, allowed), delimiter=separator)
             return _Reader(path, missing, allowed).read(lines, header)
     except UnicodeDecodeError:
         raise FileError(path, "bytes that are not UTF-8 text", "text") from None
@@ -53,10 +53,6 @@ def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
         if "\0" in line:
             raise FileError(path, f"a NUL byte (line {number})", "text")
         yield line
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _is_missing(cell: str) -> bool:
@@ -99,19 +95,16 @@ class _Reader:
 
     def read(self, lines: Any, header: Header) -> tuple[Matrix, Labels | None, Labels | None]:
         rows = ((lines.line_num, cells) for cells in lines if cells)
-        first, second = next(rows, None), next(rows, None)
+        first = next(rows, None)
         if first is None:
             raise FileError(self.path, "no cells", "a matrix")
-        begin = [row for row in (first, second) if row is not None]
         if header is True or (header == "auto" and _is_header(self.path, *first)):
             self.columns = first[1]
-            begin = begin[1:]
-        if not begin:
+            first = next(rows, None)
+        if first is None:
             raise FileError(self.path, "a header and no numbers", "rows of numbers")
-        self._settle_labels(begin[0][1])
-        for line, cells in begin:
-            self._add(line, cells)
-        for line, cells in rows:
+        self._settle_labels(first[1])
+        for line, cells in chain([first], rows):
             self._add(line, cells)
         columns = None if self.columns is None else tuple(self.columns)
         return np.vstack(self.values), tuple(self.labels) if self.labelled else None, columns
@@ -131,7 +124,8 @@ class _Reader:
         if self.width < 1:
             raise FileError(self.path, "labels and no numbers", "columns of numbers")
         if self.columns is not None and len(self.columns) != self.width:
-            given = f"{_many(len(self.columns), 'column name')} in the first row"
+            count = len(self.columns)
+            given = f"{count} column name{'' if count == 1 else 's'} in the first row"
             wanted = f"{self.width}, one for each column, and no title above them"
             raise FileError(self.path, given, wanted)
 

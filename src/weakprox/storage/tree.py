@@ -26,17 +26,11 @@ class AnArray:
 
 @dataclass(frozen=True)
 class Codec:
-    """What may occur in a tree.
+    """What may occur in a tree."""
 
-    Attributes
-    ----------
-    classes : dict of str to type
-        Dataclasses, named tuples and enumerations by name. No other class is instantiated.
-    given : dict of str to object
-        Objects that both sides have, such as the problem's penalty: written as a name.
-    """
-
+    # dataclasses, named tuples and enumerations by name; no other class is instantiated
     classes: Mapping[str, type]
+    # objects that both sides have, such as the problem's penalty: written as a name
     given: Mapping[str, object]
 
     @classmethod
@@ -107,13 +101,7 @@ class Encoder:
 
 
 class Decoder:
-    """Turns the output of `Encoder` into values again; checks everything.
-
-    Raises
-    ------
-    Malformed
-        If anything is wrong.
-    """
+    """Turns the output of `Encoder` into values again; raises `Malformed` if it is damaged."""
 
     def __init__(self, codec: Codec, arrays: Mapping[str, Numbers], room: int) -> None:
         self.codec = codec
@@ -123,9 +111,7 @@ class Decoder:
 
     def decode(self, node: Any) -> Any:
         """The value."""
-        if node is None or type(node) in (bool, int, str):
-            return node
-        if type(node) is float:
+        if node is None or type(node) in (bool, int, str, float):
             return node
         if type(node) is list:
             return tuple(self.decode(one) for one in node)
@@ -157,11 +143,8 @@ class Decoder:
         if set(node) == {"class", "member"} and issubclass(kind, Enum):
             return _picked(kind.__members__, node["member"], "member")
         given = node.get("fields")
-        if (
-            set(node) != {"class", "fields"}
-            or type(given) is not dict
-            or issubclass(kind, Enum)
-        ):
+        fine = set(node) == {"class", "fields"} and type(given) is dict
+        if not fine or issubclass(kind, Enum):
             raise Malformed(f"no fields of {kind.__name__}")
         hints, parts = hints_of(kind), parts_of(kind)
         if set(given) != set(parts):
