@@ -74,17 +74,11 @@ def jobs(quick: bool, seed: int) -> list[Job]:
 class Arm(SVRGCG):
     """`SVRGCG` with an exact oracle, without variance reduction, or both.
 
-    Parameters
-    ----------
-    oracle : {"weak", "exact"}
-        "exact" takes exact proximal gradient steps of weight 2 beta (a full decomposition
-        each): the paper's step with eta = 1 and full rank. The theorem still holds, since
-        the step minimises the model over all points, the paper's being one of them.
-    variance_reduction : bool
-        False draws fresh samples for every step, as many as the same bound needs
-        (`Parameters.k_fresh`, or `k_s` if given; all terms of a finite sum).
-
-    The other parameters are those of `SVRGCG`.
+    The exact oracle takes exact proximal gradient steps of weight 2 beta (a full
+    decomposition each): the paper's step with eta = 1 and full rank. The theorem still holds,
+    since the step minimises the model over all points, the paper's being one of them. Without
+    variance reduction, fresh samples are drawn for every step, as many as the same bound
+    needs (`Parameters.k_fresh`, or `k_s` if given; all terms of a finite sum).
     """
 
     oracle: Literal["weak", "exact"] = "weak"

@@ -25,31 +25,18 @@ ORDER = ("table1", "figure1", "figure2", "table2", "ablation", "epochs")
 class Experiment:
     """One table or figure, of the paper or beyond it.
 
-    Parameters
-    ----------
-    name : str
-        Short name, as on the command line.
-    title : str
-        One line for people.
-    jobs : callable
-        `jobs(quick, seed)` lists the parameters of all jobs. A job may carry a number
-        "cost": costly jobs are started first.
-    work : callable
-        `work(job)` does one job, in another process, and returns a dict. It must be a
-        function at the top of a module.
-    summarise : callable
-        `summarise(jobs, results)` makes the JSON of the experiment; both lists are in the
-        order of `jobs`.
-    verdicts : tuple of str
-        Keys of the summary that state a conclusion; None after a quick run, which is too
-        small for conclusions.
+    `jobs(quick, seed)` lists the parameters of all jobs. A job may carry a number "cost":
+    costly jobs are started first. `work(job)` does one job, in another process; it must be a
+    function at the top of a module. `summarise(jobs, results)` makes the JSON of the
+    experiment; both lists are in the order of `jobs`.
     """
 
-    name: str
-    title: str
+    name: str  # short, as on the command line
+    title: str  # one line for people
     jobs: Callable[[bool, int], list[Job]]
     work: Callable[[Job], Record]
     summarise: Callable[[list[Job], list[Record]], Record]
+    # keys of conclusions in the summary, None after a quick run, which is too small for them
     verdicts: tuple[str, ...] = ()
 
 

@@ -170,8 +170,11 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
                 measure: banded([run["curve"] for run in mine], column)
                 for column, measure in enumerate(MEASURES)
             }
-        for entries in spent.values():
-            _add_ratios(entries[key], spent[OURS][key])
+        ours = spent[OURS][key]
+        for entry in (entries[key] for entries in spent.values() if ours["exact"]):
+            # too small if the entry is not exact
+            ratios = {m: entry[m] / ours[m] if ours[m] else None for m in MEASURES}
+            entry["ratio_to_SVRGCG"] = ratios
     first = jobs[0]
     setup, sizes = SETUPS[first["figure"]], sorted(result["size"] for result in results)
     return {
@@ -214,13 +217,6 @@ def epochs_run(runs: list[Record]) -> Record:
     """Return how many epochs SVRGCG began until X was accurate or it was stopped, and k_1."""
     begun, means = [run["epochs"] for run in runs], (mean(runs, "epochs"), mean(runs, "k_1"))
     return {"least": min(begun), "most": max(begun), "mean": means[0], "k_1": means[1]}
-
-
-def _add_ratios(entry: Record, reference: Record) -> None:
-    """Add the work over SVRGCG's, if that is known; too small if the entry is not exact."""
-    if reference["exact"]:
-        ratios = {m: entry[m] / reference[m] if reference[m] else None for m in MEASURES}
-        entry["ratio_to_SVRGCG"] = ratios
 
 
 def claim(spent: Record, key: str) -> Record:

@@ -204,19 +204,15 @@ class Table:
 
     def rows(self, choice: dict[str, str]) -> list[Record]:
         """The table's six columns under one set of choices."""
-        return [self.row(c, method, choice) for c in LEVELS for method in METHODS]
-
-    def row(self, c: float, method: str, choice: dict[str, str]) -> Record:
-        """One method at one noise level under one set of choices."""
-        found = self.measured(choice["noise"], c, method, choice["tau"], choice["lam"])
-        return {
-            "c": c,
-            "method": method,
-            **_statistics("error", [one["error"] for one in found]),
-            **_statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found]),
-            **_statistics("rank", [one["rank"][choice["rank"]] for one in found]),
-            "paper": PAPER[c][method],
-        }
+        rows = []
+        for c, method in product(LEVELS, METHODS):
+            found = self.measured(choice["noise"], c, method, choice["tau"], choice["lam"])
+            row = {"c": c, "method": method, "paper": PAPER[c][method]}
+            row |= _statistics("error", [one["error"] for one in found])
+            row |= _statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found])
+            row |= _statistics("rank", [one["rank"][choice["rank"]] for one in found])
+            rows.append(row)
+        return rows
 
     def variant(
         self, noise: str, c: float, method: str, tau: str | None, lam: str | None
@@ -237,20 +233,15 @@ class Table:
 
     def gaps(self) -> list[Record]:
         """Return the gap asked for and the largest one proved, for each tau and lam."""
-        return [
-            {
-                "tau": tau,
-                "lam": f"{q:g} c",
-                "asked": certified_gap(tau, q, self.quick),
-                "proved": max(
-                    draw["low_rank_sparse"][tau][str(q)]["gap"]
-                    for draws in self.draws.values()
-                    for draw in draws
-                ),
-            }
-            for tau in self.taus
-            for q in LAMS
-        ]
+        every = [draw["low_rank_sparse"] for draws in self.draws.values() for draw in draws]
+        found = []
+        for tau, q in product(self.taus, LAMS):
+            asked, proved = (
+                certified_gap(tau, q, self.quick),
+                [d[tau][str(q)]["gap"] for d in every],
+            )
+            found.append({"tau": tau, "lam": f"{q:g} c", "asked": asked, "proved": max(proved)})
+        return found
 
 
 def _statistics(name: str, values: list[float]) -> dict[str, float]:

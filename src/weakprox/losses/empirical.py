@@ -23,21 +23,12 @@ Weighted = tuple[tuple[Batch, float], ...]  # batches with their shares of a mea
 class Empirical:
     """The mean over samples of a sampled loss, as a finite sum.
 
-    Parameters
-    ----------
-    loss : Loss
-        The loss that drew the samples.
-    batches : sequence of (batch, size)
-        Return values of `loss.draw(rng, size)`. If the loss has `merged(batches)`, they are
-        reduced to one, so that memory does not grow with the number of samples.
-    strong_convexity : float, optional
-        Strong convexity of these samples, if known better than by a few power iterations.
+    `batches` are pairs (loss.draw(rng, size), size). If the loss has `merged(batches)`, they
+    are reduced to one, so that memory does not grow with the number of samples.
 
-    Notes
-    -----
-    Smoothness and strong convexity are estimated for these samples by a few power iterations.
-    The estimates serve for step sizes. Proofs about the expectation use its own strong
-    convexity instead.
+    Smoothness and strong convexity (unless given) are estimated for these samples by a few
+    power iterations. The estimates serve for step sizes. Proofs about the expectation use its
+    own strong convexity instead.
     """
 
     is_finite_sum = True

@@ -223,11 +223,8 @@ class Sensing:
         whole = batch[0] is getattr(self, "_terms", None)
         if whole and self.__dict__.get("_gram") is not None:
             return namespace(X).reshape(self._gram @ X.reshape(-1), X.shape) + self.origin[1]
-        size = int(batch[1].shape[0])
-        return reduce(
-            add,
-            (part.adjoint((part.apply(X) - b) / size) for part, b in self._parts(batch)),
-        )
+        size, parts = int(batch[1].shape[0]), self._parts(batch)
+        return reduce(add, (part.adjoint((part.apply(X) - b) / size) for part, b in parts))
 
     def spread(self, X: Array, batch: tuple[Any, Array]) -> float:
         """Sample variance of one term's gradient at X."""
@@ -254,10 +251,8 @@ class Sensing:
         step = chunk_of(terms.bytes_each)
         if terms.count <= step:
             return [(terms, b)]
-        return (
-            (terms.take(slice(i, i + step)), b[i : i + step])
-            for i in range(0, terms.count, step)
-        )
+        places = (slice(i, i + step) for i in range(0, terms.count, step))
+        return ((terms.take(rows), b[rows]) for rows in places)
 
     @property
     def _whole(self) -> Any:

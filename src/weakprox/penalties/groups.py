@@ -63,11 +63,8 @@ class GroupL2(Separable):
         """Project every group on the ball of radius lam; in float64, because of the squares."""
         xp, kind, y = namespace(y), y.dtype, wide(y)
         sizes = xp.linalg.vector_norm(y, axis=self._axis, keepdims=True)
-        factor = xp.where(
-            sizes > self.lam,
-            self.lam / xp.where(sizes > 0, sizes, xp.ones_like(sizes)),
-            xp.ones_like(sizes),
-        )
+        ones = xp.ones_like(sizes)
+        factor = xp.where(sizes > self.lam, self.lam / xp.where(sizes > 0, sizes, ones), ones)
         return xp.astype(y * factor, kind, copy=False)
 
     def ascend(

@@ -118,22 +118,15 @@ def _members(
             while part := handle.read(CHUNK):
                 parts.append(b"" if mapped else part)
         if mapped:
-            start = _start(where, info) + header.start
-            array: Any = np.memmap(where, header.dtype, "r", start, header.shape)
+            with where.open("rb") as raw:  # the lengths of name and extra field come first
+                raw.seek(info.header_offset + 26)
+                lengths = [int.from_bytes(raw.read(2), "little") for _ in range(2)]
+            start = info.header_offset + 30 + sum(lengths) + header.start
+            found[name] = np.memmap(where, header.dtype, "r", start, header.shape)
         else:
-            array = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
+            found[name] = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
             free -= size
-        found[name] = array
     return found
-
-
-def _start(where: Path, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a member that is not compressed begin."""
-    with where.open("rb") as handle:
-        handle.seek(info.header_offset + 26)
-        lengths = handle.read(4)
-    name, extra = (int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
-    return info.header_offset + 30 + name + extra
 
 
 def _described(path: PathLike, meta: Any) -> dict[str, Any]:

@@ -108,30 +108,22 @@ class Proof:
         """The claim that the verifier checks."""
         arrays = self.arrays
         X = plain.Factors(arrays["X_U"], arrays["X_s"], arrays["X_Vt"])
-        at: Any = None
-        if "X0" in arrays:
-            at = plain.Dense(arrays["X0"])
-        elif "X0_U" in arrays:
+        at: Any = plain.Dense(arrays["X0"]) if "X0" in arrays else None
+        if at is None and "X0_U" in arrays:
             at = plain.Factors(arrays["X0_U"], arrays["X0_s"], arrays["X0_Vt"])
         duals: list[Any] = []
         for i in range(len(self.terms["penalty"])):
             names = [name for name in arrays if name.startswith(f"y{i}_")]
             names.sort(key=lambda name: int(name.rpartition("_")[2]))
             duals.append(arrays.get(f"y{i}", [arrays[name] for name in names]))
-        eps = float(np.finfo(arrays["X_U"].dtype).eps)
-        allowed = max(FEASIBLE, 64 * eps)
-        claims = self.claims
-        return plain.Claim(
-            X,
-            at,
-            duals,
-            strong_convexity=float(claims["strong_convexity"]),
-            value=self.value,
-            lower_bound=self.lower_bound,
-            eps=self.eps,
-            certified=self.certified,
-            allowed=allowed,
+        allowed = max(FEASIBLE, 64 * float(np.finfo(arrays["X_U"].dtype).eps))
+        numbers = (
+            float(self.claims["strong_convexity"]),
+            self.value,
+            self.lower_bound,
+            self.eps,
         )
+        return plain.Claim(X, at, duals, *numbers, self.certified, allowed)
 
 
 def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:

@@ -25,7 +25,6 @@ from weakprox.storage.table import (
     checked_dtype,
     checked_shape,
     claim,
-    claim_unpacked,
     refusing,
 )
 
@@ -178,8 +177,7 @@ def _member(
     """Plain numbers or text of one array, no pickle; checks the size before unpacking."""
     header = headers[name]
     what = f"'{name}' of shape {header.shape}"
-    claim(path, header.end, max_bytes, what)
-    claim_unpacked(path, header.end, max_bytes, what)
+    claim(path, header.end, max_bytes, what, packed=True)
     shape = header.shape[::-1] if header.by_columns else header.shape
     values = np.empty(shape, header.dtype)
     left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()

@@ -22,7 +22,6 @@ from weakprox.storage.table import (
     WRITES,
     FileError,
     Labels,
-    Matrix,
     PathLike,
     Table,
     as_floats,
@@ -169,33 +168,27 @@ def write_matrix(
         raise ShapeError("values", given, "real numbers in two axes, neither empty")
     if matrix.dtype == bool:
         matrix = matrix.astype(np.uint8)  # text formats would write True and False
-    names = _labels("rows", rows, matrix.shape[0]), _labels("columns", columns, matrix.shape[1])
+    rows = _labels("rows", rows, matrix.shape[0])
+    columns = _labels("columns", columns, matrix.shape[1])
     with atomic(path) as temporary:
-        _write(temporary, suffix, matrix, *names)
+        if suffix in (".npy", ".npz", ".mtx"):
+            with temporary.open("wb") as handle:  # given a name, NumPy may append to it
+                if suffix == ".npy":
+                    np.save(handle, matrix, allow_pickle=False)
+                elif suffix == ".npz":
+                    np.savez_compressed(handle, values=matrix, **_texts(rows, columns))
+                else:
+                    from scipy.io import mmwrite
 
-
-def _write(
-    path: Path, suffix: str, values: Matrix, rows: Labels | None, columns: Labels | None
-) -> None:
-    """Write to a path that nobody reads yet."""
-    if suffix == ".npy":
-        with path.open("wb") as handle:  # given a name, NumPy may append to it
-            np.save(handle, values, allow_pickle=False)
-    elif suffix == ".npz":
-        with path.open("wb") as handle:
-            np.savez_compressed(handle, values=values, **_texts(rows, columns))
-    elif suffix == ".mtx":
-        from scipy.io import mmwrite
-
-        with path.open("wb") as handle:  # it writes every digit
-            mmwrite(handle, values)
-    else:
+                    mmwrite(handle, matrix)  # every digit
+            return
+        numbers = [tuple(str(i + 1) for i in range(size)) for size in matrix.shape]
         if rows is not None or columns is not None:
-            rows, columns = rows or _numbers(values, 0), columns or _numbers(values, 1)
+            rows, columns = rows or numbers[0], columns or numbers[1]
         if suffix == ".parquet":
-            write_parquet(path, values, rows, columns or _numbers(values, 1))
+            write_parquet(temporary, matrix, rows, columns or numbers[1])
         else:
-            write_text_table(path, SEPARATORS[suffix], values, rows, columns)
+            write_text_table(temporary, SEPARATORS[suffix], matrix, rows, columns)
 
 
 def write_factors(
@@ -241,8 +234,3 @@ def _texts(rows: Sequence[str] | None, columns: Sequence[str] | None) -> dict[st
     """Those labels that there are, as arrays of text (never of objects)."""
     given = {"rows": rows, "columns": columns}
     return {n: np.array(labels, dtype=np.str_) for n, labels in given.items() if labels}
-
-
-def _numbers(values: Matrix, axis: int) -> Labels:
-    """Labels for lines that have none."""
-    return tuple(str(i + 1) for i in range(values.shape[axis]))

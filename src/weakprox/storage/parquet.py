@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.resources.limits import shown_bytes
-from weakprox.storage.table import (
-    FileError,
-    Labels,
-    Matrix,
-    checked_shape,
-    claim,
-    claim_unpacked,
-)
+from weakprox.storage.table import FileError, Labels, Matrix, checked_shape, claim
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 BATCH_ROWS = 4096
@@ -44,9 +37,8 @@ def read_parquet(
             text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
             first = text and (text[0] == 0 or schema.field(text[0]).name == INDEX)
             label = text[0] if first else None  # number of the column of row labels
-            named = None if label is None else str(schema.field(label).name)
         # dictionary-encoded labels: a long text shared by all rows is not copied for each
-        by_number = None if named is None else [named]
+        by_number = None if label is None else [str(schema.field(label).name)]
         with parquet.ParquetFile(path, read_dictionary=by_number) as file:
             return _read(pa, path, file, label, missing, max_bytes)
     except FileError:
@@ -70,8 +62,7 @@ def _read(
     narrow = all(schema.field(i).type in (pa.float16(), pa.float32()) for i in fields)
     dtype = np.dtype(np.float32 if narrow else np.float64)
     size, what = m * len(fields) * dtype.itemsize, f"{m} x {len(fields)} entries"
-    claim(path, size, max_bytes, what)
-    claim_unpacked(path, size, max_bytes, what)
+    claim(path, size, max_bytes, what, packed=True)
     names = tuple(str(schema.field(i).name) for i in fields)
     if label is not None:
         _check_label_pages(path, file.metadata, max_bytes)

@@ -131,10 +131,16 @@ class _Reader:
 
     def _add(self, line: int, cells: list[str]) -> None:
         """Add a row of the matrix."""
-        if self.labelled:
-            self._add_label(line, cells[0])
-            cells = cells[1:]
         row = len(self.values) + 1
+        if self.labelled:
+            label, *cells = cells
+            # the first may be a mistake
+            if not self.marked and _is_number(label) and not _is_missing(label):
+                given = f"the number {label.strip()} at row {row}, column 1 (line {line})"
+                first = f"the text {shown_text(self.labels[0])} in row 1 of that column"
+                wanted = "numbers only, or labels only (any labels below an empty first cell)"
+                raise FileError(self.path, f"{given} beside {first}", wanted)
+            self.labels.append(label)
         if len(cells) != self.width:
             given = f"{len(cells)} numbers in row {row} (line {line})"
             raise FileError(self.path, given, f"{self.width}, as in the first row")
@@ -152,16 +158,6 @@ class _Reader:
         self.values.append(found)
         size = 2 * row * self.width * found.itemsize  # rows, and the matrix made of them
         claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
-
-    def _add_label(self, line: int, cell: str) -> None:
-        """Add a label; raise if a number follows labels, since the first may be a mistake."""
-        if not self.marked and _is_number(cell) and not _is_missing(cell):
-            row = len(self.labels) + 1
-            given = f"the number {cell.strip()} at row {row}, column 1 (line {line})"
-            first = f"the text {shown_text(self.labels[0])} in row 1 of that column"
-            wanted = "numbers only, or labels only (any labels below an empty first cell)"
-            raise FileError(self.path, f"{given} beside {first}", wanted)
-        self.labels.append(cell)
 
     def _number(self, cell: str, row: int, column: int, line: int) -> float:
         """One cell as a number, NaN where missing values are allowed."""

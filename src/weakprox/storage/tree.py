@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.storage.layout import DISK, Layout, Numbers, checked_dtype, is_torch
+from weakprox.storage.layout import DISK, KINDS, Layout, Numbers, is_torch
 
 
 class Malformed(Exception):  # noqa: N818 (the caller says which file it is)
@@ -86,7 +86,9 @@ class Encoder:
         return {"class": name, "fields": parts}
 
     def _array(self, array: Any) -> Any:
-        checked_dtype(array)
+        kind = str(array.dtype).removeprefix("torch.")
+        if kind not in KINDS or (not is_torch(array) and not array.dtype.isnative):
+            raise InputError("checkpoint", f"an array of {array.dtype}", "real numbers")
         layout = Layout.of(array)
         where = array.data_ptr() if is_torch(array) else array.__array_interface__["data"][0]
         steps = tuple(layout.strides[i] for i in layout.axes)
@@ -122,21 +124,19 @@ class Decoder:
         if set(node) == {"list"} and type(node["list"]) is list:
             return [self.decode(one) for one in node["list"]]
         if set(node) == {"dict"} and type(node["dict"]) is list:
-            return self._dict(node["dict"])
+            pairs = node["dict"]
+            if not all(type(pair) is list and len(pair) == 2 for pair in pairs):
+                raise Malformed("a dictionary without pairs")
+            found = [(self.decode(key), self.decode(one)) for key, one in pairs]
+            try:
+                return dict(found)
+            except TypeError:
+                raise Malformed("a dictionary with a key that is none") from None
         if set(node) == {"given"}:
             return _picked(self.codec.given, node["given"], "object")
         if "array" in node:
             return self._array(node)
         return self._object(node)
-
-    def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
-        if not all(type(pair) is list and len(pair) == 2 for pair in pairs):
-            raise Malformed("a dictionary without pairs")
-        found = [(self.decode(key), self.decode(one)) for key, one in pairs]
-        try:
-            return dict(found)
-        except TypeError:
-            raise Malformed("a dictionary with a key that is none") from None
 
     def _object(self, node: dict[str, Any]) -> Any:
         kind: Any = _picked(self.codec.classes, node.get("class"), "class")

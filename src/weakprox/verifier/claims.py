@@ -28,34 +28,17 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, and the points that support it.
+    """A claim, and the points that support it."""
 
-    Attributes
-    ----------
-    X : Factors
-        The answer.
-    at : Point or None
-        Where G is linearised; None for X itself.
-    duals : sequence
-        One stored dual point for each part of the penalty.
-    strong_convexity : float
-        Of G, as claimed; the check uses the value found from the data if that is less.
-    value, lower_bound, eps : float
-        f(X) is at most the value, min f at least the bound, and, if `certified`, they are
-        at most eps apart.
-    allowed : float
-        Relative violation of the constraints that counts as rounding of X.
-    """
-
-    X: Factors
-    at: Point | None
-    duals: Sequence[Any]
-    strong_convexity: float
-    value: float
-    lower_bound: float
+    X: Factors  # the answer
+    at: Point | None  # where G is linearised; None for X itself
+    duals: Sequence[Any]  # one stored dual point for each part of the penalty
+    strong_convexity: float  # of G; the check uses that of the data if it is less
+    value: float  # f(X) is at most this
+    lower_bound: float  # min f is at least this
     eps: float
-    certified: bool
-    allowed: float
+    certified: bool  # whether value and bound are at most eps apart
+    allowed: float  # relative violation of the constraints that counts as rounding of X
 
 
 @dataclass(frozen=True)
