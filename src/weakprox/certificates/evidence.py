@@ -41,9 +41,7 @@ class Evidence:
 
     def wanted(self, proof: bool | None) -> bool:
         """Return whether to keep it; None keeps it if it is small and memory is not limited."""
-        if proof is None:
-            return budget() is None and self.nbytes <= KEPT_BYTES
-        return proof
+        return budget() is None and self.nbytes <= KEPT_BYTES if proof is None else proof
 
     @property
     def cheap(self) -> bool:
@@ -76,16 +74,10 @@ class Evidence:
             if copy and z is engine.z:
                 z = _copied(z)
             at = LowRank(exact.U, dual.values, exact.V.T)
-            C = centre_of(self.problem)
+            C = self.problem.centre()  # an engine may hold a copy of it
             return replace(self, dual=Target(C, z, dual.k, at), at=at, moving=False)
-        if copy and at is not None and not isinstance(at, LowRank):
-            at = _copied(at)
-        return replace(self, at=at, moving=False)
-
-
-def centre_of(problem: Problem) -> Array:
-    """Return the centre of the loss; an engine may hold a copy of it."""
-    return problem.centre()
+        whole = at is not None and not isinstance(at, LowRank)
+        return replace(self, at=_copied(at) if copy and whole else at, moving=False)
 
 
 def _bytes(array: Any) -> int:

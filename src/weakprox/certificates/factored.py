@@ -72,7 +72,10 @@ class FactoredDual:
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
         across = sums.across
         if math.isnan(across):
-            across = self._across(squares)
+            # from the squares of U and V, and V'R; the vectors need not be orthogonal
+            p, (U, V, between) = self.values, squares[1:]
+            target = p @ (np.diagonal(between) + self.exact.s * np.diagonal(V))  # <z, X>
+            across = float(target - p @ (U * V) @ p) / k.gamma
             scale += float(self.values.sum() * np.abs(self.exact.s).max()) / k.gamma
             rounding += sum(self.engine.z.shape)  # devices sum long chains
         # u may have to be shrunk into the domain of h*, which changes the remainder
@@ -80,12 +83,6 @@ class FactoredDual:
         found = smooth + sums.along + shrink * across - conjugate
         found -= rest / (2 * (k.beta + k.curvature))
         return found - rounding * DOUBLE * scale, "high-probability"
-
-    def _across(self, squares: Vector) -> float:
-        """<u, X> from the squares of U and V, and V'R; the vectors need not be orthogonal."""
-        p, (U, V, between) = self.values, squares[1:]
-        target = p @ (np.diagonal(between) + self.exact.s * np.diagonal(V))  # <z, X>
-        return float(target - p @ (U * V) @ p) / self.k.gamma
 
     def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""

@@ -28,6 +28,7 @@ no sample showed.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -65,25 +66,15 @@ WIDER = 2.0  # growth of the bound on |e|^2 by newly seen values that contradict
 
 @dataclass(frozen=True)
 class Noise:
-    """Scatter of the gradient of one sample at a point, estimated from groups of samples.
+    """Scatter of the gradient of one sample at a point, estimated from groups of samples."""
 
-    Attributes
-    ----------
-    variance : float
-        Trace of its covariance C.
-    freedom : int
-        Number of groups minus one.
-    concentration : float
-        (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
-        lowered by the uncertainty of the estimate.
-    reach : float
-        Largest distance of one sample's gradient to their mean; of one batch, times its
-        size, if single samples are not accessible.
-    """
-
-    variance: float
-    freedom: int
+    variance: float  # trace of its covariance C
+    freedom: int  # number of groups minus one
+    # (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
+    # lowered by the uncertainty of the estimate
     concentration: float
+    # largest distance of one sample's gradient to their mean; of one batch, times its size,
+    # if single samples are not accessible
     reach: float = 0.0
 
     @classmethod
@@ -93,15 +84,14 @@ class Noise:
         mean = means[0] * (sizes[0] / total)
         for part, size in zip(means[1:], sizes[1:], strict=True):
             add_scaled(mean, size / total, part)
-        gram = _gram(means, sizes, mean)
+        gram, most = _gram(means, sizes, mean), float(math.prod(mean.shape))
         trace = float(np.trace(gram))
         if freedom < 1 or trace == 0.0:
             return mean, cls(0.0 if freedom else math.inf, freedom, 1.0)
         variance = trace / freedom
-        gram /= trace  # so that squares of squares stay in range
-        most = float(math.prod(mean.shape))
         if freedom == 1:
             return mean, cls(variance, freedom, 1.0)
+        gram /= trace  # so that squares of squares stay in range
         # unbiased for tr(C^2) if the groups' means are normal
         second = float(np.sum(gram * gram)) - 1.0 / freedom
         second *= (1.0 + DOUBT / freedom) / ((freedom - 1) * (freedom + 2))
@@ -159,14 +149,9 @@ class Noise:
         most = 1
         while self.error(most, confidence) > allowed and most < 1 << 62:
             most *= 2
-        least = most // 2 + 1
-        while least < most:
-            middle = (least + most) // 2
-            if self.error(middle, confidence) > allowed:
-                least = middle + 1
-            else:
-                most = middle
-        return most
+        sizes = range(most // 2 + 1, most)
+        enough = lambda size: not self.error(size, confidence) > allowed  # noqa: E731
+        return sizes.start + bisect_left(sizes, True, key=enough)
 
 
 def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
@@ -227,47 +212,28 @@ def noise_at(
         means[i] = (sizes[i] / whole) * means[i] + (size / whole) * g
         sizes[i] = whole
     mean, noise = Noise.seen(means, sizes)
-    reach = max(reach_at(loss, X, batch, size, mean) for batch, size in batches)
+    furthest = loss_capabilities(loss).furthest
+    if furthest is not None:
+        reach = max(float(furthest(X, batch, mean)) for batch, _ in batches)
+    else:
+        reach = max(size * norm(loss.grad(X, batch) - mean) for batch, size in batches)
     if problem.spectral.symmetric:
         mean, noise = Noise.seen([(g + g.T) / 2 for g in means], sizes)
     return mean, replace(noise, reach=reach)
 
 
-def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float:
-    """Return the largest distance of one sample's gradient to the mean, see `Noise`."""
-    furthest = loss_capabilities(loss).furthest
-    if furthest is not None:
-        return float(furthest(X, batch, mean))
-    return size * norm(loss.grad(X, batch) - mean)
-
-
 @dataclass(frozen=True)
 class Proof:
-    """An answer and a bound on its error: f(X) - f* <= gap at a confidence.
-
-    Attributes
-    ----------
-    X : LowRank
-        The answer.
-    gap, sampling, confidence : float
-        The bound, the part of it that only more samples reduce, and the probability that
-        it holds.
-    samples : int
-        Number of samples used.
-    rarest : float
-        Share of the draws; rarer values may not have been seen.
-    gradient, error, noise
-        The estimate of grad G(X), the bound on its squared error, and the measured noise.
-    """
+    """An answer and a bound on its error: f(X) - f* <= gap at a confidence."""
 
     X: LowRank
     gap: float
-    sampling: float
+    sampling: float  # the part of the gap that only more samples reduce
     confidence: float
     samples: int = 0
-    rarest: float = RAREST
-    gradient: Array | None = None
-    error: float = math.inf
+    rarest: float = RAREST  # share of the draws; rarer values may not have been seen
+    gradient: Array | None = None  # the estimate of grad G(X)
+    error: float = math.inf  # bound on its squared error
     noise: Noise | None = None
 
 
@@ -355,11 +321,10 @@ def contradicted(proof: Proof, other: Proof) -> bool:
     apart = norm(other.gradient - proof.gradient)
     allowed = math.sqrt(proof.error) + math.sqrt(proof.noise.error(other.samples, CHECK))
     size = norm(proof.gradient) + norm(proof.X.dense())
-    if apart > allowed + 64 * eps_of(proof.gradient) * size:
-        return True
+    rounding = 64 * eps_of(proof.gradient) * size
     grown = other.noise.reach - proof.noise.reach
-    if grown <= 64 * eps_of(proof.gradient) * size:
-        return False
+    if apart > allowed + rounding or grown <= rounding:
+        return apart > allowed + rounding
     more = math.sqrt(proof.error)
     more += replace(proof.noise, reach=grown).rare(proof.samples, proof.confidence)
     return more * more > WIDER * proof.error

@@ -46,9 +46,8 @@ class Copies:
             weights = np.split(times, self.starts[1:])
             used = [i for i, part in enumerate(weights) if part.any()]
             chunks, weights = ([x[i] for i in used] for x in (chunks, weights))
-        found = fetch(
-            [tree(merged, each(reduced, chunks, weights, [unit] * len(chunks)))], self._chunks
-        )[0]
+        tasks = each(reduced, chunks, weights, [unit] * len(chunks))
+        found = fetch([tree(merged, tasks)], self._chunks)[0]
         if found is None:
             raise InputError(self.name, "NaN or infinite entries", "finite numbers")
         return found  # type: ignore[no-any-return]

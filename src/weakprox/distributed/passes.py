@@ -5,6 +5,7 @@ Only narrow blocks are sent to the workers and back, never an array of the size 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,32 +64,13 @@ def _spanned(z: Any, V: Any) -> tuple[Any, Any, Any]:
     return V, np.eye(V.shape[1]), None
 
 
-def times(z: Any, V: Any) -> Any:
-    """z V for a narrow block in float64, summed in float64."""
-    return _times(z, V, quick=False)
-
-
-def transpose_times(z: Any, U: Any) -> Any:
-    """z' U for a narrow block in float64, summed in float64."""
-    return _transpose_times(z, U, quick=False)
-
-
-def quick_times(z: Any, V: Any) -> Any:
-    """z V in the fastest precision."""
-    return _times(z, V, quick=True)
-
-
-def quick_transpose_times(z: Any, U: Any) -> Any:
-    """z' U in the fastest precision."""
-    return _transpose_times(z, U, quick=True)
-
-
 def quick_is_exact(z: Any) -> bool:
     """Whether the fastest precision is float64."""
     return bool(z.dtype.itemsize == 8)
 
 
 def _times(z: Any, V: Any, *, quick: bool) -> Any:
+    """z V for a narrow block: `quick` in the fastest precision, else summed in float64."""
     held = z.held()
     many = [shared(V)] * len(held)
     parts = keep(each(work.multiplied, held, many, [quick] * len(held)))
@@ -98,7 +80,13 @@ def _times(z: Any, V: Any, *, quick: bool) -> Any:
 
 
 def _transpose_times(z: Any, U: Any, *, quick: bool) -> Any:
+    """z' U, summed over the blocks."""
     held = z.held()
     narrow = [U[rows] for rows in z.slices]
     parts = each(work.pushed, held, narrow, [quick] * len(held))
     return fetch([tree(work.added, parts)], held)[0]
+
+
+times, quick_times = partial(_times, quick=False), partial(_times, quick=True)
+transpose_times = partial(_transpose_times, quick=False)
+quick_transpose_times = partial(_transpose_times, quick=True)

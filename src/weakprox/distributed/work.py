@@ -56,8 +56,7 @@ def examined(block: Block) -> Vector:
 
 def divided(block: Block, unit: float) -> Block:
     """The block in another unit."""
-    scaled: Block = block / block.dtype.type(unit)
-    return scaled
+    return block / block.dtype.type(unit)  # type: ignore[no-any-return]
 
 
 def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = None) -> State:

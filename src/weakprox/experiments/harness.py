@@ -175,13 +175,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def _key(experiment: str, job: Job) -> dict[str, Any]:
-    return {
-        "experiment": experiment,
-        "job": job,
-        "version": weakprox.__version__,
-        "code": code_fingerprint(),
-        "machine": _machine(),
-    }
+    made = {"version": weakprox.__version__, "code": code_fingerprint(), "machine": _machine()}
+    return {"experiment": experiment, "job": job, **made}
 
 
 def _digest(value: Any) -> str:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from weakprox.experiments.base import Experiment, Job, Record, stream
+from weakprox.experiments.base import Experiment, Job, Record, mean, stream
 from weakprox.experiments.instances import Matrix, table1_signal
 from weakprox.experiments.optimum import optimum, project
 from weakprox.linalg import decompositions
@@ -81,12 +82,12 @@ def work(job: Job) -> Record:
     rng = stream("table1", job["seed"], LEVELS.index(c), job["draw"])
     M, y = table1_signal(job["n"], c, rng, job["noise"])
     taus = {rule: _tau(rule, M, y) for rule in job["taus"]}
+    w, V = decompositions.eigh(M)
     return {
         "nonzeros_of_y": int(np.count_nonzero(y)),
-        "low_rank": measured(_best_rank_one(M), y),
-        "projection": {
-            rule: measured(project(M, TracePSD(tau)), y) for rule, tau in taus.items()
-        },
+        # the nearest PSD matrix of rank at most one (the paper's 1-SVD)
+        "low_rank": measured(max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1]), y),
+        "projection": {r: measured(project(M, TracePSD(tau)), y) for r, tau in taus.items()},
         "low_rank_sparse": {
             rule: {
                 str(q): _l1(M, y, tau, q * c, certified_gap(rule, q, job["quick"]))
@@ -122,12 +123,6 @@ def _l1(M: Matrix, y: Matrix, tau: float, lam: float, gap: float) -> dict[str, A
     unit = 0.5 * float(np.sum(M * M))  # the value at X = 0
     found = optimum(M, lam, TracePSD(tau), gap=gap * unit, max_steps=20_000)
     return {**measured(found.X, y), "gap": found.gap / unit, "steps": found.steps}
-
-
-def _best_rank_one(M: Matrix) -> Matrix:
-    """The nearest PSD matrix of rank at most one (the paper's 1-SVD)."""
-    w, V = decompositions.eigh(M)
-    return max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1])
 
 
 def _tau(rule: str, M: Matrix, y: Matrix) -> float:
@@ -209,19 +204,15 @@ class Table:
 
     def rows(self, choice: dict[str, str]) -> list[Record]:
         """The table's six columns under one set of choices."""
-        return [self.row(c, method, choice) for c in LEVELS for method in METHODS]
-
-    def row(self, c: float, method: str, choice: dict[str, str]) -> Record:
-        """One method at one noise level under one set of choices."""
-        found = self.measured(choice["noise"], c, method, choice["tau"], choice["lam"])
-        return {
-            "c": c,
-            "method": method,
-            **_statistics("error", [one["error"] for one in found]),
-            **_statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found]),
-            **_statistics("rank", [one["rank"][choice["rank"]] for one in found]),
-            "paper": PAPER[c][method],
-        }
+        rows = []
+        for c, method in product(LEVELS, METHODS):
+            found = self.measured(choice["noise"], c, method, choice["tau"], choice["lam"])
+            row = {"c": c, "method": method, "paper": PAPER[c][method]}
+            row |= _statistics("error", [one["error"] for one in found])
+            row |= _statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found])
+            row |= _statistics("rank", [one["rank"][choice["rank"]] for one in found])
+            rows.append(row)
+        return rows
 
     def variant(
         self, noise: str, c: float, method: str, tau: str | None, lam: str | None
@@ -230,16 +221,11 @@ class Table:
         found = self.measured(noise, c, method, tau, lam)
 
         def means(name: str) -> dict[str, float]:
-            return {
-                tol: float(np.mean([one[name][tol] for one in found])) for tol in found[0][name]
-            }
+            return {tol: mean([one[name] for one in found], tol) for tol in found[0][name]}
 
+        choice = {"noise": noise, "c": c, "method": method, "tau": tau, "lam": lam}
         return {
-            "noise": noise,
-            "c": c,
-            "method": method,
-            "tau": tau,
-            "lam": lam,
+            **choice,
             **_statistics("error", [one["error"] for one in found]),
             "nnz_ratio": means("nnz"),
             "rank": means("rank"),
@@ -247,20 +233,15 @@ class Table:
 
     def gaps(self) -> list[Record]:
         """Return the gap asked for and the largest one proved, for each tau and lam."""
-        return [
-            {
-                "tau": tau,
-                "lam": f"{q:g} c",
-                "asked": certified_gap(tau, q, self.quick),
-                "proved": max(
-                    draw["low_rank_sparse"][tau][str(q)]["gap"]
-                    for draws in self.draws.values()
-                    for draw in draws
-                ),
-            }
-            for tau in self.taus
-            for q in LAMS
-        ]
+        every = [draw["low_rank_sparse"] for draws in self.draws.values() for draw in draws]
+        found = []
+        for tau, q in product(self.taus, LAMS):
+            asked, proved = (
+                certified_gap(tau, q, self.quick),
+                [d[tau][str(q)]["gap"] for d in every],
+            )
+            found.append({"tau": tau, "lam": f"{q:g} c", "asked": asked, "proved": max(proved)})
+        return found
 
 
 def _statistics(name: str, values: list[float]) -> dict[str, float]:
@@ -326,10 +307,11 @@ def closest(table: Table) -> Record:
     }
     for statistic, suffix in (("mean", ""), ("median", "_median")):
         scored = [_compared(table, choice, suffix) for choice in tried]
+        scored.sort(key=itemgetter("distance"))
         found[statistic] = {
-            "best": _nearest(scored),
+            "best": scored[0],
             "best_by_noise": {
-                noise: _nearest([one for one in scored if one["choice"]["noise"] == noise])
+                noise: next(one for one in scored if one["choice"]["noise"] == noise)
                 for noise in table.noises
             },
             "headline": _compared(table, HEADLINE, suffix),
@@ -347,11 +329,6 @@ def _stated(statistic: str, best: Record, headline: Record, **others: Record) ->
     )
 
 
-def _nearest(scored: list[Record]) -> Record:
-    best: Record = min(scored, key=lambda one: one["distance"])
-    return best
-
-
 def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:
     """Return ours over the paper's in each cell, and the mean distance."""
     ratios = {
@@ -361,18 +338,9 @@ def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:
     }
     # an estimate that is zero everywhere has no logarithm: count it as very far away
     distances = [abs(math.log10(max(ratio, 1e-12))) for ratio in ratios.values()]
-    return {
-        "choice": choice,
-        "distance": sum(distances) / len(distances),
-        "ours_over_paper": ratios,
-    }
+    distance = sum(distances) / len(distances)
+    return {"choice": choice, "distance": distance, "ours_over_paper": ratios}
 
 
-EXPERIMENT = Experiment(
-    "table1",
-    "Table 1: low rank, with and without l1",
-    jobs,
-    work,
-    summarise,
-    verdicts=("orderings", "closest"),
-)
+TITLE = "Table 1: low rank, with and without l1"
+EXPERIMENT = Experiment("table1", TITLE, jobs, work, summarise, ("orderings", "closest"))

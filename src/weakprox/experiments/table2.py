@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weakprox import theory
-from weakprox.experiments.base import Experiment, Job, Record, stream_seed
+from weakprox.experiments.base import Experiment, Job, Record, mean, stream_seed
 from weakprox.experiments.figures import COPIES
 from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies, instance
 from weakprox.experiments.optimum import optimum
@@ -48,12 +48,8 @@ THEORY: dict[str, Any] = {
     "HCGM": {"fixed": None, "tied": (2, 2)},  # its smoothing is its own
     "SHCGM": {"fixed": None, "tied": (3, 3)},
 }
-ORACLE_RANK = {
-    "SVRGCG": R,
-    "SVRGCG, full rank": D,
-    "SVRGCG finite": R,
-    "SVRGCG finite, full rank": D,
-}  # of the others, which solve linear subproblems: 1
+ORACLE_RANK = {"SVRGCG": R, "SVRGCG finite": R}  # of the others, for linear subproblems: 1
+ORACLE_RANK |= {f"{method}, full rank": D for method in ORACLE_RANK}
 FINITE = ("SVRGCG finite", "SVRGCG finite, full rank", "STORC", "SVRF", "HCGM")
 
 
@@ -126,8 +122,8 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
                     "theory_samples": predicted[mu][0],
                     "theory_svds": predicted[mu][1],
                     "accuracies": whole,
-                    "mean_samples": [_mean(hits[a], unit) for a in whole],
-                    "mean_svds": [_mean(hits[a], "calls") for a in whole],
+                    "mean_samples": [mean(hits[a], unit) for a in whole],
+                    "mean_svds": [mean(hits[a], "calls") for a in whole],
                     "oracle_rank": ORACLE_RANK.get(method, 1),
                 }
             )
@@ -137,16 +133,12 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
     return {"rows": rows, "settings": {**settings, **caps, "seed": first["seed"]}}
 
 
-def _mean(hits: list[Record], unit: str) -> float:
-    return float(np.mean([hit[unit] for hit in hits]))
-
-
 def _fit(accuracies: list[float], hits: dict[float, list[Record]], unit: str) -> Record | None:
     """Fit log(mean work) to log(1/eps): slope and standard error; None under 3 points."""
     if len(accuracies) < 3:
         return None
     x = -np.log(accuracies)
-    y = np.log([max(_mean(hits[a], unit), 1.0) for a in accuracies])
+    y = np.log([max(mean(hits[a], unit), 1.0) for a in accuracies])
     (slope, start), spread = np.polyfit(x, y, 1), x - x.mean()
     rest = y - slope * x - start
     error = np.sqrt(float(rest @ rest) / max(1, len(x) - 2) / float(spread @ spread))

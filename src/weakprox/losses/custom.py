@@ -18,10 +18,10 @@ from weakprox.linalg.arrays import (
     is_array,
     is_floating,
     largest,
-    norm,
     sqnorm,
     zeros,
 )
+from weakprox.losses.empirical import curvature
 from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, positioned
 from weakprox.protocols import LossCapabilities
 
@@ -206,18 +206,8 @@ class Custom:
 
     def _curvature(self, batch: Any, sweeps: int = 30) -> float:
         """Largest curvature by power iteration on gradient differences, plus 5 %."""
-        rng = np.random.default_rng(6)
-        X = gaussian(rng, self.shape, self.reference)
-        D = gaussian(rng, self.shape, self.reference)
-        base, found = self.grad(X, batch), 0.0
-        for _ in range(sweeps):
-            size = norm(D)
-            if size == 0.0:
-                break
-            D = D / size
-            D = self.grad(X + D, batch) - base
-            found = max(found, norm(D))
-        return 1.05 * found
+        grad = lambda X: self.grad(X, batch)  # noqa: E731
+        return 1.05 * curvature(grad, self.shape, self.reference, seed=6, sweeps=sweeps)[0]
 
     @property
     def smoothness(self) -> float:

@@ -20,7 +20,16 @@ FLAT_ENTRIES = 1 << 25  # n x md matrices up to this many entries may be formed
 
 def mean_gram(terms: Measurements, md: int) -> Any | None:
     """Mean of vec(A_i) vec(A_i)' in float64 if it is smaller than the data, else None."""
-    return _gram(terms, md) / terms.count if md <= min(EIGEN_BELOW, 2 * terms.count) else None
+    if md > min(EIGEN_BELOW, 2 * terms.count):
+        return None
+    if isinstance(terms, Measured):
+        return terms.gram() / terms.count
+    step = max(1, FLAT_ENTRIES // (8 * md))
+    total = np.zeros((md, md))
+    for i in range(0, terms.count, step):
+        flat = _double(terms.take(slice(i, i + step)).flat())
+        total += _dense(flat.T @ flat)
+    return total / terms.count
 
 
 def extremes(
@@ -63,18 +72,6 @@ def on_symmetric(gram: Any, d: int) -> Any:
 def _rounding(values: Any, n: int, size: int) -> float:
     """Bound on the error of computed eigenvalues of a Gram matrix of n terms."""
     return 4 * max(n, size) * float(np.finfo(float).eps) * float(values[-1])
-
-
-def _gram(terms: Measurements, md: int) -> Any:
-    """Sum of vec(A_i) vec(A_i)', md x md, over chunks."""
-    if isinstance(terms, Measured):
-        return terms.gram()
-    step = max(1, FLAT_ENTRIES // (8 * md))
-    total = np.zeros((md, md))
-    for i in range(0, terms.count, step):
-        flat = _double(terms.take(slice(i, i + step)).flat())
-        total += _dense(flat.T @ flat)
-    return total
 
 
 def _double(flat: Any) -> Any:

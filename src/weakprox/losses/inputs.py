@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from weakprox.linalg.arrays import (
     largest,
     namespace,
 )
-from weakprox.linalg.tiled import is_chunked
-from weakprox.resources.memory import budget
+from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
+from weakprox.resources.memory import budget, let_go
 
 MOST = math.sqrt(np.finfo(float).max)  # largest number whose square is finite
 CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
@@ -41,9 +41,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(name, "a masked array", "a plain array, or losses.Completion")
     if not is_array(value):
-        raise InputError(
-            name, type(value).__name__, f"a {ndim}-dimensional array (NumPy or torch)"
-        )
+        wanted = f"a {ndim}-dimensional array (NumPy or torch)"
+        raise InputError(name, type(value).__name__, wanted)
     if value.ndim != ndim or 0 in tuple(value.shape):
         wanted = f"{ndim} axes, none of them empty"
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
@@ -121,9 +120,8 @@ def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: in
     except SamplerError:  # raised by a stream, with a more precise message
         raise
     except Exception as problem:
-        raise SamplerError(
-            "sampler", f"{type(problem).__name__}: {problem}", "samples from f(rng, k)"
-        ) from problem
+        given = f"{type(problem).__name__}: {problem}"
+        raise SamplerError("sampler", given, "samples from f(rng, k)") from problem
 
 
 def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> Array:
@@ -145,3 +143,32 @@ def chunk_of(bytes_per_sample: int) -> int:
     most = budget()
     size = CHUNK_BYTES if most is None else min(CHUNK_BYTES, most // 16)
     return max(1, size // max(1, bytes_per_sample))
+
+
+def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float] | None:
+    """M as tiles and the size of its largest entry; None if M is an array or not a matrix."""
+    found = as_tiled(M)
+    if found is None:
+        return None
+    if not found.check_finite():
+        raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
+    most = float(np.finfo(found.dtype).max)
+    return found, check_size(name, largest(found), found.shape, most)
+
+
+def as_stack(name: str, value: Any, ndim: int) -> Any:
+    """Check a zarr array with this many axes, to be read in parts; None if not zarr."""
+    if not is_chunked(value):
+        return None
+    if value.ndim != ndim or 0 in value.shape:
+        raise ShapeError(name, f"shape {value.shape}", f"{ndim} axes, none of them empty")
+    if value.dtype.kind not in "fiub" or value.dtype.itemsize > 8:
+        raise InputError(name, f"dtype {value.dtype}", "float32, float64 or integers")
+    return value
+
+
+def chunks_of(stack: Any, parts: Any) -> Iterator[Array]:
+    """Yield these parts of a stack; release the pages of a map after each."""
+    for part in parts:
+        yield stack[part]
+        let_go(stack)

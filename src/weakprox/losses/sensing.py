@@ -5,22 +5,15 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
 
 from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    device_of,
-    like,
-    namespace,
-    sqnorm,
-    to_numpy,
-    wide,
-)
+from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
 from weakprox.losses.gram import extremes, mean_gram, on_symmetric, smallest_eigenvalue
 from weakprox.losses.inputs import (
     as_shape,
@@ -173,8 +166,7 @@ class Sensing:
 
     def in_float64(self) -> Sensing | None:
         """The same loss computed in float64; None if the measurements are not in memory."""
-        widened = getattr(self._terms, "in_float64", None) if self._sampler is None else None
-        terms = None if widened is None else widened()
+        terms = self._terms.in_float64() if self._sampler is None else None
         if terms is None:
             return None
         other = copy.copy(self)
@@ -223,23 +215,16 @@ class Sensing:
 
     def value(self, X: Array, batch: tuple[Any, Array]) -> float:
         """Mean of the half squared residuals."""
-        return sum(0.5 * sqnorm(part.apply(X) - b) for part, b in self._parts(batch)) / int(
-            batch[1].shape[0]
-        )
+        squares = sum(0.5 * sqnorm(part.apply(X) - b) for part, b in self._parts(batch))
+        return squares / int(batch[1].shape[0])
 
     def grad(self, X: Array, batch: tuple[Any, Array]) -> Array:
         """Mean of (<A_i, X> - b_i) A_i; from the Gram matrix of all terms if available."""
-        if (
-            batch[0] is getattr(self, "_terms", None)
-            and "_gram" in self.__dict__
-            and self._gram is not None
-        ):
+        whole = batch[0] is getattr(self, "_terms", None)
+        if whole and self.__dict__.get("_gram") is not None:
             return namespace(X).reshape(self._gram @ X.reshape(-1), X.shape) + self.origin[1]
-        total = None
-        for part, b in self._parts(batch):
-            piece = part.adjoint((part.apply(X) - b) / int(batch[1].shape[0]))
-            total = piece if total is None else total + piece
-        return total
+        size, parts = int(batch[1].shape[0]), self._parts(batch)
+        return reduce(add, (part.adjoint((part.apply(X) - b) / size) for part, b in parts))
 
     def spread(self, X: Array, batch: tuple[Any, Array]) -> float:
         """Sample variance of one term's gradient at X."""
@@ -266,10 +251,8 @@ class Sensing:
         step = chunk_of(terms.bytes_each)
         if terms.count <= step:
             return [(terms, b)]
-        return (
-            (terms.take(slice(i, i + step)), b[i : i + step])
-            for i in range(0, terms.count, step)
-        )
+        places = (slice(i, i + step) for i in range(0, terms.count, step))
+        return ((terms.take(rows), b[rows]) for rows in places)
 
     @property
     def _whole(self) -> Any:
@@ -292,11 +275,9 @@ class Sensing:
 
         Since G is quadratic, G(X) = G(0) + <X, grad G(X) + grad G(0)>/2.
         """
-        total = None
-        for part, b in self._parts(self.everything()):
-            piece = part.adjoint(b / -self.n_terms)
-            total = piece if total is None else total + piece
-        return 0.5 * sqnorm(self._b) / self.n_terms, total
+        parts = self._parts(self.everything())
+        slope = reduce(add, (part.adjoint(b / -self.n_terms) for part, b in parts))
+        return 0.5 * sqnorm(self._b) / self.n_terms, slope
 
     @cached_property
     def _extremes(self) -> tuple[float, float]:
@@ -350,13 +331,9 @@ class Sensing:
     @cached_property
     def _sizes(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """|A_i|_F^2 of all terms, or of a pilot draw."""
-        terms = self._terms if self._sampler is None else self._many
-        step = chunk_of(terms.bytes_each)
-        parts = [
-            to_numpy(terms.take(slice(i, i + step)).sqnorms())
-            for i in range(0, terms.count, step)
-        ]
-        return np.concatenate(parts).astype(float)
+        terms = self._whole
+        parts = self._parts((terms, np.zeros(terms.count)))
+        return np.concatenate([to_numpy(part.sqnorms()) for part, _ in parts]).astype(float)
 
     @cached_property
     def _odds(self) -> Odds | None:

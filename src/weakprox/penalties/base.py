@@ -1,26 +1,36 @@
-"""Code shared by all penalties: sums, multiples and the smoothed penalty."""
+"""Code shared by all penalties: sums, multiples, separable ones and the smoothed penalty."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from weakprox.arguments import nonnegative
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
     Array,
     add_scaled,
+    clipped,
     difference,
     empty,
     eps_of,
     inner,
+    norm,
     reflect,
     row_blocks,
     sqnorm,
 )
-from weakprox.protocols import Penalty, Smoothability
+from weakprox.passes import SeparableForm
+from weakprox.penalties.proximal import ACCURACY, proximal_dual
+from weakprox.protocols import (
+    Geometry,
+    Penalty,
+    PenaltyCapabilities,
+    Smoothability,
+    penalty_capabilities,
+)
 
-if TYPE_CHECKING:
-    from weakprox.penalties.combine import Sum
+ROUNDS = 30  # limit for one proximal map of a sum; the next call continues from its result
 
 
 class Combinable:
@@ -30,8 +40,6 @@ class Combinable:
 
     def __add__(self, other: Penalty) -> Sum:
         """Sum of two penalties."""
-        from weakprox.penalties.combine import Sum
-
         return Sum((self, other))  # type: ignore[arg-type]
 
     def __rmul__(self, factor: float) -> Any:
@@ -41,6 +49,78 @@ class Combinable:
         return replace(self, **scaled)  # type: ignore[type-var]
 
     __mul__ = __rmul__
+
+
+class Separable(Combinable):
+    """A penalty max over y in Y of <y, X>, plus curvature/2 |X|^2.
+
+    Y is the box |y| <= theta unless a subclass says otherwise, theta the largest weight but
+    that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Subclasses declare
+    their form in `capabilities` of their own.
+    """
+
+    separable = True
+
+    def __post_init__(self) -> None:
+        """Check the weights."""
+        for name in self._weights:
+            object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether rows do not interact."""
+        return True
+
+    @property
+    def curvature(self) -> float:
+        """2 lam2, the weight of the squares, if there is one."""
+        return 2.0 * float(getattr(self, "lam2", 0.0))
+
+    def _declared(self, form: SeparableForm) -> PenaltyCapabilities:
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
+
+    @property
+    def _slopes(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in self._weights if name != "lam2"}
+
+    @property
+    def _theta(self) -> float:
+        return max(self._slopes.values(), default=0.0)
+
+    def in_unit(self, unit: float) -> Any:
+        """R/unit^2 of X/unit."""
+        scaled = {name: weight / unit for name, weight in self._slopes.items()}
+        return replace(self, **scaled)  # type: ignore[type-var]
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """(theta, theta m d / 2, curvature)."""
+        theta = self._theta
+        return Smoothability(theta, 0.5 * theta * shape[0] * shape[1], self.curvature)
+
+    def pull(self, y: Array) -> Array:
+        """K is the identity."""
+        return y
+
+    def dual_value(self, y: Array) -> float:
+        """No linear term."""
+        return 0.0
+
+    def feasible(self, y: Array) -> Array:
+        """Clip to the box |y| <= theta."""
+        return clipped(y, 1.0, self._theta)
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """clip(y + t X) to the box; from the centre, theta clip(X / mu)."""
+        return clipped(X, t, self._theta, y)
+
+    def distance(self, y: Array) -> float:
+        """|y|^2 / (2 theta)."""
+        return sqnorm(y) / (2 * self._theta) if self._theta > 0 else 0.0
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Accept any shape."""
 
 
 @dataclass(frozen=True)
@@ -127,3 +207,132 @@ class Smoothed:
         quadratic = 0.5 * self.penalty.curvature * sqnorm(X)
         prox = self.mu * self.penalty.distance(y) if self.constants.theta > 0 else 0.0
         return quadratic + linear - prox
+
+
+@dataclass(frozen=True)
+class Sum(Combinable):
+    """R = R_1 + R_2 + ...; created by `+`.
+
+    A dual step with total Lipschitz constant t gives each part t theta_i / theta, which
+    corresponds to one smoothing parameter mu for all parts.
+    """
+
+    parts: tuple[Penalty, ...]
+    separable: bool = False
+
+    def __post_init__(self) -> None:
+        """Flatten nested sums."""
+        flat: list[Penalty] = []
+        for part in self.parts:
+            if isinstance(part, type) or not hasattr(part, "smoothability"):
+                raise InputError("penalty", f"a sum with {part!r}", "penalties only")
+            flat.extend(part.parts if isinstance(part, Sum) else (part,))
+        if not flat:
+            raise InputError("penalty", "an empty sum", "at least one penalty")
+        object.__setattr__(self, "parts", tuple(flat))
+
+    def __rmul__(self, factor: float) -> Sum:
+        """Scale every part."""
+        factor = nonnegative("factor", factor)
+        scaled: list[Any] = [factor * cast(Any, part) for part in self.parts]
+        return Sum(tuple(scaled))
+
+    __mul__ = __rmul__
+
+    def in_unit(self, unit: float) -> Sum:
+        """R/unit^2 of X/unit."""
+        return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """Those of all parts: forms and lower bounds add; the map is Dykstra's method."""
+        parts = [penalty_capabilities(part) for part in self.parts]
+        forms: list[Any] = [part.form for part in parts]
+        infima: list[Any] = [part.infimum for part in parts]
+        sizes = [part.size for part in parts if part.size is not None]
+        return PenaltyCapabilities(
+            form=None if None in forms else sum(forms, SeparableForm()),
+            proximal=self.proximal,
+            infimum=None if None in infima else sum(infima, 0.0),
+            in_unit=self.in_unit if all(part.in_unit for part in parts) else None,
+            size=lambda: max((size() for size in sizes), default=0.0),
+        )
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether every part acts on each row separately."""
+        return all(part.rowwise for part in self.parts)
+
+    @property
+    def curvature(self) -> float:
+        """Sum of curvatures."""
+        return sum(part.curvature for part in self.parts)
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """theta, gamma and K add."""
+        each = [part.smoothability(shape) for part in self.parts]
+        thetas, gammas, Ks = zip(*((c.theta, c.gamma, c.K) for c in each), strict=True)
+        return Smoothability(sum(thetas), sum(gammas), sum(Ks))
+
+    def value(self, X: Array) -> float:
+        """Sum of values."""
+        return sum(part.value(X) for part in self.parts)
+
+    def pull(self, y: tuple[Any, ...]) -> Array:
+        """Sum of the parts' K'y."""
+        total = self.parts[0].pull(y[0])
+        for part, dual in zip(self.parts[1:], y[1:], strict=True):
+            total = total + part.pull(dual)
+        return total
+
+    def dual_value(self, y: tuple[Any, ...]) -> float:
+        """Sum of the parts' phi."""
+        return sum(p.dual_value(v) for p, v in zip(self.parts, y, strict=True))
+
+    def feasible(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Projection of each part's dual point on its own set."""
+        return tuple(p.feasible(v) for p, v in zip(self.parts, y, strict=True))
+
+    def ascend(
+        self, y: tuple[Any, ...] | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> tuple[Any, ...]:
+        """One step of each part, with t shared in proportion to theta."""
+        shape = (int(X.shape[0]), int(X.shape[1]))
+        thetas = [part.smoothability(shape).theta for part in self.parts]
+        total = sum(thetas)
+        shares = [t * theta / total if total > 0 else 0.0 for theta in thetas]
+        duals = [None] * len(self.parts) if y is None else list(y)
+        return tuple(
+            part.ascend(dual, X, share, geometry=geometry)
+            for part, dual, share in zip(self.parts, duals, shares, strict=True)
+        )
+
+    def proximal(
+        self, v: Array, step: float, start: tuple[Any, ...] | None = None
+    ) -> tuple[Any, ...]:
+        """Dual points of the proximal map, by cycling over the parts (Dykstra's method)."""
+        if start is None:
+            start = self.ascend(None, 0.0 * v, 1.0 / step)
+        duals = list(start)
+        pulls = [part.pull(dual) for part, dual in zip(self.parts, duals, strict=True)]
+        left = v - step * sum(pulls[1:], pulls[0])
+        for _ in range(ROUNDS):
+            moved = 0.0
+            for i, part in enumerate(self.parts):
+                add_scaled(left, step, pulls[i])
+                duals[i] = proximal_dual(part, left, step, duals[i])
+                before, pulls[i] = pulls[i], part.pull(duals[i])
+                add_scaled(left, -step, pulls[i])
+                moved = max(moved, norm(pulls[i] - before))
+            if moved <= ACCURACY * norm(v) / step:
+                break
+        return tuple(duals)
+
+    def distance(self, y: tuple[Any, ...]) -> float:
+        """Sum of the parts' distances."""
+        return sum(p.distance(v) for p, v in zip(self.parts, y, strict=True))
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Check that every part fits this shape."""
+        for part in self.parts:
+            part.check(shape)

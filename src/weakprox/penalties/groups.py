@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, namespace, sqnorm, total, wide
+from weakprox.linalg.arrays import Array, namespace, total, wide
 from weakprox.passes import SeparableForm
-from weakprox.penalties.base import Combinable
+from weakprox.penalties.base import Separable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
 @dataclass(frozen=True)
-class GroupL2(Combinable):
+class GroupL2(Separable):
     r"""Sets whole rows or columns to zero, :math:`R(X) = \lambda \sum_g \|x_g\|_2`.
 
     Its smoothing is lam sum H_mu(|x_g|): theta = lam, gamma = lam (number of groups) / 2.
@@ -29,19 +28,13 @@ class GroupL2(Combinable):
 
     lam: float
     groups: Literal["rows", "columns"] = "rows"
-    curvature: float = field(default=0.0, init=False, repr=False)
-    separable: bool = field(default=True, init=False, repr=False)
     _weights = ("lam",)
 
     def __post_init__(self) -> None:
         """Check weight and grouping."""
-        object.__setattr__(self, "lam", nonnegative("lam", self.lam))
+        super().__post_init__()
         if self.groups not in ("rows", "columns"):
             raise InputError("groups", repr(self.groups), "'rows' or 'columns'")
-
-    def in_unit(self, unit: float) -> GroupL2:
-        """R/unit^2 of X/unit."""
-        return GroupL2(self.lam / unit, self.groups)
 
     @property
     def rowwise(self) -> bool:
@@ -51,8 +44,7 @@ class GroupL2(Combinable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        form = SeparableForm(**{self.groups: self.lam})
-        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
+        return self._declared(SeparableForm(**{self.groups: self.lam}))
 
     @property
     def _axis(self) -> int:
@@ -67,23 +59,12 @@ class GroupL2(Combinable):
         xp = namespace(X)
         return self.lam * total(xp.linalg.vector_norm(wide(X), axis=self._axis))
 
-    def pull(self, y: Array) -> Array:
-        """K is the identity."""
-        return y
-
-    def dual_value(self, y: Array) -> float:
-        """No linear term."""
-        return 0.0
-
     def feasible(self, y: Array) -> Array:
         """Project every group on the ball of radius lam; in float64, because of the squares."""
         xp, kind, y = namespace(y), y.dtype, wide(y)
         sizes = xp.linalg.vector_norm(y, axis=self._axis, keepdims=True)
-        factor = xp.where(
-            sizes > self.lam,
-            self.lam / xp.where(sizes > 0, sizes, xp.ones_like(sizes)),
-            xp.ones_like(sizes),
-        )
+        ones = xp.ones_like(sizes)
+        factor = xp.where(sizes > self.lam, self.lam / xp.where(sizes > 0, sizes, ones), ones)
         return xp.astype(y * factor, kind, copy=False)
 
     def ascend(
@@ -93,10 +74,3 @@ class GroupL2(Combinable):
         step = t * wide(X)
         found = self.feasible(step if y is None else y + step)
         return namespace(X).astype(found, X.dtype, copy=False)
-
-    def distance(self, y: Array) -> float:
-        """|y|^2 / (2 lam)."""
-        return sqnorm(y) / (2 * self.lam) if self.lam > 0 else 0.0
-
-    def check(self, shape: tuple[int, int]) -> None:
-        """Accept any shape."""

@@ -55,9 +55,8 @@ class MaxAffine(Combinable):
         refuse_foreign("A", A)
         refuse_foreign("b", b)
         if not is_array(A) or A.ndim != 3 or min(A.shape) < 1:
-            raise ShapeError(
-                "A", getattr(A, "shape", type(A).__name__), "an array (n, m, d), n >= 1"
-            )
+            given = getattr(A, "shape", type(A).__name__)
+            raise ShapeError("A", given, "an array (n, m, d), n >= 1")
         if not is_real(A):
             raise InputError("A", f"dtype {A.dtype}", "real numbers")
         if not is_floating(A):
@@ -183,6 +182,5 @@ class MaxAffine(Combinable):
     def check(self, shape: tuple[int, int]) -> None:
         """Check that the pieces have the shape of X."""
         if tuple(self.A.shape[1:]) != tuple(shape):
-            raise ShapeError(
-                "penalty", f"pieces of shape {tuple(self.A.shape[1:])}", f"{shape}"
-            )
+            given = f"pieces of shape {tuple(self.A.shape[1:])}"
+            raise ShapeError("penalty", given, f"{shape}")

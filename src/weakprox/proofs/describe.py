@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,15 +48,12 @@ class Description:
 def described(problem: Problem) -> Description:
     """Describe a problem; the user's own functions are called as they are."""
     own: Own = {}
-    loss, pieces = _told_loss(problem, own)
-    parts: list[Terms] = []
-    for i, part in enumerate(parts_of(problem.penalty)):
-        told, data = _told_penalty(part, i, problem, own)
-        parts.append(told)
-        pieces += data
-    shape = [int(n) for n in problem.shape]
-    spectral = _told_spectral(problem, own)
-    terms = {"shape": shape, "loss": loss, "penalty": parts, "spectral": spectral}
+    terms: Terms = {"shape": [int(n) for n in problem.shape]}
+    terms["loss"], pieces = _told_loss(problem, own)
+    told = [_told_penalty(*part, problem, own) for part in enumerate(parts_of(problem.penalty))]
+    terms["penalty"] = [part for part, _ in told]
+    terms["spectral"] = _told_spectral(problem, own)
+    pieces = [*pieces, *(one for _, data in told for one in data)]
     return Description(terms, pieces, _statement(terms, pieces, own))
 
 
@@ -185,8 +183,7 @@ def _measurements(terms: Any) -> list[Piece]:
 def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
     if told["kind"] == "Denoising":
         if "samples" in told:
-            mean = _Mean(data["samples"])
-            return plain.Squares(mean.read, shape, mean.relative)
+            return plain.Squares(_mean(data["samples"]), shape, relative=4 * 2.0**-53)
         return plain.Squares(data["M"].read, shape)
     if told["kind"] == "Completion":
         rows, cols, values = (data[name].whole() for name in ("rows", "cols", "values"))
@@ -203,29 +200,25 @@ def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own)
     return own["loss"]  # type: ignore[no-any-return]
 
 
-class _Mean:
-    """The mean of a stack, made when it is first read."""
+def _mean(stack: Piece) -> Any:
+    """Reader of the mean of a stack, made when it is first read.
 
-    relative = 4 * 2.0**-53
+    Sums are carried in two parts, so that they round once.
+    """
 
-    def __init__(self, stack: Piece) -> None:
-        self._stack = stack
-        self._mean: Any = None
+    @cache
+    def whole() -> Any:
+        high, low = np.zeros((2, *stack.shape[1:]))
+        for part in stack.parts():
+            for one in part:
+                x = one.astype(np.float64)
+                s = high + x
+                z = s - high
+                low += (high - (s - z)) + (x - z)
+                high = s
+        return (high + low) / stack.shape[0]
 
-    def read(self, first: int, last: int) -> Any:
-        """Rows of the mean; sums are carried in two parts, so that they round once."""
-        if self._mean is None:
-            high = np.zeros(self._stack.shape[1:])
-            low = np.zeros(self._stack.shape[1:])
-            for part in self._stack.parts():
-                for one in part:
-                    x = one.astype(np.float64)
-                    s = high + x
-                    z = s - high
-                    low += (high - (s - z)) + (x - z)
-                    high = s
-            self._mean = (high + low) / self._stack.shape[0]
-        return self._mean[first:last]
+    return lambda first, last: whole()[first:last]
 
 
 def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
@@ -257,13 +250,10 @@ def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
 # penalties
 
 
-def _told_penalty(part: Any, i: int, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
-    if type(part) in (L1, ElasticNet):
-        lam = float(part.capabilities.form.above)
-        box = {"kind": "box", "above": lam, "below": lam, "curvature": float(part.curvature)}
-        return box, []
-    if type(part) is SignedL1:
-        told = {"kind": "box", "above": part.above, "below": part.below}
+def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
+    if type(part) in (L1, ElasticNet, SignedL1):
+        form = part.capabilities.form
+        told = {"kind": "box", "above": float(form.above), "below": float(form.below)}
         return {**told, "curvature": float(part.curvature)}, []
     if type(part) is GroupL2:
         axis = 1 if part.groups == "rows" else 0
@@ -274,8 +264,12 @@ def _told_penalty(part: Any, i: int, problem: Problem, own: Own) -> tuple[Terms,
         return told, [piece(A, part.A), piece(b, part.b)]
     reference = problem.loss.reference
 
+    def restored(y: Any) -> Any:
+        """A stored dual point, in the arrays that the penalty expects."""
+        return tuple(map(restored, y)) if isinstance(y, list) else like(y, reference)
+
     def pull(y: Any) -> tuple[Any, float]:
-        y = part.feasible(_restored(y, reference))
+        y = part.feasible(restored(y))
         return to_numpy(part.pull(y)), float(part.dual_value(y))
 
     own[i] = plain.OwnPenalty(
@@ -286,13 +280,6 @@ def _told_penalty(part: Any, i: int, problem: Problem, own: Own) -> tuple[Terms,
         penalty_capabilities(part).infimum,
     )
     return {"kind": "own", "name": type(part).__name__}, []
-
-
-def _restored(y: Any, reference: Any) -> Any:
-    """A stored dual point of a user's penalty, in the arrays that it expects."""
-    if isinstance(y, list):
-        return tuple(_restored(one, reference) for one in y)
-    return like(y, reference)
 
 
 def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
@@ -312,12 +299,10 @@ def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
 
 
 def _spectral(told: Terms, own: Own) -> Spectral:
-    if told["kind"] == "ball":
-        return plain.Ball(told["tau"])
-    if told["kind"] == "psd":
-        return plain.Psd(told["tau"])
     if told["kind"] == "norm":
         return plain.Norm(told["lam"])
+    if told["kind"] in ("ball", "psd"):
+        return (plain.Ball if told["kind"] == "ball" else plain.Psd)(told["tau"])
     if "spectral" not in own:
         raise _needs_problem(f"a spectral term of the user's, {told.get('name')}")
     return own["spectral"]  # type: ignore[no-any-return]
@@ -344,9 +329,8 @@ def _told_spectral(problem: Problem, own: Own) -> Terms:
         if w == 0.0:
             return -float(term.conjugate(like(-c, reference), rng))
         A = -c / w
-        found = term.weak_prox(
-            like(A, reference), weight=w, rank=min(c.shape), certify=True, rng=rng
-        )
+        how = {"weight": w, "rank": min(c.shape), "certify": True, "rng": rng}
+        found = term.weak_prox(like(A, reference), **how)
         return float(found.lower) - 0.5 * w * float(np.vdot(A, A))
 
     own["spectral"] = plain.OwnSpectral(value, least, eps_of(reference))

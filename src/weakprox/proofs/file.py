@@ -7,8 +7,9 @@ import math
 import re
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,7 +18,7 @@ from weakprox.errors import ProofError
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.storage.arrays import DAMAGED, read_header
 from weakprox.storage.atomic import atomic
-from weakprox.storage.table import FileError, PathLike, shown_path
+from weakprox.storage.table import FileError, PathLike, refusing, shown_path
 
 VERSION = 2
 NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
@@ -28,14 +29,13 @@ NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
 MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
 CHUNK = 1 << 24
 
+Kinds: TypeAlias = Callable[[str], tuple[str, ...]]  # types that a member may have, by name
+
 
 def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, Any]) -> None:
     """Write the archive, the description last; it appears whole or not at all."""
     # no fsync: checksums detect a damaged file, and it can be made again
-    with (
-        atomic(path, durable=False) as temporary,
-        zipfile.ZipFile(temporary, "w") as archive,
-    ):
+    with atomic(path, durable=False) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             _write_member(archive, name, array)
         told = {"weakprox_proof": VERSION, **meta()}
@@ -44,21 +44,17 @@ def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, 
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
-    entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-    with archive.open(entry, "w", force_zip64=True) as handle:
-        _write_array(handle, array)
-
-
-def _write_array(handle: Any, array: Any) -> None:
     """One member, in C order, little-endian, block by block."""
+    entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
     dtype = array.dtype.newbyteorder("<")
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
-    npy.write_array_header_1_0(handle, header)
     row = max(1, array.nbytes // max(1, len(array)))
     step = max(1, CHUNK // row)
-    for first in range(0, len(array), step):
-        part = np.ascontiguousarray(array[first : first + step], dtype=dtype)
-        handle.write(part.reshape(-1).view(np.uint8).data)
+    with archive.open(entry, "w", force_zip64=True) as handle:
+        npy.write_array_header_1_0(handle, header)
+        for first in range(0, len(array), step):
+            part = np.ascontiguousarray(array[first : first + step], dtype=dtype)
+            handle.write(part.reshape(-1).view(np.uint8).data)
 
 
 def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -80,21 +76,11 @@ def read_data(path: PathLike) -> dict[str, Any]:
     return _archive(path, DATA, lambda name: NUMBERS, wanted)
 
 
-def _archive(
-    path: PathLike,
-    names: re.Pattern[str],
-    kinds: Callable[[str], tuple[str, ...]],
-    wanted: str,
-) -> dict[str, Any]:
+def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Any:
     """Arrays of an archive by name."""
-    try:
-        with zipfile.ZipFile(Path(path)) as archive:
-            return _members(Path(path), archive, names, kinds)
-    except (FileError, ProofError):
-        raise
-    except DAMAGED as problem:
-        given = f"a file that cannot be read ({type(problem).__name__})"
-        raise FileError(path, given, wanted) from None
+    given = "a file that cannot be read ({})"
+    with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
+        return _members(Path(path), archive, names, kinds)
 
 
 def _allowed(name: str) -> tuple[str, ...]:
@@ -103,16 +89,10 @@ def _allowed(name: str) -> tuple[str, ...]:
 
 
 def _members(
-    where: Path,
-    archive: zipfile.ZipFile,
-    names: re.Pattern[str],
-    kinds: Callable[[str], tuple[str, ...]],
-) -> dict[str, Any]:
+    where: Path, archive: zipfile.ZipFile, names: re.Pattern[str], kinds: Kinds
+) -> Any:
     """Arrays by name, each checked before it is read."""
-
-    def refuse(given: str, wanted: str) -> ProofError:
-        return ProofError(shown_path(where), given, wanted)
-
+    refuse = partial(ProofError, shown_path(where))
     found: dict[str, Any] = {}
     free = room()
     for info in archive.infolist():
@@ -128,9 +108,8 @@ def _members(
                 raise refuse(given, "numbers in C order")
             size = header.end - header.start
             if header.end != info.file_size or (name == "meta" and size > LONGEST):
-                raise refuse(
-                    f"{name} of {shown_bytes(info.file_size)}", shown_bytes(header.end)
-                )
+                given = f"{name} of {shown_bytes(info.file_size)}"
+                raise refuse(given, shown_bytes(header.end))
             mapped = size >= MAPPED and info.compress_type == zipfile.ZIP_STORED
             if size > free and not mapped:
                 raise refuse(f"{name} of {shown_bytes(size)}", f"at most {shown_bytes(free)}")
@@ -139,22 +118,15 @@ def _members(
             while part := handle.read(CHUNK):
                 parts.append(b"" if mapped else part)
         if mapped:
-            start = _start(where, info) + header.start
-            array: Any = np.memmap(where, header.dtype, "r", start, header.shape)
+            with where.open("rb") as raw:  # the lengths of name and extra field come first
+                raw.seek(info.header_offset + 26)
+                lengths = [int.from_bytes(raw.read(2), "little") for _ in range(2)]
+            start = info.header_offset + 30 + sum(lengths) + header.start
+            found[name] = np.memmap(where, header.dtype, "r", start, header.shape)
         else:
-            array = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
+            found[name] = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
             free -= size
-        found[name] = array
     return found
-
-
-def _start(where: Path, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a member that is not compressed begin."""
-    with where.open("rb") as handle:
-        handle.seek(info.header_offset + 26)
-        lengths = handle.read(4)
-    name, extra = (int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
-    return info.header_offset + 30 + name + extra
 
 
 def _described(path: PathLike, meta: Any) -> dict[str, Any]:
@@ -193,10 +165,7 @@ KINDS = {
 
 def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Raise unless claims, terms and arrays are of the kind that `Proof.save` writes."""
-
-    def refuse(given: str, wanted: str) -> ProofError:
-        return ProofError(shown_path(path), given, wanted)
-
+    refuse = partial(ProofError, shown_path(path))
     claims, terms = meta.get("claims"), meta.get("terms")
     names = ("value", "lower_bound", "eps", "strong_convexity")
     if not isinstance(claims, dict) or not all(_number(claims.get(name)) for name in names):

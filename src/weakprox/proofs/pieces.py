@@ -134,8 +134,7 @@ def blocks_of(
 def indices(name: str, array: Any) -> Piece:
     """Integers, as int64."""
     found = np.asarray(array, dtype=np.int64)
-    read: Callable[[int, int], np.ndarray[Any, Any]] = lambda first, last: found[first:last]  # noqa: E731
-    return Piece(name, found.shape, found.dtype, read, held=True)
+    return Piece(name, found.shape, found.dtype, lambda i, j: found[i:j], held=True)
 
 
 def _dtype(array: Any) -> np.dtype[Any]:
@@ -146,13 +145,9 @@ def _dtype(array: Any) -> np.dtype[Any]:
 
 def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
     """Sum of words[i] (2 (first + i) + 1) modulo 2**64."""
-    if words.size >= COMPILED_FROM:
-        try:
-            from weakprox.proofs import compiled
-        except (ImportError, RuntimeError):  # no numba, or no cache directory
-            pass
-        else:
-            return int(compiled.weighted(words, first))
+    compiled = compiled_passes() if words.size >= COMPILED_FROM else None
+    if compiled is not None:
+        return int(compiled.weighted(words, first))
     total = 0
     for start in range(0, words.size, ENTRIES):
         some = words[start : start + ENTRIES].astype(np.uint64)
@@ -160,6 +155,15 @@ def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
         some *= np.arange(begin, begin + 2 * some.size, 2, dtype=np.uint64)
         total += int(some.sum())
     return total
+
+
+def compiled_passes() -> Any:
+    """The module of compiled passes, or None."""
+    try:
+        from weakprox.proofs import compiled
+    except (ImportError, RuntimeError):  # no numba, or no cache directory
+        return None
+    return compiled
 
 
 def digest(pieces: list[Piece]) -> Digest:

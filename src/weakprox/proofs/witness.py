@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weakprox import verifier as plain
-from weakprox.certificates.evidence import Evidence, Target, centre_of
+from weakprox.certificates.evidence import Evidence, Target
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -74,7 +74,7 @@ class Witness:
         if run.loss.strong_convexity != self._strong:
             run = run.restated(self._strong)
         if isinstance(dual, Target):
-            dual = replace(dual, C=centre_of(run))
+            dual = replace(dual, C=run.centre())
         return replace(self._evidence, problem=run, dual=dual)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
@@ -123,23 +123,18 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
         else:
             arrays |= _named(f"y{i}", y)
+    strong = float(run.loss.strong_convexity)
+    if isinstance(statement.loss, plain.Measurements):  # verifiers may find less
+        strong = statement.loss.convexity(strong, statement.spectral.symmetric, 4.0)[0]
     digests = digested(told.pieces)  # computed while the file is written
     claims = {
         "value": value,
         "lower_bound": lower - lost.cost(gap, w, rho),
         "eps": float(result.eps),
         "certified": False,
-        "strong_convexity": _convexity(statement, float(run.loss.strong_convexity)),
+        "strong_convexity": strong,
     }
-    found = Proof(claims, told.terms, digests, arrays)
-    return _allowed(found, told, result)
-
-
-def _convexity(statement: plain.Statement, known: float) -> float:
-    """The strong convexity that the run used, or less if verifiers will find less."""
-    if isinstance(statement.loss, plain.Measurements):
-        return statement.loss.convexity(known, statement.spectral.symmetric, 4.0)[0]
-    return known
+    return _allowed(Proof(claims, told.terms, digests, arrays), told, result)
 
 
 def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
@@ -171,7 +166,7 @@ def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
     shown = [both for both in tries if both[0] - both[1] <= proof.eps]
     value, lower = (shown or tries)[0]
     found_out = {"value": value, "lower_bound": lower, "certified": bool(shown)}
-    return Proof({**proof.claims, **found_out}, proof.terms, proof.digests, proof.arrays)
+    return replace(proof, claims={**proof.claims, **found_out})
 
 
 def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:

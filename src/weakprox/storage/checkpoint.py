@@ -31,18 +31,10 @@ class DamagedError(FileError):
 
 @dataclass(frozen=True)
 class Stored:
-    """A checkpoint as it was read; its entries are decoded on demand.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    writer : str
-        Version of weakprox that wrote it.
-    """
+    """A checkpoint as it was read; its entries are decoded on demand."""
 
     path: Path
-    writer: str
+    writer: str  # version of weakprox that wrote it
     _entries: Mapping[str, Any]
     _arrays: Mapping[str, Numbers]
 
@@ -133,12 +125,8 @@ def _pieces(array: Numbers) -> Iterator[Any]:
 def load(path: Path) -> Stored:
     """Read a checkpoint and verify its digest.
 
-    Raises
-    ------
-    DamagedError
-        If it is cut short or changed.
-    FileError
-        If it is something else, or of a later format.
+    Raises `DamagedError` if it is cut short or changed, and another `FileError` if it is
+    something else or of a later format.
     """
     about, arrays = _read(path)
     if about.get("format") != FORMAT:

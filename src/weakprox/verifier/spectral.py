@@ -137,16 +137,8 @@ def threshold(values: Matrix, budget: float) -> float:
 
 def within(found: Values, w: float, tau: float) -> Least:
     """The bound for nuclear norm (or trace) at most tau, at the best t tried."""
-    tries = {found.largest, found.tail}
+    costs = [found.largest * tau]
     if w > 0.0:
-        tries |= {0.0, threshold(found.leading, w * tau)}
-    best = -math.inf
-    for t in tries:
-        if w > 0.0:
-            cost = t * tau + found.beyond(t) / (2 * w)
-        elif t < found.largest:
-            continue
-        else:
-            cost = t * tau
-        best = max(best, -cost * (1 + 8 * U))
-    return Least(best, found.error * tau, found.sure)
+        tries = (found.largest, found.tail, 0.0, threshold(found.leading, w * tau))
+        costs = [t * tau + found.beyond(t) / (2 * w) for t in tries]
+    return Least(-min(costs) * (1 + 8 * U), found.error * tau, found.sure)

@@ -83,16 +83,15 @@ def singular_values(c: Slope, rank: int, enough: Callable[[Matrix], float]) -> V
     m, d = c.shape
     if min(m, d) > FULL:
         return _probed(c, min(rank + EXTRA, min(m, d)), enough)
-    if m * d <= HELD:
-        whole = c.whole()
-        size = norm(whole)
-        try:
-            values: Matrix = np.linalg.svd(whole, compute_uv=False)
-        except np.linalg.LinAlgError:
-            return _by_gram(c)
-        error = c.error + 10 * max(m, d) * U * size
-        return Values(values + error, error=error)
-    return _by_gram(c)
+    if m * d > HELD:
+        return _by_gram(c)
+    whole = c.whole()
+    try:
+        values: Matrix = np.linalg.svd(whole, compute_uv=False)
+    except np.linalg.LinAlgError:
+        return _by_gram(c)
+    error = c.error + 10 * max(m, d) * U * norm(whole)
+    return Values(values + error, error=error)
 
 
 def eigenvalues(c: Slope) -> Values:
@@ -174,8 +173,7 @@ def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
     r = norm(R) + rounding
     energy = max(0.0, size**2 - float(kept @ kept)) + rounding * size
     W = rng.standard_normal((d, PROBES))
-    tail, logs = math.sqrt(energy), 0.0
-    goal = 0.99 * level
+    tail, logs, goal = math.sqrt(energy), 0.0, 0.99 * level
     for k in range(1, POWERS + 1):
         W = W - Q @ (Q.T @ W)
         Z = products.times(W)
@@ -188,8 +186,7 @@ def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
             break
         logs += math.log(longest)
         W = W / longest
-        found = math.exp((logs - math.log(SMALLEST)) / (2 * k)) * (1 + 1e-6)
-        tail = min(tail, found)
+        tail = min(tail, math.exp((logs - math.log(SMALLEST)) / (2 * k)) * (1 + 1e-6))
         if tail <= goal:
             break
     tail += rounding

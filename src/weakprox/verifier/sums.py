@@ -139,8 +139,7 @@ class Factors:
 
     def singular_values(self) -> tuple[Matrix, float]:
         """Singular values, by two QR factorisations, and a bound on their errors."""
-        R1: Matrix = np.linalg.qr(self.U)[1]
-        R2: Matrix = np.linalg.qr(self.Vt.T)[1]
+        R1, R2 = (np.linalg.qr(factor)[1] for factor in (self.U, self.Vt.T))
         values = np.linalg.svd((R1 * self.s) @ R2.T, compute_uv=False)
         return values, 10 * max(self.shape) * U * self.size
 
