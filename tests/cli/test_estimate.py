@@ -140,14 +140,14 @@ def test_the_choice_of_the_solver_is_explained_where_it_was_made(folder, weakpro
 
 @pytest.mark.parametrize("name", ["dualascent", "SampleAverage"])
 def test_solvers_that_no_file_is_for_are_refused_with_the_reason(name, refused):
-    from weakprox.cli.solvers import ELSEWHERE
+    from weakprox.cli.estimate import ELSEWHERE
 
     why = ELSEWHERE[name.lower()]
     refused("estimate", "m.npy", *PROBLEM, "--solver", name, says=(name, why, "davisyin"))
 
 
 def test_the_help_names_every_solver(weakprox):
-    from weakprox.cli.solvers import ELSEWHERE
+    from weakprox.cli.estimate import ELSEWHERE
     from weakprox.run.choose import solver_names
 
     text = weakprox("estimate", "--help").stdout

@@ -11,6 +11,7 @@ import typer
 from weakprox.arguments import integer
 from weakprox.cli import options
 from weakprox.cli.console import DONE, UNCONFIRMED, as_json, show, shown_file
+from weakprox.cli.options import unset
 from weakprox.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,14 +39,9 @@ def certify(
     max_svds: Annotated[
         int, typer.Option(help="Thin SVDs to spend on a better lower bound.")
     ] = 200,
-    x_key: Annotated[
-        str | None, typer.Option(help="Which array of an .npz X_FILE.", show_default=False)
-    ] = None,
+    x_key: Annotated[str | None, unset("Which array of an .npz X_FILE.")] = None,
     x_header: Annotated[
-        bool | None,
-        typer.Option(
-            "--x-header/--no-x-header", help="As --header, of X_FILE.", show_default=False
-        ),
+        bool | None, unset("As --header, of X_FILE.", "--x-header/--no-x-header")
     ] = None,
     key: options.Key = None,
     header: options.Header = None,

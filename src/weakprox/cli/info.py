@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -42,17 +42,17 @@ def info(
         **describe(case),
         "solver": memory.chosen,
         "reason": memory.reason,
-        "parameters": {f.name: getattr(p, f.name) for f in fields(p)},
+        "parameters": asdict(p),
+        "predicted": {
+            "svds": p.predicted_svds,
+            "samples": p.predicted_samples,
+            "arrays": memory[memory.chosen].work,
+            "bytes": memory.early,
+            "bytes_at_most": memory.process,
+            "room": memory.room,
+        },
+        "memory": asdict(memory),
     }
-    found["predicted"] = {
-        "svds": p.predicted_svds,
-        "samples": p.predicted_samples,
-        "arrays": memory[memory.chosen].work,
-        "bytes": memory.early,
-        "bytes_at_most": memory.process,
-        "room": memory.room,
-    }
-    found["memory"] = asdict(memory)
     if json:
         typer.echo(as_json(found))
     else:

@@ -35,21 +35,15 @@ _NUMBER_LIKE = re.compile(r"^[+\-\u2212<≤>≥~≈(]?\s*\d")
 
 def clean(value: Any) -> Any:
     """The value as plain JSON types; NaN and infinities become None."""
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, np.ndarray):
-        return clean(value.tolist())
-    if isinstance(value, (np.bool_, np.integer, np.floating)):
-        return clean(value.item())
-    if isinstance(value, int):
-        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): clean(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range)):
         return [clean(item) for item in value]
-    return str(value)
+    return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
 def safe_json(value: Any) -> str:
