@@ -238,9 +238,7 @@ def name_lines(ax: Any, rows: Sequence[str] | None, columns: Sequence[str] | Non
         ax.set_xticks(range(len(named)), named, rotation=90, fontsize="small")
 
 
-def mark_blocks(
-    ax: Any, shape: tuple[int, ...], labels: Sequence[str] | None, *, names: bool = True
-) -> None:
+def mark_blocks(ax: Any, shape: tuple[int, ...], labels: Sequence[str] | None) -> None:
     """Draw lines between runs of equal labels, one name in the middle of each run."""
     ax.set_xticks([])
     ax.set_yticks([])
@@ -250,10 +248,9 @@ def mark_blocks(
     ends = np.cumsum([length for _, length in runs])
     if len(runs) > MOST_TICKS:
         return
-    if names:
-        middles = ends - [(length + 1) / 2 for _, length in runs]
-        ax.set_yticks(middles, [name for name, _ in runs], fontsize="small")
-        ax.tick_params(length=0)
+    middles = ends - [(length + 1) / 2 for _, length in runs]
+    ax.set_yticks(middles, [name for name, _ in runs], fontsize="small")
+    ax.tick_params(length=0)
     if len(runs) < shape[0]:  # lines between single rows would hide the picture
         for end in ends[:-1]:
             ax.axhline(end - 0.5, color="#7a7a7a", linewidth=0.5)

@@ -18,7 +18,6 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 # The same as --s0 to --s6 in report/assets/page.css.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5a5a5a")
 DOTS_BELOW = 40  # points of a line that are marked
-WIDE_RANGE = 50.0  # an x axis that spans more than this factor is logarithmic
 
 
 class _Record:
@@ -152,24 +151,3 @@ def _draw_series(ax: Any, one: Series, number: int) -> None:
         drawstyle="steps-post" if one.steps else "default",
         label=one.name,
     )
-
-
-def best_so_far(bound: Vector) -> Vector:
-    """The best lower bound so far; NaN until there is one."""
-    return np.fmax.accumulate(bound) if bound.size else bound
-
-
-def spans_widely(column: Vector) -> bool:
-    """Whether an x axis should be logarithmic."""
-    positive = column[column > 0]
-    return positive.size > 0 and float(positive.max()) > WIDE_RANGE * float(positive.min())
-
-
-def value_range(values: Vector, final: float, gap: float) -> tuple[float, float] | None:
-    """A y range that is not stretched by early, poor bounds and first steps."""
-    seen = values[np.isfinite(values)]
-    if seen.size == 0:
-        return None
-    lowest = min(final, float(seen.min()))
-    height = max(float(seen[0]) - lowest, 3.0 * gap, 1e-12 * abs(lowest))
-    return (lowest - 0.3 * height, lowest + 1.1 * height) if height > 0 else None

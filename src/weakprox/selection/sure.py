@@ -9,7 +9,6 @@ import numpy as np
 
 from weakprox.arguments import integer, nonnegative, positive
 from weakprox.errors import InputError
-from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.protocols import Penalty, SpectralTerm
@@ -51,29 +50,6 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
     return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * divergence)
 
 
-def ball_divergence(s: Values, tau: float, shape: tuple[int, int]) -> float:
-    r"""Divergence of the projection on a nuclear norm ball, from all singular values s of M.
-
-    If :math:`p` of them stay positive as :math:`f_i = s_i - \theta`, it is
-
-    .. math:: (p - 1) + |m - d| \sum_{i \le p} \frac{f_i}{s_i}
-              + 2 \sum_{i \le p} \sum_{j \ne i} \frac{s_i f_i}{s_i^2 - s_j^2},
-
-    an adaptation of Candès, Sing-Long & Trzasko, "Unbiased Risk Estimates for Singular Value
-    Thresholding and Spectral Estimators", 2013, to a threshold that moves so that the sum
-    stays tau.
-    """
-    m, d = shape
-    if s.sum() <= tau:  # M itself
-        return float(m * d)
-    f = np.asarray(project_capped(s, tau), dtype=float)
-    p = int((f > 0.0).sum())
-    differences = s[:p, None] ** 2 - s[None, :] ** 2
-    np.fill_diagonal(differences, np.inf)
-    cross = (s[:p] * f[:p])[:, None] / differences
-    return float(p - 1 + abs(m - d) * np.sum(f[:p] / s[:p]) + 2.0 * np.sum(cross))
-
-
 def sure_over_grid(
     M: Any,
     grid: Grid,
@@ -89,32 +65,9 @@ def sure_over_grid(
     r"""Stein's estimate for every point of a grid, divergences by Monte Carlo.
 
     The divergence is estimated by :math:`\langle w, X(M + h w) - X(M)\rangle / h` for random
-    :math:`w` and a small :math:`h` (Ramani et al. 2008). Each probe costs one more path.
-
-    Parameters
-    ----------
-    M : array of shape (m, d)
-        Signal plus noise.
-    grid : Grid
-        Weights and radii.
-    noise : float
-        Standard deviation of the noise.
-    penalty, spectral : callable
-        Make a penalty of a weight and a spectral term of a radius, as in
-        `regularization_path`.
-    probes : int
-        Number of random directions; their estimates are averaged.
-    tol : float
-        Accuracy of the answers. Their errors are divided by h.
-    rank : int, optional
-        Largest rank of the answers.
-    seed : int
-        Fixes every random choice.
-
-    Returns
-    -------
-    array of shape (n, k)
-        Estimates of the squared error, summed over entries.
+    :math:`w` and a small :math:`h` (Ramani et al. 2008), averaged over `probes` directions.
+    Each costs one more path. Errors of the answers, of accuracy `tol`, are divided by h. Other
+    parameters are those of `held_out`; the estimates are summed over entries.
     """
     A, noise = matrix("M", M), positive("noise", noise)
     settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed}
