@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from html import escape
 from typing import Any
@@ -54,20 +55,26 @@ DOCUMENTED = {
 }
 
 
-class Certified(CallbackSupportMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Shared:
+    """Parameters that all models have."""
+
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+
+class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     """A model whose `fit` ends with `self.result_`, a `Result` of `minimize`.
 
-    Subclasses have the parameters `tol`, `max_seconds`, `random_state` and `verbose`.
-    During a fit, `_seed` is drawn from `random_state`, and `_deadline` and `_search_end`
-    follow from `max_seconds`. With scikit-learn 1.9 or later, callbacks set by
-    `set_callbacks` are called at every look at a run and may end it.
+    Subclasses have the parameter `tol`. During a fit, `_seed` is drawn from `random_state`,
+    and `_deadline` and `_search_end` follow from `max_seconds`. With scikit-learn 1.9 or
+    later, callbacks set by `set_callbacks` are called at every look at a run and may end it.
     """
 
     result_: Result
     tol: float
-    max_seconds: float | None
-    random_state: Any
-    verbose: bool
+    cv_results_: dict[str, Any]
     _seed: int
     _deadline: Deadline
     _search_end: Deadline
@@ -96,6 +103,28 @@ class Certified(CallbackSupportMixin, BaseEstimator):
         """A search within the time limit of the fit; keywords go to `Search`."""
         settings |= {"deadline": self._search_end, "progress": bool(self.verbose)}
         return Search(folds, trial, **settings)
+
+    def _best(
+        self,
+        folds: Sequence[Any],
+        trial: Any,
+        candidates: Sequence[Any],
+        *,
+        prepare: Any,
+        simplicity: Any = None,
+    ) -> Any:
+        """The candidate of least loss on the folds, or the only one; sets `cv_results_`.
+
+        Candidates that differ in their last entry only start from each other's answers.
+        """
+        self.cv_results_ = {}
+        if len(candidates) == 1:
+            return candidates[0]
+        search = self._search(folds, trial, prepare=prepare)
+        search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
+        found = search.scores()
+        self.cv_results_ = found.table()
+        return found.best(simplicity)
 
     def _renamed(self, old: str, new: str) -> Any:
         """The parameter `new`, or `old` if its deprecated name was used."""

@@ -47,7 +47,7 @@ from weakprox.linalg import decompositions
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
 from weakprox.result import Result
-from weakprox.selection.search import Search, Weights
+from weakprox.selection.search import Weights
 from weakprox.spectral import NuclearBall
 
 LAMS = (0.0, 0.5, 1.0, 2.0, 4.0)  # tried weights, in units of the noise
@@ -204,9 +204,6 @@ class HawkesInfectivity(Certified):
     self_excitation: bool = True
     cv: int = 5
     tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
     folds: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any = None, *, period: tuple[float, float] | None = None) -> Self:
@@ -245,10 +242,7 @@ class HawkesInfectivity(Certified):
         self._events, self._kernel = events, first.kernel
         reduced = Reduced.of(whole, self.self_excitation)
         weights = self._candidates(reduced, lam, tau, few=cv == 1)
-        self.cv_results_: dict[str, Any] = {}
-        best = weights[0]
-        if len(weights) > 1:
-            best = self._choose(kept, parts, whole, first, weights)
+        best = self._choose(kept, parts, whole, first, weights)
         self.lam_, self.tau_ = best
         self.result_ = self._solution(reduced, best)
         self._finish(kept, first)
@@ -300,11 +294,7 @@ class HawkesInfectivity(Certified):
             found = kept.sources(A, inside, due, length).log_likelihood(factors)
             return -found * len(parts) / len(events.times), X
 
-        search: Search[Weights] = self._search(range(len(parts)), trial, prepare=prepare)
-        search.grid(list(dict.fromkeys(weights)), lambda one, two: one.lam == two.lam)
-        found = search.scores()
-        self.cv_results_ = found.table()
-        best: Weights = found.best()
+        best: Weights = self._best(range(len(parts)), trial, weights, prepare=prepare)
         return best
 
     def _finish(self, kept: Pieces, first: Pilot) -> None:

@@ -338,9 +338,6 @@ class SubspaceClustering(ClusterMixin, Certified):
     n_neighbors: int | None = 20
     power: float = 8.0
     tol: float = 1e-2
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SubspaceClustering:
         """Find the clusters of the rows of X.

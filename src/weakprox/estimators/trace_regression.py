@@ -120,13 +120,15 @@ class Design:
         return self.level - float(self.centre @ coef.ravel())
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _TraceModel(RegressorMixin, Certified, ABC):
     """What the trace regressions share; subclasses say which weights and radii to try."""
 
-    lam2: float | Literal["auto"]
-    shape: tuple[int, int] | None
-    fit_intercept: bool
-    cv: Any
+    lam2: float | Literal["auto"] = "auto"
+    shape: tuple[int, int] | None = None
+    fit_intercept: bool = True
+    cv: Any = 5
+    tol: float = 1e-4
     _simplest = False  # whether the one-standard-error rule applies
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -227,9 +229,6 @@ class _TraceModel(RegressorMixin, Certified, ABC):
                 norm = free.low_rank.nuclear_norm
                 radii = [max(share * norm, TINY) for share in TAUS]
             settings += [Setting(lam, squares, tau) for lam in lams for tau in radii]
-        self.cv_results_: dict[str, Any] = {}
-        if len(settings) == 1:
-            return settings[0]
 
         def prepare(fold: tuple[Any, Any]) -> tuple[Design, Any, Matrix]:
             kept, left = fold
@@ -244,12 +243,12 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             found = unseen @ X.ravel() + part.intercept(X)
             return float(np.mean((found - answers) ** 2)), X
 
-        folds = list(self._folds(len(b)).split(A, b))
-        search = self._search(folds, trial, prepare=prepare)
-        search.grid(list(dict.fromkeys(settings)), lambda one, two: one[:2] == two[:2])
-        found = search.scores()
-        self.cv_results_ = found.table()
-        chosen: Setting = found.best(_complexity if self._simplest else None)
+        several = len(settings) > 1
+        folds = list(self._folds(len(b)).split(A, b)) if several else []
+        simplicity = _complexity if several and self._simplest else None
+        chosen: Setting = self._best(
+            folds, trial, settings, prepare=prepare, simplicity=simplicity
+        )
         return chosen
 
     def _folds(self, n: int) -> Any:
@@ -348,14 +347,6 @@ class TraceRegression(_TraceModel):
     lam: float | Literal["auto"] = "auto"
     tau: float | Literal["auto"] | None = "auto"
     _: KW_ONLY
-    lam2: float | Literal["auto"] = "auto"
-    shape: tuple[int, int] | None = None
-    fit_intercept: bool = True
-    cv: Any = 5
-    tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
     lam1: Any = DEPRECATED
 
     def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
@@ -403,14 +394,6 @@ class TraceRegressionCV(_TraceModel):
     taus: Any = "auto"
     _: KW_ONLY
     one_standard_error: bool = False
-    lam2: float | Literal["auto"] = "auto"
-    shape: tuple[int, int] | None = None
-    fit_intercept: bool = True
-    cv: Any = 5
-    tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
     lam1s: Any = DEPRECATED
     rule: Any = DEPRECATED
 
