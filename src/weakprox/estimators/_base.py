@@ -105,21 +105,12 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         return Search(folds, trial, **settings)
 
     def _best(
-        self,
-        folds: Sequence[Any],
-        trial: Any,
-        candidates: Sequence[Any],
-        *,
-        prepare: Any,
-        simplicity: Any = None,
+        self, folds: Any, trial: Any, candidates: Any, prepare: Any, simplicity: Any = None
     ) -> Any:
-        """The candidate of least loss on the folds, or the only one; sets `cv_results_`.
+        """The candidate of least loss on the folds; sets `cv_results_`.
 
         Candidates that differ in their last entry only start from each other's answers.
         """
-        self.cv_results_ = {}
-        if len(candidates) == 1:
-            return candidates[0]
         search = self._search(folds, trial, prepare=prepare)
         search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
         found = search.scores()

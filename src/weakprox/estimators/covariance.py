@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
-from weakprox.arguments import flag, integer, nonnegative, or_auto, positive
+from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
 from weakprox.estimators._base import Certified
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
@@ -322,8 +322,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         for name in ("diagonal", "assume_centered", "store_precision"):
             flag(name, getattr(self, name))
         standardized = or_auto("standardize", self.standardize, flag)
-        if self.rank is not None:
-            integer("rank", self.rank, least=1, instead="None")
+        optional_counts(rank=self.rank)
         integer("cv", self.cv, least=2)
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
         X = validate_data(self, X, ensure_min_samples=2)

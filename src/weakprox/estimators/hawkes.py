@@ -96,12 +96,6 @@ class Pieces:
         exposures = np.array([np.full(len(A), length), due, A @ due])
         return Sources(at, exposures, nodes, length)
 
-    def whole(self, A: Matrix) -> Sources:
-        """The same over the whole period."""
-        events = self.events
-        due = exposure(events, self.kernel, events.start, events.stop)
-        return self.sources(A, np.ones(len(events.times), bool), due, events.length)
-
 
 def unscaled(X: Matrix, events: Events) -> Matrix:
     """A from X = A sqrt(N_v / N_u), without negative and negligible entries."""
@@ -242,7 +236,9 @@ class HawkesInfectivity(Certified):
         self._events, self._kernel = events, first.kernel
         reduced = Reduced.of(whole, self.self_excitation)
         weights = self._candidates(reduced, lam, tau, few=cv == 1)
-        best = self._choose(kept, parts, whole, first, weights)
+        self.cv_results_, best = {}, weights[0]
+        if len(weights) > 1:
+            best = self._choose(kept, parts, whole, first, weights)
         self.lam_, self.tau_ = best
         self.result_ = self._solution(reduced, best)
         self._finish(kept, first)
@@ -294,21 +290,23 @@ class HawkesInfectivity(Certified):
             found = kept.sources(A, inside, due, length).log_likelihood(factors)
             return -found * len(parts) / len(events.times), X
 
-        best: Weights = self._best(range(len(parts)), trial, weights, prepare=prepare)
+        best: Weights = self._best(range(len(parts)), trial, weights, prepare)
         return best
 
     def _finish(self, kept: Pieces, first: Pilot) -> None:
         """Refine baselines, diagonal and row factors, and set what was learnt."""
-        A = unscaled(np.asarray(self.result_.X), kept.events)
-        sources = kept.whole(A)
+        events = kept.events
+        A = unscaled(np.asarray(self.result_.X), events)
+        due = exposure(events, kept.kernel, events.start, events.stop)
+        sources = kept.sources(A, np.ones(len(events.times), bool), due, events.length)
         factors = sources.improved(first_factors(first, self.self_excitation), POLISH)
         self.baseline_ = factors[0]
         self.infectivity_ = factors[2][:, None] * A + np.diag(factors[1])
         self.decay_, self.mixture_ = first.kernel.decays, first.kernel.shares
         self.spectral_radius_ = float(np.abs(decompositions.eigvals(self.infectivity_)).max())
         self.rank_ = self.result_.rank
-        self.log_likelihood_ = sources.log_likelihood(factors) / len(kept.events.times)
-        self.period_ = (kept.events.start, kept.events.stop)
+        self.log_likelihood_ = sources.log_likelihood(factors) / len(events.times)
+        self.period_ = (events.start, events.stop)
 
     def _pilot(self, events: Events) -> Pilot:
         """The pilot, without decays of a negligible share."""

@@ -53,6 +53,10 @@ class Setting(NamedTuple):
     lam2: float
     tau: float
 
+    def complexity(self) -> tuple[float, float]:
+        """Smaller for simpler models: a smaller radius and, at equal ones, a larger weight."""
+        return self.tau, -self.lam
+
 
 @dataclass(frozen=True)
 class Design:
@@ -243,42 +247,29 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             found = unseen @ X.ravel() + part.intercept(X)
             return float(np.mean((found - answers) ** 2)), X
 
-        several = len(settings) > 1
-        folds = list(self._folds(len(b)).split(A, b)) if several else []
-        simplicity = _complexity if several and self._simplest else None
-        chosen: Setting = self._best(
-            folds, trial, settings, prepare=prepare, simplicity=simplicity
-        )
-        return chosen
-
-    def _folds(self, n: int) -> Any:
-        """The splitter, with no more folds than rows."""
-        if is_integer(self.cv):
+        if len(settings) == 1:
+            self.cv_results_ = {}
+            return settings[0]
+        cv = self.cv
+        if is_integer(cv):  # no more folds than rows
             wanted = "a splitter or an iterable"
-            return check_cv(min(integer("cv", self.cv, least=2, instead=wanted), n))
-        return check_cv(self.cv)
+            cv = min(integer("cv", cv, least=2, instead=wanted), len(b))
+        folds = list(check_cv(cv).split(A, b))
+        simplicity = Setting.complexity if self._simplest else None
+        chosen: Setting = self._best(folds, trial, settings, prepare, simplicity)
+        return chosen
 
     def _solution(
         self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None
     ) -> Result:
         """Solve the certified problem, less accurately in trials."""
         penalty, radius = ElasticNet(setting.lam, setting.lam2), setting.tau
-        if not np.isfinite(radius):
-            radius = _reach(design, penalty)
+        if not np.isfinite(radius):  # above every solution, whose value is at most that of zero
+            curvature = max(design.loss.strong_convexity + penalty.curvature, TINY)
+            radius = 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature)) + TINY
         eps = self.tol * design.size * (LOOSE if trial else 1.0)
         problem = Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
         return self._solve(problem, trial=trial, tol=None, eps=eps, start=start)
-
-
-def _reach(design: Design, penalty: ElasticNet) -> float:
-    """A nuclear norm above that of every solution, whose value is at most that of zero."""
-    curvature = max(design.loss.strong_convexity + penalty.curvature, TINY)
-    return 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature)) + TINY
-
-
-def _complexity(setting: Setting) -> tuple[float, float]:
-    """Smaller for simpler models: a smaller radius and, at equal ones, a larger weight."""
-    return setting.tau, -setting.lam
 
 
 @dataclass(eq=False, repr=False)

@@ -40,12 +40,6 @@ def clean(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
-def safe_json(value: Any) -> str:
-    """JSON that is safe inside a script element."""
-    text = json.dumps(clean(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_UNSAFE)
-
-
 def cell_html(value: Any) -> str:
     """Escape text; round numbers, with all digits in the markup; None and NaN are a dash."""
     value = value.item() if isinstance(value, np.generic) else value
@@ -150,6 +144,12 @@ def document(
     generator = f"weakprox {__version__}"
     below = f"<p class=subtitle>{escape(subtitle)}</p>" if subtitle else ""
     links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in contents)
+    text = json.dumps(
+        clean({"generator": generator, **data}),
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+    )
     nav = f"<nav aria-label=Contents><ul>{links}</ul></nav>"
     page = f"""<!DOCTYPE html>
 <html lang="en-GB">
@@ -177,9 +177,7 @@ numbers behind the plots stand as JSON at the end of this file.</p></noscript>
 {body}
 </main>
 <footer>Made by {generator}. This file is complete in itself and loads nothing.</footer>
-<script type="application/json" id="report-data">{
-        safe_json({"generator": generator, **data})
-    }</script>
+<script type="application/json" id="report-data">{text.translate(_UNSAFE)}</script>
 <script>{script()}</script>
 </body>
 </html>

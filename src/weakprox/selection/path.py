@@ -184,7 +184,8 @@ def regularization_path(
     -------
     Path
     """
-    need_finite(loss)
+    if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
+        raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
     grid = grid_for(loss, lams, taus, spectral)
     shape = grid.shape
     values, gaps = np.full(shape, np.nan), np.full(shape, np.inf)
@@ -199,7 +200,8 @@ def regularization_path(
             answer = found.low_rank
             values[i, j], gaps[i, j] = found.value, found.gap
             ranks[i, j], svds[i, j] = answer.rank, found.svds
-            nonzeros[i, j] = count_nonzeros(answer)
+            size = np.abs(np.asarray(to_numpy(answer.dense())))
+            nonzeros[i, j] = np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY))
             answers[i].append(answer)
             note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
             display.advance(bar, note=note)
@@ -259,12 +261,6 @@ def walk(
         R = penalty(float(lam))
         for j, tau in enumerate(grid.taus[i]):
             yield i, j, chain.solve(R, spectral(float(tau)), float(tau))
-
-
-def count_nonzeros(X: LowRank) -> int:
-    """Entries above a thousandth of the largest in size."""
-    size = np.abs(np.asarray(to_numpy(X.dense())))
-    return int(np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY)))
 
 
 @dataclass
@@ -395,9 +391,3 @@ def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
     """Whether an answer lies inside its ball, away from the sphere."""
     ball = isinstance(term, (NuclearBall, TracePSD))
     return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau
-
-
-def need_finite(loss: Any) -> None:
-    """Raise unless the loss is a finite sum, whose values and gaps can be compared."""
-    if not getattr(loss, "is_finite_sum", False):
-        raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
