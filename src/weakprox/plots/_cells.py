@@ -72,7 +72,18 @@ def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
         right = to_numpy(given.Vt).astype(float)
         return Rows(given.shape, lambda rows: left[rows] @ right)
     if scipy.sparse.issparse(given):
-        return _sparse_rows(given, stored_only)
+        given = scipy.sparse.csr_array(given)
+
+        def some(rows: slice) -> Matrix:
+            block = given[rows]
+            if not stored_only:
+                return np.asarray(block.toarray(), dtype=float)
+            found = np.full(block.shape, np.nan)
+            entries = block.tocoo()
+            found[entries.row, entries.col] = entries.data
+            return found
+
+        return Rows((int(given.shape[0]), int(given.shape[1])), some)
     if not is_array(given):
         try:
             given = np.asarray(given, dtype=float)
@@ -81,27 +92,7 @@ def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
     if len(given.shape) != 2:
         raise ShapeError(argument, tuple(given.shape), "two dimensions")
     shape = (int(given.shape[0]), int(given.shape[1]))
-
-    def read(rows: slice) -> Matrix:
-        found: Matrix = np.asarray(to_numpy(given[rows]), dtype=float)
-        return found
-
-    return Rows(shape, read)
-
-
-def _sparse_rows(given: Any, stored_only: bool) -> Rows:
-    by_rows = scipy.sparse.csr_array(given)
-
-    def read(rows: slice) -> Matrix:
-        block = by_rows[rows]
-        if not stored_only:
-            return np.asarray(block.toarray(), dtype=float)
-        found = np.full(block.shape, np.nan)
-        entries = block.tocoo()
-        found[entries.row, entries.col] = entries.data
-        return found
-
-    return Rows((int(by_rows.shape[0]), int(by_rows.shape[1])), read)
+    return Rows(shape, lambda rows: np.asarray(to_numpy(given[rows]), dtype=float))
 
 
 @dataclass(frozen=True)

@@ -38,28 +38,16 @@ class _Record:
 
 @dataclass(frozen=True)
 class Series(_Record):
-    """One line of a plot.
+    """One line of a plot."""
 
-    Attributes
-    ----------
-    name : str
-        Shown in the legend; equal names share colour and legend entry across panels.
-    x, y : sequence of float
-        Points; NaN leaves a gap.
-    low, high : sequence of float, optional
-        A band around the line.
-    dashed, steps, stems : bool
-        Draw dashed; draw as a staircase; draw as stems from the axis.
-    """
-
-    name: str
-    x: Any
+    name: str  # in the legend; equal names share colour and entry across panels
+    x: Any  # sequences of numbers; NaN leaves a gap
     y: Any
-    low: Any = None
+    low: Any = None  # a band around the line
     high: Any = None
     dashed: bool = False
-    steps: bool = False
-    stems: bool = False
+    steps: bool = False  # a staircase
+    stems: bool = False  # from the axis
 
     def __post_init__(self) -> None:
         """Convert the points to vectors of one length."""
@@ -78,27 +66,15 @@ class Series(_Record):
 
 @dataclass(frozen=True)
 class Panel(_Record):
-    """One pair of axes with its series.
+    """One pair of axes with its series."""
 
-    Attributes
-    ----------
-    series : sequence of Series or mapping
-        The lines.
-    x_label, y_label, title : str
-        Words beside the axes and above them.
-    log_x, log_y : bool
-        Logarithmic axes (points that are not positive are left out).
-    y_range : (float, float), optional
-        Initial range of the y axis; zooming shows the rest.
-    """
-
-    series: Any
+    series: Any  # sequence of Series, or of mappings of their fields
     x_label: str = ""
     y_label: str = ""
     title: str = ""
-    log_x: bool = False
+    log_x: bool = False  # points that are not positive are left out
     log_y: bool = False
-    y_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None  # at first; zooming shows the rest
 
     def __post_init__(self) -> None:
         """Convert mappings to Series."""

@@ -47,15 +47,6 @@ DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
 class Page:
     """A report page: words, tables and plots that are drawn in the reader's browser.
 
-    Parameters
-    ----------
-    title : str
-        The page's heading.
-    subtitle : str
-        A line below it.
-
-    Notes
-    -----
     The file holds its data, style and script and loads nothing. Plots show their values
     under the pointer, zoom and offer their data as CSV.
     """

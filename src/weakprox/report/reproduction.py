@@ -167,15 +167,10 @@ def _short(cell: Any, digits: int) -> Any:
 
 
 def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) -> Path:
-    """Write report.html, and its plots as PNG and SVG, into the directory.
+    """Write report.html, and its plots as PNG and SVG, into an existing directory.
 
-    Parameters
-    ----------
-    directory : path
-        An existing directory. Plots go to `figures` inside it; without matplotlib there are
-        none, and the page says so.
-    summaries : mapping
-        What `weakprox.experiments.run` returned.
+    Plots go to `figures` inside it; without matplotlib there are none, and the page says so.
+    `summaries` is what `weakprox.experiments.run` returned.
     """
     page, directory = reproduction_page(summaries), Path(directory)
     path = page.write(directory / "report.html")

@@ -29,18 +29,10 @@ PROBE = 0.1  # length of the step along which answers are compared, in units of 
 
 @dataclass(frozen=True)
 class Copies:
-    """Independent noisy copies of one matrix: some to fit, the others to score.
+    """Independent noisy copies of one matrix: some to fit, the others to score."""
 
-    Attributes
-    ----------
-    means : array of shape (k, m, d)
-        The copies.
-    counts : array of shape (k,)
-        Number of samples that each copy is the mean of.
-    """
-
-    means: Values
-    counts: Values
+    means: Values  # of shape (k, m, d): the copies
+    counts: Values  # of shape (k,): number of samples that each copy is the mean of
 
     def __len__(self) -> int:
         return int(self.means.shape[0])
@@ -128,21 +120,12 @@ class HeldOut:
 
     An answer X is multiplied by a factor c before it is compared with an unseen copy Z:
     |c X - Z|^2 = c^2 |X|^2 - 2 c <X, Z> + |Z|^2.
-
-    Attributes
-    ----------
-    along, squares : arrays of shape (folds, n, k)
-        <X, Z> and |X|^2.
-    constants : array of shape (folds,)
-        |Z|^2.
-    entries : int
-        Number of entries of a matrix.
     """
 
-    along: Values
-    squares: Values
-    constants: Values
-    entries: int
+    along: Values  # <X, Z>, of shape (folds, n, k)
+    squares: Values  # |X|^2, likewise
+    constants: Values  # |Z|^2, of shape (folds,)
+    entries: int  # of a matrix
 
     def scales(self, *, debias: bool = True) -> Values:
         """The factor that is best on the unseen copies, at least 1; or 1 for all."""
