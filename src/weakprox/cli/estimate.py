@@ -109,6 +109,7 @@ def estimate(
     from weakprox.cli.outputs import Outputs
     from weakprox.distributed.remote import connected
     from weakprox.resources.memory import as_bytes, limited
+    from weakprox.result import Status
 
     begun = time.monotonic()
     nonnegative("max_seconds", max_seconds)
@@ -165,7 +166,9 @@ def estimate(
         typer.echo(as_json(found))
     elif not quiet:
         _show(case, result, found, automatic=method == "auto")
-    raise typer.Exit(exit_code(result))
+    if result.status is Status.INTERRUPTED:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(DONE if found["reached"] else UNCONFIRMED)
 
 
 def solver_of(name: str, rank: int | None) -> Method | Literal["auto"]:
@@ -193,15 +196,6 @@ def _provable(result: Result, outputs: Outputs) -> Outputs:
         typer.echo(f"weakprox: no proof written. {problem}", err=True)
         return outputs.without("proof")
     return outputs
-
-
-def exit_code(result: Result) -> int:
-    """The exit code of a run."""
-    from weakprox.result import Status
-
-    if result.status is Status.INTERRUPTED:
-        return INTERRUPTED
-    return DONE if result.status.reached or result.certified else UNCONFIRMED
 
 
 def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:

@@ -28,8 +28,12 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
-    from weakprox import plan, theory
+    import numpy as np
+
+    from weakprox import __version__, plan, theory
     from weakprox.cli.case import load
+    from weakprox.linalg.arrays import largest, norm
+    from weakprox.linalg.thin_svd import thin_svd
     from weakprox.resources.memory import as_bytes, limited
 
     given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
@@ -38,8 +42,19 @@ def info(
         case = load(file, **given, psd=psd, key=key, header=header, seed=seed, run=False)
     memory = plan(case.problem, max_memory=most)  # before anything else takes memory
     p = theory.parameters(case.problem, case.eps, seed=seed)
+    M = case.matrix
+    spectral_norm = float(thin_svd(M, 1, tol=1e-6, strict=False).triplets.s[0])
     found = {
-        **describe(case),
+        **case.settings,
+        "format": case.table.format,
+        "memory_mapped": isinstance(case.table.values, np.memmap),
+        "bytes": M.size * M.dtype.itemsize,
+        "norms": {
+            "frobenius": norm(M),
+            "spectral": spectral_norm,
+            "largest_entry": largest(M),
+        },
+        "version": __version__,
         "solver": memory.chosen,
         "reason": memory.reason,
         "parameters": asdict(p),
@@ -58,30 +73,6 @@ def info(
     else:
         alone = replace(memory, needs=(memory[memory.chosen],))
         _show(case, found, str(p), "\n".join(str(alone).splitlines()[:3]))
-
-
-def describe(case: Case) -> dict[str, Any]:
-    """Size, kind and norms of the matrix."""
-    import numpy as np
-
-    from weakprox import __version__
-    from weakprox.linalg.arrays import largest, norm
-    from weakprox.linalg.thin_svd import thin_svd
-
-    M = case.matrix
-    spectral_norm = float(thin_svd(M, 1, tol=1e-6, strict=False).triplets.s[0])
-    return {
-        **case.settings,
-        "format": case.table.format,
-        "memory_mapped": isinstance(case.table.values, np.memmap),
-        "bytes": M.size * M.dtype.itemsize,
-        "norms": {
-            "frobenius": norm(M),
-            "spectral": spectral_norm,
-            "largest_entry": largest(M),
-        },
-        "version": __version__,
-    }
 
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:

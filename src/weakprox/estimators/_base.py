@@ -85,7 +85,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
             cls.__doc__ = (cls.__doc__ or "").replace(place, text)
         for name in ("fit", "partial_fit"):
             if name in vars(cls):
-                setattr(cls, name, _with_callbacks(_limited(vars(cls)[name]), name))
+                setattr(cls, name, _managed(vars(cls)[name], name))
         super().__init_subclass__(**named)
 
     def _solve(self, problem: Problem, *, trial: bool = False, **settings: Any) -> Result:
@@ -180,8 +180,9 @@ def drawn_seed(state: Any) -> int:
         raise InputError("random_state", repr(state), wanted) from None
 
 
-def _limited(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """`fit` with one seed and one deadline for everything in it."""
+def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A method with one seed and one deadline; scikit-learn's callbacks are told of `fit`."""
+    told = CALLBACKS and name == "fit"
 
     @wraps(fit)
     def fitted(model: Any, *args: Any, **named: Any) -> Any:
@@ -191,31 +192,20 @@ def _limited(fit: Callable[..., Any]) -> Callable[..., Any]:
         model._search_end = model._deadline.share()
         model._seed = drawn_seed(model.random_state)
         try:
-            return fit(model, *args, **named)
+            if not told or not hasattr(model, "_skl_callbacks"):
+                return fit(model, *args, **named)
+            task = model._init_callback_context(max_subtasks=None)
+            data = dict(zip(("X", "y"), args, strict=False))
+            data |= {name: named[name] for name in ("X", "y") if name in named}
+            task.call_on_fit_task_begin(estimator=model, **data)
+            found = fit(model, *args, **named)
+            task.call_on_fit_task_end(estimator=model, **data)
+            return found
         finally:
             del model._deadline, model._search_end, model._seed
 
-    return fitted
-
-
-def _with_callbacks(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`fit` as a task that scikit-learn's callbacks are told of, if any are set."""
-    if not CALLBACKS or name != "fit":
-        return fit
-
-    @wraps(fit)
-    def told(model: Any, *args: Any, **named: Any) -> Any:
-        if not hasattr(model, "_skl_callbacks"):
-            return fit(model, *args, **named)
-        task = model._init_callback_context(max_subtasks=None)
-        data = dict(zip(("X", "y"), args, strict=False))
-        data |= {name: named[name] for name in ("X", "y") if name in named}
-        task.call_on_fit_task_begin(estimator=model, **data)
-        fitted = fit(model, *args, **named)
-        task.call_on_fit_task_end(estimator=model, **data)
-        return fitted
-
-    managed: Callable[..., Any] = with_callbacks(told)  # also tears down after errors
+    # which also tears down after errors
+    managed: Callable[..., Any] = with_callbacks(fitted) if told else fitted
     return managed
 
 
