@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -217,7 +218,7 @@ def test_a_memory_map_is_read_where_there_is_room_and_left_where_not(
         seen.append(problem.loss.target)
         return real(problem, *args, **options)
 
-    monkeypatch.setattr(wp, "minimize", spy)
+    monkeypatch.setattr(import_module("weakprox.cli.estimate"), "minimize", spy)
     assert weakprox("estimate", "m.npy", *PROBLEM).exit_code == 0
     monkeypatch.setattr("weakprox.cli.case.room", lambda: 0)
     assert weakprox("estimate", "m.npy", *PROBLEM).exit_code == 0

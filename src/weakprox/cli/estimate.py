@@ -6,11 +6,14 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from weakprox import __version__, minimize
+from weakprox.arguments import nonnegative
 from weakprox.cli import options
+from weakprox.cli.case import Case, load
 from weakprox.cli.console import (
     DONE,
     INTERRUPTED,
@@ -22,13 +25,13 @@ from weakprox.cli.console import (
     shown_file,
 )
 from weakprox.cli.options import unset
-from weakprox.errors import InputError
-
-if TYPE_CHECKING:
-    from weakprox.cli.case import Case
-    from weakprox.cli.outputs import Outputs
-    from weakprox.result import Result
-    from weakprox.solvers.base import Method
+from weakprox.cli.outputs import Outputs
+from weakprox.distributed.remote import connected
+from weakprox.errors import InputError, ProofError
+from weakprox.resources.memory import as_bytes, limited
+from weakprox.result import Result, Status
+from weakprox.run.choose import solver_class, solver_named
+from weakprox.solvers.base import Method
 
 # Solvers of the library that do not suit a matrix file, and why.
 ELSEWHERE = {
@@ -103,14 +106,6 @@ def estimate(
 
     Minimises 1/2 |X - M|^2 + lam |X|_1 over matrices of nuclear norm at most tau.
     """
-    from weakprox import minimize
-    from weakprox.arguments import nonnegative
-    from weakprox.cli.case import load
-    from weakprox.cli.outputs import Outputs
-    from weakprox.distributed.remote import connected
-    from weakprox.resources.memory import as_bytes, limited
-    from weakprox.result import Status
-
     begun = time.monotonic()
     nonnegative("max_seconds", max_seconds)
     method = solver_of(solver, rank)
@@ -173,8 +168,6 @@ def estimate(
 
 def solver_of(name: str, rank: int | None) -> Method | Literal["auto"]:
     """Return the solver of this name, with the rank if it has one; "auto" is left as it is."""
-    from weakprox.run.choose import solver_class, solver_named
-
     if name.lower() == "auto":
         return "auto"
     why = ELSEWHERE.get(solver_class(name).__name__.lower())
@@ -186,8 +179,6 @@ def solver_of(name: str, rank: int | None) -> Method | Literal["auto"]:
 
 def _provable(result: Result, outputs: Outputs) -> Outputs:
     """The outputs that can be written: without the proof if there is none."""
-    from weakprox.errors import ProofError
-
     if "proof" not in outputs.paths:
         return outputs
     try:
@@ -200,8 +191,6 @@ def _provable(result: Result, outputs: Outputs) -> Outputs:
 
 def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     """The summary of a run, for JSON."""
-    from weakprox import __version__
-
     proof = result.certificate
     return {
         **case.settings,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import typer
 
+from weakprox import __version__, plan, theory
 from weakprox.cli import options
+from weakprox.cli.case import Case, load
 from weakprox.cli.console import as_json, show, shown_file
-
-if TYPE_CHECKING:
-    from weakprox.cli.case import Case
+from weakprox.linalg.arrays import largest, norm
+from weakprox.linalg.thin_svd import thin_svd
+from weakprox.resources.limits import shown_bytes
+from weakprox.resources.memory import as_bytes, limited
 
 
 def info(
@@ -28,14 +32,6 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
-    import numpy as np
-
-    from weakprox import __version__, plan, theory
-    from weakprox.cli.case import load
-    from weakprox.linalg.arrays import largest, norm
-    from weakprox.linalg.thin_svd import thin_svd
-    from weakprox.resources.memory import as_bytes, limited
-
     given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with limited(most):
@@ -77,8 +73,6 @@ def info(
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
     """The description for a reader."""
-    from weakprox.resources.limits import shown_bytes
-
     m, d = case.table.shape
     norms, predicted = found["norms"], found["predicted"]
     labels = [side for side in ("row", "column") if found[f"{side}_labels"]]
