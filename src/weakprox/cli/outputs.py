@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from weakprox.cli.case import Case
 from weakprox.cli.console import as_json
 from weakprox.errors import InputError
+from weakprox.result import Result
 from weakprox.storage.atomic import atomic_all, checked_target
 from weakprox.storage.matrices import writable_suffix, write_factors, write_matrix, write_text
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError
-
-if TYPE_CHECKING:
-    from weakprox.cli.case import Case
-    from weakprox.result import Result
 
 SUFFIXES = {
     "factors": (".npz",),

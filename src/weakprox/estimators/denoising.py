@@ -29,14 +29,15 @@ FLOATS = [np.float64, np.float32]
 SPARSE = ["csr", "csc", "coo"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     """What the denoisers share; subclasses choose lam, tau and the scale."""
 
-    low_rank_: LowRank
-    rank: int | None
-    psd: bool
-    debias: bool
-    noise: float | str
+    rank: int | None = None
+    psd: bool = False
+    debias: bool = True
+    noise: float | str = "auto"
+    tol: float = 1e-4
     _searches = True  # whether anything is left to choose
 
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -260,15 +261,6 @@ class SparseLowRank(_Denoiser):
 
     lam: float | str = "auto"
     tau: float | str = "auto"
-    _: KW_ONLY
-    rank: int | None = None
-    psd: bool = False
-    debias: bool = True
-    noise: float | str = "auto"
-    tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     @property
     def _searches(self) -> bool:  # type: ignore[override]
@@ -346,15 +338,7 @@ class SparseLowRankCV(_Denoiser):
     n_taus: int = 10
     cv: int = 5
     one_standard_error: bool = False
-    rank: int | None = None
-    psd: bool = False
-    debias: bool = True
-    noise: float | str = "auto"
-    tol: float = 1e-4
-    max_seconds: float | None = None
     n_jobs: int | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
         cv = integer("cv", self.cv, least=2)

@@ -12,7 +12,7 @@ from sklearn.base import ClusterMixin
 from sklearn.cluster import spectral_clustering
 from sklearn.utils.validation import validate_data
 
-from weakprox.arguments import flag, integer, nonnegative, or_auto, positive
+from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
 from weakprox.estimators._base import Certified
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
@@ -338,9 +338,6 @@ class SubspaceClustering(ClusterMixin, Certified):
     n_neighbors: int | None = 20
     power: float = 8.0
     tol: float = 1e-2
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SubspaceClustering:
         """Find the clusters of the rows of X.
@@ -360,8 +357,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         positive("power", self.power)
         nuclear = or_auto("nuclear", self.nuclear, positive)
         lam = or_auto("lam", self.lam, nonnegative)
-        if self.n_neighbors is not None:
-            integer("n_neighbors", self.n_neighbors, least=1, instead="None")
+        optional_counts(n_neighbors=self.n_neighbors)
         X = validate_data(self, X, ensure_min_samples=2)
         count = or_auto("n_clusters", self.n_clusters, lambda n, x: integer(n, x, 1, len(X)))
         data = Prepared.of(np.asarray(X, dtype=float))

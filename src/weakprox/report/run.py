@@ -58,36 +58,20 @@ def write_report(
     found = gather(
         result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
     )
-    page = run_page(result, found, rows, columns)
-    if figures is not None:
-        page.save_figures(figures)
-    return page.write(path)
-
-
-def run_page(
-    result: Result,
-    found: Gathered,
-    rows: Sequence[Any] | None = None,
-    columns: Sequence[Any] | None = None,
-) -> Page:
-    """The page that `write_report` writes."""
-    numbers = found.numbers
+    numbers, said = found.numbers, verdict(result)
     m, d = numbers["shape"]
     page = Page(f"{result.solver} on {m} x {d}", subtitle=f"weakprox {numbers['weakprox']}")
     page.attach("report", numbers)
-    _certificate(page, result)
+    page.section("Accuracy of the answer")
+    page.notice(said.sentences[0], said.kind, said.heading)
+    page.text(said.sentences[1:])
     _key_figures(page, result, numbers)
     _problem(page, numbers)
     _matrices(page, result, found, rows, columns)
     _history(page, result)
-    return page
-
-
-def _certificate(page: Page, result: Result) -> None:
-    said = verdict(result)
-    page.section("Accuracy of the answer")
-    page.notice(said.sentences[0], said.kind, said.heading)
-    page.text(said.sentences[1:])
+    if figures is not None:
+        page.save_figures(figures)
+    return page.write(path)
 
 
 def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
@@ -148,19 +132,11 @@ def _matrices(
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
         # Penalties shrink X: on the data's scale, a much smaller answer would be all white.
         faint = own < FAINT * scale
+        same = "Colours as for the data."
+        note = "Colours have their own scale." if faint else same
         draw("Data", found.data, limit=scale)
-        draw(
-            "Answer",
-            found.estimate,
-            limit=own if faint else scale,
-            note="Colours have their own scale." if faint else "Colours as for the data.",
-        )
-        draw(
-            "Residual: data minus answer",
-            found.residual,
-            limit=scale,
-            note="Colours as for the data.",
-        )
+        draw("Answer", found.estimate, limit=own if faint else scale, note=note)
+        draw("Residual: data minus answer", found.residual, limit=scale, note=same)
     else:
         draw("Answer", found.estimate)
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))

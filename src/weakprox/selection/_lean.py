@@ -55,18 +55,12 @@ def applies(problem: Problem) -> bool:
 
 def _shrunk(problem: Problem) -> np.ndarray[Any, Any]:
     """The minimiser of G + R."""
-    step, C = problem.entrywise(), _centre(problem)
+    step, C = problem.entrywise(), problem.centre()
     assert step is not None
-    weight = step.beta + step.curvature
-    X = np.empty_like(C)
+    X: np.ndarray[Any, Any] = np.empty_like(C)
     # prox of R/(beta + curvature) at beta C/(beta + curvature)
-    reference.first(C, X, step._replace(gamma=1.0 / weight))
+    reference.first(C, X, step._replace(gamma=1.0 / (step.beta + step.curvature)))
     return X
-
-
-def _centre(problem: Problem) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = problem.centre()
-    return found
 
 
 def free_radius(problem: Problem) -> float:
@@ -86,7 +80,8 @@ def unconstrained(problem: Problem) -> Solved | None:
 
 def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> Solved | None:
     """Iterate from where neighbours ended; None if a more patient method is called for."""
-    C, meter = _centre(problem), Meter(Budget())
+    C: np.ndarray[Any, Any] = problem.centre()
+    meter = Meter(Budget())
     tools = Tools(
         problem,
         MeteredLoss(problem.loss, meter),

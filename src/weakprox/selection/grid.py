@@ -28,18 +28,10 @@ FULL_BELOW = 600  # full decompositions up to this size
 
 @dataclass(frozen=True)
 class Grid:
-    """Weights and radii to try.
+    """Weights and radii to try."""
 
-    Attributes
-    ----------
-    lams : array of shape (n,)
-        Weights of the penalty, falling.
-    taus : array of shape (n, k)
-        Radii, rising along each row; row i belongs to `lams[i]`.
-    """
-
-    lams: Values
-    taus: Values
+    lams: Values  # of shape (n,): weights of the penalty, falling
+    taus: Values  # of shape (n, k): radii, rising along each row; row i belongs to lams[i]
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -184,32 +184,24 @@ def regularization_path(
     -------
     Path
     """
-    need_finite(loss)
+    if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
+        raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
     grid = grid_for(loss, lams, taus, spectral)
     shape = grid.shape
     values, gaps = np.full(shape, np.nan), np.full(shape, np.inf)
     ranks, nonzeros, svds = (np.zeros(shape, dtype=np.int64) for _ in range(3))
     answers: list[list[LowRank]] = [[] for _ in grid.lams]
-    begun = time.perf_counter()
-    deadline = Deadline.after(max_seconds)
-    steps = walk(
-        loss,
-        grid,
-        penalty,
-        spectral,
-        tol=tol,
-        rank=rank,
-        seed=seed,
-        certify=certify,
-        deadline=deadline,
-    )
+    begun, deadline = time.perf_counter(), Deadline.after(max_seconds)
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed, "certify": certify}
+    steps = walk(loss, grid, penalty, spectral, deadline=deadline, **settings)
     with Progress(progress, counted=True) as display:
         bar = display.add("regularization path", values.size)
         for i, j, found in steps:
             answer = found.low_rank
             values[i, j], gaps[i, j] = found.value, found.gap
             ranks[i, j], svds[i, j] = answer.rank, found.svds
-            nonzeros[i, j] = count_nonzeros(answer)
+            size = np.abs(np.asarray(to_numpy(answer.dense())))
+            nonzeros[i, j] = np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY))
             answers[i].append(answer)
             note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
             display.advance(bar, note=note)
@@ -263,8 +255,7 @@ def walk(
     tol = positive("tol", tol)
     if rank is not None:
         rank = integer("rank", rank, least=1)
-    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed, "certify": certify}
-    chain = Chain(loss, columns=grid.shape[1], deadline=deadline, **settings)
+    chain = Chain(loss, grid.shape[1], tol, seed, rank, certify, deadline)
     for i, lam in enumerate(grid.lams):
         chain.next_row()
         R = penalty(float(lam))
@@ -272,12 +263,7 @@ def walk(
             yield i, j, chain.solve(R, spectral(float(tau)), float(tau))
 
 
-def count_nonzeros(X: LowRank) -> int:
-    """Entries above a thousandth of the largest in size."""
-    size = np.abs(np.asarray(to_numpy(X.dense())))
-    return int(np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY)))
-
-
+@dataclass
 class Chain:
     """Solves neighbouring problems one after the other, row by row of a grid.
 
@@ -285,27 +271,21 @@ class Chain:
     from an extrapolation of its three neighbours.
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        *,
-        tol: float,
-        seed: int,
-        rank: int | None,
-        certify: bool,
-        columns: int,
-        deadline: Deadline,
-    ) -> None:
-        self.loss, self.columns, self.deadline = loss, columns, deadline
-        self.tol, self.seed, self.rank, self.certify = tol, seed, rank, certify
-        self.above: list[Warmth | None] = []  # of the row before
-        self.row: list[Warmth | None] = []
-        self.tau = math.nan  # radius of the last point,
-        self.last: Solved | None = None  # and its answer, if that radius had no effect
-        self.corner: Warmth | None = None  # of the row before, at the last column
-        self.free: float | None = None  # balls of at least this radius have no effect
-        self.count = 0  # points so far: names of random streams
-        self.memory = room()
+    loss: Loss
+    columns: int
+    tol: float
+    seed: int
+    rank: int | None
+    certify: bool
+    deadline: Deadline
+    memory: int = field(default_factory=room)
+    above: list[Warmth | None] = field(default_factory=list)  # of the row before
+    row: list[Warmth | None] = field(default_factory=list)
+    tau: float = math.nan  # radius of the last point,
+    last: Solved | None = None  # and its answer, if that radius had no effect
+    corner: Warmth | None = None  # of the row before, at the last column
+    free: float | None = None  # balls of at least this radius have no effect
+    count: int = 0  # points so far: names of random streams
 
     def next_row(self) -> None:
         """Start the next row of the grid."""
@@ -411,9 +391,3 @@ def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
     """Whether an answer lies inside its ball, away from the sphere."""
     ball = isinstance(term, (NuclearBall, TracePSD))
     return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau
-
-
-def need_finite(loss: Any) -> None:
-    """Raise unless the loss is a finite sum, whose values and gaps can be compared."""
-    if not getattr(loss, "is_finite_sum", False):
-        raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
