@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import weakprox as wp
-from weakprox.linalg.arrays import wide
+from weakprox.linalg.arrays import SHARED, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, Sums, device_engine, device_queue, engine, reference
 from weakprox.passes import ritz as subspace
@@ -22,7 +22,6 @@ from weakprox.passes.device_engine import DeviceEngine
 from weakprox.passes.device_queue import WIDTH, Queue
 from weakprox.passes.engine import Engine
 from weakprox.passes.reference import TERMS
-from weakprox.resources.memory import SHARED
 from weakprox.solvers import LeanSplitting, _factored
 
 PLAIN = Step.l1(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import row_blocks
+from weakprox.linalg.arrays import DiskArena, row_blocks
 from weakprox.resources.memory import (
-    DiskArena,
     as_bytes,
     budget,
     honours_budget,

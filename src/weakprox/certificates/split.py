@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import (
+    Arena,
     Array,
     add_scaled,
     eps_of,
@@ -34,7 +35,6 @@ from weakprox.metering import gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance, WeakProx
-from weakprox.resources.memory import Arena
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,6 @@ def _spanned(z: Any, V: Any) -> tuple[Any, Any, Any]:
     return V, np.eye(V.shape[1]), None
 
 
-def quick_is_exact(z: Any) -> bool:
-    """Whether the fastest precision is float64."""
-    return bool(z.dtype.itemsize == 8)
-
-
 def _times(z: Any, V: Any, *, quick: bool) -> Any:
     """z V for a narrow block: `quick` in the fastest precision, else summed in float64."""
     held = z.held()

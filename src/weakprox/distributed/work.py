@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakprox.linalg.arrays import all_finite, largest
+from weakprox.linalg.arrays import SHARED, all_finite, largest
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for
-from weakprox.resources.memory import SHARED
 
 IDLE = 20.0  # seconds after which a worker's spare memory is released
 

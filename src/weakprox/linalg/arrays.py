@@ -9,7 +9,9 @@ on blocks that stay in cache. Arrays in files are read block by block, and their
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
 from typing import Any, TypeAlias
 
 import array_api_compat as compat
@@ -31,6 +33,8 @@ FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
 CHAIN = 1024  # products in float32 that may be summed without accounting for rounding
 PIECE = 1 << 16  # largest number of float64 products that BLAS sums in any order
 ASIDE_FROM = 1 << 26  # bytes from which an array is moved to a file
+KEPT_BYTES = 1 << 28  # for reuse between runs: a quarter of a gigabyte
+SHARE = 0.75  # of the free memory, for one array: tiles and factors need the rest
 
 
 # one entry per array type; the general lookup is slow enough to matter on small matrices
@@ -257,6 +261,13 @@ def largest(X: Array) -> float:
     return max(float(namespace(part).max(namespace(part).abs(part))) for part in parts)
 
 
+def gram(*blocks: Array) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Y'Y of each narrow block on the host, in float64; one transfer if there are several."""
+    squares = [wide(Y).T @ wide(Y) for Y in blocks]
+    found = squares[0] if len(squares) == 1 else namespace(blocks[0]).stack(squares)
+    return np.asarray(to_numpy(found), dtype=float)
+
+
 def row_blocks(*arrays: Any) -> Iterable[slice]:
     """Row slices, of cache size on the CPU, of arrays of one shape; None is ignored.
 
@@ -394,3 +405,74 @@ def _scale(X: Array, scale: float, out: Array) -> None:
             np.multiply(X, X.dtype.type(scale), out=out)
     else:
         out[...] = scale * X
+
+
+def _references(arrays: list[Any]) -> int:
+    """Number of references to the first of some arrays, counted as in `Arena.like`."""
+    for array in arrays:
+        return sys.getrefcount(array)
+    return 0
+
+
+# Number of references to an array that only the arena holds: list, loop and argument.
+# Python 3.14 no longer counts all of them.
+HELD_BY_US = _references([np.empty(0)])
+
+
+class Arena:
+    """Pool of arrays that reuses those without any other reference.
+
+    The operating system clears every fresh page of memory. For arrays of a few megabytes
+    this takes several times as long as writing to them. An array is reused only when all
+    other references to it (and to its views) are gone, so arrays in use keep their contents.
+    The allocators of namespaces other than NumPy already do this.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[np.ndarray[Any, Any]] = []
+        self._lock = Lock()
+
+    def like(self, reference: Array, shape: tuple[int, ...] | None = None) -> Array:
+        """Return an array of the reference's kind and this shape with arbitrary contents."""
+        fresh = getattr(reference, "fresh", None)
+        if fresh is not None:  # an array that lives elsewhere
+            return fresh()
+        shape = tuple(reference.shape) if shape is None else shape
+        if hasattr(reference, "new_empty"):  # a torch tensor
+            return reference.new_empty(shape)
+        with self._lock:
+            for array in self._arrays:
+                fits = array.shape == shape and array.dtype == reference.dtype
+                if fits and sys.getrefcount(array) == HELD_BY_US:
+                    return array
+            self._arrays.append(self._new(shape, reference.dtype))
+            return self._arrays[-1]
+
+    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        return np.empty(shape, dtype)
+
+    def trim(self, most: int = KEPT_BYTES) -> None:
+        """Release the oldest arrays until the rest take at most `most` bytes."""
+        with self._lock:
+            while sum(array.nbytes for array in self._arrays) > most:
+                self._arrays.pop(0)
+
+
+class DiskArena(Arena):
+    """Arena of a run with a memory budget: arrays that do not fit are kept in files.
+
+    `room()` returns the number of bytes still available.
+    """
+
+    def __init__(self, room: Callable[[], int]) -> None:
+        super().__init__()
+        self._room = room
+
+    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        fits = size <= SHARE * self._room()
+        return np.empty(shape, dtype) if fits else scratch(shape, dtype)
+
+
+SHARED = Arena()
+"""The arena of all runs in this process, trimmed at the end of each."""

@@ -347,11 +347,6 @@ def quick_transpose_times(z: Array, U: Array) -> Array:
     return transpose_times(z, U, z.dtype)
 
 
-def quick_is_exact(z: Array) -> bool:
-    """Whether the precision of z is float64."""
-    return z.dtype.itemsize == 8
-
-
 def _rows(x: Array, dtype: Any) -> Array:
     return np.ascontiguousarray(x, dtype)
 

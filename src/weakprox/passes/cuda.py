@@ -24,6 +24,7 @@ from weakprox.passes.cuda_kernels import (
 from weakprox.passes.reference import TERMS, Step, Sums, group_norms
 
 SAFE = 4e-7  # relative reduction of the cuts, since their squares are of float32 numbers
+IN_FLOAT64 = True  # products are summed in float64
 NARROWEST = 16  # narrowest block that tensor cores support
 PROGRAMS = 8192  # number that keeps the device busy until the end
 STRETCH = 512  # least number of columns per program
@@ -187,11 +188,6 @@ def transpose_times(z: Array, U: Array) -> Array:
 
 # These kernels are faster than the library's products in float32, and in float64.
 quick_times, quick_transpose_times = times, transpose_times
-
-
-def quick_is_exact(z: Array) -> bool:
-    """Always true for these kernels."""
-    return True
 
 
 def _product(kernel: Any, shape: tuple[int, ...], z: Array, V: Array, m: int, n: int) -> Array:

@@ -33,7 +33,6 @@ from weakprox.passes.ritz import (
     spanned,
     straightened,
     turned,
-    upright,
 )
 
 RECORDED = 1 << 25  # entries beyond which the cost of launches is negligible
@@ -213,13 +212,12 @@ class DeviceEngine(Engine):
 
     def _found(self, needed: int | None = None) -> Ritz | None:
         """Triplets from the Gram matrices received; their vectors are queued."""
-        norms = self._squares(1)
-        solved = turned(self._squares(0), norms)
+        solved = turned(self._squares(0), self._squares(1), needed)
         self._own = None
         if solved is None:
             return None
-        s, W = solved
-        if upright(s, W, norms, needed):
+        s, W, upright = solved
+        if upright:
             return self._turned(s, W / s, W)
         self._send_turns(s, W / s, W)
         self.queue.do("check")

@@ -60,8 +60,9 @@ def passes_for(z: Array, *others: Array) -> ModuleType:
     own: ModuleType | None = getattr(z, "passes", None)
     if own is not None:
         return own
-    if any(isinstance(x, Tiled) or in_file(x) for x in (z, *others)):
-        return reference
+    for x in (z, *others):
+        if isinstance(x, Tiled) or in_file(x):
+            return reference
     if isinstance(z, np.ndarray):
         large = z.size >= COMPILED_FROM
         return _compiled() if large and all(_plain(x) for x in (z, *others)) else reference
@@ -89,10 +90,12 @@ def _compiled() -> ModuleType:
 
 
 def products_for(z: Array, passes: Any = None) -> Products:
-    """Products of z with narrow blocks, by the fastest passes for it."""
+    """Products of z with narrow blocks, by these passes or the fastest for it."""
     passes = passes or passes_for(z)
-    right, left = (partial(f, z) for f in (passes.quick_times, passes.quick_transpose_times))
-    return Products(tuple(z.shape), right, left, z, z, passes.quick_is_exact(z))
+    # kernels sum in float64 whatever the dtype
+    exact = getattr(passes, "IN_FLOAT64", False) or z.dtype.itemsize == 8
+    right, left = partial(passes.quick_times, z), partial(passes.quick_transpose_times, z)
+    return Products((int(z.shape[0]), int(z.shape[1])), right, left, z, z, exact)
 
 
 class Engine:
@@ -108,15 +111,11 @@ class Engine:
 
     def __init__(self, C: Array, z: Array, *, symmetric: bool = False) -> None:
         self.C, self.z, self.symmetric = C, z, symmetric
-        self._passes = passes_for(z, C)
+        self._passes, self.eps = passes_for(z, C), eps_of(z)
         self.products = products_for(z, self._passes)
-        self.eps = eps_of(z)
-
-    def ritz(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
-        """Triplets or eigenpairs of z from a block; `product` is z times it, if known."""
-        if self.symmetric:
-            return eigenpairs(self.products, block, product, 2 * powers)
-        return refined(self.products, block, product, powers)
+        # ritz(block, product=None, powers=1): triplets or eigenpairs of z from a block;
+        # `product` is z times it, if known
+        self.ritz = partial(eigenpairs if symmetric else refined, self.products)
 
     def in_float64(self, found: Ritz) -> Ritz:
         """The triplets with products in float64, recomputed if necessary."""
@@ -141,13 +140,9 @@ class Engine:
         """
         X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
-        return X, sums, partial(self._follow, near, product, len(values), powers)
-
-    def _follow(self, near: Ritz, product: Array, kept: int, powers: int) -> Ritz:
-        """Triplets of z from those of the last target and the product of z with them."""
         if powers == 1 and not self.symmetric:
-            return stepped(self.products, near, product, kept)
-        return self.ritz(near.V, product, powers)
+            return X, sums, partial(stepped, self.products, near, product, len(values))
+        return X, sums, partial(self.ritz, near.V, product, powers)
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """The point with these values and vectors, in the dtype of z."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from weakprox.linalg.arrays import (
     DOUBLE,
+    SHARED,
     Array,
     clip_into,
     difference,
@@ -33,7 +34,6 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.arrays import quick_transpose_times as quick_transpose_times
 from weakprox.linalg.lowrank import LowRank
-from weakprox.resources.memory import SHARED
 
 TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -368,8 +368,3 @@ def transpose_times(z: Array, U: Array) -> Array:
         part = wide(z[rows]).T @ U[rows]
         found = part if found is None else found + part
     return found
-
-
-def quick_is_exact(z: Array) -> bool:
-    """Whether the fastest precision is float64."""
-    return bool(z.dtype.itemsize == 8)

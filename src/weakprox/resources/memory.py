@@ -1,11 +1,7 @@
-"""Memory that the process holds and may allocate, its budget, and arrays in files.
-
-Allocating fresh memory costs more than filling it, so an arena reuses large arrays.
-"""
+"""Memory that the process holds and may allocate, its budget, and arrays in files."""
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 import re
@@ -16,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,8 +22,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SHARE = 0.8  # of the available memory; the rest is for computations
-ONE = 0.75  # of the free memory, for one array: tiles and factors need the rest
-KEPT_BYTES = 1 << 28  # in arrays for reuse between runs: a quarter of a gigabyte
 UNKNOWN = 4 << 30  # assumed if the system does not report it
 CGROUP = Path("/sys/fs/cgroup")
 MODES = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
@@ -196,74 +189,3 @@ def shown_bytes(size: float) -> str:
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.3g} PiB"
-
-
-def _references(arrays: list[Any]) -> int:
-    """Number of references to the first of some arrays, counted as in `Arena.like`."""
-    for array in arrays:
-        return sys.getrefcount(array)
-    return 0
-
-
-# Number of references to an array that only the arena holds: list, loop and argument.
-# Python 3.14 no longer counts all of them.
-HELD_BY_US = _references([np.empty(0)])
-
-
-class Arena:
-    """Pool of arrays that reuses those without any other reference.
-
-    The operating system clears every fresh page of memory. For arrays of a few megabytes
-    this takes several times as long as writing to them. An array is reused only when all
-    other references to it (and to its views) are gone, so arrays in use keep their contents.
-    The allocators of namespaces other than NumPy already do this.
-    """
-
-    def __init__(self) -> None:
-        self._arrays: list[np.ndarray[Any, Any]] = []
-        self._lock = Lock()
-
-    def like(self, reference: Any, shape: tuple[int, ...] | None = None) -> Any:
-        """Return an array of the reference's kind and this shape with arbitrary contents."""
-        fresh = getattr(reference, "fresh", None)
-        if fresh is not None:  # an array that lives elsewhere
-            return fresh()
-        shape = tuple(reference.shape) if shape is None else shape
-        if hasattr(reference, "new_empty"):  # a torch tensor
-            return reference.new_empty(shape)
-        with self._lock:
-            for array in self._arrays:
-                fits = array.shape == shape and array.dtype == reference.dtype
-                if fits and sys.getrefcount(array) == HELD_BY_US:
-                    return array
-            self._arrays.append(self._new(shape, reference.dtype))
-            return self._arrays[-1]
-
-    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        return np.empty(shape, dtype)
-
-    def trim(self, most: int = KEPT_BYTES) -> None:
-        """Release the oldest arrays until the rest take at most `most` bytes."""
-        with self._lock:
-            while sum(array.nbytes for array in self._arrays) > most:
-                self._arrays.pop(0)
-
-
-class DiskArena(Arena):
-    """Arena of a run with a memory budget: arrays that do not fit are kept in files.
-
-    `room()` returns the number of bytes still available.
-    """
-
-    def __init__(self, room: Callable[[], int]) -> None:
-        super().__init__()
-        self._room = room
-
-    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        size = math.prod(shape) * np.dtype(dtype).itemsize
-        fits = size <= ONE * self._room()
-        return np.empty(shape, dtype) if fits else scratch(shape, dtype)
-
-
-SHARED = Arena()
-"""The arena of all runs in this process, trimmed at the end of each."""

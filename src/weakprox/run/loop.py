@@ -10,13 +10,13 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 
 from weakprox.errors import InputError, SamplerError, WeakproxError
-from weakprox.linalg.arrays import Array
+from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena
 from weakprox.linalg.threads import one_thread, pause
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
 from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
-from weakprox.resources.memory import SHARED, Arena, DiskArena, budget
+from weakprox.resources.memory import budget
 from weakprox.result import Counts, Result, Status, Trace
 from weakprox.run.checkpoint import Checkpoint, Keeper
 from weakprox.run.choose import chosen

@@ -15,12 +15,11 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.certificates.evidence import Evidence
-from weakprox.linalg.arrays import Array, gaussian, to_numpy, zeros
+from weakprox.linalg.arrays import Arena, Array, gaussian, to_numpy, zeros
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
-from weakprox.resources.memory import Arena
 from weakprox.result import Look, Trace
 from weakprox.solvers.base import Method, Tools
 from weakprox.storage.layout import is_torch

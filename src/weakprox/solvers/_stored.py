@@ -17,6 +17,7 @@ import numpy as np
 
 from weakprox.certificates.split import SplitDual
 from weakprox.linalg.arrays import (
+    Arena,
     Array,
     eps_of,
     gaussian,
@@ -32,7 +33,6 @@ from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, Penalty, WeakProx
-from weakprox.resources.memory import Arena
 from weakprox.solvers._gap_driven import Contradicted, adaptive_prox, judged
 from weakprox.solvers.base import Tools
 

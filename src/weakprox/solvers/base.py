@@ -14,13 +14,12 @@ import numpy as np
 from weakprox.certificates.sampled import Proof
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import BLOCK_BYTES, Array, sqnorm, zeros
+from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import MeteredLoss, MeteredSpectral, gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
-from weakprox.resources.memory import SHARED, Arena
 
 REQUIRED = ("check", "start", "step", "finished", "candidate", "dual")
 TILES = 7  # blocks of rows that passes hold at once

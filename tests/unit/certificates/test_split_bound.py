@@ -14,11 +14,10 @@ from registry import EXACT, LOSSES, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, 
 import weakprox as wp
 from weakprox.certificates.split import SplitDual, split_bound
 from weakprox.experiments.instances import instance
-from weakprox.linalg.arrays import eps_of, to_numpy
+from weakprox.linalg.arrays import Arena, eps_of, to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
-from weakprox.resources.memory import Arena
 from weakprox.solvers import DavisYin
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 

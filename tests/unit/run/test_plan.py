@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import weakprox as wp
 from weakprox.errors import InputError
-from weakprox.resources.memory import SHARED
+from weakprox.linalg.arrays import SHARED
 from weakprox.solvers.base import ARRAYS
 
 ROOT = Path(__file__).resolve().parents[3]
