@@ -97,6 +97,8 @@ class Problem:
 
     def reread(self) -> None:
         """Read what the terms declare; those of the user's own may have changed."""
+        centred = _own(self.loss) and _own(self.penalty)
+        valued = _own(self.spectral)
         self.of_loss: LossCapabilities = loss_capabilities(self.loss)
         self.of_penalty: PenaltyCapabilities = penalty_capabilities(self.penalty)
         self.of_spectral: SpectralCapabilities = spectral_capabilities(self.spectral)
@@ -107,10 +109,10 @@ class Problem:
         self.infimum: float | None = float(loss + penalty) if known else None  # of G + R
         # R and h for passes over tiles: G is a squared distance, and R has a proximal map
         form, values = self.of_penalty.form, self.of_spectral.form
-        centred = self.of_loss.centre is not None and _own(self.loss) and _own(self.penalty)
+        centred = centred and self.of_loss.centre is not None
         closed = centred and form is not None and not (form.rows and form.columns)
         self._form = form if closed else None
-        if self._form is None or values is None or not _own(self.spectral):
+        if self._form is None or values is None or not valued:
             values = None
         elif values.symmetric != self.spectral.symmetric:
             values = None  # a contradiction, with which nothing would be proved

@@ -21,12 +21,12 @@ KEPT_BYTES = 1 << 28  # limit on the arrays that a result keeps by default
 
 @dataclass(frozen=True)
 class Target:
-    """The target z of a step in factors: data C, constants, and the point X0 next to z."""
+    """The target z of a step in factors, its constants, and the point X0 next to z."""
 
-    C: Array
     z: Array
     step: Step
     at: LowRank
+    C: Array = None  # the data, read from the problem when a proof is made
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Evidence:
 
     def wanted(self, proof: bool | None) -> bool:
         """Return whether to keep it; None keeps it if it is small and memory is not limited."""
-        return budget() is None and self.nbytes <= KEPT_BYTES if proof is None else proof
+        return self.nbytes <= KEPT_BYTES and budget() is None if proof is None else proof
 
     @property
     def cheap(self) -> bool:
@@ -74,8 +74,7 @@ class Evidence:
             if copy and z is engine.z:
                 z = _copied(z)
             at = LowRank(exact.U, dual.values, exact.V.T)
-            C = self.problem.centre()  # an engine may hold a copy of it
-            return replace(self, dual=Target(C, z, dual.k, at), at=at, moving=False)
+            return replace(self, dual=Target(z, dual.k, at), at=at, moving=False)
         whole = at is not None and not isinstance(at, LowRank)
         return replace(self, at=_copied(at) if copy and whole else at, moving=False)
 

@@ -226,6 +226,12 @@ def rough_inner(X: Array, Y: Array) -> float:
     return inner(X, Y)
 
 
+def abs_sum(X: Array) -> float:
+    """Sum of absolute values, block by block."""
+    xp = namespace(X)
+    return math.fsum(total(xp.abs(X[rows])) for rows in row_blocks(X))
+
+
 def norm(X: Array) -> float:
     """Frobenius norm as a Python float."""
     return math.sqrt(max(sqnorm(X), 0.0))

@@ -25,6 +25,8 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 
+UNSEEN = 2.0**-46  # relative accuracy of norms of long vectors in float64
+
 
 @dataclass(frozen=True)
 class LowRank:
@@ -58,6 +60,11 @@ class LowRank:
         left = xp.linalg.vector_norm(wide(self.U), axis=0)
         right = xp.linalg.vector_norm(wide(self.Vt), axis=1)
         return total(xp.abs(wide(self.s)) * left * right)
+
+    def excess(self, tau: float, more: float = 0.0) -> float:
+        """Relative excess of the nuclear norm, and `more`, over tau; 0 if it may be rounding."""
+        over = (self.nuclear_norm + more) / tau - 1.0
+        return over if over > UNSEEN else 0.0
 
     @property
     def sqnorm(self) -> float:

@@ -15,7 +15,6 @@ from weakprox.linalg.arrays import DOUBLE, Array, like, namespace, to_numpy
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
-UNSEEN = 2.0**-46  # relative accuracy of norms of long vectors in float64
 QUADRATIC_STEPS = 2000  # limit on the steps of a quadratic programme
 QUADRATIC_GAP = 1e-11  # relative Frank-Wolfe gap at which it stops
 
@@ -108,12 +107,6 @@ def _scaled_inside(p: Array, tau: float) -> Array:
     """Scale p by its rounding excess, so that sum p <= tau holds in floating point."""
     total = float(p.sum())
     return p if total <= tau else p * (tau / total)
-
-
-def excess(norm: float, tau: float) -> float:
-    """Relative excess of a computed norm over tau, 0 if it may be rounding."""
-    over = norm / tau - 1.0
-    return over if over > UNSEEN else 0.0
 
 
 def rounded_inside(p: Any, tau: float, ref: Array) -> Array:

@@ -102,6 +102,7 @@ class Denoising:
         given = [name for name, source in sources.items() if source is not None]
         if len(given) != 1:
             raise InputError(", ".join(sources), " and ".join(given) or "none", "exactly one")
+        self.is_finite_sum = sampler is None  # whether the whole sum can be listed
         self._sigma = constant("sigma", sigma)
         self._unit = 1.0  # divisor of the samples
         self._sampler: Any = None
@@ -153,7 +154,7 @@ class Denoising:
             target=self.target,
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
-            stream=positioned(self._sampler),
+            stream=None if self.is_finite_sum else positioned(self._sampler),
         )
 
     def _place(self, M: Any) -> None:
@@ -212,11 +213,6 @@ class Denoising:
         kind = "one matrix" if self.n_terms == 1 else f"{self.n_terms} samples"
         kind = "sampler" if self._terms is None else kind
         return f"Denoising({kind}, {self.shape[0]} x {self.shape[1]})"
-
-    @property
-    def is_finite_sum(self) -> bool:
-        """Whether the whole sum can be listed."""
-        return self._terms is not None
 
     @property
     def sigma(self) -> float | None:

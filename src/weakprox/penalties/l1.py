@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from weakprox.linalg.arrays import Array, namespace, row_blocks, scaled, sqnorm, total, zeros
+from weakprox.linalg.arrays import (
+    Array,
+    abs_sum,
+    namespace,
+    row_blocks,
+    scaled,
+    sqnorm,
+    total,
+    zeros,
+)
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Separable
 from weakprox.protocols import Geometry, PenaltyCapabilities
@@ -139,9 +147,3 @@ class Zero(Separable):
     ) -> Array:
         """The only dual point."""
         return zeros(X.shape, X)
-
-
-def abs_sum(X: Array) -> float:
-    """Sum of absolute values, block by block."""
-    xp = namespace(X)
-    return math.fsum(total(xp.abs(X[rows])) for rows in row_blocks(X))

@@ -48,10 +48,7 @@ class Witness:
         run = evidence.problem
         self._single = run.loss.reference.dtype.itemsize == 4
         self._strong = float(run.loss.strong_convexity)
-        dual = evidence.dual
-        if isinstance(dual, Target):
-            dual = replace(dual, C=None)
-        self._evidence = replace(evidence, problem=None, dual=dual)  # type: ignore[arg-type]
+        self._evidence = replace(evidence, problem=None)  # type: ignore[arg-type]
 
     def proof(self, result: Result) -> Proof:
         """The proof of this result's certificate."""

@@ -26,18 +26,24 @@ from weakprox.certificates.sampled import (
 )
 from weakprox.certificates.split import SplitDual, lower_bound, split_bound
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, on_cpu, sqnorm, wide
+from weakprox.linalg.arrays import (
+    DOUBLE,
+    Array,
+    contiguous,
+    eps_of,
+    namespace,
+    on_cpu,
+    sqnorm,
+    wide,
+)
 from weakprox.linalg.lowrank import LowRank, dense
-from weakprox.linalg.simplex import excess
 from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
 from weakprox.problem import Problem
 from weakprox.protocols import (
     Candidate,
     DualPoint,
-    SpectralTerm,
     WeakProx,
-    spectral_capabilities,
 )
 from weakprox.resources.memory import room
 from weakprox.result import Certificate, Look, Result, Status
@@ -213,9 +219,12 @@ def _bounded(
     the user's may be wrong) and is dropped.
     """
     tracker, reached = state.tracker, state.tracker.best_value
-    rounding = 256 * eps_of(state.problem.loss.reference) * (abs(reached) + abs(lower))
-    if not math.isfinite(lower) or lower > reached + rounding:
+    if not math.isfinite(lower):
         return state
+    if lower > reached:
+        rounding = 256 * eps_of(state.problem.loss.reference) * (abs(reached) + abs(lower))
+        if lower > reached + rounding:
+            return state
     # a resumed run knows the last bound but not its evidence
     if evidence is not None and (state.evidence is None or lower > state.evidence.lower):
         kept = evidence if evidence.wanted(state.fixed.settings.proof) else None
@@ -306,7 +315,7 @@ def finish(state: State, status: Status) -> Result:
         certificate = Certificate(value, lower, state.tracker.rests_on, rounding=rounding)
     value = certificate.value
     eps = asked(value)
-    proved = certificate.gap <= eps
+    proved = value - certificate.lower_bound + certificate.rounding <= eps
     if proved and status not in UNMOVED:
         status = Status.CONFIDENT if fixed.sampled else Status.CERTIFIED
     elif not proved and status is Status.CERTIFIED:
@@ -324,7 +333,7 @@ def finish(state: State, status: Status) -> Result:
     return Result(
         low_rank=_times(answer, unit),
         value=unit**2 * value,
-        violation=violation(problem.spectral, answer),
+        violation=violation(problem, answer),
         status=status,
         eps=unit**2 * eps,
         certificate=certificate if unit == 1.0 else certificate.times(unit**2),
@@ -449,9 +458,9 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     growth = problem.of_spectral.growth
     if growth and short:  # h grows with the nuclear norm
         rough = growth * _lost(answer)
-    step = problem.entrywise() if problem.loss.is_finite_sum else None
-    unit = SUMS * eps_of(wide(answer.s))
-    if step is not None and (problem.by_passes or short):
+    unit = SUMS * DOUBLE
+    step = problem.entrywise() if short or problem.by_passes else None
+    if step is not None and problem.loss.is_finite_sum:
         # X is too large to store, or these sums in float64 save a copy of the data
         C = contiguous(problem.centre())
         sums = passes_for(C).look(C, None, answer, step)
@@ -469,7 +478,7 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
         X = answer.rounded()
         X = X if single else wide(X)
     else:
-        X = dense(answer, state.tools.arena.like(answer.U, answer.shape))
+        X = dense(answer, state.tools.arena.like(answer.U, problem.shape))
     G, R = problem.smooth_values(X, batch)
     if single:  # small residuals are differences of larger numbers
         beta, eps, length = problem.loss.smoothness, eps_of(answer.s), math.sqrt(answer.sqnorm)
@@ -478,15 +487,15 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))
 
 
-def violation(spectral: SpectralTerm, answer: LowRank) -> float:
+def violation(problem: Problem, answer: LowRank) -> float:
     """Return the relative distance of the X that is returned from the set of h."""
-    found = spectral.violation(answer)
-    tau = spectral_capabilities(spectral).tau
-    if tau is None or answer.s.dtype.itemsize != 4:
+    found = problem.spectral.violation(answer)
+    if answer.s.dtype.itemsize != 4 or problem.of_spectral.tau is None:
         return found
-    if spectral.symmetric:  # rounding also makes eigenvalues negative
-        found = max(found, _lost(answer) / max(float(tau), answer.nuclear_norm))
-    return max(found, excess(answer.nuclear_norm + _lost(answer), float(tau)))
+    tau = float(problem.of_spectral.tau)
+    if problem.spectral.symmetric:  # rounding also makes eigenvalues negative
+        found = max(found, _lost(answer) / max(tau, answer.nuclear_norm))
+    return max(found, answer.excess(tau, _lost(answer)))
 
 
 def _lost(answer: LowRank) -> float:

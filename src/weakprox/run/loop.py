@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from typing import Any
 
 from weakprox.errors import InputError, SamplerError, WeakproxError
 from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena
-from weakprox.linalg.threads import one_thread, pause
+from weakprox.linalg.threads import WAITING, one_thread, pause
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, StopRun
 from weakprox.problem import Problem
 from weakprox.progress import RunProgress
@@ -41,9 +42,7 @@ from weakprox.run.state import (
     State,
     Tracker,
     data_of,
-    infimum_of,
     named,
-    settle,
 )
 from weakprox.solvers._gap_driven import Contradicted, TooWide
 from weakprox.solvers.base import Method, Tools, Warmth
@@ -85,18 +84,18 @@ class Run:
             last = None  # proved before its first epoch end: repeated, to the same bits
         self.checkpoint = last
         begin = last or Checkpoint(None, Tracker(), Counts(), Trace(), self.call, origin)
-        self.meter = Meter(settings.budget, begin.counts.copy())
+        self.arena: Arena = SHARED if budget() is None else DiskArena(left_for_arrays)
+        self.meter = Meter(settings.budget, replace(begin.counts))
         trace = Trace(list(begin.trace.rows))
-        self.meter.idle = -float(trace["seconds"][-1]) if len(trace) else 0.0  # continues
+        self.meter.idle = -float(trace["seconds"][-1]) if trace.rows else 0.0  # continues
         shown = sys.stderr.isatty() if settings.progress == "auto" else settings.progress
         self.progress = RunProgress(True, type(solver).__name__) if shown else None
-        self.arena: Arena = SHARED if budget() is None else DiskArena(left_for_arrays)
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
         tools = Tools(
             problem,
-            MeteredLoss(problem.loss, self.meter),
+            MeteredLoss(problem.loss, self.meter, problem.of_loss),
             MeteredSpectral(problem.spectral, self.meter),
             settings.eps,
             settings.seed,
@@ -110,7 +109,7 @@ class Run:
             problem,
             solver,
             tools,
-            infimum_of(problem),
+            -math.inf if problem.infimum is None else problem.infimum,
             memory=begin.memory,
             first=begin.first,
             tracker=begin.tracker,
@@ -187,7 +186,8 @@ class Run:
 
     def tick(self, candidate: Candidate) -> None:
         """After an inner step: look if a look is due, show progress, check the limits."""
-        pause()  # other runs in this process may be waiting for their turn
+        if any(WAITING.values()):
+            pause()  # other runs in this process are waiting for their turn
         self._look(candidate, ticked)
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
@@ -216,12 +216,15 @@ class Run:
         self, candidate: Candidate, evaluate: Callable[[State, Candidate, float], Looked]
     ) -> None:
         """Evaluate the candidate off the clock, ask the callback, and end the run if due."""
-        seconds = self.meter.seconds
-        with self._off_the_clock():
+        clock, callback, begun = self.meter, self.callback, time.perf_counter()
+        try:
+            seconds = begun - clock.started - clock.idle
             self.state, view, stop = evaluate(self.state, candidate, seconds)
-            if self.callback is not None and view is not None:
-                stop = Status.CALLBACK if self.callback(view) else stop
+            if callback is not None and view is not None:
+                stop = Status.CALLBACK if callback(view) else stop
                 self.state = settled(self.state, ending=stop is not None)
+        finally:
+            clock.idle += time.perf_counter() - begun
         if stop is not None:
             raise StopRun(stop)
 
@@ -240,14 +243,15 @@ class Run:
         loss = self.state.problem.loss
         if self.stream is not None:  # evaluation samples come from the beginning of a stream
             self.stream.seek(self.state.fixed.origin.stream)
-        with self._off_the_clock():
-            if self.state.fixed.sampled:
-                size = settings.evaluation_samples
-                batch = loss.draw(self.state.tools.rng(EVALUATION), size)
-                if last is None:
-                    self.meter.counts.evaluation_samples += size
-            else:
-                batch = loss.everything()
+        begun = time.perf_counter()
+        if self.state.fixed.sampled:
+            size = settings.evaluation_samples
+            batch = loss.draw(self.state.tools.rng(EVALUATION), size)
+            if last is None:
+                self.meter.counts.evaluation_samples += size
+        else:
+            batch = loss.everything()
+        self.meter.idle += time.perf_counter() - begun
         self.state = replace(self.state, batch=batch)
         # A wrong loss fails here. One with a centre was checked before, and its short runs
         # need no identity unless they are resumed.
@@ -263,7 +267,7 @@ class Run:
         memory = self.state.memory
         if memory is not None and is_wide(self.state.solver.candidate(memory).X):
             self.state = in_double(self.state, resumed=True) or self.state
-        settle(loss, streamed=self.stream is not None)
+        _settle(loss, streamed=self.stream is not None)
         if self.stream is not None and last is not None:
             self.stream.seek(last.stream)
         state = self.state
@@ -296,7 +300,7 @@ class Run:
         self.checkpoint = Checkpoint(
             state.memory,
             state.tracker,
-            self.meter.counts.copy(),
+            replace(self.meter.counts),
             trace,
             self.call,
             state.fixed.origin,
@@ -329,3 +333,15 @@ def _call(problem: Problem, solver: Method, settings: Settings) -> Call:
     s = settings
     asked = {"eps": s.eps, "tol": s.tol, "seed": s.seed, "automatic": ""}
     return Call.of(problem, solver, evaluation_samples=s.evaluation_samples, **asked)
+
+
+def _settle(loss: Any, *, streamed: bool) -> None:
+    """Make a loss compute its constants now, at the same place in every run.
+
+    What it keeps of that may change the bits of its gradients (`Sensing` keeps a Gram
+    matrix), and a resumed run does not start its solver. A stream of samples advances by
+    the samples that are drawn for them.
+    """
+    names = ["smoothness", "strong_convexity"] if loss.is_finite_sum or streamed else []
+    for name in [*names, *(["term_smoothness"] if streamed else [])]:
+        getattr(loss, name)

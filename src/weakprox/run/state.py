@@ -46,7 +46,8 @@ class Call:
     def of(cls, problem: Any, solver: Any, start: Any = None, **asked: Any) -> Call:
         """Return the call with these arguments."""
         told = "" if start is None else digest(start)
-        return cls(named(problem), named(solver), start=told, **asked)
+        method = named(solver)
+        return cls(named(problem), method, start=told, **asked)
 
     def unlike(self, other: Call, *, besides: tuple[str, ...] = ()) -> list[str]:
         """Return the names of the arguments that differ."""
@@ -135,16 +136,12 @@ class State:
 
     def on(self, problem: Problem, **changes: Any) -> State:
         """Return the state with oracles of another problem, and these changes of `tools`."""
-        loss = MeteredLoss(problem.loss, self.fixed.meter)
+        loss = MeteredLoss(problem.loss, self.fixed.meter, problem.of_loss)
         spectral = MeteredSpectral(problem.spectral, self.fixed.meter)
         changes |= {"problem": problem, "loss": loss, "spectral": spectral}
-        tools, infimum = replace(self.tools, **changes), infimum_of(problem)
-        return replace(self, problem=problem, tools=tools, infimum=infimum)
-
-
-def infimum_of(problem: Problem) -> float:
-    """Return a number that G + R is never below, minus infinity if none is known."""
-    return -math.inf if problem.infimum is None else problem.infimum
+        least = -math.inf if problem.infimum is None else problem.infimum
+        tools = replace(self.tools, **changes)
+        return replace(self, problem=problem, tools=tools, infimum=least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,18 +171,6 @@ def data_of(problem: Problem, batch: Any, arena: Arena, *, read: bool) -> Data:
     listed = problem.of_loss.data if read else None
     arrays: tuple[Any, ...] = () if listed is None else listed()
     return Data(problem.smooth_value(X, batch), digest(*arrays) if read else "")
-
-
-def settle(loss: Any, *, streamed: bool) -> None:
-    """Make a loss compute its constants now, at the same place in every run.
-
-    What it keeps of that may change the bits of its gradients (`Sensing` keeps a Gram
-    matrix), and a resumed run does not start its solver. A stream of samples advances by
-    the samples that are drawn for them.
-    """
-    names = ["smoothness", "strong_convexity"] if loss.is_finite_sum or streamed else []
-    for name in [*names, *(["term_smoothness"] if streamed else [])]:
-        getattr(loss, name)
 
 
 def named(thing: Any) -> str:

@@ -11,7 +11,7 @@ from weakprox.arguments import positive
 from weakprox.linalg.arrays import Array, eps_of, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank, random_lowrank
-from weakprox.linalg.simplex import excess, project_capped, rounded_inside, threshold
+from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
@@ -59,12 +59,12 @@ class NuclearBall:
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
-        allowed = max(FEASIBLE, 64 * eps_of(X.s))
-        return 0.0 if self.violation(X) <= allowed else float("inf")
+        over = self.violation(X)
+        return 0.0 if over <= FEASIBLE or over <= 64 * eps_of(X.s) else float("inf")
 
     def violation(self, X: LowRank) -> float:
         """Relative excess of the nuclear norm over tau."""
-        return excess(X.nuclear_norm, self.tau)
+        return X.excess(self.tau)
 
     def weak_prox(
         self,

@@ -31,7 +31,7 @@ from weakprox.linalg.bounds import (
     power_bound,
 )
 from weakprox.linalg.lowrank import LowRank, random_lowrank
-from weakprox.linalg.simplex import excess, project_capped, rounded_inside, threshold
+from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
 from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.threads import all_threads
@@ -81,13 +81,13 @@ class TracePSD:
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
-        allowed = max(FEASIBLE, 64 * eps_of(X.s))
-        return 0.0 if self.violation(X) <= allowed else float("inf")
+        over = self.violation(X)
+        return 0.0 if over <= FEASIBLE or over <= 64 * eps_of(X.s) else float("inf")
 
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""
         skew = norm((X.U - X.Vt.T) * X.s) / max(self.tau, X.nuclear_norm)
-        return max(excess(X.nuclear_norm, self.tau), skew)
+        return max(X.excess(self.tau), skew)
 
     def weak_prox(
         self,
