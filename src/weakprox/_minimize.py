@@ -20,13 +20,12 @@ import numpy as np
 
 from weakprox.arguments import (
     flag,
-    generator,
     integer,
-    is_integer,
     nonnegative,
     one_of,
     positive,
     refuse_foreign,
+    seed_number,
 )
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
@@ -178,6 +177,8 @@ def minimize(
         None if max_svds is None else integer("max_svds", max_svds, 0),
     )
     every = None if look_every is None else integer("look_every", look_every, 1)
+    looked = integer("evaluation_samples", evaluation_samples, 2)
+    named_by = seed_number("seed", seed)
     given, unit = problem, _unit(problem, solver)  # 1, except for data of extreme size
     if unit != 1.0:
         problem = problem.in_unit(unit)
@@ -202,8 +203,8 @@ def minimize(
         automatic=f"rank {rank}" if choice.automatic else "",
         eps=aim,
         tol=relative,
-        seed=_seed(seed),
-        evaluation_samples=integer("evaluation_samples", evaluation_samples, 2),
+        seed=named_by,
+        evaluation_samples=looked,
     )
     keeper = last = None
     if checkpoint is not None:
@@ -232,7 +233,9 @@ def minimize(
         eps=aim,
         tol=relative,
         seed=call.seed,
-        budget=replace(limits, max_seconds=_left(limits, begun)),
+        budget=limits
+        if max_seconds is None
+        else replace(limits, max_seconds=_left(limits, begun)),
         callback=callback,
         progress=progress,
         look_every=every,
@@ -246,13 +249,6 @@ def minimize(
     )
     result = Run(problem, method, settings, last, warm, keeper).execute(first)
     return witnessed(result, given, keep=proof is True)
-
-
-def _seed(seed: int | np.random.Generator | None) -> int:
-    """Return the integer that names the random streams of a run."""
-    if is_integer(seed):
-        return integer("seed", seed, 0)
-    return int(generator("seed", seed).integers(1 << 53))
 
 
 def _left(limits: Budget, begun: float) -> float | None:
@@ -358,9 +354,11 @@ def _unit(problem: Problem, solver: Any) -> float:
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0
     # if the data are zero, the other terms say how large X may become
-    sizes = (problem.of_loss.size, problem.of_penalty.size, lambda: problem.of_spectral.tau)
-    found = (0.0 if one is None else one() for one in sizes)
-    size = next((float(one) for one in found if one), 0.0)
+    size = 0.0
+    for size_of in (problem.of_loss.size, problem.of_penalty.size):
+        if not size and size_of is not None:
+            size = float(size_of() or 0.0)
+    size = size or float(problem.of_spectral.tau or 0.0)
     # 2^16 in float32, 2^32 in float64: fourth powers and differences from one keep digits
     ordinary = 2.0 ** (4 * problem.loss.reference.dtype.itemsize)
     if size == 0.0 or 1.0 / ordinary <= size <= ordinary:

@@ -124,6 +124,13 @@ def generator(argument: str, seed: object) -> np.random.Generator:
     raise InputError(argument, repr(seed), "None, an integer >= 0 or a numpy Generator")
 
 
+def seed_number(argument: str, seed: object) -> int:
+    """The integer that names the random streams of a call: the seed, or one drawn from it."""
+    if is_integer(seed):
+        return integer(argument, seed, 0)
+    return int(generator(argument, seed).integers(1 << 53))
+
+
 def optional_numbers(**settings: object) -> None:
     """Raise unless every setting is None or a finite number >= 0."""
     for name, value in settings.items():

@@ -50,7 +50,7 @@ class FactoredDual:
 
     def __post_init__(self) -> None:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
-        exact = self.engine.in_float64(self.found)
+        exact = self.found if self.found.exact else self.engine.in_float64(self.found)
         values = self.form.prox(exact.s, self.k.gamma)
         object.__setattr__(self, "exact", exact)
         object.__setattr__(self, "values", values)

@@ -62,7 +62,7 @@ class LowRank:
         return total(xp.abs(wide(self.s)) * left * right)
 
     def excess(self, tau: float, more: float = 0.0) -> float:
-        """Relative excess of the nuclear norm, and `more`, over tau; 0 if it may be rounding."""
+        """Relative excess of the nuclear norm plus `more` over tau; 0 if it may be rounding."""
         over = (self.nuclear_norm + more) / tau - 1.0
         return over if over > UNSEEN else 0.0
 

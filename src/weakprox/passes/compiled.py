@@ -259,7 +259,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
         ),
     )
     # sum the rows pairwise
-    return Sums.of(sums.sum(axis=1), group_norms(X, k))
+    return Sums(*map(float, sums.sum(axis=1)), group_norms(X, k))
 
 
 def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
@@ -309,7 +309,7 @@ def advance_from(
                 C, old, z, left, Vt, block, B, numbers, sums, apart, low, high, rows
             ),
         )
-    found = Sums.of((*sums.sum(axis=0), square), group_norms(X, k))
+    found = Sums(*map(float, sums.sum(axis=0)), square, group_norms(X, k))
     return found, None if Q is None else B
 
 

@@ -111,16 +111,14 @@ class Engine:
 
     def __init__(self, C: Array, z: Array, *, symmetric: bool = False) -> None:
         self.C, self.z, self.symmetric = C, z, symmetric
-        self._passes, self.eps = passes_for(z, C), eps_of(z)
+        self._passes, self.eps, self._cast = passes_for(z, C), eps_of(z), namespace(z).astype
         self.products = products_for(z, self._passes)
         # ritz(block, product=None, powers=1): triplets or eigenpairs of z from a block;
         # `product` is z times it, if known
         self.ritz = partial(eigenpairs if symmetric else refined, self.products)
 
     def in_float64(self, found: Ritz) -> Ritz:
-        """The triplets with products in float64, recomputed if necessary."""
-        if found.exact:
-            return found
+        """The triplets recomputed with products in float64."""
         Q = whitened(wide(found.V))
         B = self._passes.times(self.z, Q)
         return eigen(B, Q, exact=True) if self.symmetric else ritz(B, Q, exact=True)
@@ -146,9 +144,10 @@ class Engine:
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """The point with these values and vectors, in the dtype of z."""
-        r, z, cast = len(values), self.z, namespace(found.U).astype
+        r, z, cast = len(values), self.z, self._cast
         U, V = cast(found.U[:, :r], z.dtype), cast(found.V[:, :r], z.dtype)
-        return Projection(U, like(values, z), V.T, found.s[:r])
+        s = values if isinstance(z, np.ndarray) else like(values, z)
+        return Projection(U, s, V.T, found.s[:r])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
         """The sums in float64 at the point with these values and vectors."""
@@ -171,7 +170,7 @@ class Engine:
 
         For symmetric z, it may bound the largest eigenvalue alone.
         """
-        A, dtype, cast = self.products, self.z.dtype, namespace(found.U).astype
+        A, dtype, cast = self.products, self.z.dtype, self._cast
         kept = LowRank(cast(found.U, dtype), like(found.s, self.z), cast(found.V, dtype).T)
         if A.exact and dtype.itemsize == 4:  # kernels return their sums in float64
             right, left = A.right, A.left
@@ -220,10 +219,11 @@ def engine_for(
     C: Array, arena: Any, width: int, k: Step, *, symmetric: bool = False
 ) -> Iterator[Engine]:
     """The fastest engine for such data and steps, for one run at a time."""
-    if getattr(C, "is_cuda", False) and not symmetric:
+    if getattr(C, "is_cuda", False):
         from weakprox.passes import device_engine
 
-        if device_engine.applies(C, width):
+        C = C.contiguous()
+        if not symmetric and device_engine.applies(C, width):
             with device_engine.lent(C, arena, k) as engine:
                 yield engine
             return

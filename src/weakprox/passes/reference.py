@@ -117,11 +117,6 @@ class Sums(NamedTuple):
         """R(X) without its curvature."""
         return self.price + self.groups
 
-    @classmethod
-    def of(cls, terms: Any, groups: float = 0.0) -> Sums:
-        """Sums from those over entries, in their order, and the groups."""
-        return cls._make([*map(float, terms), groups])
-
     def value(self, k: Step) -> float:
         """G(X) + R(X)."""
         smooth = k.beta * self.distance + k.curvature * self.square
@@ -254,8 +249,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
             found.append(_sums_within(c, at, parts, k))
         else:
             found.append(_sums(c, at, left[rows] @ right, k, cuts))
-    terms = map(math.fsum, zip(*found, strict=True))
-    return Sums.of(terms, groups)
+    return Sums(*map(math.fsum, zip(*found, strict=True)), groups)
 
 
 def advance_from(

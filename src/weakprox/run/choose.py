@@ -132,7 +132,7 @@ def _short_of(problem: Problem) -> str:
     """Return how DavisYin's arrays exceed the memory available; "" if they fit."""
     arrays = ARRAYS["DavisYin"]
     needed = int(arrays.most) * array_bytes(problem) + thin_bytes(problem, arrays)
-    if not on_cpu(problem.loss.reference) or needed <= SMALL or needed <= room():
+    if needed <= SMALL or not on_cpu(problem.loss.reference) or needed <= room():
         return ""
     size = f"{arrays.most:g} arrays the size of X ({shown_bytes(needed)})"
     return (

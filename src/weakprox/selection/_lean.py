@@ -93,7 +93,7 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
         tol=tol,
     )
     engine = Engine(C, np.empty_like(C), symmetric=problem.spectral.symmetric)
-    steps = Factored(problem, engine, tools, thin=True)
+    steps = Factored(problem, engine, tools, thin=lambda: True)
     state = LeanSplitting().start(problem, None, tools)
     step, R = problem.entrywise(), problem.penalty
     assert step is not None

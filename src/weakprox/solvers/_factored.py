@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.linalg.arrays import Array, contiguous, copied, gaussian, namespace
+from weakprox.linalg.arrays import Array, copied, gaussian, namespace
 from weakprox.linalg.simplex import rounded_on_host
 from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
@@ -48,7 +48,7 @@ class Factored:
         tools: Tools,
         *,
         rank: int | None = None,
-        thin: bool = False,
+        thin: Callable[[], bool] = lambda: False,
     ) -> None:
         form, step = problem.values_form, problem.entrywise()
         assert form is not None
@@ -76,9 +76,9 @@ class Factored:
         engine, shape, tools = self.engine, self.problem.shape, self.tools
         z, found, powers = engine.z, state.ritz, max(COLD, state.powers)
         if found is None:
-            block = _block(state, self.problem, tools.rng(k))
+            step = self.step(state.gamma)
             tools.spectral.counted(state.width, 2 * powers)
-            found = engine.begin(self.step(state.gamma), block, powers)
+            found = engine.begin(step, _block(state, self.problem, tools.rng(k)), powers)
         while True:
             p = self.form.prox(found.s, state.gamma)
             kept = max(1, int((p > max(shape) * engine.eps * p[0]).sum()))
@@ -88,7 +88,7 @@ class Factored:
             if seen <= width - SPARE or width >= min(shape):
                 break
             width = min(WIDER * width, *shape)
-            if self.thin and width > max(THIN, WIDEST * min(shape)):
+            if width > max(THIN, WIDEST * min(shape)) and self.thin():
                 raise TooWide
             more = gaussian(tools.rng(k, width), (shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
@@ -130,7 +130,7 @@ class Factored:
         more = found.with_last(near, last) if near > r and not last else None
         dual = FactoredDual(engine, found.with_last(r, last), step, self.form, more)
         values = rounded_on_host(dual.values[:r], self.form.tau, z)
-        V = engine.rounded(dual.exact.leading(r), values)
+        V = engine.rounded(dual.exact, values)
         h = self.form.lam * float(values.sum())
         state = self._judged(replace(state, values=values, h=h), dual.sums, step, k)
         # rounding of the factors, and of the dense solution
@@ -145,6 +145,7 @@ class Factored:
         step, near = self.step(state.gamma), state.ritz
         assert near is not None
         self.tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
+        self.tools.loss.counted(1)
         V, sums, self._follow = self.engine.advance(
             None if dual is None else state.V,
             state.values,
@@ -153,7 +154,6 @@ class Factored:
             near,
             state.powers,
         )
-        self.tools.loss.counted(1)
         if dual is None:
             # estimates must not count as the best value
             state = self._judged(state, sums, step, k, doubt=64 * self.engine.eps)
@@ -190,10 +190,15 @@ class Factored:
 
 @contextmanager
 def factored(
-    problem: Problem, memory: Memory, tools: Tools, *, rank: int | None, thin: bool
+    problem: Problem,
+    memory: Memory,
+    tools: Tools,
+    *,
+    rank: int | None,
+    thin: Callable[[], bool],
 ) -> Iterator[tuple[Factored, Memory]]:
     """Yield the steps of a problem on their own arrays, with the state copied to them."""
-    C = contiguous(tools.loss.centre(tools.loss.everything(), counted=False))
+    C = tools.loss.whole_centre()
     step, symmetric = problem.entrywise(), problem.spectral.symmetric
     assert step is not None
     with engine_for(C, tools.arena, memory.width, step, symmetric=symmetric) as engine:

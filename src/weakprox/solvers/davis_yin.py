@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -196,10 +197,10 @@ class LeanSplitting(GapDriven):
         return problem.values_form is not None and problem.loss.is_finite_sum
 
     def check(self, problem: Problem) -> None:
-        super().check(problem)
         if not self.applies(problem):
             wanted = "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
             raise InputError("problem", repr(problem), wanted)
+        super().check(problem)
 
     @property
     def fallback(self) -> DavisYin:
@@ -208,13 +209,14 @@ class LeanSplitting(GapDriven):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants only; the row space of a given first point starts the block."""
-        plan = Plan(tools.eps, problem.strong_convexity(), _plan(problem, tools).beta)
-        width = capped(FIRST_WIDTH, problem.shape, None)
+        beta = problem.loss.smoothness + problem.penalty.curvature
+        plan, width = Plan(tools.eps, problem.strong_convexity(), beta), FIRST_WIDTH
+        width = min(width, *problem.shape)
         given, values = LowRank.zero(problem.shape, problem.loss.reference), np.zeros(1)
         if X is not None:
             given = tools.compressed(X, width)
             values = to_numpy(given.s)
-        h = problem.spectral.value(given)
+        h = 0.0 if X is None else problem.spectral.value(given)
         start = Memory(V=given, h=h, gamma=1.0 / plan.beta, rank=1, parameters=plan)
         return replace(start, values=values, width=width)
 
@@ -235,14 +237,14 @@ class LeanSplitting(GapDriven):
         return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        thin = self.affordable(problem)
-        with factored(problem, memory, tools, rank=self.rank, thin=thin) as (steps, state):
+        other = partial(self.affordable, problem)  # whether there is room for the fallback
+        with factored(problem, memory, tools, rank=self.rank, thin=other) as (steps, state):
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
                 state, shown = iterate(steps, state, k)
                 if not shown:
                     tools.tick(state.candidate(k))
             engine = steps.engine
-            if self._is_slow(state, memory, engine.z) and thin:
+            if self._is_slow(state, memory, engine.z) and other():
                 raise TooWide  # acceleration or float64 is worth its memory here
             state = steps.settle(state)
             assert state.ritz is not None
