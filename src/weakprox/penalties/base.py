@@ -60,24 +60,18 @@ class Separable(Combinable):
     """
 
     separable = True
+    curvature: float  # 2 lam2, the weight of the squares, if there is one
 
     def __post_init__(self) -> None:
         """Check the weights."""
         for name in self._weights:
             object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
+        object.__setattr__(self, "curvature", 2.0 * float(getattr(self, "lam2", 0.0)))
 
     @property
     def rowwise(self) -> bool:
         """Whether rows do not interact."""
         return True
-
-    @property
-    def curvature(self) -> float:
-        """2 lam2, the weight of the squares, if there is one."""
-        return 2.0 * float(getattr(self, "lam2", 0.0))
-
-    def _declared(self, form: SeparableForm) -> PenaltyCapabilities:
-        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
 
     @property
     def _slopes(self) -> dict[str, float]:

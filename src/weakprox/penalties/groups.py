@@ -44,7 +44,9 @@ class GroupL2(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(**{self.groups: self.lam}))
+        return PenaltyCapabilities(
+            SeparableForm(**{self.groups: self.lam}), infimum=0.0, in_unit=self.in_unit
+        )
 
     @property
     def _axis(self) -> int:

@@ -38,7 +38,9 @@ class L1(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(self.lam, self.lam))
+        return PenaltyCapabilities(
+            SeparableForm(self.lam, self.lam), infimum=0.0, in_unit=self.in_unit
+        )
 
     def value(self, X: Array) -> float:
         """Weighted sum of absolute values."""
@@ -65,7 +67,9 @@ class ElasticNet(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(self.lam1, self.lam1))
+        return PenaltyCapabilities(
+            SeparableForm(self.lam1, self.lam1), infimum=0.0, in_unit=self.in_unit
+        )
 
     def value(self, X: Array) -> float:
         """lam1 |X|_1 + lam2 |X|_F^2."""
@@ -103,7 +107,9 @@ class SignedL1(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(self.above, self.below))
+        return PenaltyCapabilities(
+            SeparableForm(self.above, self.below), infimum=0.0, in_unit=self.in_unit
+        )
 
     def value(self, X: Array) -> float:
         """Weighted parts and squares, summed block by block."""
@@ -132,7 +138,7 @@ class Zero(Separable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm())
+        return PenaltyCapabilities(SeparableForm(), infimum=0.0, in_unit=self.in_unit)
 
     def value(self, X: Array) -> float:
         """Zero."""

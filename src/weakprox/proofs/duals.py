@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.certificates.evidence import Evidence, Target
 from weakprox.certificates.split import FixedDual, SplitDual, reflected_dual
 from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import Array, to_numpy
@@ -27,6 +26,7 @@ from weakprox.penalties import Smoothed, Sum, Zero
 from weakprox.proofs.describe import parts_of
 from weakprox.proofs.pieces import blocks_of, compiled_passes, piece
 from weakprox.resources.memory import scratch
+from weakprox.run.state import Evidence, Target
 from weakprox.verifier import Box, Factors, Groups
 from weakprox.verifier.sums import blocks
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from weakprox import verifier as plain
-from weakprox.certificates.evidence import Evidence, Target
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -23,6 +22,7 @@ from weakprox.proofs.pieces import digested
 from weakprox.proofs.proof import Proof
 from weakprox.result import Result
 from weakprox.run.escalate import in_float64
+from weakprox.run.state import Evidence, Target
 from weakprox.verifier.claims import prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U

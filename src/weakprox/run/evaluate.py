@@ -13,7 +13,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from weakprox.certificates.evidence import Evidence
 from weakprox.certificates.factored import FactoredDual
 from weakprox.certificates.sampled import (
     FINE,
@@ -49,7 +48,7 @@ from weakprox.resources.memory import room
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
-from weakprox.run.state import State, Tracker
+from weakprox.run.state import Evidence, State, Tracker
 from weakprox.solvers.base import ON_DEVICE, SMALL
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps

@@ -104,6 +104,8 @@ class Factored:
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
         """A dual point at z, before it moves, if the gap is expected to be small enough."""
+        if state.gap == math.inf:
+            return state, None
         size = 0.5 * self.problem.loss.smoothness * float(state.values @ state.values)
         wanted = self.tools.accuracy(state.value, size=size)
         if not state.gap * state.ratio <= 1.5 * wanted:
@@ -158,11 +160,6 @@ class Factored:
             # estimates must not count as the best value
             state = self._judged(state, sums, step, k, doubt=64 * self.engine.eps)
         return replace(state, V=V), *sums.halves(step)
-
-    def rebalance(self, state: Memory, change: float) -> Memory:
-        """Record a change of gamma, which the next pass makes."""
-        later = change if state.change == 1.0 else 1.0
-        return replace(state, gamma=state.gamma * state.change, change=later)
 
     def _judged(
         self, state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -77,6 +77,7 @@ class GapDriven(Method):
 
     rank: int | None
 
+    answer: ClassVar[Literal["low_rank"]] = "low_rank"
     relative: ClassVar[bool] = True  # supports an accuracy relative to f
     patience: ClassVar[int] = PATIENCE
 

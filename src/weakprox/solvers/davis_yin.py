@@ -95,7 +95,10 @@ def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bo
 def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
     """Change gamma if one half of the gap is much larger than the other."""
     gamma = state.gamma * state.change
-    return steps.rebalance(state, balanced(near, far, gamma * state.parameters.beta))
+    change = balanced(near, far, gamma * state.parameters.beta)
+    if isinstance(steps, Factored):  # z has moved; its next pass makes the change
+        return replace(state, gamma=gamma, change=change if state.change == 1.0 else 1.0)
+    return steps.rebalance(state, change)
 
 
 @dataclass(frozen=True)
