@@ -16,10 +16,9 @@ import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
-from weakprox.linalg.blocks import independent, orthonormal
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
-from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.linalg.thin_svd import Vector, independent, orthonormal, thin_svd
 from weakprox.linalg.threads import all_threads
 
 # Failure probability of one randomised bound. A run that keeps the best of a hundred proofs is

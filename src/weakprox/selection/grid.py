@@ -11,8 +11,7 @@ import numpy as np
 from weakprox.arguments import integer, nonnegative, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
-from weakprox.linalg.thin_eigh import thin_eigh
-from weakprox.linalg.thin_svd import thin_svd
+from weakprox.linalg.thin_svd import thin_eigh, thin_svd
 from weakprox.selection.noise import (
     Values,
     matrix,

@@ -32,14 +32,18 @@ from weakprox.linalg.bounds import (
 )
 from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
-from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
-from weakprox.linalg.thin_svd import Vector
+from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.threads import all_threads
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
-from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
-from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
-from weakprox.spectral.singular import RestsOn, norm_with_error
+from weakprox.spectral.nuclear import FEASIBLE, LINEAR
+from weakprox.spectral.singular import (
+    RestsOn,
+    Spectrum,
+    accurate_enough,
+    ball_lower,
+    norm_with_error,
+)
 
 SURE = 1e-4  # residual, relative to a negative value, at which the value is accepted
 

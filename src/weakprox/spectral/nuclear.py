@@ -1,4 +1,4 @@
-"""Matrices of nuclear norm at most tau."""
+"""The nuclear norm: as a ball of matrices, and as a penalty."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weakprox.arguments import positive
-from weakprox.linalg.arrays import Array, eps_of, to_numpy
+from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_svd import Vector, thin_svd
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
-from weakprox.spectral.duality import accurate_enough, ball_lower
-from weakprox.spectral.singular import decompose
+from weakprox.spectral.singular import (
+    accurate_enough,
+    ball_lower,
+    decompose,
+    penalty_lower,
+    soft_sum,
+)
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
 LINEAR = 1e-6  # relative accuracy of the linear oracle if none is given
@@ -156,6 +161,127 @@ class NuclearBall:
         """Random directions, with random values on the boundary."""
         weights = self.tau * rng.dirichlet(np.ones(rank))
         return random_lowrank(rng, shape, np.sort(weights)[::-1], ref)
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Accept any shape."""
+
+
+@dataclass(frozen=True)
+class NuclearNorm:
+    r"""Low rank by a penalty, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
+
+    The weak proximal step soft-thresholds the r leading singular values at lam / w.
+
+    Parameters
+    ----------
+    lam : float
+        Weight, positive.
+    """
+
+    lam: float
+    symmetric: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the weight."""
+        object.__setattr__(self, "lam", positive("lam", self.lam))
+
+    def in_unit(self, unit: float) -> NuclearNorm:
+        """h/unit^2 of X/unit."""
+        return NuclearNorm(self.lam / unit)
+
+    @property
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and derived capabilities."""
+        return SpectralCapabilities(
+            form=ValueForm(lam=self.lam),
+            growth=self.lam,
+            conjugate_within=self.conjugate_within,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
+
+    def value(self, X: LowRank) -> float:
+        """Weighted sum of singular values."""
+        return self.lam * X.nuclear_norm
+
+    def violation(self, X: LowRank) -> float:
+        """Always zero, since every matrix is feasible."""
+        return 0.0
+
+    def weak_prox(
+        self,
+        A: Array,
+        *,
+        weight: float,
+        rank: int,
+        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
+        start: Array | None = None,
+        certify: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> WeakProx:
+        """Soft-threshold the leading singular values of A."""
+        c = self.lam / weight
+
+        def gain(s: Vector) -> float:
+            return soft_sum(s, c)
+
+        accept = accurate_enough(gain, tolerance.delta1)
+        svd, spec, rests_on = decompose(
+            A,
+            rank,
+            accept,
+            start,
+            certify,
+            rng,
+            active=lambda s: int((s > c).sum()),
+            level=lambda _: c,
+        )
+        p = np.maximum(spec.ritz - c, 0.0)
+        psi = spec.sqnorm - gain(spec.ritz)
+        lower = penalty_lower(spec, weight, self.lam)
+        beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
+        residual = float(np.linalg.norm(to_numpy(svd.residuals)))
+        values = like(p, A)
+        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
+        widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
+        widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
+        V = LowRank(svd.triplets.U, values, svd.triplets.Vt)
+        return WeakProx(
+            V=V.significant(),
+            delta=max(0.0, psi - 2 * lower / weight),
+            delta_estimate=beyond**2 * spec.energy,
+            tail=spec.tail,
+            lower=lower,
+            basis=svd.basis,
+            passes=svd.passes,
+            rests_on=rests_on,
+            conjugate=0.0,
+            shrink=min(1.0, c / widest) if widest > 0 else 1.0,
+        )
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """Zero if the spectral norm is at most lam, else infinite."""
+        largest = spectral_norm_bound(U, rng, sharp=True)
+        return 0.0 if largest <= self.lam * (1 + 64 * eps_of(U)) else float("inf")
+
+    def conjugate_within(self, U: Array, radius: float, rng: np.random.Generator) -> float:
+        """Upper bound on <U, X> - h(X) over all X with nuclear norm up to the radius."""
+        excess = spectral_norm_bound(U, rng, sharp=True) - self.lam
+        return radius * excess if excess > 0.0 else 0.0
+
+    def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
+        """Estimate of `conjugate_within` from below, from a block of start vectors."""
+        return radius * max(0.0, norm_estimate(U, block) - self.lam)
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """Leading triplets of X, which do not increase the nuclear norm."""
+        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """Random directions with exponential values."""
+        return random_lowrank(rng, shape, np.sort(rng.exponential(size=rank))[::-1], ref)
 
     def check(self, shape: tuple[int, int]) -> None:
         """Accept any shape."""
