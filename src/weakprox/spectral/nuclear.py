@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
-from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.linalg.thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
 from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
+from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
 from weakprox.spectral.singular import (
+    RestsOn,
+    Spectral,
+    Spectrum,
     accurate_enough,
     ball_lower,
     decompose,
@@ -27,8 +31,71 @@ FEASIBLE = 1e-9  # relative slack below which a point counts as inside
 LINEAR = 1e-6  # relative accuracy of the linear oracle if none is given
 
 
+class Bounded(Spectral):
+    """The indicator of a set of nonnegative values with sum at most tau."""
+
+    tau: float
+
+    def __post_init__(self) -> None:
+        """Check the bound."""
+        object.__setattr__(self, "tau", positive("tau", self.tau))
+
+    def value(self, X: LowRank) -> float:
+        """Zero inside, infinity outside."""
+        over = self.violation(X)
+        return 0.0 if over <= FEASIBLE or over <= 64 * eps_of(X.s) else float("inf")
+
+    def _gain(self, s: Vector) -> float:
+        p = np.asarray(project_capped(s, self.tau))
+        return float(2 * p @ s - p @ p)
+
+    def _projected(
+        self,
+        A: Array,
+        weight: float,
+        spec: Spectrum,
+        found: ThinSVD | ThinEigh,
+        U: Array,
+        Vt: Array,
+        rests_on: RestsOn,
+        skew: float = 0.0,  # squared norm of what the set does not see of A
+    ) -> WeakProx:
+        """The proximal step from a decomposition and its bounds."""
+        p = np.asarray(project_capped(spec.ritz, self.tau))
+        psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
+        lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
+        values = rounded_inside(p, self.tau, A)
+        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
+        residual = float(np.linalg.norm(to_numpy(found.residuals)))
+        widest = max(0.0, float((spec.ritz - kept).max()), spec.tail) + residual
+        delta = psi + skew - 2 * lower / weight
+        if not self.symmetric:  # Frank-Wolfe gap of the projection: 2 (tau |A-V|_2 - <A-V, V>)
+            delta = min(delta, 2 * (self.tau * widest - float((spec.ritz - p) @ p)))
+        widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
+        theta = threshold(spec.ritz, self.tau)
+        return WeakProx(
+            V=LowRank(U, values, Vt).significant(),
+            delta=max(0.0, delta),
+            delta_estimate=2 * self.tau * max(0.0, found.next_value - theta),
+            tail=spec.tail,
+            lower=lower,
+            basis=found.basis,
+            passes=found.passes,
+            rests_on=rests_on,
+            conjugate=weight * self.tau * widest,
+        )
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """Random directions, with random values on the boundary."""
+        weights = self.tau * rng.dirichlet(np.ones(rank))
+        values = np.sort(weights)[::-1]
+        return random_lowrank(rng, shape, values, ref, symmetric=self.symmetric)
+
+
 @dataclass(frozen=True)
-class NuclearBall:
+class NuclearBall(Bounded):
     r"""Indicator of :math:`\{X : \|X\|_* \le \tau\}`, the sum of singular values.
 
     The weak proximal step keeps the r leading singular triplets of A and projects the
@@ -41,11 +108,6 @@ class NuclearBall:
     """
 
     tau: float
-    symmetric: bool = field(default=False, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Check the radius."""
-        object.__setattr__(self, "tau", positive("tau", self.tau))
 
     def in_unit(self, unit: float) -> NuclearBall:
         """The same set for X/unit."""
@@ -62,66 +124,23 @@ class NuclearBall:
             in_unit=self.in_unit,
         )
 
-    def value(self, X: LowRank) -> float:
-        """Zero inside, infinity outside."""
-        over = self.violation(X)
-        return 0.0 if over <= FEASIBLE or over <= 64 * eps_of(X.s) else float("inf")
-
     def violation(self, X: LowRank) -> float:
         """Relative excess of the nuclear norm over tau."""
         return X.excess(self.tau)
 
-    def weak_prox(
-        self,
-        A: Array,
-        *,
-        weight: float,
-        rank: int,
-        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
-        start: Array | None = None,
-        certify: bool = False,
-        rng: np.random.Generator | None = None,
+    def _prox(
+        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
     ) -> WeakProx:
-        """Project the leading triplets of A on the ball."""
-
-        def gain(s: Vector) -> float:
-            p = np.asarray(project_capped(s, self.tau))
-            return float(2 * p @ s - p @ p)
-
-        accept = accurate_enough(gain, tolerance.delta1)
         svd, spec, rests_on = decompose(
             A,
             rank,
-            accept,
-            start,
-            certify,
-            rng,
+            accurate_enough(self._gain, delta1),
+            *options,
             active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
         )
-        p = np.asarray(project_capped(spec.ritz, self.tau))
-        psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
-        lower = ball_lower(spec, weight, self.tau)
-        values = rounded_inside(p, self.tau, A)
-        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
-        # Frank-Wolfe gap of the projection: 2 (tau |A-V|_2 - <A-V, V>)
-        residual = float(np.linalg.norm(to_numpy(svd.residuals)))
-        widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
-        wolfe = 2 * (self.tau * widest - float((spec.ritz - p) @ p))
-        carried = 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
-        theta = threshold(spec.ritz, self.tau)
-        V = LowRank(svd.triplets.U, values, svd.triplets.Vt)
-        return WeakProx(
-            V=V.significant(),
-            delta=max(0.0, min(psi - 2 * lower / weight, wolfe)),
-            delta_estimate=2 * self.tau * max(0.0, svd.next_value - theta),
-            tail=spec.tail,
-            lower=lower,
-            basis=svd.basis,
-            passes=svd.passes,
-            rests_on=rests_on,
-            conjugate=weight * self.tau * (widest + carried),
-        )
+        top = svd.triplets
+        return self._projected(A, weight, spec, svd, top.U, top.Vt, rests_on)
 
     @property
     def diameter(self) -> float:
@@ -155,19 +174,9 @@ class NuclearBall:
         """Leading triplets of X, which do not increase the nuclear norm."""
         return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
 
-    def random_point(
-        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
-    ) -> LowRank:
-        """Random directions, with random values on the boundary."""
-        weights = self.tau * rng.dirichlet(np.ones(rank))
-        return random_lowrank(rng, shape, np.sort(weights)[::-1], ref)
-
-    def check(self, shape: tuple[int, int]) -> None:
-        """Accept any shape."""
-
 
 @dataclass(frozen=True)
-class NuclearNorm:
+class NuclearNorm(Spectral):
     r"""Low rank by a penalty, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
 
     The weak proximal step soft-thresholds the r leading singular values at lam / w.
@@ -179,7 +188,6 @@ class NuclearNorm:
     """
 
     lam: float
-    symmetric: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check the weight."""
@@ -204,35 +212,19 @@ class NuclearNorm:
         """Weighted sum of singular values."""
         return self.lam * X.nuclear_norm
 
-    def violation(self, X: LowRank) -> float:
-        """Always zero, since every matrix is feasible."""
-        return 0.0
-
-    def weak_prox(
-        self,
-        A: Array,
-        *,
-        weight: float,
-        rank: int,
-        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
-        start: Array | None = None,
-        certify: bool = False,
-        rng: np.random.Generator | None = None,
+    def _prox(
+        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
     ) -> WeakProx:
-        """Soft-threshold the leading singular values of A."""
         c = self.lam / weight
 
         def gain(s: Vector) -> float:
             return soft_sum(s, c)
 
-        accept = accurate_enough(gain, tolerance.delta1)
         svd, spec, rests_on = decompose(
             A,
             rank,
-            accept,
-            start,
-            certify,
-            rng,
+            accurate_enough(gain, delta1),
+            *options,
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )
@@ -282,6 +274,3 @@ class NuclearNorm:
     ) -> LowRank:
         """Random directions with exponential values."""
         return random_lowrank(rng, shape, np.sort(rng.exponential(size=rank))[::-1], ref)
-
-    def check(self, shape: tuple[int, int]) -> None:
-        """Accept any shape."""

@@ -20,6 +20,7 @@ from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
+from weakprox.protocols import Tolerance, WeakProx
 
 RestsOn = Literal["exact", "high-probability"]
 
@@ -158,7 +159,7 @@ def decompose(
     accept: Accept,
     start: Array | None,
     certify: bool,
-    rng: np.random.Generator | None,
+    rng: np.random.Generator,
     active: Callable[[Vector], int],
     level: Callable[[Vector], float],
 ) -> tuple[ThinSVD, Spectrum, RestsOn]:
@@ -170,7 +171,6 @@ def decompose(
     `active` triplets are kept then, since the residuals of the others need not be accurate
     and would weaken the bounds.
     """
-    rng = np.random.default_rng(0) if rng is None else rng
     small = certify and min(A.shape) <= EXACT_BELOW
     svd = None
     if small or gram_is_cheaper((int(A.shape[0]), int(A.shape[1])), rank, start is not None):
@@ -211,3 +211,37 @@ def decompose(
     upper = np.asarray(to_numpy(raised(svd.triplets.s, residual, deflated)), dtype=float)
     tail = math.hypot(deflated, residual)
     return svd, Spectrum(ritz, upper, tail, energy, total, slack), rests_on
+
+
+class Spectral:
+    """Members that the terms of this package share."""
+
+    symmetric = False
+
+    def weak_prox(
+        self,
+        A: Array,
+        *,
+        weight: float,
+        rank: int,
+        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
+        start: Array | None = None,
+        certify: bool = False,
+        rng: np.random.Generator | None = None,
+    ) -> WeakProx:
+        """Proximal step on the leading values of A, as in `SpectralTerm`."""
+        rng = np.random.default_rng(0) if rng is None else rng
+        return self._prox(A, weight, rank, tolerance.delta1, start, certify, rng)
+
+    def _prox(
+        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
+    ) -> WeakProx:
+        """The step; the options are `start`, `certify` and `rng`."""
+        raise NotImplementedError
+
+    def violation(self, X: LowRank) -> float:
+        """Zero: every matrix is feasible."""
+        return 0.0
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Accept any shape."""
