@@ -43,19 +43,17 @@ def number(argument: str, value: object, wanted: str = "a finite number") -> flo
 
 def positive(argument: str, value: object) -> float:
     """The value as a finite float > 0."""
-    wanted = "a finite number > 0"
-    found = number(argument, value, wanted)
+    found = number(argument, value, "a finite number > 0")
     if found <= 0.0:
-        raise InputError(argument, repr(value), wanted)
+        raise InputError(argument, repr(value), "a finite number > 0")
     return found
 
 
 def nonnegative(argument: str, value: object) -> float:
     """The value as a finite float >= 0."""
-    wanted = "a finite number >= 0"
-    found = number(argument, value, wanted)
+    found = number(argument, value, "a finite number >= 0")
     if found < 0.0:
-        raise InputError(argument, repr(value), wanted)
+        raise InputError(argument, repr(value), "a finite number >= 0")
     return found
 
 

@@ -50,7 +50,7 @@ def case(tmp_path_factory):
 def test_a_matrix_and_a_target_on_disk_give_the_same_answer(case, monkeypatch, steady):
     _, path, wanted = case
     scratches = []
-    import weakprox.linalg.arena as arena
+    import weakprox.linalg.arrays as arena
 
     real = arena.scratch
     monkeypatch.setattr(

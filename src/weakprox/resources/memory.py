@@ -90,12 +90,9 @@ def peak() -> int:
     Mapped pages of files are included. (For a child process, `getrusage` may report the
     peak of its parent.)
     """
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
+    known = _told("/proc/self/status", "VmHWM:")
+    if known is not None:
+        return known
     try:
         import resource
     except ImportError:  # Windows
@@ -160,16 +157,24 @@ def room() -> int:
 
 def _system() -> int | None:
     """Available memory as estimated by the kernel, or the total memory."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
+    known = _told("/proc/meminfo", "MemAvailable:")
+    if known is not None:
+        return known
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def _told(path: str, name: str) -> int | None:
+    """Bytes that a file of the kernel tells under a name, in kibibytes; None if it does not."""
+    try:
+        for line in Path(path).read_text(encoding="ascii").splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
 
 
 def _container() -> int | None:
