@@ -164,7 +164,7 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
         values = np.asarray(to_numpy(svd.triplets.s), dtype=float)
         close = int((values >= CLOSE * values[0]).sum())
         if close < rank:
-            kept, top = _leading(svd.triplets, close), float(values[0])
+            kept, top = svd.triplets.leading(close), float(values[0])
             best = min(best, _deflated_bound(ops, kept, rng, SHARP_POWERS, 0.995 * top))
             if best <= (1 + SHARP) * top:
                 return best
@@ -174,10 +174,6 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
     return power_bound(
         ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=SHARP_POWERS
     )
-
-
-def _leading(X: LowRank, count: int) -> LowRank:
-    return LowRank(X.U[:, :count], X.s[:count], X.Vt[:count, :])
 
 
 def norm_estimate(A: Array, start: Array) -> float:

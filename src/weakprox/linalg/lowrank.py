@@ -93,8 +93,11 @@ class LowRank:
 
     def trimmed(self, tol: float = 0.0) -> LowRank:
         """Drop triplets with singular values of at most tol (at least one is kept)."""
-        keep = max(1, int((self.s > tol).sum()))
-        return LowRank(self.U[:, :keep], self.s[:keep], self.Vt[:keep, :])
+        return self.leading(max(1, int((self.s > tol).sum())))
+
+    def leading(self, count: int) -> LowRank:
+        """The matrix of the first triplets."""
+        return LowRank(self.U[:, :count], self.s[:count], self.Vt[:count, :])
 
     def significant(self) -> LowRank:
         """Drop triplets that are rounding errors, which would count towards the rank."""

@@ -90,7 +90,6 @@ class DeviceEngine(Engine):
         return bool(same and self.queue.groups == groups)
 
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
-        """As `Engine.begin`."""
         if k.grouped:
             return self.adopt(super().begin(k, block, powers))
         self.queue.V.copy_(block)
@@ -125,7 +124,6 @@ class DeviceEngine(Engine):
         return X, sums, lambda: known
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
-        """As `Engine.rounded`."""
         if not self._owns(found):
             return super().rounded(found, values)
         r = len(values)
@@ -134,7 +132,6 @@ class DeviceEngine(Engine):
         return Projection(U, like(values, self.z), Vt[:r], found.s[:r])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
-        """As `Engine.look`."""
         if not self._owns(found):
             return super().look(found, values, k)
         self.queue.follow()
@@ -149,7 +146,6 @@ class DeviceEngine(Engine):
         return sums._replace(square=squared_norm(U, like(values, U), self.queue.V))
 
     def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
-        """As `Engine.squares`."""
         if not self._owns(found):
             return super().squares(found, rng)
         r = len(found.s)
@@ -180,15 +176,12 @@ class DeviceEngine(Engine):
         return min(best, self._exact_tail(found))
 
     def kept(self) -> Array:
-        """As `Engine.kept`."""
         return self.z.clone() if self.queue.graphs else self.z
 
     def own(self, found: Ritz) -> Ritz:
-        """As `Engine.own`."""
         return Ritz(found.U.clone(), found.s, found.V.clone(), found.exact)
 
     def adopt(self, found: Ritz) -> Ritz:
-        """As `Engine.adopt`."""
         if found is self._own or len(found.s) != WIDTH:
             return found
         self.queue.B.copy_(found.U)

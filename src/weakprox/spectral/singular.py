@@ -148,8 +148,7 @@ def leading(svd: ThinSVD, count: int) -> ThinSVD:
     top = svd.triplets
     if count >= int(top.s.shape[0]):
         return svd
-    kept = LowRank(top.U[:, :count], top.s[:count], top.Vt[:count, :])
-    after = float(top.s[count])
+    kept, after = top.leading(count), float(top.s[count])
     return replace(svd, triplets=kept, residuals=svd.residuals[:count], next_value=after)
 
 
