@@ -104,9 +104,9 @@ class Problem:
         self.of_spectral: SpectralCapabilities = spectral_capabilities(self.spectral)
         # M is on workers or an operator, so that X need not fit in this process
         self.elsewhere: bool = self.of_loss.gathered is not None
-        loss, penalty = self.of_loss.infimum, self.of_penalty.infimum
-        known = loss is not None and penalty is not None
-        self.infimum: float | None = float(loss + penalty) if known else None  # of G + R
+        self.infimum: float | None = None  # a lower bound on G + R, if one is known
+        if self.of_loss.infimum is not None and self.of_penalty.infimum is not None:
+            self.infimum = float(self.of_loss.infimum + self.of_penalty.infimum)
         # R and h for passes over tiles: G is a squared distance, and R has a proximal map
         form, values = self.of_penalty.form, self.of_spectral.form
         centred = centred and self.of_loss.centre is not None

@@ -281,7 +281,7 @@ class Denoising:
 
     @property
     def _sample_bytes(self) -> int:
-        return self.shape[0] * self.shape[1] * self.reference.dtype.itemsize
+        return int(self.shape[0] * self.shape[1] * self.reference.dtype.itemsize)
 
     def data(self) -> tuple[Any, ...]:
         """Arrays that identify this loss, for checkpoints."""

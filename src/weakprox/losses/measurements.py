@@ -127,7 +127,7 @@ class RankOneMeasurements:
 
     @property
     def bytes_each(self) -> int:
-        return int(self.U.shape[1] + self.V.shape[1]) * self.U.dtype.itemsize
+        return int((self.U.shape[1] + self.V.shape[1]) * self.U.dtype.itemsize)
 
     def flat(self) -> Array:
         """Rows u_i kron v_i."""

@@ -255,7 +255,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     level, columns = _groups(C, z, left, Vt, k)
     _spread(C, _look, C, at, left, Vt, numbers, level, columns, sums)
     # sum the rows pairwise
-    return Sums(*map(float, sums.sum(axis=1)), group_norms(X, k))
+    return Sums._make([*map(float, sums.sum(axis=1)), group_norms(X, k)])
 
 
 def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
@@ -295,7 +295,7 @@ def advance_from(
     else:
         block, B = _block(z, Q)
         _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, sums, apart)
-    found = Sums(*map(float, sums.sum(axis=0)), square, group_norms(X, k))
+    found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k)])
     return found, None if Q is None else B
 
 

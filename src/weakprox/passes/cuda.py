@@ -52,7 +52,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     if int(X.s.shape[0]) > WIDEST:
         return reference.look(C, z, X, k)
     terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one transfer to the host
-    found = Sums(*terms, group_norms(X, k))
+    found = Sums._make([*terms, group_norms(X, k)])
     return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
 
@@ -65,7 +65,8 @@ def advance(
     wide = Q is not None and Q.shape[1] > WIDEST
     numbers = _numbers((*k, change), C)
     out, B = enqueue_advance(C, z, X, numbers, None if wide else Q, groups=k.groups)
-    return Sums(*out.tolist(), group_norms(X, k)), times(z, Q) if wide else B
+    sums = Sums._make([*out.tolist(), group_norms(X, k)])
+    return sums, times(z, Q) if wide else B
 
 
 def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:

@@ -249,7 +249,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
             found.append(_sums_within(c, at, parts, k))
         else:
             found.append(_sums(c, at, left[rows] @ right, k, cuts))
-    return Sums(*map(math.fsum, zip(*found, strict=True)), groups)
+    return Sums._make([*map(math.fsum, zip(*found, strict=True)), groups])
 
 
 def advance_from(

@@ -158,7 +158,7 @@ def _triplets(
 
     Return None if the columns of Y are not clearly independent.
     """
-    solved = turned(*squares, needed)
+    solved = turned(squares[0], squares[1], needed)
     if solved is None:
         return None
     s, W, upright = solved

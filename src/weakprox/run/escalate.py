@@ -143,12 +143,12 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
 
 def is_single(problem: Problem) -> bool:
     """Return True if the data are in float32."""
-    return problem.loss.reference.dtype.itemsize == 4
+    return bool(problem.loss.reference.dtype.itemsize == 4)
 
 
 def is_wide(X: Array | LowRank) -> bool:
     """Return True if a point is in float64."""
-    return (X.s if isinstance(X, LowRank) else X).dtype.itemsize == 8
+    return bool((X.s if isinstance(X, LowRank) else X).dtype.itemsize == 8)
 
 
 def in_float64(problem: Problem) -> Problem | None:

@@ -368,7 +368,8 @@ def _reason(state: State, *, doubled: bool) -> str:
 
 def _doubled(state: State) -> bool:
     """Return True if the run continued in float64 on float32 data."""
-    return state.problem.loss.reference.dtype.itemsize != state.fixed.reference.dtype.itemsize
+    reference, given = state.problem.loss.reference, state.fixed.reference
+    return bool(reference.dtype.itemsize != given.dtype.itemsize)
 
 
 def _answer(state: State, own: Proof | None) -> tuple[State, LowRank, float]:

@@ -72,7 +72,7 @@ ARRAYS = {
 
 def array_bytes(problem: Problem) -> int:
     """Return the bytes of one array of the size of X."""
-    return int(math.prod(problem.shape)) * problem.loss.reference.dtype.itemsize
+    return int(math.prod(problem.shape) * problem.loss.reference.dtype.itemsize)
 
 
 def thin_bytes(problem: Problem, arrays: Arrays) -> int:

@@ -272,7 +272,7 @@ class LeanSplitting(GapDriven):
         reference = problem.loss.reference
         # in float64, since float32 would not allow accurate proofs
         needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / reference.dtype.itemsize
-        return needed <= (room() if on_cpu(reference) else ON_DEVICE)
+        return bool(needed <= (room() if on_cpu(reference) else ON_DEVICE))
 
 
 def _plan(problem: Problem, tools: Tools) -> Plan:

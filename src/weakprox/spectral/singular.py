@@ -159,6 +159,7 @@ def decompose(
     start: Array | None,
     certify: bool,
     rng: np.random.Generator,
+    *,
     active: Callable[[Vector], int],
     level: Callable[[Vector], float],
 ) -> tuple[ThinSVD, Spectrum, RestsOn]:
