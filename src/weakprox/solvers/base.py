@@ -299,12 +299,8 @@ def as_method(solver: Any) -> Method:
         raise InputError("solver", given, wanted)
     # an inherited declaration of `Method` is no definition
     required = (*REQUIRED, "warm") if getattr(kind, "warm_starts", False) else REQUIRED
-    declared = [vars(Method)[name] for name in required]
-    missing = [
-        name
-        for name, own in zip(required, declared, strict=True)
-        if not callable(getattr(kind, name, None)) or getattr(kind, name) is own
-    ]
+    own = {name: getattr(kind, name, None) for name in required}
+    missing = [n for n, f in own.items() if not callable(f) or f is vars(Method)[n]]
     if missing:
         given = f"{kind.__name__}, which has no {', '.join(missing)}"
         wanted = f"a solver with {', '.join(REQUIRED)}: see docs/extend.md"
