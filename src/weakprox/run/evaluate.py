@@ -250,14 +250,8 @@ def prove(state: State, candidate: Candidate) -> State:
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
         used: list[WeakProx] = []
-        found = split_bound(
-            problem,
-            dual,
-            rng=rng,
-            accuracy=0.05 * aim_of(state),
-            arena=state.tools.arena,
-            used=used,
-        )
+        accuracy, arena = 0.05 * aim_of(state), state.tools.arena
+        found = split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=arena, used=used)
         shown = replace(dual, prox=used[-1]) if used else dual
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):

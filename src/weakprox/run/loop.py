@@ -53,16 +53,8 @@ from weakprox.solvers.base import Method, Tools, Warmth
 class Run:
     """One run of a solver: to its end, to a proof, to a limit or to an interruption.
 
-    Parameters
-    ----------
-    problem, solver, settings
-        What to solve, and how.
-    last : Checkpoint, optional
-        State to resume.
-    warm : Warmth, optional
-        The end of a neighbouring problem's run.
-    keeper : Keeper, optional
-        Writes checkpoints to a file.
+    It resumes `last`, or begins at `warm`, the end of a neighbouring problem's run. The keeper
+    writes checkpoints to a file.
     """
 
     def __init__(

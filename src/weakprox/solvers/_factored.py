@@ -146,13 +146,9 @@ class Factored:
         step, near = self.step(state.gamma), state.ritz
         assert near is not None
         self.tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
+        known = None if dual is None else state.V
         V, sums, self._follow = self.engine.advance(
-            None if dual is None else state.V,
-            state.values,
-            step,
-            state.change,
-            near,
-            state.powers,
+            known, state.values, step, state.change, near, state.powers
         )
         self.tools.loss.counted(1)
         if dual is None:

@@ -286,10 +286,7 @@ class Method:
 def as_method(solver: Any) -> Method:
     """Return the solver as a `Method`; one that does not derive from it gets the defaults.
 
-    Raises
-    ------
-    InputError
-        If it is not a dataclass of settings, or lacks a required member.
+    Raises `InputError` if it is not a dataclass of settings, or lacks a required member.
     """
     kind: Any = type(solver)
     settings = isinstance(solver, Method) or (is_dataclass(solver) and hasattr(kind, "step"))

@@ -203,8 +203,8 @@ def parameters(
     beta_G = max(c.beta_G, c.beta_term) if constants == "paper" else c.beta_G
     beta = beta_G + smooth.smoothness
     step = c.alpha / (2 * beta) if eta is None else positive("eta", eta)
-    k_t = _inner_batch(problem, c, beta, step, constants, constants != "paper" and not finite)
-    practical = constants == "practical"
+    repaired, practical = constants != "paper" and not finite, constants == "practical"
+    k_t = _inner_batch(problem, c, beta, step, constants, repaired)
     quiet = k_t == 0 or (finite and 2 * k_t >= problem.loss.n_terms)
     if practical and quiet and eta is None:
         step = c.alpha / beta  # twice as long without noise
@@ -221,7 +221,6 @@ def parameters(
         given = "a first point where f is infinite (zero, if none was given)"
         raise InputError("start", given, "a feasible one")
     C0 = max(float(C0), np.finfo(float).tiny)
-    repaired = constants != "paper" and not finite
     inner = (16.0 / 5.0 if repaired else 8.0 / 3.0) * beta / c.alpha * LN8
     if practical:  # an epoch also has to compensate for the next one's smaller mu
         inner *= (3.0 / 8.0 if quiet else 1.0) * LN16 / LN8
@@ -254,12 +253,7 @@ def parameters(
 
 
 def _inner_batch(
-    problem: Problem,
-    c: Constants,
-    beta: float,
-    eta: float,
-    constants: str,
-    repaired: bool,
+    problem: Problem, c: Constants, beta: float, eta: float, constants: str, repaired: bool
 ) -> int:
     """k_t = 16 L^2/(alpha beta eta), that is 32 (L/alpha)^2 at the default step.
 
