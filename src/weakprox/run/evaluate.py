@@ -193,8 +193,8 @@ def offered(
     problem, tracker = state.problem, state.tracker
     if value is None:
         value = problem.value(V, state.batch, scratch=scratch)
-    else:  # rounding of an estimate may go below the infimum
-        value = max(value, state.infimum)
+    elif problem.infimum is not None:  # rounding of an estimate may go below it
+        value = max(value, problem.infimum)
     better = value < tracker.best_value or tracker.best is None
     if better and state.solver.answer != "iterate":
         state = replace(state, tracker=replace(tracker, best=V, best_value=value))

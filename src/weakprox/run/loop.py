@@ -42,7 +42,6 @@ from weakprox.run.state import (
     State,
     Tracker,
     data_of,
-    infimum_of,
     named,
     settle,
 )
@@ -103,7 +102,6 @@ class Run:
             problem,
             solver,
             tools,
-            infimum_of(problem),
             memory=begin.memory,
             first=begin.first,
             tracker=begin.tracker,

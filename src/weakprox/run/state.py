@@ -125,7 +125,6 @@ class State:
     problem: Problem  # as the solver sees it: perhaps gathered, in float64 or restated
     solver: Method
     tools: Tools  # oracles of the problem
-    infimum: float  # that G + R is never below, perhaps minus infinity
     batch: Any = None  # all terms, or the evaluation samples
     memory: Any = None  # the solver's state; None before the first step
     first: Array | None = None  # the user's first point
@@ -140,13 +139,7 @@ class State:
         loss = MeteredLoss(problem.loss, self.fixed.meter)
         spectral = MeteredSpectral(problem.spectral, self.fixed.meter)
         changes |= {"problem": problem, "loss": loss, "spectral": spectral}
-        tools, infimum = replace(self.tools, **changes), infimum_of(problem)
-        return replace(self, problem=problem, tools=tools, infimum=infimum)
-
-
-def infimum_of(problem: Problem) -> float:
-    """Return a number that G + R is never below, minus infinity if none is known."""
-    return -math.inf if problem.infimum is None else problem.infimum
+        return replace(self, problem=problem, tools=replace(self.tools, **changes))
 
 
 @dataclass(frozen=True, eq=False)
