@@ -258,15 +258,9 @@ class Problem:
     def constants(self, *, strongly_convex: bool = True) -> Constants:
         """alpha, beta and the smoothing constants; raise if alpha is 0 but must not be."""
         alpha = self.strong_convexity(needed=strongly_convex)
-        smooth = self.penalty.smoothability(self.shape)
-        return Constants(
-            alpha=alpha,
-            beta_G=self.loss.smoothness,
-            beta_term=self.loss.term_smoothness,
-            theta=smooth.theta,
-            gamma=smooth.gamma,
-            K=smooth.K,
-        )
+        loss, smooth = self.loss, self.penalty.smoothability(self.shape)
+        betas = loss.smoothness, loss.term_smoothness
+        return Constants(alpha, *betas, smooth.theta, smooth.gamma, smooth.K)
 
     def value(
         self, X: LowRank, batch: Batch | None = None, *, scratch: Array | None = None

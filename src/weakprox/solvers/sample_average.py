@@ -185,17 +185,9 @@ class SampleAverage(Method):
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
         across = float(problem.of_spectral.diameter or math.inf)
-        memory = Memory(
-            X=first,
-            V=None,
-            h=problem.spectral.value(tools.compressed(first)),
-            epoch=0,
-            rank=1,
-            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest, across),
-            pool=pool,
-            noise=noise,
-            warm=X is not None,
-        )
+        plan = Plan(tools.eps, alpha, self.confidence, self.rarest, across)
+        h = problem.spectral.value(tools.compressed(first))
+        memory = Memory(first, None, h, 0, 1, plan, pool, noise, warm=X is not None)
         return self._measured(memory, noise, cancel)
 
     def finished(self, memory: Memory) -> bool:
@@ -285,8 +277,7 @@ class SampleAverage(Method):
         memory = replace(memory, epoch=memory.epoch + 1)
         if not problem.loss.samples_cancel:
             return self._tested(problem, memory, watch, tools)
-        proof = watch.proof()
-        best = _better(memory.proof, proof)
+        best = _better(memory.proof, watch.proof())
         return replace(memory, proof=best, done=best.gap <= tools.eps)
 
     def _tested(self, problem: Problem, memory: Memory, watch: Watch, tools: Tools) -> Memory:
