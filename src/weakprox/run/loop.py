@@ -13,7 +13,7 @@ from weakprox.errors import InputError, SamplerError, WeakproxError
 from weakprox.linalg.arena import SHARED, Arena, DiskArena
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.threads import one_thread, pause
-from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, StopRun
+from weakprox.metering import Meter, StopRun
 from weakprox.problem import Problem
 from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
@@ -86,17 +86,8 @@ class Run:
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
-        tools = Tools(
-            problem,
-            MeteredLoss(problem.loss, self.meter),
-            MeteredSpectral(problem.spectral, self.meter),
-            settings.eps,
-            settings.seed,
-            self.tick,
-            chosen,
-            self.arena,
-            settings.tol,
-        )
+        eps, seed, tol = settings.eps, settings.seed, settings.tol
+        tools = Tools(problem, self.meter, eps, seed, self.tick, chosen, self.arena, tol)
         self.state = State(
             Fixed(settings, origin, self.meter, trace, reference, sampled, proves),
             problem,

@@ -19,7 +19,7 @@ from weakprox.linalg.arena import Arena
 from weakprox.linalg.arrays import Array, gaussian, to_numpy, zeros
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
-from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.metering import Budget, Meter
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate
 from weakprox.result import Look, Trace
@@ -136,10 +136,8 @@ class State:
 
     def on(self, problem: Problem, **changes: Any) -> State:
         """Return the state with oracles of another problem, and these changes of `tools`."""
-        loss = MeteredLoss(problem.loss, self.fixed.meter)
-        spectral = MeteredSpectral(problem.spectral, self.fixed.meter)
-        changes |= {"problem": problem, "loss": loss, "spectral": spectral}
-        return replace(self, problem=problem, tools=replace(self.tools, **changes))
+        tools = replace(self.tools, problem=problem, **changes)
+        return replace(self, problem=problem, tools=tools)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arena import SHARED, Arena
 from weakprox.linalg.arrays import BLOCK_BYTES, Array, itemsize, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
-from weakprox.metering import MeteredLoss, MeteredSpectral, gradient
+from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
@@ -94,14 +94,23 @@ class Tools:
     """
 
     problem: Problem
-    loss: MeteredLoss
-    spectral: MeteredSpectral
+    meter: Meter
     eps: float
     seed: int
     tick: Tick
     choose: Callable[[Problem, int | None], Method]
     arena: Arena = SHARED
     tol: float = 0.0
+
+    @cached_property
+    def loss(self) -> MeteredLoss:
+        """The loss, with its calls counted."""
+        return MeteredLoss(self.problem.loss, self.meter)
+
+    @cached_property
+    def spectral(self) -> MeteredSpectral:
+        """The spectral term, with its calls counted."""
+        return MeteredSpectral(self.problem.spectral, self.meter)
 
     def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
         """Return the accuracy to aim at if f has this value, or this guess while unknown.

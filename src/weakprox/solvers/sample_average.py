@@ -42,7 +42,7 @@ from weakprox.linalg.arrays import Array, inner, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.inputs import CHUNK_BYTES
-from weakprox.metering import MeteredLoss, StopRun
+from weakprox.metering import StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
 from weakprox.resources.limits import room
@@ -370,9 +370,8 @@ class Watch:
 
     def tools(self) -> Tools:
         """Return oracles on the samples' mean, counted with those of the run."""
-        loss = MeteredLoss(self.mean.loss, self.outer.loss._meter)
         outer = replace(self.outer, eps=self.target, tol=0.0, tick=self.tick)
-        return replace(outer, problem=self.mean, loss=loss)
+        return replace(outer, problem=self.mean)
 
     def tick(self, candidate: Candidate) -> None:
         """Report an inner step to the run, and end the round if its point is good enough."""
@@ -438,9 +437,8 @@ def count(pool: Iterable[tuple[Batch, int]]) -> int:
 
 def left(tools: Tools) -> float:
     """Return how many samples may still be drawn."""
-    meter = tools.loss._meter
-    most = meter.budget.max_samples
-    return math.inf if most is None else max(0, most - meter.counts.samples)
+    most = tools.meter.budget.max_samples
+    return math.inf if most is None else max(0, most - tools.meter.counts.samples)
 
 
 def drawn(tools: Tools, have: int, sizes: list[int]) -> Pool:
