@@ -11,13 +11,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import itemsize, on_cpu
 from weakprox.problem import Problem
 from weakprox.resources.limits import room, shown_bytes
-from weakprox.solvers import (
-    AdaptiveSVRGCG,
-    DavisYin,
-    DualAscent,
-    LeanSplitting,
-    SampleAverage,
-)
+from weakprox.solvers import AdaptiveSVRGCG, DavisYin, DualAscent, LeanSplitting, SampleAverage
 from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_bytes
 
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
