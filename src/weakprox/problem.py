@@ -7,8 +7,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
+from weakprox.linalg.arrays import (
+    Array,
+    contiguous,
+    eps_of,
+    namespace,
+    norm,
+    on_cpu,
+    sqnorm,
+    zeros,
+)
 from weakprox.linalg.kernels import dense
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
@@ -271,6 +282,12 @@ class Problem:
         """
         point = X if self.by_passes else dense(X, scratch)
         return self.smooth_value(point, batch) + self.spectral.value(X)
+
+    def factored(self, X: Array, rng: np.random.Generator, rank: int | None = None) -> LowRank:
+        """A feasible X as factors, of full rank by default; zero needs no decomposition."""
+        if sqnorm(X) == 0.0:
+            return LowRank.zero(self.shape, X)
+        return self.spectral.compress(X, min(self.shape) if rank is None else rank, rng)
 
     @property
     def by_passes(self) -> bool:

@@ -32,7 +32,6 @@ from weakprox.linalg.arrays import (
     eps_of,
     itemsize,
     namespace,
-    on_cpu,
     sqnorm,
     wide,
 )
@@ -48,12 +47,11 @@ from weakprox.protocols import (
     WeakProx,
     spectral_capabilities,
 )
-from weakprox.resources.limits import room
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State, Tracker
-from weakprox.solvers.base import ON_DEVICE, SMALL
+from weakprox.solvers.base import SMALL, fits
 from weakprox.spectral.checks import excess
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
@@ -463,7 +461,8 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
     single = itemsize(problem.loss.reference) == 4
     if single:
-        precise = smooth_in_float64(problem) if _fits(problem) else None
+        twice = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)  # data and X
+        precise = smooth_in_float64(problem) if fits(problem, twice) else None
         if precise is None:
             unit = IN_SINGLE * eps_of(answer.s)
         else:
@@ -496,9 +495,3 @@ def _lost(answer: LowRank) -> float:
     """Bound the nuclear norm of the rounding error of the product of float32 factors."""
     least = min(answer.shape)
     return 0.5 * eps_of(answer.s) * math.sqrt(least * answer.sqnorm)
-
-
-def _fits(problem: Problem) -> bool:
-    """Return True if the data and X fit in memory again in float64."""
-    needed = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)
-    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)

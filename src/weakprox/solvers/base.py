@@ -15,12 +15,13 @@ from weakprox.certificates.sampled import Proof
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
 from weakprox.linalg.arena import SHARED, Arena
-from weakprox.linalg.arrays import BLOCK_BYTES, Array, itemsize, sqnorm, zeros
+from weakprox.linalg.arrays import BLOCK_BYTES, Array, itemsize, on_cpu, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
+from weakprox.resources.limits import room
 
 REQUIRED = ("check", "start", "step", "finished", "candidate", "dual")
 TILES = 7  # blocks of rows that passes hold at once
@@ -129,12 +130,7 @@ class Tools:
 
     def compressed(self, X: Array | LowRank, rank: int | None = None) -> LowRank:
         """Return a feasible point as factors, of full rank unless a rank is given."""
-        if isinstance(X, LowRank):
-            return X
-        if sqnorm(X) == 0.0:
-            return LowRank.zero(self.problem.shape, X)
-        wanted = min(self.problem.shape) if rank is None else rank
-        return self.problem.spectral.compress(X, wanted, self.rng(0))
+        return X if isinstance(X, LowRank) else self.problem.factored(X, self.rng(0), rank)
 
 
 @dataclass(frozen=True)
@@ -198,6 +194,11 @@ def nonsmooth(penalty: Penalty, X: Array) -> float:
     """Return R(X) without its quadratic part."""
     value = penalty.value(X)
     return value - 0.5 * penalty.curvature * sqnorm(X) if penalty.curvature else value
+
+
+def fits(problem: Problem, needed: float) -> bool:
+    """Return True if so many bytes fit in memory, or on the device of the problem."""
+    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
 
 
 def first_point(problem: Problem, X: Array | None) -> Array:

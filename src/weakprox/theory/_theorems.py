@@ -18,7 +18,6 @@ from weakprox.arguments import number, one_of, optional_numbers, positive
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
 from weakprox.linalg.kernels import add_scaled
-from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Budget, Meter, MeteredLoss
 from weakprox.penalties import Smoothed
 from weakprox.problem import Constants, Problem
@@ -300,7 +299,7 @@ def initial_gap(
     size = None if problem.loss.is_finite_sum else PILOT
     grad = mean_gradient(loss, X, rng, size)
     add_scaled(grad, 1.0, smooth.grad(X))
-    h = problem.spectral.value(_factored(problem, X))
+    h = problem.spectral.value(problem.factored(X, np.random.default_rng(0)))
     linear, square = inner(grad, X), sqnorm(grad)
     grad *= -1.0
     wolfe = h + linear + problem.spectral.conjugate(grad, rng)
@@ -310,14 +309,6 @@ def initial_gap(
     prox = problem.spectral.weak_prox(grad, weight=alpha, rank=rank, certify=True, rng=rng)
     strong = h + square / (2 * alpha) - prox.lower
     return max(0.0, min(wolfe, strong))
-
-
-def _factored(problem: Problem, X: Array) -> LowRank:
-    """Return the first point as factors; the zero matrix needs no decomposition."""
-    if sqnorm(X) == 0.0:
-        return LowRank.zero(problem.shape, X)
-    rng = np.random.default_rng(0)
-    return problem.spectral.compress(X, min(problem.shape), rng)
 
 
 @dataclass(frozen=True)
