@@ -234,7 +234,7 @@ class SampleAverage(Method):
             memory = replace(watch.memory, convexity=least, inner=None, warm=True)
             return replace(memory, epoch=memory.epoch + 1)
         last = engine.candidate(inner)
-        memory = watch.saw(last, inner)
+        memory = watch.saw(last, inner=inner, rank=inner.rank)
         if not engine.finished(inner):
             return replace(memory, epoch=memory.epoch + 1)
         if watch.good(last) or not watch.possible or not problem.loss.samples_cancel:
@@ -375,21 +375,18 @@ class Watch:
 
     def tick(self, candidate: Candidate) -> None:
         """Report an inner step to the run, and end the round if its point is good enough."""
-        self.saw(candidate)
         step = self.memory.ticks + 1
-        self.memory = replace(self.memory, ticks=step)
+        self.saw(candidate, ticks=step)
         shown = replace(candidate, gap=math.inf, dual=None, value=None)  # of another problem
         self.outer.tick(replace(shown, epoch=self.memory.epoch + 1, step=step))
         if self._worth_checking(candidate) and self.good(candidate):
             raise Closed
 
-    def saw(self, candidate: Candidate, inner: Any = None) -> Memory:
-        """Return the memory with the engine's latest point and, if given, its memory."""
+    def saw(self, candidate: Candidate, **changes: Any) -> Memory:
+        """Return the memory with the engine's latest point, and with these changes."""
         point = {"X": candidate.X, "V": candidate.V, "h": candidate.h_bound}
         dual = candidate.dual or self.memory.dual
-        self.memory = replace(self.memory, **point, dual=dual)
-        if inner is not None:
-            self.memory = replace(self.memory, inner=inner, rank=inner.rank)
+        self.memory = replace(self.memory, **point, dual=dual, **changes)
         return self.memory
 
     def _worth_checking(self, candidate: Candidate) -> bool:

@@ -144,7 +144,10 @@ class Epoch:
         self.rng = tools.rng(self.number)
         k_s, k_t = _whole(solver.k_s, self.number), _whole(solver.k_t, self.number, 1)
         self.snapshot, self.course = self._opened(memory.X, memory.course, k_s)
-        self.quiet = tools.loss.samples_cancel or self._takes_all_terms(k_t)
+        # half of the terms, sampled, cost as much as full gradients
+        least = 2 * self.p.k_t if k_t is None else k_t
+        all_terms = self.p.finite_sum and least >= self.p.n_terms
+        self.quiet = tools.loss.samples_cancel or all_terms
         self.target = accuracy(self.p, self.course.level)
         self.R = solver.dual(problem, memory)
         self.beta = self.p.beta_G + self.R.smoothness
@@ -182,13 +185,6 @@ class Epoch:
             snapshot, variance = Snapshot.measured(loss, X, rng, size)
             return snapshot, replace(course, variance=variance)
         return Snapshot.take(loss, X, rng, most if k_s is None else k_s), course
-
-    def _takes_all_terms(self, k_t: int | None) -> bool:
-        """Whether full gradients are used: half of the terms, sampled, cost as much."""
-        if not self.p.finite_sum:
-            return False
-        n = self.p.n_terms
-        return 2 * self.p.k_t >= n if k_t is None else k_t >= n
 
     @property
     def done(self) -> bool:
