@@ -6,8 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
+from weakprox.linalg.arrays import (
+    Array,
+    contiguous,
+    eps_of,
+    namespace,
+    norm,
+    on_cpu,
+    sqnorm,
+    zeros,
+)
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.restated import Restated
@@ -255,15 +266,9 @@ class Problem:
     def constants(self, *, strongly_convex: bool = True) -> Constants:
         """alpha, beta and the smoothing constants; raise if alpha is 0 but must not be."""
         alpha = self.strong_convexity(needed=strongly_convex)
-        smooth = self.penalty.smoothability(self.shape)
-        return Constants(
-            alpha=alpha,
-            beta_G=self.loss.smoothness,
-            beta_term=self.loss.term_smoothness,
-            theta=smooth.theta,
-            gamma=smooth.gamma,
-            K=smooth.K,
-        )
+        loss, smooth = self.loss, self.penalty.smoothability(self.shape)
+        betas = loss.smoothness, loss.term_smoothness
+        return Constants(alpha, *betas, smooth.theta, smooth.gamma, smooth.K)
 
     def value(
         self, X: LowRank, batch: Batch | None = None, *, scratch: Array | None = None
@@ -274,6 +279,12 @@ class Problem:
         """
         point = X if self.by_passes else dense(X, scratch)
         return self.smooth_value(point, batch) + self.spectral.value(X)
+
+    def factored(self, X: Array, rng: np.random.Generator, rank: int | None = None) -> LowRank:
+        """A feasible X as factors, of full rank by default; zero needs no decomposition."""
+        if sqnorm(X) == 0.0:
+            return LowRank.zero(self.shape, X)
+        return self.spectral.compress(X, min(self.shape) if rank is None else rank, rng)
 
     @property
     def by_passes(self) -> bool:

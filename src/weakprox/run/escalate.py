@@ -13,17 +13,16 @@ from typing import Any
 
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, namespace, on_cpu, to_numpy, wide
+from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import rounded_inside
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.protocols import spectral_capabilities
-from weakprox.resources.memory import room
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State
 from weakprox.solvers._gap_driven import Contradicted, TooWide
-from weakprox.solvers.base import ON_DEVICE, Method
+from weakprox.solvers.base import Method, fits
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 Begin = Callable[[State, Array | None], State]
@@ -175,8 +174,7 @@ def affordable(problem: Problem, solver: Method) -> bool:
     if arrays is None or problem.elsewhere:
         return False
     needed = 8 * arrays.most * math.prod(problem.shape)
-    needed += 2 * held_bytes(problem)
-    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
+    return fits(problem, needed + 2 * held_bytes(problem))
 
 
 def rounded(answer: LowRank, reference: Array, spectral: Any) -> LowRank:

@@ -31,7 +31,6 @@ from weakprox.linalg.arrays import (
     contiguous,
     eps_of,
     namespace,
-    on_cpu,
     sqnorm,
     wide,
 )
@@ -44,12 +43,11 @@ from weakprox.protocols import (
     DualPoint,
     WeakProx,
 )
-from weakprox.resources.memory import room
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import Evidence, State, Tracker
-from weakprox.solvers.base import ON_DEVICE, SMALL
+from weakprox.solvers.base import SMALL, fits
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
@@ -189,8 +187,8 @@ def offered(
     problem, tracker = state.problem, state.tracker
     if value is None:
         value = problem.value(V, state.batch, scratch=scratch)
-    else:  # rounding of an estimate may go below the infimum
-        value = max(value, state.infimum)
+    elif problem.infimum is not None:  # rounding of an estimate may go below it
+        value = max(value, problem.infimum)
     better = value < tracker.best_value or tracker.best is None
     if better and state.solver.answer != "iterate":
         state = replace(state, tracker=replace(tracker, best=V, best_value=value))
@@ -249,14 +247,8 @@ def prove(state: State, candidate: Candidate) -> State:
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
         used: list[WeakProx] = []
-        found = split_bound(
-            problem,
-            dual,
-            rng=rng,
-            accuracy=0.05 * aim_of(state),
-            arena=state.tools.arena,
-            used=used,
-        )
+        accuracy, arena = 0.05 * aim_of(state), state.tools.arena
+        found = split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=arena, used=used)
         shown = replace(dual, prox=used[-1]) if used else dual
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):
@@ -469,7 +461,8 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
     single = problem.loss.reference.dtype.itemsize == 4
     if single:
-        precise = smooth_in_float64(problem) if _fits(problem) else None
+        twice = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)  # data and X
+        precise = smooth_in_float64(problem) if fits(problem, twice) else None
         if precise is None:
             unit = IN_SINGLE * eps_of(answer.s)
         else:
@@ -502,9 +495,3 @@ def _lost(answer: LowRank) -> float:
     """Bound the nuclear norm of the rounding error of the product of float32 factors."""
     least = min(answer.shape)
     return 0.5 * eps_of(answer.s) * math.sqrt(least * answer.sqnorm)
-
-
-def _fits(problem: Problem) -> bool:
-    """Return True if the data and X fit in memory again in float64."""
-    needed = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)
-    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)

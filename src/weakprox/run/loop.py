@@ -13,7 +13,7 @@ from typing import Any
 from weakprox.errors import InputError, SamplerError, WeakproxError
 from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena
 from weakprox.linalg.threads import WAITING, one_thread, pause
-from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, StopRun
+from weakprox.metering import Meter, StopRun
 from weakprox.problem import Problem
 from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
@@ -51,16 +51,8 @@ from weakprox.solvers.base import Method, Tools, Warmth
 class Run:
     """One run of a solver: to its end, to a proof, to a limit or to an interruption.
 
-    Parameters
-    ----------
-    problem, solver, settings
-        What to solve, and how.
-    last : Checkpoint, optional
-        State to resume.
-    warm : Warmth, optional
-        The end of a neighbouring problem's run.
-    keeper : Keeper, optional
-        Writes checkpoints to a file.
+    It resumes `last`, or begins at `warm`, the end of a neighbouring problem's run. The keeper
+    writes checkpoints to a file.
     """
 
     def __init__(
@@ -93,23 +85,13 @@ class Run:
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
-        tools = Tools(
-            problem,
-            MeteredLoss(problem.loss, self.meter, problem.of_loss),
-            MeteredSpectral(problem.spectral, self.meter),
-            settings.eps,
-            settings.seed,
-            self.tick,
-            chosen,
-            self.arena,
-            settings.tol,
-        )
+        eps, seed, tol = settings.eps, settings.seed, settings.tol
+        tools = Tools(problem, self.meter, eps, seed, self.tick, chosen, self.arena, tol)
         self.state = State(
             Fixed(settings, origin, self.meter, trace, reference, sampled, proves),
             problem,
             solver,
             tools,
-            -math.inf if problem.infimum is None else problem.infimum,
             memory=begin.memory,
             first=begin.first,
             tracker=begin.tracker,

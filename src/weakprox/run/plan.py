@@ -27,7 +27,7 @@ from weakprox.resources.memory import (
     shown_bytes,
 )
 from weakprox.run.choose import chosen_for
-from weakprox.solvers.base import Arrays, Method, array_bytes, thin_bytes
+from weakprox.solvers.base import Method, array_bytes, thin_bytes
 
 COMPILER = 120 << 20  # bytes of numba and what it has compiled
 
@@ -71,7 +71,9 @@ def need_of(problem: Problem, solver: Method) -> Need:
             held += 1.0
     disk = work - held
     first = min(arrays.first, work)
-    library = library_bytes(problem, arrays) if held else 0  # files are passed over without
+    large = math.prod(problem.shape) >= COMPILED_FROM and is_numpy(problem.loss.reference)
+    # passes over files are not compiled
+    library = _compiler_bytes() if held and arrays.tiles and large else 0
     early, peak = (
         max(int((taken + arrays.proof) * array) + thin + library + pending, reading)
         for taken in (min(first, held), held)
@@ -119,13 +121,6 @@ def held_bytes(problem: Problem) -> int:
     for term in (problem.loss, problem.penalty, problem.spectral):
         _gather(vars(term) if hasattr(term, "__dict__") else {}, seen, 3)
     return sum(seen.values())
-
-
-def library_bytes(problem: Problem, arrays: Arrays) -> int:
-    """Return the bytes of the compiler behind compiled passes, if it is yet to be loaded."""
-    large = math.prod(problem.shape) >= COMPILED_FROM
-    wanted = arrays.tiles and large and is_numpy(problem.loss.reference)
-    return _compiler_bytes() if wanted else 0
 
 
 def _compiler_bytes() -> int:
@@ -196,7 +191,8 @@ class Plan:
                 f"{need.solver:<21}{round(need.data, 2):>6.3g}{work:>14}{need.proof:>7.3g}"
                 f"{need.disk:>6.3g}"
                 + "".join(f"{size:>11}" for size in sizes)
-                + _remark(need, self.chosen)
+                + ("" if need.fits else "  does not fit")
+                + ("  <- would run" if need.fits and need.solver == self.chosen else "")
             )
         lines.append(f"{self.chosen}: {self.reason}.")
         lines.append(
@@ -204,13 +200,6 @@ class Plan:
             f"{shown_bytes(self.early)} in the first 16 iterations."
         )
         return "\n".join(lines)
-
-
-def _remark(need: Need, chosen: str) -> str:
-    """Return the remark at the end of a solver's line."""
-    if not need.fits:
-        return "  does not fit"
-    return "  <- would run" if need.solver == chosen else ""
 
 
 @honours_budget

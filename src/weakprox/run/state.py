@@ -19,7 +19,7 @@ from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.linalg.arrays import Arena, Array, gaussian, to_numpy, zeros
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.linalg.tiled import Tiled
-from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.metering import Budget, Meter
 from weakprox.passes import Step
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
@@ -189,7 +189,6 @@ class State:
     problem: Problem  # as the solver sees it: perhaps gathered, in float64 or restated
     solver: Method
     tools: Tools  # oracles of the problem
-    infimum: float  # that G + R is never below, perhaps minus infinity
     batch: Any = None  # all terms, or the evaluation samples
     memory: Any = None  # the solver's state; None before the first step
     first: Array | None = None  # the user's first point
@@ -201,12 +200,8 @@ class State:
 
     def on(self, problem: Problem, **changes: Any) -> State:
         """Return the state with oracles of another problem, and these changes of `tools`."""
-        loss = MeteredLoss(problem.loss, self.fixed.meter, problem.of_loss)
-        spectral = MeteredSpectral(problem.spectral, self.fixed.meter)
-        changes |= {"problem": problem, "loss": loss, "spectral": spectral}
-        least = -math.inf if problem.infimum is None else problem.infimum
-        tools = replace(self.tools, **changes)
-        return replace(self, problem=problem, tools=tools, infimum=least)
+        tools = replace(self.tools, problem=problem, **changes)
+        return replace(self, problem=problem, tools=tools)
 
 
 @dataclass(frozen=True, eq=False)

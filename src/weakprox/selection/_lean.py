@@ -17,7 +17,7 @@ import numpy as np
 from weakprox.linalg.arrays import is_numpy
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.metering import Budget, Meter
 from weakprox.passes import reference
 from weakprox.passes.engine import Engine
 from weakprox.problem import Problem
@@ -82,16 +82,7 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
     """Iterate from where neighbours ended; None if a more patient method is called for."""
     C: np.ndarray[Any, Any] = problem.centre()
     meter = Meter(Budget())
-    tools = Tools(
-        problem,
-        MeteredLoss(problem.loss, meter),
-        MeteredSpectral(problem.spectral, meter),
-        0.0,
-        seed,
-        lambda candidate: None,
-        chosen,
-        tol=tol,
-    )
+    tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)
     engine = Engine(C, np.empty_like(C), symmetric=problem.spectral.symmetric)
     steps = Factored(problem, engine, tools, thin=lambda: True)
     state = LeanSplitting().start(problem, None, tools)

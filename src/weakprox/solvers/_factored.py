@@ -148,13 +148,9 @@ class Factored:
         assert near is not None
         self.tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
         self.tools.loss.counted(1)
+        known = None if dual is None else state.V
         V, sums, self._follow = self.engine.advance(
-            None if dual is None else state.V,
-            state.values,
-            step,
-            state.change,
-            near,
-            state.powers,
+            known, state.values, step, state.change, near, state.powers
         )
         if dual is None:
             # estimates must not count as the best value

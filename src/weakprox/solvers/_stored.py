@@ -189,12 +189,26 @@ class Stored:
         if state.parameters.alpha > 0.0:
             far = parts.length / (2 * state.parameters.alpha * gamma**2)
         else:
-            reached, rng = min(value, state.value), tools.rng(k, 1)
-            far = _flat_half(problem, prox.V, X, z, parts.move, gamma, reached, rng)
+            far = self._flat_half(state, prox.V, min(value, state.value), tools.rng(k, 1))
         point = SplitDual(problem.penalty, z, 1.0 / gamma, prox, parts.y)
         lost = near + far + prox.delta_estimate / (2 * gamma)
         state = replace(state, y=parts.y, last=value)
         return judged(state, value, value - lost, point, k), near, far
+
+    def _flat_half(self, state: Memory, V: LowRank, reached: float, rng: Any) -> float:
+        """Estimate h(X) + h*(U) - <U, X>, U = -(grad G + s), which is `far` if alpha = 0."""
+        U: Array = state.z  # an array here
+        U, h = U - state.X, self.problem.spectral
+        U += self._move
+        U *= 1.0 / state.gamma
+        rough = self.problem.of_spectral.rough_conjugate
+        if rough is None:
+            dual = h.conjugate(U, rng)
+        else:
+            random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
+            block = namespace(U).concat([V.Vt.T, random], axis=1)
+            dual = rough(U, block, self.problem.radius(reached))
+        return max(0.0, h.value(V) + dual - inner(U, state.X))
 
     def rebalance(self, state: Memory, change: float) -> Memory:
         """Move z by an accelerated step, or by a plain step if gamma changes."""
@@ -324,27 +338,3 @@ def _value(problem: Problem, X: Array, gradient: Array) -> float:
         return problem.loss.value(X, problem.loss.everything())
     value, slope = origin()
     return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))
-
-
-def _flat_half(
-    problem: Problem,
-    V: LowRank,
-    X: Array,
-    z: Array,
-    move: Array,
-    gamma: float,
-    reached: float,
-    rng: np.random.Generator,
-) -> float:
-    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s), which is `far` if alpha = 0."""
-    U = z - X
-    U += move
-    U *= 1.0 / gamma
-    h, rough = problem.spectral, problem.of_spectral.rough_conjugate
-    if rough is None:
-        dual = h.conjugate(U, rng)
-    else:
-        random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
-        block = namespace(U).concat([V.Vt.T, random], axis=1)
-        dual = rough(U, block, problem.radius(reached))
-    return max(0.0, h.value(V) + dual - inner(U, X))

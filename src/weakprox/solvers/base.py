@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy as np
 from weakprox.certificates.sampled import Proof
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, sqnorm, zeros
+from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, on_cpu, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
-from weakprox.metering import MeteredLoss, MeteredSpectral, gradient
+from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
+from weakprox.resources.memory import room
 
 REQUIRED = ("check", "start", "step", "finished", "candidate", "dual")
 TILES = 7  # blocks of rows that passes hold at once
@@ -93,14 +94,23 @@ class Tools:
     """
 
     problem: Problem
-    loss: MeteredLoss
-    spectral: MeteredSpectral
+    meter: Meter
     eps: float
     seed: int
     tick: Tick
     choose: Callable[[Problem, int | None], Method]
     arena: Arena = SHARED
     tol: float = 0.0
+
+    @cached_property
+    def loss(self) -> MeteredLoss:
+        """The loss, with its calls counted."""
+        return MeteredLoss(self.problem.loss, self.meter, self.problem.of_loss)
+
+    @cached_property
+    def spectral(self) -> MeteredSpectral:
+        """The spectral term, with its calls counted."""
+        return MeteredSpectral(self.problem.spectral, self.meter)
 
     def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
         """Return the accuracy to aim at if f has this value, or this guess while unknown.
@@ -119,12 +129,7 @@ class Tools:
 
     def compressed(self, X: Array | LowRank, rank: int | None = None) -> LowRank:
         """Return a feasible point as factors, of full rank unless a rank is given."""
-        if isinstance(X, LowRank):
-            return X
-        if sqnorm(X) == 0.0:
-            return LowRank.zero(self.problem.shape, X)
-        wanted = min(self.problem.shape) if rank is None else rank
-        return self.problem.spectral.compress(X, wanted, self.rng(0))
+        return X if isinstance(X, LowRank) else self.problem.factored(X, self.rng(0), rank)
 
 
 @dataclass(frozen=True)
@@ -188,6 +193,11 @@ def nonsmooth(penalty: Penalty, X: Array) -> float:
     """Return R(X) without its quadratic part."""
     value = penalty.value(X)
     return value - 0.5 * penalty.curvature * sqnorm(X) if penalty.curvature else value
+
+
+def fits(problem: Problem, needed: float) -> bool:
+    """Return True if so many bytes fit in memory, or on the device of the problem."""
+    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
 
 
 def first_point(problem: Problem, X: Array | None) -> Array:
@@ -285,10 +295,7 @@ class Method:
 def as_method(solver: Any) -> Method:
     """Return the solver as a `Method`; one that does not derive from it gets the defaults.
 
-    Raises
-    ------
-    InputError
-        If it is not a dataclass of settings, or lacks a required member.
+    Raises `InputError` if it is not a dataclass of settings, or lacks a required member.
     """
     kind: Any = type(solver)
     settings = isinstance(solver, Method) or (is_dataclass(solver) and hasattr(kind, "step"))
@@ -298,12 +305,8 @@ def as_method(solver: Any) -> Method:
         raise InputError("solver", given, wanted)
     # an inherited declaration of `Method` is no definition
     required = (*REQUIRED, "warm") if getattr(kind, "warm_starts", False) else REQUIRED
-    declared = [vars(Method)[name] for name in required]
-    missing = [
-        name
-        for name, own in zip(required, declared, strict=True)
-        if not callable(getattr(kind, name, None)) or getattr(kind, name) is own
-    ]
+    own = {name: getattr(kind, name, None) for name in required}
+    missing = [n for n, f in own.items() if not callable(f) or f is vars(Method)[n]]
     if missing:
         given = f"{kind.__name__}, which has no {', '.join(missing)}"
         wanted = f"a solver with {', '.join(REQUIRED)}: see docs/extend.md"

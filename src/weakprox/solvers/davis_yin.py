@@ -28,7 +28,7 @@ from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, contiguous, on_cpu, to_numpy
+from weakprox.linalg.arrays import Array, contiguous, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
@@ -36,7 +36,6 @@ from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.resources.memory import room
 from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
@@ -50,7 +49,7 @@ from weakprox.solvers._gap_driven import (
     start_at,
 )
 from weakprox.solvers._stored import Curvature, History, Stored, first_target
-from weakprox.solvers.base import ARRAYS, ON_DEVICE, Tools, Warmth, array_bytes
+from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
 APART = 4.0  # largest ratio of the halves of the gap
 FASTEST = 4.0  # largest change of gamma in one iteration
@@ -269,10 +268,9 @@ class LeanSplitting(GapDriven):
         """Whether methods that hold many arrays fit in memory."""
         if problem.elsewhere and not isinstance(problem.of_loss.target, Tiled):
             return False
-        reference = problem.loss.reference
         # in float64, since float32 would not allow accurate proofs
-        needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / reference.dtype.itemsize
-        return bool(needed <= (room() if on_cpu(reference) else ON_DEVICE))
+        size = array_bytes(problem) * 8 / problem.loss.reference.dtype.itemsize
+        return fits(problem, ARRAYS["DavisYin"].most * size)
 
 
 def _plan(problem: Problem, tools: Tools) -> Plan:

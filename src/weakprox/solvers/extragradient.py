@@ -98,16 +98,13 @@ class Extragradient(GapDriven):
         beta = c.beta_G + problem.penalty.curvature
         first = first_point(problem, X)
         given, h = self.first(problem, X, first, tools)
-        balance = beta if beta > 0.0 else 1.0
-        return Memory(
-            X=first,
-            y=problem.penalty.ascend(None, first, balance, geometry="euclidean"),
-            V=given,
-            h=h,
-            balance=balance,
-            rank=capped(FIRST_RANK, problem.shape, self.rank),
-            parameters=Plan(tools.eps, c.alpha, beta),
+        rank, plan = (
+            capped(FIRST_RANK, problem.shape, self.rank),
+            Plan(tools.eps, c.alpha, beta),
         )
+        t = beta if beta > 0.0 else 1.0
+        y = problem.penalty.ascend(None, first, t, geometry="euclidean")
+        return Memory(X=first, y=y, V=given, h=h, balance=t, rank=rank, parameters=plan)
 
     def candidate(self, memory: Memory) -> Candidate:
         """Return the last trial point, or that of the average, and the best dual point."""

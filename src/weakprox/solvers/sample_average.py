@@ -42,7 +42,7 @@ from weakprox.linalg.arrays import Array, inner, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.inputs import CHUNK_BYTES
-from weakprox.metering import MeteredLoss, StopRun
+from weakprox.metering import StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
 from weakprox.resources.memory import room
@@ -185,17 +185,9 @@ class SampleAverage(Method):
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
         across = float(problem.of_spectral.diameter or math.inf)
-        memory = Memory(
-            X=first,
-            V=None,
-            h=problem.spectral.value(tools.compressed(first)),
-            epoch=0,
-            rank=1,
-            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest, across),
-            pool=pool,
-            noise=noise,
-            warm=X is not None,
-        )
+        plan = Plan(tools.eps, alpha, self.confidence, self.rarest, across)
+        h = problem.spectral.value(tools.compressed(first))
+        memory = Memory(first, None, h, 0, 1, plan, pool, noise, warm=X is not None)
         return self._measured(memory, noise, cancel)
 
     def finished(self, memory: Memory) -> bool:
@@ -242,7 +234,7 @@ class SampleAverage(Method):
             memory = replace(watch.memory, convexity=least, inner=None, warm=True)
             return replace(memory, epoch=memory.epoch + 1)
         last = engine.candidate(inner)
-        memory = watch.saw(last, inner)
+        memory = watch.saw(last, inner=inner, rank=inner.rank)
         if not engine.finished(inner):
             return replace(memory, epoch=memory.epoch + 1)
         if watch.good(last) or not watch.possible or not problem.loss.samples_cancel:
@@ -285,8 +277,7 @@ class SampleAverage(Method):
         memory = replace(memory, epoch=memory.epoch + 1)
         if not problem.loss.samples_cancel:
             return self._tested(problem, memory, watch, tools)
-        proof = watch.proof()
-        best = _better(memory.proof, proof)
+        best = _better(memory.proof, watch.proof())
         return replace(memory, proof=best, done=best.gap <= tools.eps)
 
     def _tested(self, problem: Problem, memory: Memory, watch: Watch, tools: Tools) -> Memory:
@@ -379,27 +370,23 @@ class Watch:
 
     def tools(self) -> Tools:
         """Return oracles on the samples' mean, counted with those of the run."""
-        loss = MeteredLoss(self.mean.loss, self.outer.loss._meter)
         outer = replace(self.outer, eps=self.target, tol=0.0, tick=self.tick)
-        return replace(outer, problem=self.mean, loss=loss)
+        return replace(outer, problem=self.mean)
 
     def tick(self, candidate: Candidate) -> None:
         """Report an inner step to the run, and end the round if its point is good enough."""
-        self.saw(candidate)
         step = self.memory.ticks + 1
-        self.memory = replace(self.memory, ticks=step)
+        self.saw(candidate, ticks=step)
         shown = replace(candidate, gap=math.inf, dual=None, value=None)  # of another problem
         self.outer.tick(replace(shown, epoch=self.memory.epoch + 1, step=step))
         if self._worth_checking(candidate) and self.good(candidate):
             raise Closed
 
-    def saw(self, candidate: Candidate, inner: Any = None) -> Memory:
-        """Return the memory with the engine's latest point and, if given, its memory."""
+    def saw(self, candidate: Candidate, **changes: Any) -> Memory:
+        """Return the memory with the engine's latest point, and with these changes."""
         point = {"X": candidate.X, "V": candidate.V, "h": candidate.h_bound}
         dual = candidate.dual or self.memory.dual
-        self.memory = replace(self.memory, **point, dual=dual)
-        if inner is not None:
-            self.memory = replace(self.memory, inner=inner, rank=inner.rank)
+        self.memory = replace(self.memory, **point, dual=dual, **changes)
         return self.memory
 
     def _worth_checking(self, candidate: Candidate) -> bool:
@@ -447,9 +434,8 @@ def count(pool: Iterable[tuple[Batch, int]]) -> int:
 
 def left(tools: Tools) -> float:
     """Return how many samples may still be drawn."""
-    meter = tools.loss._meter
-    most = meter.budget.max_samples
-    return math.inf if most is None else max(0, most - meter.counts.samples)
+    most = tools.meter.budget.max_samples
+    return math.inf if most is None else max(0, most - tools.meter.counts.samples)
 
 
 def drawn(tools: Tools, have: int, sizes: list[int]) -> Pool:

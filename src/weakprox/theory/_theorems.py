@@ -17,7 +17,6 @@ import numpy as np
 from weakprox.arguments import number, one_of, optional_numbers, positive
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm, zeros
-from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Budget, Meter, MeteredLoss
 from weakprox.penalties import Smoothed
 from weakprox.problem import Constants, Problem
@@ -202,8 +201,8 @@ def parameters(
     beta_G = max(c.beta_G, c.beta_term) if constants == "paper" else c.beta_G
     beta = beta_G + smooth.smoothness
     step = c.alpha / (2 * beta) if eta is None else positive("eta", eta)
-    k_t = _inner_batch(problem, c, beta, step, constants, constants != "paper" and not finite)
-    practical = constants == "practical"
+    repaired, practical = constants != "paper" and not finite, constants == "practical"
+    k_t = _inner_batch(problem, c, beta, step, constants, repaired)
     quiet = k_t == 0 or (finite and 2 * k_t >= problem.loss.n_terms)
     if practical and quiet and eta is None:
         step = c.alpha / beta  # twice as long without noise
@@ -220,7 +219,6 @@ def parameters(
         given = "a first point where f is infinite (zero, if none was given)"
         raise InputError("start", given, "a feasible one")
     C0 = max(float(C0), np.finfo(float).tiny)
-    repaired = constants != "paper" and not finite
     inner = (16.0 / 5.0 if repaired else 8.0 / 3.0) * beta / c.alpha * LN8
     if practical:  # an epoch also has to compensate for the next one's smaller mu
         inner *= (3.0 / 8.0 if quiet else 1.0) * LN16 / LN8
@@ -253,12 +251,7 @@ def parameters(
 
 
 def _inner_batch(
-    problem: Problem,
-    c: Constants,
-    beta: float,
-    eta: float,
-    constants: str,
-    repaired: bool,
+    problem: Problem, c: Constants, beta: float, eta: float, constants: str, repaired: bool
 ) -> int:
     """k_t = 16 L^2/(alpha beta eta), that is 32 (L/alpha)^2 at the default step.
 
@@ -305,7 +298,7 @@ def initial_gap(
     size = None if problem.loss.is_finite_sum else PILOT
     grad = mean_gradient(loss, X, rng, size)
     add_scaled(grad, 1.0, smooth.grad(X))
-    h = problem.spectral.value(_factored(problem, X))
+    h = problem.spectral.value(problem.factored(X, np.random.default_rng(0)))
     linear, square = inner(grad, X), sqnorm(grad)
     grad *= -1.0
     wolfe = h + linear + problem.spectral.conjugate(grad, rng)
@@ -315,14 +308,6 @@ def initial_gap(
     prox = problem.spectral.weak_prox(grad, weight=alpha, rank=rank, certify=True, rng=rng)
     strong = h + square / (2 * alpha) - prox.lower
     return max(0.0, min(wolfe, strong))
-
-
-def _factored(problem: Problem, X: Array) -> LowRank:
-    """Return the first point as factors; the zero matrix needs no decomposition."""
-    if sqnorm(X) == 0.0:
-        return LowRank.zero(problem.shape, X)
-    rng = np.random.default_rng(0)
-    return problem.spectral.compress(X, min(problem.shape), rng)
 
 
 @dataclass(frozen=True)

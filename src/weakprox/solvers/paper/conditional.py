@@ -373,10 +373,8 @@ class Homotopy(Baseline):
             return self._gradient(tools, R, X, mean, k, rng), gamma, VERTEX * away / gamma
 
         steps = range(memory.done + 1, memory.done + STRETCH + 1)
-        memory, R = (
-            frank_wolfe(memory, tools, steps, direction),
-            self._smoothed(problem, steps[-1]),
-        )
+        memory = frank_wolfe(memory, tools, steps, direction)
+        R = self._smoothed(problem, memory.done)
         p = replace(p, mu=R.mu, bias=R.bias)
         return replace(memory, other=mean, bound=bound, noise=noise, parameters=p)
 

@@ -36,16 +36,9 @@ from weakprox.solvers.paper.conditional import (
 from weakprox.theory.gradients import Snapshot
 
 Case = Literal["stationary", "lipschitz", "strongly_convex"]
-Gradient = Callable[[Array, int, np.random.Generator], Array]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Step gamma_k, weight beta_k of the proximal term, accuracy eta_k of its solution."""
-
-    gamma: Callable[[int], float]
-    beta: Callable[[int], float]
-    eta: Callable[[int], float]
+Gradient = Callable[[Array, int, float, np.random.Generator], Array]
+# of step k: length, weight of the proximal term, accuracy of its solution, samples
+Rule = Callable[[int], tuple[float, float, float, float]]
 
 
 def slide(
@@ -59,15 +52,15 @@ def slide(
 ) -> Memory:
     """Take the outer steps k of `steps` from (x, memory.X), the method's two sequences.
 
-    `gradient(z, k, rng)` estimates that of f_mu at z.
+    `gradient(z, k, size, rng)` estimates that of f_mu at z from so many samples.
     """
     y, basis, epoch = memory.X * 1.0, memory.basis, memory.epoch + 1
     for k in steps:
-        rng, gamma = tools.rng(epoch, k), rule.gamma(k)
+        rng, (gamma, weight, accuracy, size) = tools.rng(epoch, k), rule(k)
         z = y * (1 - gamma)
         add_scaled(z, gamma, x)
-        G = gradient(z, k, rng)
-        x, basis = prox_by_vertices(G, x, rule.beta(k), rule.eta(k), cap, tools, basis, rng)
+        G = gradient(z, k, size, rng)
+        x, basis = prox_by_vertices(G, x, weight, accuracy, cap, tools, basis, rng)
         y *= 1 - gamma
         add_scaled(y, gamma, x)
         tools.tick(Candidate(y, None, 0.0, epoch, k, scratch=z))
@@ -164,46 +157,38 @@ class SCGS(Smoothing):
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """One phase, or a stretch of steps of the convex version."""
         p, R, x = memory.parameters, self.dual(problem, memory), memory.other
-        rule, batch, steps = _horizon_free(p, memory.done)
+        rule, steps = _horizon_free(p, memory.done)
         if self.strongly_convex:
-            x, (rule, batch, steps) = memory.X, _phase(p, memory.epoch + 1)
+            x, (rule, steps) = memory.X, _phase(p, memory.epoch + 1)
 
-        def gradient(z: Array, k: int, rng: np.random.Generator) -> Array:
-            return smooth_gradient(tools, R, z, rng, p.batch(batch(k)))
+        def gradient(z: Array, k: int, size: float, rng: np.random.Generator) -> Array:
+            return smooth_gradient(tools, R, z, rng, p.batch(size))
 
         return slide(memory, x, steps, rule, gradient, tools, self.max_inner)
 
 
-def _phase(p: Ground, s: int) -> tuple[Rule, Callable[[int], float], range]:
+def _phase(p: Ground, s: int) -> tuple[Rule, range]:
     """Phase s of the strongly convex version: r0^2 = 4 C0 2^-s / alpha."""
     L, a = p.beta, p.alpha
     N = math.ceil(4 * math.sqrt(2 * L / a) - 1e-9)
     error = p.C0 * 2.0**-s
-    rule = Rule(
-        gamma=lambda k: 2 / (k + 1),
-        beta=lambda k: 3 * L / k,
-        eta=lambda k: 8 * L * error / (a * N * k),
-    )
 
-    def batch(k: int) -> float:
-        return a * p.sigma**2 * N * (k + 1) ** 2 / (4 * L**2 * error)
+    def rule(k: int) -> tuple[float, float, float, float]:
+        size = a * p.sigma**2 * N * (k + 1) ** 2 / (4 * L**2 * error)
+        return 2 / (k + 1), 3 * L / k, 8 * L * error / (a * N * k), size
 
-    return rule, batch, range(1, N + 1)
+    return rule, range(1, N + 1)
 
 
-def _horizon_free(p: Ground, done: int) -> tuple[Rule, Callable[[int], float], range]:
+def _horizon_free(p: Ground, done: int) -> tuple[Rule, range]:
     """A stretch of the convex version, whose parameters do not depend on the horizon."""
     L, D = p.beta, p.diameter
-    rule = Rule(
-        gamma=lambda k: 3 / (k + 2),
-        beta=lambda k: 4 * L / (k + 2),
-        eta=lambda k: L * D**2 / (k * (k + 1)),
-    )
 
-    def batch(k: int) -> float:
-        return p.sigma**2 * (k + 2) ** 3 / (L * D) ** 2
+    def rule(k: int) -> tuple[float, float, float, float]:
+        size = p.sigma**2 * (k + 2) ** 3 / (L * D) ** 2
+        return 3 / (k + 2), 4 * L / (k + 2), L * D**2 / (k * (k + 1)), size
 
-    return rule, batch, range(done + 1, done + STRETCH + 1)
+    return rule, range(done + 1, done + STRETCH + 1)
 
 
 @dataclass(frozen=True)
@@ -248,20 +233,18 @@ class STORC(VarianceReduced):
         """One epoch: full gradient, then N_t sliding steps."""
         R, t = self.dual(problem, memory), memory.epoch + 1
         snapshot = Snapshot.take(tools.loss, memory.X, tools.rng(t), None)
-        rule, batch, steps = self._epoch(problem, memory, t, R, tools)
+        rule, steps = self._epoch(memory, t, R, tools)
 
-        def gradient(z: Array, k: int, rng: np.random.Generator) -> Array:
-            G = snapshot.at(tools.loss, z, rng, batch(k), first=k == 1)
+        def gradient(z: Array, k: int, size: float, rng: np.random.Generator) -> Array:
+            G = snapshot.at(tools.loss, z, rng, _ceil(size), first=k == 1)
             add_scaled(G, 1.0, R.grad(z))
             return G
 
         found = slide(memory, memory.X, steps, rule, gradient, tools, self.max_inner)
         return replace(found, other=None)  # the next epoch starts from y
 
-    def _epoch(
-        self, problem: Problem, memory: Memory, t: int, R: Smoothed, tools: Tools
-    ) -> tuple[Rule, Callable[[int], int], range]:
-        """Rule, batches and steps of epoch t."""
+    def _epoch(self, memory: Memory, t: int, R: Smoothed, tools: Tools) -> tuple[Rule, range]:
+        """Rule and steps of epoch t."""
         p = memory.parameters
         L, D = p.beta_term, p.diameter
         case = self.case or ("strongly_convex" if p.alpha > 0 else "lipschitz")
@@ -278,12 +261,11 @@ class STORC(VarianceReduced):
                 at_X = smooth_gradient(tools, R, memory.X, tools.rng(t, 0), None)
                 G = norm(at_X) + p.beta * p.diameter  # hence on the whole set
             each, growing = 700.0 * N, 24.0 * N * G / (L * D)
-        rule = Rule(
-            gamma=lambda k: 2 / (k + 1),
-            beta=lambda k: 3 * L / k,
-            eta=lambda k: 2 * L * size / (N * k),
-        )
-        return rule, lambda k: _ceil(each + growing * (k + 1)), range(1, N + 1)
+
+        def rule(k: int) -> tuple[float, float, float, float]:
+            return 2 / (k + 1), 3 * L / k, 2 * L * size / (N * k), each + growing * (k + 1)
+
+        return rule, range(1, N + 1)
 
 
 def _ceil(x: float) -> int:

@@ -101,20 +101,11 @@ class Settings(Method):
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Parameters, rank and the first point X_1, zero unless given."""
         X = first_point(problem, X)
-        found = parameters(
-            problem,
-            tools.eps,
-            constants=self.constants,
-            mu=self.mu,
-            C0=self.C0,
-            sigma=self.sigma,
-            delta=self.delta,
-            delta2=self.delta2,
-            eta=self.eta if isinstance(self.eta, (int, float)) else None,
-            start=X,
-            seed=tools.seed,
-            loss=tools.loss,
-        )
+        names = ("constants", "mu", "C0", "sigma", "delta", "delta2")
+        given = {name: getattr(self, name) for name in names}
+        given["eta"] = self.eta if isinstance(self.eta, (int, float)) else None
+        given |= {"start": X, "seed": tools.seed, "loss": tools.loss}
+        found = parameters(problem, tools.eps, **given)
         if self.epochs is not None:
             found = replace(found, S=int(self.epochs) + 1)
         estimates = self._estimates_rank
