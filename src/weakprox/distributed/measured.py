@@ -58,20 +58,16 @@ class Measured:
 
     @property
     def count(self) -> int:
-        """Number of measurements."""
         return sum(self._sizes)
 
     def apply(self, X: Any) -> Any:
-        """The vector of <A_i, X>."""
         return self._order.arranged(self._asked("apply", [shared(X)] * len(self._parts)))
 
     def adjoint(self, weights: Any) -> Any:
-        """Sum of weights_i A_i."""
         tasks = self._calls("adjoint", self._parts, self._order.dealt(weights))
         return fetch([tree(added, tasks)], self._parts)[0]
 
     def sqnorms(self) -> Any:
-        """|A_i|_F^2."""
         return self._order.arranged(self._asked("sqnorms"))
 
     def take(self, indices: Any) -> Measured:
@@ -87,7 +83,6 @@ class Measured:
         """Return None: the arrays stay as they are."""
 
     def scaled(self, factors: Any) -> Measured:
-        """factors_i A_i."""
         parts = keep(self._calls("scaled", self._parts, self._order.dealt(factors)))
         return Measured(parts, self._sizes, self._order)
 

@@ -52,13 +52,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     return value
 
 
-def as_real(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> Array:
-    """A finite floating-point array; integers are converted to float64."""
-    return as_sized(name, value, ndim, nan_hint=nan_hint)[0]
-
-
 def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[Array, float]:
-    """As `as_real`, and the absolute value of the largest entry.
+    """A finite floating-point array, integers as float64, and the size of its largest entry.
 
     Sums of squares are computed in float64 (`weakprox.units`), so they must stay in range.
     """

@@ -14,7 +14,6 @@ import numpy as np
 from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
-from weakprox.losses.gram import extremes, mean_gram, on_symmetric, smallest_eigenvalue
 from weakprox.losses.inputs import (
     as_shape,
     as_sized,
@@ -24,7 +23,15 @@ from weakprox.losses.inputs import (
     constant,
     positioned,
 )
-from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
+from weakprox.losses.measurements import (
+    DenseMeasurements,
+    Odds,
+    extremes,
+    mean_gram,
+    measurements,
+    on_symmetric,
+    smallest_eigenvalue,
+)
 from weakprox.protocols import LossCapabilities
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss

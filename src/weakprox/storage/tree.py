@@ -112,7 +112,6 @@ class Decoder:
         self._made: dict[Any, Any] = {}  # by name and layout, so that shared arrays stay so
 
     def decode(self, node: Any) -> Any:
-        """The value."""
         if node is None or type(node) in (bool, int, str, float):
             return node
         if type(node) is list:

@@ -69,7 +69,6 @@ class Squares:
         return np.asarray(self.read(first, last), dtype=np.float64)
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         sums, size, apart = [], 0.0, 0.0
         for first, last in blocks(*self.shape):
             M = self._rows(first, last)
@@ -125,7 +124,6 @@ class Entries:
         return seen - self._values[part], seen, cells
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         sums, size = [], 0.0
         for first, last in blocks(*self.shape):
             r = self._residual(X, first, last)[0]
@@ -192,7 +190,6 @@ class Measurements:
         return r, far, Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value)
 
     def value(self, X: Point) -> Near:
-        """One product with each block."""
         x = X.rows(0, self.shape[0]).reshape(-1)
         parts = [self._residual(F, b, x, X.error)[2] for F, b in self._parts()]
         return added(parts).times(1.0 / self.count)
@@ -255,7 +252,6 @@ class OwnLoss:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        """By the user's function."""
         return trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:

@@ -56,7 +56,6 @@ class Box:
     infimum: ClassVar[float | None] = 0.0  # a number that R is never below
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         parts = []
         for first, last in blocks(*X.shape):
             x = X.rows(first, last)
@@ -162,7 +161,6 @@ class OwnPenalty:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        """By the user's function."""
         return trusted_value(self.function(X.rows(0, X.shape[0])), self.eps)
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
