@@ -82,8 +82,7 @@ def _times(z: Any, V: Any, *, quick: bool) -> Any:
 def _transpose_times(z: Any, U: Any, *, quick: bool) -> Any:
     """z' U, summed over the blocks."""
     held = z.held()
-    narrow = [U[rows] for rows in z.slices]
-    parts = each(work.pushed, held, narrow, [quick] * len(held))
+    parts = each(work.pushed, held, [U[rows] for rows in z.slices], [quick] * len(held))
     return fetch([tree(work.added, parts)], held)[0]
 
 

@@ -316,17 +316,14 @@ def closest(table: Table) -> Record:
             },
             "headline": _compared(table, HEADLINE, suffix),
         }
-        found[statistic]["statement"] = _stated(statistic, **found[statistic])
+        best, headline = (found[statistic][one] for one in ("best", "headline"))
+        choice = ", ".join(f"{name} {value}" for name, value in best["choice"].items())
+        near, far = (f"{10 ** one['distance']:.2g}" for one in (best, headline))
+        found[statistic]["statement"] = (
+            f"By {statistic}s the paper's cells are met best with {choice}: within a factor of "
+            f"{near} on average (headline: {far})."
+        )
     return found
-
-
-def _stated(statistic: str, best: Record, headline: Record, **others: Record) -> str:
-    """Return the outcome of the search in a sentence."""
-    choice = ", ".join(f"{name} {value}" for name, value in best["choice"].items())
-    return (
-        f"By {statistic}s the paper's cells are met best with {choice}: within a factor of "
-        f"{10 ** best['distance']:.2g} on average (headline: {10 ** headline['distance']:.2g})."
-    )
 
 
 def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:

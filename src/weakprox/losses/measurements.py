@@ -32,8 +32,8 @@ from weakprox.linalg.arrays import (
     wide,
 )
 from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.tiled import is_chunked
 from weakprox.losses.inputs import (
-    as_array,
     as_shape,
     as_sized,
     as_stack,
@@ -251,10 +251,8 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
         found = RankOneMeasurements(U, V)
         size = (int(U.shape[1]), int(V.shape[1]))
     else:
-        stack = as_stack("A", A, 3)
-        A = as_array("A", A, 3) if stack is None else stack
-        apart = stack is not None or on_disk(A)
-        found = DiskMeasurements(A) if apart else DenseMeasurements(A)
+        A = as_stack("A", A)
+        found = (DiskMeasurements if is_chunked(A) or on_disk(A) else DenseMeasurements)(A)
         size, step = (int(A.shape[1]), int(A.shape[2])), chunk_of(found.bytes_each)
         parts = (slice(i, i + step) for i in range(0, found.count, step))
         if not all(all_finite(part) for part in chunks_of(A, parts)):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weakprox.arguments import one_of
 from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
@@ -79,12 +80,10 @@ class Sensing:
         sigma: float | None = None,
         sampling: Literal["uniform", "importance"] = "uniform",
     ) -> None:
-        if sampling not in ("uniform", "importance"):
-            raise InputError("sampling", repr(sampling), "'uniform' or 'importance'")
+        self.sampling = one_of("sampling", sampling, ("uniform", "importance"))
         if sampler is not None and sampling == "importance":
             wanted = "'uniform': a sampler draws by its own distribution"
             raise InputError("sampling", repr(sampling), wanted)
-        self.sampling = sampling
         self._given = {
             "smoothness": constant("smoothness", smoothness),
             "term_smoothness": constant("term_smoothness", term_smoothness),
@@ -96,7 +95,11 @@ class Sensing:
         if sampler is not None:
             if A is not None or b is not None:
                 raise InputError("sampler", "a sampler and A, b", "either a sampler or A and b")
-            self._prepare_sampler(shape)
+            if not callable(sampler):
+                raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
+            self.shape = as_shape(shape, ", with a sampler")
+            self._trial, b = self.draw(np.random.default_rng(0), 1)
+            self._size, self.reference = float(abs(b[0])), self._trial.A[0] * 0.0
             return
         if A is None or b is None:
             raise InputError("A, b", "none", "both, or a sampler")
@@ -134,15 +137,6 @@ class Sensing:
                 raise InputError("b", f"entries up to {self._size:.1e}", f"{one.dtype}, like A")
             self._b = xp.asarray(self._b, dtype=one.dtype, device=device_of(one))
         return one
-
-    def _prepare_sampler(self, shape: tuple[int, int] | None) -> None:
-        if not callable(self._sampler):
-            given = type(self._sampler).__name__
-            raise InputError("sampler", given, "a callable f(rng, k)")
-        self.shape = as_shape(shape, ", with a sampler")
-        self._trial, b = self.draw(np.random.default_rng(0), 1)
-        self._size = float(abs(b[0]))
-        self.reference = self._trial.A[0] * 0.0
 
     def __repr__(self) -> str:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"

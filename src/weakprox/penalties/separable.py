@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from weakprox.arguments import nonnegative
-from weakprox.errors import InputError
+from weakprox.arguments import nonnegative, one_of
 from weakprox.linalg.arrays import Array, namespace, row_blocks, sqnorm, total, wide, zeros
 from weakprox.linalg.kernels import clipped, times
 from weakprox.passes import SeparableForm
@@ -214,8 +213,7 @@ class GroupL2(Separable):
     def __post_init__(self) -> None:
         """Check weight and grouping."""
         super().__post_init__()
-        if self.groups not in ("rows", "columns"):
-            raise InputError("groups", repr(self.groups), "'rows' or 'columns'")
+        one_of("groups", self.groups, ("rows", "columns"))
 
     @property
     def rowwise(self) -> bool:
@@ -237,8 +235,7 @@ class GroupL2(Separable):
 
     def value(self, X: Array) -> float:
         """Weighted sum of group norms."""
-        xp = namespace(X)
-        return self.lam * total(xp.linalg.vector_norm(wide(X), axis=self._axis))
+        return self.lam * total(namespace(X).linalg.vector_norm(wide(X), axis=self._axis))
 
     def feasible(self, y: Array) -> Array:
         """Project every group on the ball of radius lam; in float64, because of the squares."""

@@ -222,8 +222,7 @@ def width_for(part: Any, size: int, gap: float, most: float, w: float, reach: fl
         if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
             cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
         else:
-            expected = Loss(-reach * length / math.sqrt(size), length)
-            cost = expected.cost(gap, w, reach)
+            cost = Loss(-reach * length / math.sqrt(size), length).cost(gap, w, reach)
         if cost <= most:
             return kind
     return WIDTHS[-1]

@@ -38,8 +38,7 @@ def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, 
     with atomic(path, durable=False) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             _write_member(archive, name, array)
-        told = {"weakprox_proof": VERSION, **meta()}
-        text = json.dumps(told, allow_nan=False).encode()
+        text = json.dumps({"weakprox_proof": VERSION, **meta()}, allow_nan=False).encode()
         _write_member(archive, "meta", np.frombuffer(text, np.uint8))
 
 
@@ -72,8 +71,7 @@ def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def read_data(path: PathLike) -> dict[str, Any]:
     """Read the arrays of an .npz file, for problems whose data are more than one matrix."""
-    wanted = "an .npz file with arrays of numbers"
-    return _archive(path, DATA, lambda name: NUMBERS, wanted)
+    return _archive(path, DATA, lambda name: NUMBERS, "an .npz file with arrays of numbers")
 
 
 def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Any:

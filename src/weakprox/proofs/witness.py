@@ -118,8 +118,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     for i, y in enumerate(dual_parts(evidence)):
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
-            size = math.prod(y.shape)
-            kind = width_for(part, size, gap, most, w, extent)
+            kind = width_for(part, math.prod(y.shape), gap, most, w, extent)
             arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
         else:
             arrays |= _named(f"y{i}", y)

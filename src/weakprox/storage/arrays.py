@@ -176,8 +176,7 @@ def _member(
 ) -> Matrix:
     """Plain numbers or text of one array, no pickle; checks the size before unpacking."""
     header = headers[name]
-    what = f"'{name}' of shape {header.shape}"
-    claim(path, header.end, max_bytes, what, packed=True)
+    claim(path, header.end, max_bytes, f"'{name}' of shape {header.shape}", packed=True)
     shape = header.shape[::-1] if header.by_columns else header.shape
     values = np.empty(shape, header.dtype)
     left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()
@@ -214,8 +213,7 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
 def _text(path: Path, labels: Matrix, side: str) -> list[str]:
     """Return the labels; raise on lone surrogates, which cannot be written again."""
     if labels.dtype.itemsize:
-        kind = np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder)
-        codes = labels.view(kind)
+        codes = labels.view(np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder))
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
             raise FileError(path, f"half a character in '{side}'", "Unicode text")
     return [str(label) for label in labels]

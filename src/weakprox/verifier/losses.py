@@ -269,8 +269,7 @@ class OwnLoss:
 
 def vectors(F: Matrix) -> Matrix:
     """Symmetric parts as vectors with the same inner products with symmetric matrices."""
-    m = F.shape[1]
-    i, j = np.triu_indices(m)
+    i, j = np.triu_indices(F.shape[1])
     S = (F + F.transpose(0, 2, 1)) / 2
     found: Matrix = S[:, i, j] * np.where(i == j, 1.0, math.sqrt(2.0))
     return found

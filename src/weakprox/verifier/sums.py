@@ -72,8 +72,7 @@ def dot(x: Matrix, y: Matrix) -> Near:
 def added(parts: list[Near]) -> Near:
     """Sum of numbers."""
     value = math.fsum(part.value for part in parts)
-    error = math.fsum(part.error for part in parts)
-    return Near(value, error + U * abs(value))
+    return Near(value, math.fsum(part.error for part in parts) + U * abs(value))
 
 
 def trusted_value(value: float, eps: float) -> Near:
