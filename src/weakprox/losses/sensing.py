@@ -108,7 +108,13 @@ class Sensing:
         self._b, self._size = as_sized("b", b.compute() if is_dask(b) else b, 1)
         if tuple(self._b.shape) != (self.n_terms,):
             raise ShapeError("b", f"shape {tuple(self._b.shape)}", f"({self.n_terms},)")
-        self.reference = self._like()
+        first = self._terms.take(slice(0, 1))
+        self.reference = first.adjoint(first.sqnorms() * 0.0)
+        kind, xp = self.reference.dtype, namespace(self.reference)
+        if kind != self._b.dtype:
+            if self._size > float(xp.finfo(kind).max):
+                raise InputError("b", f"entries up to {self._size:.1e}", f"{kind}, like A")
+            self._b = xp.asarray(self._b, dtype=kind, device=device_of(self.reference))
 
     @property
     def capabilities(self) -> LossCapabilities:
@@ -127,16 +133,6 @@ class Sensing:
             pilot_samples=lambda: self.pilot_samples,
             stream=positioned(self._sampler),
         )
-
-    def _like(self) -> Array:
-        first = self._terms.take(slice(0, 1))
-        one = first.adjoint(first.sqnorms() * 0.0)
-        if one.dtype != self._b.dtype:
-            xp = namespace(one)
-            if self._size > float(xp.finfo(one.dtype).max):
-                raise InputError("b", f"entries up to {self._size:.1e}", f"{one.dtype}, like A")
-            self._b = xp.asarray(self._b, dtype=one.dtype, device=device_of(one))
-        return one
 
     def __repr__(self) -> str:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"

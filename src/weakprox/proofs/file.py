@@ -60,13 +60,23 @@ def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the description and the arrays; raises ProofError unless all of it is valid."""
     if not Path(path).exists():
         raise ProofError(shown_path(path), "no such file", "a proof file")
+    kinds: Kinds = lambda name: {"m": ("u1",), "y": DUALS}.get(name[0], FLOATS)  # noqa: E731
     try:
-        arrays = _archive(path, NAMES, _allowed, "an .npz file written by Proof.save")
+        arrays = _archive(path, NAMES, kinds, "an .npz file written by Proof.save")
     except FileError as problem:
         raise ProofError(problem.argument, problem.given, problem.wanted) from None
-    meta = _described(path, arrays.pop("meta", None))
-    _check(path, meta, arrays)
-    return meta, arrays
+    meta, wanted = arrays.pop("meta", None), "a description written by Proof.save"
+    if meta is None:
+        raise ProofError(shown_path(path), "no description", wanted)
+    try:
+        told = json.loads(bytes(meta).decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise ProofError(shown_path(path), "a damaged description", wanted) from None
+    if not isinstance(told, dict) or told.get("weakprox_proof") != VERSION:
+        given = told.get("weakprox_proof") if isinstance(told, dict) else told
+        raise ProofError(shown_path(path), f"version {given!r:.40}", f"version {VERSION}")
+    _check(path, told, arrays)
+    return told, arrays
 
 
 def read_data(path: PathLike) -> dict[str, Any]:
@@ -79,11 +89,6 @@ def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) 
     given = "a file that cannot be read ({})"
     with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
         return _members(Path(path), archive, names, kinds)
-
-
-def _allowed(name: str) -> tuple[str, ...]:
-    """Types that a member of a proof may have."""
-    return ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
 
 
 def _members(
@@ -125,20 +130,6 @@ def _members(
             found[name] = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
             free -= size
     return found
-
-
-def _described(path: PathLike, meta: Any) -> dict[str, Any]:
-    wanted = "a description written by Proof.save"
-    if meta is None:
-        raise ProofError(shown_path(path), "no description", wanted)
-    try:
-        told = json.loads(bytes(meta).decode(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise ProofError(shown_path(path), "a damaged description", wanted) from None
-    if not isinstance(told, dict) or told.get("weakprox_proof") != VERSION:
-        given = told.get("weakprox_proof") if isinstance(told, dict) else told
-        raise ProofError(shown_path(path), f"version {given!r:.40}", f"version {VERSION}")
-    return told
 
 
 def _no_constant(name: str) -> float:

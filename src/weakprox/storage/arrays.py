@@ -132,7 +132,7 @@ def read_npz(
         labels: list[Labels | None] = []
         for side, size in zip(("rows", "columns"), values.shape, strict=True):
             there = side != name and _is_text(path, headers.get(side), side, size)
-            labels.append(tuple(_text(path, member(side), side)) if there else None)
+            labels.append(_text(path, member(side), side) if there else None)
     return values, labels[0], labels[1]
 
 
@@ -210,13 +210,13 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
     return True
 
 
-def _text(path: Path, labels: Matrix, side: str) -> list[str]:
+def _text(path: Path, labels: Matrix, side: str) -> Labels:
     """Return the labels; raise on lone surrogates, which cannot be written again."""
     if labels.dtype.itemsize:
         codes = labels.view(np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder))
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
             raise FileError(path, f"half a character in '{side}'", "Unicode text")
-    return [str(label) for label in labels]
+    return tuple(str(label) for label in labels)
 
 
 def _sparse(path: Path, found: dict[str, Matrix]) -> Any:

@@ -52,12 +52,9 @@ class Layout:
             return cls(tuple(array.shape), tuple(array.stride()), str(array.device))
         size, device = array.dtype.itemsize, DISK if on_disk(array) else ""
         found = cls(array.shape, tuple(step // size for step in array.strides), device)
-        whole = all(step % size == 0 for step in array.strides)
-        return found if whole and found.sound else Layout.plain(array.shape)
-
-    @classmethod
-    def plain(cls, shape: tuple[int, ...]) -> Layout:
-        """Row-major order."""
+        if found.sound and all(step % size == 0 for step in array.strides):
+            return found
+        shape = array.shape  # in row-major order
         return cls(shape, tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     @property

@@ -23,10 +23,6 @@ class Near:
     value: float
     error: float = 0.0
 
-    def __add__(self, other: Near) -> Near:
-        value = self.value + other.value
-        return Near(value, self.error + other.error + U * abs(value))
-
     def times(self, factor: float) -> Near:
         """The product with an exact number."""
         value = factor * self.value
