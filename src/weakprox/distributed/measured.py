@@ -27,9 +27,9 @@ class Measured:
     def __init__(
         self, parts: list[Task], sizes: list[int], order: Picked | None = None
     ) -> None:
-        self._parts, self._sizes = parts, sizes
+        self._parts, self._sizes, self.count = parts, sizes, sum(sizes)
         self._starts = [0, *np.cumsum(self._sizes[:-1]).tolist()]
-        self._order = order or picked(slice(None), self._starts, sum(sizes))
+        self._order = order or picked(slice(None), self._starts, self.count)
 
     @classmethod
     def of(cls, form: Any, name: str, *arrays: Any) -> tuple[Measured, tuple[int, int]]:
@@ -55,10 +55,6 @@ class Measured:
         sizes = [min(size, count - i) for i in range(0, count, size)]
         wanted = shapes[0][1:] if axes == 3 else (shapes[0][1], shapes[1][1])
         return cls(parts, sizes), (wanted[0], wanted[1])
-
-    @property
-    def count(self) -> int:
-        return sum(self._sizes)
 
     def apply(self, X: Any) -> Any:
         return self._order.arranged(self._asked("apply", [shared(X)] * len(self._parts)))

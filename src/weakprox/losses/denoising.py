@@ -79,6 +79,7 @@ class Denoising:
     strong_convexity = 1.0
     samples_cancel = True
     n_terms = 0
+    chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
 
     def __init__(
@@ -241,11 +242,6 @@ class Denoising:
             other.target = other._terms = other.reference
         other.__dict__["_whole"] = replace(whole, mean=other.reference)
         return other
-
-    @property
-    def chunk(self) -> int:
-        """A batch is reduced to one matrix while it is drawn, so any size fits."""
-        return 1 << 62
 
     @cached_property
     def _whole(self) -> Moments:

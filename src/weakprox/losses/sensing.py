@@ -90,7 +90,7 @@ class Sensing:
             "strong_convexity": constant("strong_convexity", strong_convexity),
         }
         self.sigma = constant("sigma", sigma)
-        self._sampler = sampler
+        self._sampler, self.is_finite_sum = sampler, sampler is None
         self._unit = 1.0  # divisor of a sampler's b
         if sampler is not None:
             if A is not None or b is not None:
@@ -138,11 +138,6 @@ class Sensing:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"
         kind += ", drawn by importance" if self.sampling == "importance" else ""
         return f"Sensing({kind}, {self.shape[0]} x {self.shape[1]})"
-
-    @property
-    def is_finite_sum(self) -> bool:
-        """Whether the whole sum can be listed."""
-        return self._sampler is None
 
     @property
     def size(self) -> float:

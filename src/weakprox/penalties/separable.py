@@ -23,16 +23,12 @@ class Separable(Combinable):
     """
 
     separable = True
+    rowwise = True
 
     def __post_init__(self) -> None:
         """Check the weights."""
         for name in self._weights:
             object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
-
-    @property
-    def rowwise(self) -> bool:
-        """Whether rows do not interact."""
-        return True
 
     @property
     def curvature(self) -> float:
@@ -214,11 +210,7 @@ class GroupL2(Separable):
         """Check weight and grouping."""
         super().__post_init__()
         one_of("groups", self.groups, ("rows", "columns"))
-
-    @property
-    def rowwise(self) -> bool:
-        """Whether no group spans several rows."""
-        return self.groups == "rows"
+        object.__setattr__(self, "rowwise", self.groups == "rows")
 
     @property
     def capabilities(self) -> PenaltyCapabilities:

@@ -151,14 +151,10 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         wanted = "a finite sum: a bound from samples holds at a confidence only"
         raise ProofError("problem", "a loss that is known through samples", wanted)
     batch, reference = loss.everything(), loss.reference
-    own["loss"] = plain.OwnLoss(
-        lambda X: loss.value(like(X, reference), batch),
-        lambda X: to_numpy(loss.grad(like(X, reference), batch)),
-        shape,
-        float(loss.strong_convexity),
-        eps_of(reference),
-        loss_capabilities(loss).infimum,
-    )
+    value = lambda X: loss.value(like(X, reference), batch)  # noqa: E731
+    grad = lambda X: to_numpy(loss.grad(like(X, reference), batch))  # noqa: E731
+    strong, infimum = float(loss.strong_convexity), loss_capabilities(loss).infimum
+    own["loss"] = plain.OwnLoss(value, grad, shape, strong, eps_of(reference), infimum)
     return {"kind": "own", "name": type(loss).__name__}, []
 
 
@@ -274,13 +270,9 @@ def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms,
         y = part.feasible(restored(y))
         return to_numpy(part.pull(y)), float(part.dual_value(y))
 
-    own[i] = plain.OwnPenalty(
-        lambda X: part.value(like(X, reference)),
-        pull,
-        float(part.curvature),
-        eps_of(reference),
-        penalty_capabilities(part).infimum,
-    )
+    value = lambda X: part.value(like(X, reference))  # noqa: E731
+    constants = (float(part.curvature), eps_of(reference), penalty_capabilities(part).infimum)
+    own[i] = plain.OwnPenalty(value, pull, *constants)
     return {"kind": "own", "name": type(part).__name__}, []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -42,9 +41,7 @@ class Witness:
     """
 
     def __init__(self, problem: Problem, evidence: Evidence, *, keep: bool) -> None:
-        self._problem: Callable[[], Problem | None] = weakref.ref(problem)
-        if keep:
-            self._problem = lambda: problem
+        self._problem: Any = (lambda: problem) if keep else weakref.ref(problem)
         run = evidence.problem
         self._single = itemsize(run.loss.reference) == 4
         self._strong = float(run.loss.strong_convexity)
@@ -100,10 +97,10 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     statement, unit = told.statement, float(result.unit)
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
-    if told.terms["loss"]["kind"] != "Denoising" and evidence.at is not None:
-        at = evidence.at
-        point = _factors("X0", at, unit) if isinstance(at, LowRank) else None
-        arrays |= {"X0": to_numpy(at) * unit} if point is None else point
+    at = evidence.at
+    if told.terms["loss"]["kind"] != "Denoising" and at is not None:
+        low_rank = isinstance(at, LowRank)
+        arrays |= _factors("X0", at, unit) if low_rank else {"X0": to_numpy(at) * unit}
     X = plain.Factors(*(answer[f"X_{name}"] for name in ("U", "s", "Vt")))
     run, value = evidence.problem, float(result.value)
     lower = min(unit**2 * evidence.lower, value)

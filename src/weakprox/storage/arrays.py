@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,19 +31,8 @@ from weakprox.storage.table import (
 
 PART = 1 << 20  # bytes unpacked at a time
 # What zipfile and NumPy raise on damaged input.
-DAMAGED = (
-    ValueError,
-    EOFError,
-    OSError,
-    zipfile.BadZipFile,
-    RuntimeError,
-    NotImplementedError,
-    zipfile.zlib.error,  # type: ignore[attr-defined]
-    TypeError,
-    OverflowError,
-    KeyError,
-    IndexError,
-)
+DAMAGED = (ValueError, EOFError, OSError, RuntimeError, TypeError, OverflowError, LookupError)
+DAMAGED += (zipfile.BadZipFile, zlib.error)
 LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
 PREFIX = {(1, 0): 2, (2, 0): 4}  # by version: bytes of the header's length
 # A header is a Python literal, but it is not evaluated: it must match what NumPy writes, three

@@ -139,7 +139,9 @@ def load(path: Path) -> Stored:
         raise DamagedError(path, "contents that do not fit their digest", WHOLE)
     try:
         texts = {name: text for name, text in about.items() if name not in RESERVED}
-        entries = {name: json.loads(text, parse_constant=_no) for name, text in texts.items()}
+        entries = {
+            name: json.loads(text, parse_constant=no_constant) for name, text in texts.items()
+        }
     except (ValueError, RecursionError):
         raise DamagedError(path, "text that is no JSON", WHOLE) from None
     return Stored(path, about.get("weakprox", "unknown"), entries, arrays)
@@ -192,5 +194,6 @@ def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
     return found.hexdigest()
 
 
-def _no(constant: str) -> Any:
+def no_constant(constant: str) -> Any:
+    """Refuse a number that JSON does not have, as `parse_constant` of its reader."""
     raise ValueError(constant)  # JSON has no NaN and no infinity

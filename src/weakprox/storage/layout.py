@@ -35,15 +35,11 @@ def is_torch(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    """Shape, and strides counted in entries.
-
-    `device` is that of a tensor; of a NumPy array it is "", or "disk" where the entries are
-    in a file because they do not fit in memory.
-    """
+    """Shape, and strides counted in entries."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    device: str = ""
+    device: str = ""  # of a tensor; "disk" if an array does not fit in memory and is in a file
 
     @classmethod
     def of(cls, array: Any) -> Layout:

@@ -27,12 +27,10 @@ BLOCK_BYTES = 8 << 20
 KINDS = {
     "O": "Python objects (a pickle, which could run code)",
     "c": "complex numbers",
-    "U": "text",
-    "S": "text",
     "V": "records",
     "M": "dates",
     "m": "time spans",
-    "T": "text",
+    **dict.fromkeys("UST", "text"),
 }
 
 

@@ -164,15 +164,12 @@ class Entries:
 
 @dataclass(frozen=True)
 class Measurements:
-    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks.
-
-    `relative` is the accuracy of their entries.
-    """
+    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks."""
 
     read: Callable[[], Iterator[tuple[Any, Any]]]
     count: int
     shape: tuple[int, int]
-    relative: float = 0.0
+    relative: float = 0.0  # accuracy of their entries
     infimum: ClassVar[float | None] = 0.0
 
     def _parts(self) -> Iterator[tuple[Matrix, Matrix]]:
