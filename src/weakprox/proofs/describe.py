@@ -144,9 +144,18 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         told = {"kind": "Completion", "reduction": reduction}
         return told, [rows, cols, piece("values", np.asarray(values))]
     if type(loss) is Sensing and loss.is_finite_sum:
-        pieces = [*_measurements(loss._terms), piece("b", loss._b)]
-        form = {"form": "sparse"} if pieces[0].name == "data" else {}
-        return {"kind": "Sensing", **form}, pieces
+        terms, form = loss._terms, {}
+        if isinstance(terms, Measured):
+            pieces = measured(terms)
+        elif isinstance(terms, RankOneMeasurements):
+            pieces = [piece("U", terms.U), piece("V", terms.V)]
+        elif isinstance(terms, SparseMeasurements):
+            A, form = terms.A, {"form": "sparse"}
+            places = [indices("indices", A.indices), indices("indptr", A.indptr)]
+            pieces = [piece("data", A.data), *places]
+        else:
+            pieces = [piece("A", terms.A)]
+        return {"kind": "Sensing", **form}, [*pieces, piece("b", loss._b)]
     if not loss.is_finite_sum:
         wanted = "a finite sum: a bound from samples holds at a confidence only"
         raise ProofError("problem", "a loss that is known through samples", wanted)
@@ -156,18 +165,6 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
     strong, infimum = float(loss.strong_convexity), loss_capabilities(loss).infimum
     own["loss"] = plain.OwnLoss(value, grad, shape, strong, eps_of(reference), infimum)
     return {"kind": "own", "name": type(loss).__name__}, []
-
-
-def _measurements(terms: Any) -> list[Piece]:
-    if isinstance(terms, Measured):
-        return measured(terms)
-    if isinstance(terms, RankOneMeasurements):
-        return [piece("U", terms.U), piece("V", terms.V)]
-    if isinstance(terms, SparseMeasurements):
-        A = terms.A
-        places = [indices("indices", A.indices), indices("indptr", A.indptr)]
-        return [piece("data", A.data), *places]
-    return [piece("A", terms.A)]
 
 
 def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:

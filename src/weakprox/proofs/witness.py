@@ -75,14 +75,10 @@ class Witness:
         return replace(self._evidence, problem=run, dual=dual)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        return _nothing, ()
+        return type(None), ()
 
     def __repr__(self) -> str:
         return f"Witness({self._evidence.lower!r})"
-
-
-def _nothing() -> None:
-    """Unpickled in place of a witness."""
 
 
 def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -99,7 +99,7 @@ def read_npy(path: Path) -> Matrix:
     if held < header.end:
         given = f"{held} bytes, a truncated file"
         raise FileError(path, given, f"{header.end}, as its header says")
-    order: Literal["F", "C"] = "F" if header.by_columns else "C"
+    order: Any = "F" if header.by_columns else "C"
     return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
 
 

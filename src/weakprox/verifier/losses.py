@@ -151,12 +151,10 @@ class Entries:
         error = (self._most + 4) * U * self.weight * math.sqrt(self._most) * size
         error += self.weight * math.sqrt(self._most) * far
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             r, _, cells = self._residual(X0, first, last)
-            found: Any = np.bincount(
-                cells, weights=self.weight * r, minlength=(last - first) * d
-            )
-            slope: Matrix = found.reshape(last - first, d)
+            sums = np.bincount(cells, weights=self.weight * r, minlength=(last - first) * d)
+            slope = sums.reshape(last - first, d)
             return slope - a * X0.rows(first, last) if a > 0.0 else slope
 
         return Model(rows, error + 4 * U * a * size_of(X0.rows, X0.shape), constant, a)

@@ -69,10 +69,9 @@ class Box:
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """Shares of the ends of the range, which they reach exactly."""
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             q = shares(y[first:last])
-            found: Matrix = np.where(q > 0.0, self.above, self.below) * q
-            return found
+            return np.where(q > 0.0, self.above, self.below) * q
 
         return Pull(rows)
 
@@ -104,12 +103,11 @@ class Groups:
             sums = [np.square(shares(y[i:j])).sum(axis=0) for i, j in blocks(*shape)]
             lengths = np.sqrt(np.sum(sums, axis=0)) * room
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             q = shares(y[first:last])
             by_row = lengths is None
             sizes = np.linalg.norm(q, axis=1, keepdims=True) * room if by_row else lengths
-            found: Matrix = self.lam * (q / np.maximum(1.0, sizes))
-            return found
+            return self.lam * (q / np.maximum(1.0, sizes))
 
         return Pull(rows)
 
