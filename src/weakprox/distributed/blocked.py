@@ -71,7 +71,6 @@ class Blocked(Rows):
         return other
 
     def held(self) -> list[Task]:
-        """The blocks."""
         return self._parts
 
     def fresh(self) -> Target:

@@ -256,7 +256,6 @@ class Zero(Separable):
         return self._declared(SeparableForm())
 
     def value(self, X: Array) -> float:
-        """Zero."""
         return 0.0
 
     def feasible(self, y: Array) -> Array:

@@ -65,7 +65,6 @@ class Piece:
         return found % (1 << 64)
 
     def whole(self) -> np.ndarray[Any, Any]:
-        """All of it."""
         return self.read(0, self.shape[0])
 
     def __getitem__(self, i: int) -> np.ndarray[Any, Any]:

@@ -46,7 +46,6 @@ class Slope:
     error: float
 
     def whole(self) -> Matrix:
-        """All of it."""
         found = np.empty(self.shape)
         for first, last in blocks(*self.shape):
             found[first:last] = self.rows(first, last)
