@@ -151,8 +151,7 @@ class Sum(Combinable):
     def __rmul__(self, factor: float) -> Sum:
         """Scale every part."""
         factor = nonnegative("factor", factor)
-        scaled: list[Any] = [factor * cast(Any, part) for part in self.parts]
-        return Sum(tuple(scaled))
+        return Sum(tuple(factor * cast(Any, part) for part in self.parts))
 
     __mul__ = __rmul__
 

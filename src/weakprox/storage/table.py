@@ -67,10 +67,9 @@ class Table:
         m, d = self.shape
         claim(self.source, m * d * self.values.dtype.itemsize, max_bytes, f"{m} x {d} entries")
         if self.format == "zarr":
-            small = self.values.dtype == np.float32
+            kind = np.float32 if self.values.dtype == np.float32 else np.float64
             with zarr_chunks(self.source):
-                found = self.values[:]
-            return np.asarray(found, dtype=np.float32 if small else np.float64)
+                return np.asarray(self.values[:], dtype=kind)
         return np.asarray(self.values.toarray())
 
 
