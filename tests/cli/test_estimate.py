@@ -196,7 +196,7 @@ def test_interrupted_before_the_first_step_writes_nothing(folder, weakprox, monk
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weakprox.storage.matrices._read", interrupt)
+    monkeypatch.setattr("weakprox.storage.matrices.read_npy", interrupt)
     done = weakprox("estimate", "m.npy", *PROBLEM, "-o", "x.npy")
     assert (done.exit_code, done.stdout) == (130, "")
     assert sorted(p.name for p in folder.iterdir()) == ["m.npy", "sym.npy"]

@@ -52,9 +52,8 @@ class FactoredDual:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
         exact = self.found if self.found.exact else self.engine.in_float64(self.found)
         values = self.form.prox(exact.s, self.k.gamma)
-        object.__setattr__(self, "exact", exact)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "sums", self.engine.look(exact, values, self.k))
+        sums = self.engine.look(exact, values, self.k)
+        vars(self).update(exact=exact, values=values, sums=sums)
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""

@@ -206,11 +206,10 @@ def noise_at(
         if len(means) < most:
             means.append(g)
             sizes.append(size)
-            continue
-        i = sizes.index(min(sizes))
-        whole = sizes[i] + size
-        means[i] = (sizes[i] / whole) * means[i] + (size / whole) * g
-        sizes[i] = whole
+        else:
+            i = sizes.index(min(sizes))
+            kept, sizes[i] = sizes[i], sizes[i] + size
+            means[i] = (kept / sizes[i]) * means[i] + (size / sizes[i]) * g
     mean, noise = Noise.seen(means, sizes)
     furthest = loss_capabilities(loss).furthest
     if furthest is not None:

@@ -12,7 +12,7 @@ from weakprox.cli.console import as_json
 from weakprox.errors import InputError
 from weakprox.result import Result
 from weakprox.storage.atomic import atomic_all, checked_target
-from weakprox.storage.matrices import writable_suffix, write_factors, write_matrix, write_text
+from weakprox.storage.matrices import known_suffix, write_factors, write_matrix, write_text
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError
 
@@ -41,7 +41,7 @@ class Outputs:
         taken = {path.resolve(): "the input file itself" for path in inputs}
         for kind, path in wanted.items():
             if kind not in SUFFIXES:
-                if writable_suffix(path) == ".parquet":
+                if known_suffix(path) == ".parquet":
                     arrow()
             elif path.suffix.lower() not in SUFFIXES[kind]:
                 given = f"the suffix '{path.suffix}' for the {kind}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from weakprox.distributed import passes as own_passes
 from weakprox.distributed import work
-from weakprox.distributed.chunks import checked_shape, cut, float_of, stand_in
+from weakprox.distributed.chunks import checked_shape, cut, float_of
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.errors import InputError
 
@@ -41,10 +41,6 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, {self.dtype})"
-
-    def like(self) -> np.ndarray[Any, Any]:
-        """A NumPy array of this shape and dtype with the memory of one number."""
-        return stand_in(self.shape, self.dtype)
 
 
 class Blocked(Rows):
@@ -75,7 +71,6 @@ class Blocked(Rows):
         return other
 
     def held(self) -> list[Task]:
-        """The blocks."""
         return self._parts
 
     def fresh(self) -> Target:

@@ -74,7 +74,11 @@ def fetch(tasks: Sequence[Task], resting_on: Sequence[Task] = ()) -> list[Any]:
         except Exception as failure:
             kind = type(failure).__name__
             if kind == "KilledWorker" and left:
-                _ask_again([*resting_on, *tasks])
+                from distributed.client import futures_of
+
+                for future in futures_of([*resting_on, *tasks]):
+                    if future.status == "error":
+                        future.retry()
             elif kind in ("KilledWorker", "CancelledError", "FutureCancelledError"):
                 lost = f"Data were lost with their workers ({kind}: {failure})."
                 raise WorkersLostError(lost) from failure
@@ -94,14 +98,6 @@ def _results(tasks: Sequence[Task]) -> list[Any]:
         if [[one.key for one in found] for found in begun] == [[task.key] for task in tasks]:
             return list(begun[0][0].client.gather([found[0] for found in begun]))
     return list(compute(*tasks, optimize_graph=False))
-
-
-def _ask_again(kept: Sequence[Task]) -> None:
-    from distributed.client import futures_of
-
-    for future in futures_of(list(kept)):
-        if future.status == "error":
-            future.retry()
 
 
 @contextmanager

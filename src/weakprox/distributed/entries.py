@@ -41,21 +41,15 @@ class Entries:
         columns = [array.rechunk(CHUNK).to_delayed() for array in arrays.values()]
         alike = [[(shape, self.dtype)] * len(self._starts)]
         self._parts = keep(each(placed, *columns, *alike))
-        self.largest = self._check()
-
-    def _check(self) -> float:
-        """Return the largest value; raise on bad indices or values."""
         seen = fetch([tree(greatest, each(examined, self._parts))], self._parts)[0]
-        for name, size, low, high in (
-            ("rows", self.shape[0], -seen[2], seen[3]),
-            ("cols", self.shape[1], -seen[4], seen[5]),
-        ):
+        for i, name in enumerate(("rows", "cols")):
+            size, low, high = shape[i], -seen[2 + 2 * i], seen[3 + 2 * i]
             if low < 0 or high >= size:
                 given = f"indices from {low:.0f} to {high:.0f}"
                 raise InputError(name, given, f"0 to {size - 1}")
         if seen[0]:
             raise InputError("values", "NaN or infinite entries", "finite numbers")
-        return float(seen[1])
+        self.largest = float(seen[1])
 
     def __truediv__(self, unit: float) -> Entries:
         """The entries in another unit."""

@@ -27,9 +27,9 @@ class Measured:
     def __init__(
         self, parts: list[Task], sizes: list[int], order: Picked | None = None
     ) -> None:
-        self._parts, self._sizes = parts, sizes
+        self._parts, self._sizes, self.count = parts, sizes, sum(sizes)
         self._starts = [0, *np.cumsum(self._sizes[:-1]).tolist()]
-        self._order = order or picked(slice(None), self._starts, sum(sizes))
+        self._order = order or picked(slice(None), self._starts, self.count)
 
     @classmethod
     def of(cls, form: Any, name: str, *arrays: Any) -> tuple[Measured, tuple[int, int]]:
@@ -56,22 +56,14 @@ class Measured:
         wanted = shapes[0][1:] if axes == 3 else (shapes[0][1], shapes[1][1])
         return cls(parts, sizes), (wanted[0], wanted[1])
 
-    @property
-    def count(self) -> int:
-        """Number of measurements."""
-        return sum(self._sizes)
-
     def apply(self, X: Any) -> Any:
-        """The vector of <A_i, X>."""
         return self._order.arranged(self._asked("apply", [shared(X)] * len(self._parts)))
 
     def adjoint(self, weights: Any) -> Any:
-        """Sum of weights_i A_i."""
         tasks = self._calls("adjoint", self._parts, self._order.dealt(weights))
         return fetch([tree(added, tasks)], self._parts)[0]
 
     def sqnorms(self) -> Any:
-        """|A_i|_F^2."""
         return self._order.arranged(self._asked("sqnorms"))
 
     def take(self, indices: Any) -> Measured:
@@ -87,7 +79,6 @@ class Measured:
         """Return None: the arrays stay as they are."""
 
     def scaled(self, factors: Any) -> Measured:
-        """factors_i A_i."""
         parts = keep(self._calls("scaled", self._parts, self._order.dealt(factors)))
         return Measured(parts, self._sizes, self._order)
 

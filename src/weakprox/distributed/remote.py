@@ -50,7 +50,7 @@ def handed_over(client: Any, source: Path, matrix: Any) -> Any:
         parts = each(read_rows, [str(path)] * len(slices), slices)
     else:
         sent = [client.scatter(np.asarray(matrix[part]), hash=False) for part in slices]
-        parts = each(_itself, sent)
+        parts = each(np.asarray, sent)
     blocks = [
         da.from_delayed(task, (part.stop - part.start, d), dtype=matrix.dtype)
         for task, part in zip(parts, slices, strict=True)
@@ -75,7 +75,3 @@ def _stamp(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
-
-
-def _itself(block: Any) -> Any:
-    return block

@@ -88,8 +88,7 @@ def found(state: State) -> tuple[Vector, Block | None]:
 
 def looked(c: Block, held: Any, U: Block, right: tuple[Block, Block], k: Step) -> Vector:
     """All sums over this block at the point U s Vt."""
-    z = _of(held)
-    return np.array(passes_for(c).look(c, z, LowRank(U, *right), k))
+    return np.array(passes_for(c).look(c, _of(held), LowRank(U, *right), k))
 
 
 def multiplied(held: Any, V: Block, quick: bool) -> Block:

@@ -81,21 +81,22 @@ def work(job: Job) -> Record:
     c = job["c"]
     rng = stream("table1", job["seed"], LEVELS.index(c), job["draw"])
     M, y = table1_signal(job["n"], c, rng, job["noise"])
-    taus = {rule: _tau(rule, M, y) for rule in job["taus"]}
-    w, V = decompositions.eigh(M)
-    return {
-        "nonzeros_of_y": int(np.count_nonzero(y)),
-        # the nearest PSD matrix of rank at most one (the paper's 1-SVD)
-        "low_rank": measured(max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1]), y),
-        "projection": {r: measured(project(M, TracePSD(tau)), y) for r, tau in taus.items()},
-        "low_rank_sparse": {
-            rule: {
-                str(q): _l1(M, y, tau, q * c, certified_gap(rule, q, job["quick"]))
-                for q in LAMS
-            }
-            for rule, tau in taus.items()
-        },
-    }
+    w, V = decompositions.eigh(M)  # for the nearest PSD matrix of rank one (the paper's 1-SVD)
+    nearest = max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1])
+    nonzeros, unit = int(np.count_nonzero(y)), 0.5 * float(np.sum(M * M))  # the value at X = 0
+    projection: Record = {}
+    sparse: Record = {}
+    for rule in job["taus"]:
+        # the trace of M is known without y; |y|^2 >= 1, it need not be
+        tau = max(1.0, float(np.trace(M))) if rule == "tr M" else TAUS[rule] * float(y @ y)
+        projection[rule], sparse[rule] = measured(project(M, TracePSD(tau)), y), {}
+        for q in LAMS:
+            gap = certified_gap(rule, q, job["quick"]) * unit
+            best = optimum(M, q * c, TracePSD(tau), gap=gap, max_steps=20_000)
+            told = {"gap": best.gap / unit, "steps": best.steps}
+            sparse[rule][str(q)] = measured(best.X, y) | told
+    found = {"low_rank": measured(nearest, y), "projection": projection}
+    return {"nonzeros_of_y": nonzeros, **found, "low_rank_sparse": sparse}
 
 
 def measured(X: Matrix, y: Matrix) -> dict[str, Any]:
@@ -116,19 +117,6 @@ def measured(X: Matrix, y: Matrix) -> dict[str, Any]:
             for name, tol in RANK_TOLERANCES.items()
         },
     }
-
-
-def _l1(M: Matrix, y: Matrix, tau: float, lam: float, gap: float) -> dict[str, Any]:
-    """Solve the l1 problem; also return the proved gap."""
-    unit = 0.5 * float(np.sum(M * M))  # the value at X = 0
-    found = optimum(M, lam, TracePSD(tau), gap=gap * unit, max_steps=20_000)
-    return {**measured(found.X, y), "gap": found.gap / unit, "steps": found.steps}
-
-
-def _tau(rule: str, M: Matrix, y: Matrix) -> float:
-    if rule == "tr M":  # known without y; |y|^2 >= 1, the trace of M need not be
-        return max(1.0, float(np.trace(M)))
-    return TAUS[rule] * float(y @ y)
 
 
 def certified_gap(tau: str, q: float, quick: bool) -> float:
@@ -316,17 +304,14 @@ def closest(table: Table) -> Record:
             },
             "headline": _compared(table, HEADLINE, suffix),
         }
-        found[statistic]["statement"] = _stated(statistic, **found[statistic])
+        best, headline = (found[statistic][one] for one in ("best", "headline"))
+        choice = ", ".join(f"{name} {value}" for name, value in best["choice"].items())
+        near, far = (f"{10 ** one['distance']:.2g}" for one in (best, headline))
+        found[statistic]["statement"] = (
+            f"By {statistic}s the paper's cells are met best with {choice}: within a factor of "
+            f"{near} on average (headline: {far})."
+        )
     return found
-
-
-def _stated(statistic: str, best: Record, headline: Record, **others: Record) -> str:
-    """Return the outcome of the search in a sentence."""
-    choice = ", ".join(f"{name} {value}" for name, value in best["choice"].items())
-    return (
-        f"By {statistic}s the paper's cells are met best with {choice}: within a factor of "
-        f"{10 ** best['distance']:.2g} on average (headline: {10 ** headline['distance']:.2g})."
-    )
 
 
 def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:

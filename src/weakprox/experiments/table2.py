@@ -11,6 +11,7 @@ full rank, which covers the optimum.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -100,33 +101,24 @@ def work(job: Job) -> Record:
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
     """Return exponents with standard errors beside the theory's, and the means behind them."""
     rows = []
-    for method, predicted in THEORY.items():
-        for mu in ("fixed", "tied"):
-            if predicted[mu] is None:
-                continue
-            hits: dict[float, list[Any]] = {}  # None for a run that fell short
-            for job, result in zip(jobs, results, strict=True):
-                if (job["method"], job["mu"]) == (method, mu):
-                    for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
-                        hits.setdefault(accuracy, []).append(hit)
-            # means over successful runs alone would bend the line
-            whole = sorted((a for a in hits if None not in hits[a]), reverse=True)
-            unit = "full_gradients" if method in FINITE else "samples"
-            rows.append(
-                {
-                    "method": method,
-                    "mu": mu,
-                    "sample_unit": unit,
-                    "samples": _fit(whole, hits, unit),
-                    "svds": _fit(whole, hits, "calls"),
-                    "theory_samples": predicted[mu][0],
-                    "theory_svds": predicted[mu][1],
-                    "accuracies": whole,
-                    "mean_samples": [mean(hits[a], unit) for a in whole],
-                    "mean_svds": [mean(hits[a], "calls") for a in whole],
-                    "oracle_rank": ORACLE_RANK.get(method, 1),
-                }
-            )
+    for method, mu in product(THEORY, ("fixed", "tied")):
+        if THEORY[method][mu] is None:
+            continue
+        hits: dict[float, list[Any]] = {}  # None for a run that fell short
+        for job, result in zip(jobs, results, strict=True):
+            if (job["method"], job["mu"]) == (method, mu):
+                for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
+                    hits.setdefault(accuracy, []).append(hit)
+        # means over successful runs alone would bend the line
+        whole = sorted((a for a in hits if None not in hits[a]), reverse=True)
+        units = ["full_gradients" if method in FINITE else "samples", "calls"]
+        row = {"method": method, "mu": mu, "sample_unit": units[0], "accuracies": whole}
+        row["oracle_rank"] = ORACLE_RANK.get(method, 1)
+        for i, name in enumerate(("samples", "svds")):
+            row[name] = _fit(whole, hits, units[i])
+            row[f"theory_{name}"] = THEORY[method][mu][i]
+            row[f"mean_{name}"] = [mean(hits[a], units[i]) for a in whole]
+        rows.append(row)
     first = jobs[0]
     settings = {"d": D, "rank": R, "lam": LAM, "noise": NOISE, "terms": TERMS, "fixed_mu": MU}
     caps = {"cap_on_oracle_calls": first["cap"], "runs": 1 + max(j["run"] for j in jobs)}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import number, refuse_foreign
+from weakprox.arguments import is_integer, number, refuse_foreign
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -82,8 +82,8 @@ class Custom:
         for name, function in (("value", value), ("grad", grad)):
             if not callable(function):
                 raise InputError(name, type(function).__name__, "a callable")
-        whole = isinstance(n_terms, (int, np.integer)) and not isinstance(n_terms, bool)
-        if n_terms is not None and (sampler is not None or not whole or n_terms < 1):
+        alone = sampler is None and is_integer(n_terms)
+        if n_terms is not None and (not alone or n_terms < 1):
             came = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
             raise InputError("n_terms", came, "an integer >= 1, and no sampler with it")
         refuse_foreign("like", like)
@@ -103,7 +103,11 @@ class Custom:
         given = constant("sigma", sigma)
         self.sigma = 0.0 if self._deterministic else given
         self.reference = np.zeros(self.shape) if like is None else like[:0]
-        self._try()
+        # one call of each function at a random point finds errors before any work
+        X = gaussian(np.random.default_rng(0), self.shape, self.reference)
+        batch = self.draw(np.random.default_rng(0), 1)
+        self.grad(X, batch)
+        self.value(X, batch)
 
     @property
     def capabilities(self) -> LossCapabilities:
@@ -115,13 +119,6 @@ class Custom:
             pilot_samples=lambda: self.pilot_samples,
             stream=positioned(self._sampler),
         )
-
-    def _try(self) -> None:
-        """Call each function once at a random point to find errors before any work."""
-        X = gaussian(np.random.default_rng(0), self.shape, self.reference)
-        batch = self.draw(np.random.default_rng(0), 1)
-        self.grad(X, batch)
-        self.value(X, batch)
 
     @cached_property
     def size(self) -> float:

@@ -28,7 +28,6 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.tiled import Tiled
 from weakprox.losses.inputs import (
-    as_array,
     as_operator,
     as_shape,
     as_sized,
@@ -87,6 +86,7 @@ class Denoising:
     strong_convexity = 1.0
     samples_cancel = True
     n_terms = 0
+    chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
 
     def __init__(
@@ -109,16 +109,21 @@ class Denoising:
         self._size: float | None = None
         self.target: Array | None = None
         self._terms: Any = None
-        if is_dask(M):
-            self._place(M)
+        if is_dask(M):  # it stays on dask's workers, where X will be stored as well
+            from weakprox.distributed.blocked import Blocked
+
+            self._terms = self.target = Blocked("M", M)
+            most = float(np.finfo(self.target.dtype).max)
+            self._size = check_size("M", self.target.largest, self.target.shape, most)
+            self.reference = stand_in(self.target)
+            self.n_terms, self.elsewhere = 1, True
         elif is_dask(samples):
             self._terms = Copies("samples", samples)
-            self.reference = self._terms.like()
+            self.reference = stand_in(self._terms)
             self.n_terms = self._terms.count
         elif (operator := as_operator("M", M, nan_hint=HINT)) is not None:
             self.target, self._size = operator
-            self._terms = self.target
-            self.reference = stand_in(self.target.shape, self.target.dtype)
+            self._terms, self.reference = self.target, stand_in(self.target)
             self.n_terms, self.elsewhere = 1, True
         elif is_stream(samples):
             self._pass_over(as_stream(samples))
@@ -127,12 +132,16 @@ class Denoising:
             self._terms = self.reference = self.target
             self.n_terms = 1
         elif samples is not None:
-            stack = as_stack("samples", samples, 3)
-            self._terms = as_array("samples", samples, 3) if stack is None else stack
+            self._terms = as_stack("samples", samples)
             self.reference = floating(self._terms[0])
             self.n_terms = int(self._terms.shape[0])
         else:
-            self._prepare_sampler(sampler, shape)
+            if not callable(sampler):
+                raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
+            self._sampler, shape = sampler, as_shape(shape, ", with a sampler")
+            # One trial draw from a separate stream finds shape, dtype and device early.
+            trial = call_sampler(sampler, np.random.default_rng(0), 1)
+            self.reference = checked_draw(trial, (1, *shape))[0]
         m, d = self.reference.shape
         self.shape: tuple[int, int] = (int(m), int(d))
         if shape is not None and as_shape(shape) != self.shape:
@@ -156,16 +165,6 @@ class Denoising:
             pending=lambda: self.pending,
             stream=None if self.is_finite_sum else positioned(self._sampler),
         )
-
-    def _place(self, M: Any) -> None:
-        """Keep the matrix on dask's workers, where X will be stored as well."""
-        from weakprox.distributed.blocked import Blocked
-
-        self._terms = self.target = Blocked("M", M)
-        most = float(np.finfo(self.target.dtype).max)
-        self._size = check_size("M", self.target.largest, self.target.shape, most)
-        self.reference = self.target.like()
-        self.n_terms, self.elsewhere = 1, True
 
     def _pass_over(self, stream: Stream) -> None:
         """Read samples that are available only once; keep their mean and scatter."""
@@ -199,15 +198,6 @@ class Denoising:
         tiled = isinstance(self.target, Tiled)
         whole = self.target.dense() if tiled else self.target.gathered()
         return Denoising(whole, sigma=self._sigma)
-
-    def _prepare_sampler(self, sampler: Any, shape: tuple[int, int] | None) -> None:
-        if not callable(sampler):
-            raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
-        shape = as_shape(shape, ", with a sampler")
-        self._sampler = sampler
-        # One trial draw from a separate stream finds shape, dtype and device early.
-        trial = call_sampler(sampler, np.random.default_rng(0), 1)
-        self.reference = checked_draw(trial, (1, *shape))[0]
 
     def __repr__(self) -> str:
         kind = "one matrix" if self.n_terms == 1 else f"{self.n_terms} samples"
@@ -255,11 +245,6 @@ class Denoising:
             other.target = other._terms = other.reference
         other.__dict__["_whole"] = replace(whole, mean=other.reference)
         return other
-
-    @property
-    def chunk(self) -> int:
-        """A batch is reduced to one matrix while it is drawn, so any size fits."""
-        return 1 << 62
 
     @cached_property
     def _whole(self) -> Moments:

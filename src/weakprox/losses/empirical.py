@@ -70,7 +70,6 @@ class Empirical:
 
     @property
     def chunk(self) -> int:
-        """Chunk size of the loss."""
         return self._loss.chunk
 
     def everything(self) -> Weighted:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import number, refuse_foreign
+from weakprox.arguments import is_integer, nonnegative, refuse_foreign
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -51,13 +51,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     return value
 
 
-def as_real(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> Array:
-    """A finite floating-point array; integers are converted to float64."""
-    return as_sized(name, value, ndim, nan_hint=nan_hint)[0]
-
-
 def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[Array, float]:
-    """As `as_real`, and the absolute value of the largest entry.
+    """A finite floating-point array, integers as float64, and the size of its largest entry.
 
     Sums of squares are computed in float64 (`weakprox.units`), so they must stay in range.
     """
@@ -85,24 +80,16 @@ def floating(value: Array) -> Array:
     return xp.astype(value, xp.float64)
 
 
-def constant(name: str, value: float | None, *, at_least: float = 0.0) -> float | None:
+def constant(name: str, value: float | None) -> float | None:
     """Check a given constant; return None if it is None."""
-    if value is None:
-        return None
-    wanted = f"a finite number >= {at_least:g}"
-    found = number(name, value, wanted)
-    if found < at_least:
-        raise InputError(name, repr(value), wanted)
-    return found
+    return None if value is None else nonnegative(name, value)
 
 
 def as_shape(value: Any, hint: str = "") -> tuple[int, int]:
     """A pair of positive integers."""
     wanted = f"(m, d), integers >= 1{hint}"
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ShapeError("shape", repr(value), wanted)
-    whole = [isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value]
-    if not all(whole) or min(value) < 1:
+    pair = isinstance(value, (tuple, list)) and len(value) == 2
+    if not pair or not all(is_integer(n) and n >= 1 for n in value):
         raise ShapeError("shape", repr(value), wanted)
     return int(value[0]), int(value[1])
 
@@ -156,12 +143,12 @@ def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float]
     return found, check_size(name, largest(found), found.shape, most)
 
 
-def as_stack(name: str, value: Any, ndim: int) -> Any:
-    """Check a zarr array with this many axes, to be read in parts; None if not zarr."""
+def as_stack(name: str, value: Any) -> Any:
+    """An array with three axes; one of zarr stays as it is, to be read in parts."""
     if not is_chunked(value):
-        return None
-    if value.ndim != ndim or 0 in value.shape:
-        raise ShapeError(name, f"shape {value.shape}", f"{ndim} axes, none of them empty")
+        return as_array(name, value, 3)
+    if value.ndim != 3 or 0 in value.shape:
+        raise ShapeError(name, f"shape {value.shape}", "3 axes, none of them empty")
     if value.dtype.kind not in "fiub" or value.dtype.itemsize > 8:
         raise InputError(name, f"dtype {value.dtype}", "float32, float64 or integers")
     return value

@@ -15,17 +15,12 @@ MANY = 64  # samples in a chunk: its mean is off by an eighth of a standard devi
 
 @dataclass(frozen=True)
 class Moments:
-    """A batch of matrices, stored as one matrix.
+    """A batch of matrices, stored as one matrix."""
 
-    The mean is computed in float64 and stored in the dtype of the samples.
-    `scatter` is the sum of squared distances of the samples to their mean. `furthest` is the
-    largest of the distances, or None if it was not measured.
-    """
-
-    mean: Array
+    mean: Array  # computed in float64 and stored in the dtype of the samples
     size: int
-    scatter: float
-    furthest: float | None = None
+    scatter: float  # sum of squared distances of the samples to their mean
+    furthest: float | None = None  # largest of the distances, or None if it was not measured
 
     @property
     def reach(self) -> float:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weakprox.arguments import one_of
 from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
-from weakprox.losses.gram import extremes, mean_gram, on_symmetric, smallest_eigenvalue
 from weakprox.losses.inputs import (
     as_shape,
     as_sized,
@@ -24,7 +24,15 @@ from weakprox.losses.inputs import (
     constant,
     positioned,
 )
-from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
+from weakprox.losses.measurements import (
+    DenseMeasurements,
+    Odds,
+    extremes,
+    mean_gram,
+    measurements,
+    on_symmetric,
+    smallest_eigenvalue,
+)
 from weakprox.protocols import LossCapabilities
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
@@ -72,24 +80,26 @@ class Sensing:
         sigma: float | None = None,
         sampling: Literal["uniform", "importance"] = "uniform",
     ) -> None:
-        if sampling not in ("uniform", "importance"):
-            raise InputError("sampling", repr(sampling), "'uniform' or 'importance'")
+        self.sampling = one_of("sampling", sampling, ("uniform", "importance"))
         if sampler is not None and sampling == "importance":
             wanted = "'uniform': a sampler draws by its own distribution"
             raise InputError("sampling", repr(sampling), wanted)
-        self.sampling = sampling
         self._given = {
             "smoothness": constant("smoothness", smoothness),
             "term_smoothness": constant("term_smoothness", term_smoothness),
             "strong_convexity": constant("strong_convexity", strong_convexity),
         }
         self.sigma = constant("sigma", sigma)
-        self._sampler = sampler
+        self._sampler, self.is_finite_sum = sampler, sampler is None
         self._unit = 1.0  # divisor of a sampler's b
         if sampler is not None:
             if A is not None or b is not None:
                 raise InputError("sampler", "a sampler and A, b", "either a sampler or A and b")
-            self._prepare_sampler(shape)
+            if not callable(sampler):
+                raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
+            self.shape = as_shape(shape, ", with a sampler")
+            self._trial, b = self.draw(np.random.default_rng(0), 1)
+            self._size, self.reference = float(abs(b[0])), self._trial.A[0] * 0.0
             return
         if A is None or b is None:
             raise InputError("A, b", "none", "both, or a sampler")
@@ -98,7 +108,13 @@ class Sensing:
         self._b, self._size = as_sized("b", b.compute() if is_dask(b) else b, 1)
         if tuple(self._b.shape) != (self.n_terms,):
             raise ShapeError("b", f"shape {tuple(self._b.shape)}", f"({self.n_terms},)")
-        self.reference = self._like()
+        first = self._terms.take(slice(0, 1))
+        self.reference = first.adjoint(first.sqnorms() * 0.0)
+        kind, xp = self.reference.dtype, namespace(self.reference)
+        if kind != self._b.dtype:
+            if self._size > float(xp.finfo(kind).max):
+                raise InputError("b", f"entries up to {self._size:.1e}", f"{kind}, like A")
+            self._b = xp.asarray(self._b, dtype=kind, device=device_of(self.reference))
 
     @property
     def capabilities(self) -> LossCapabilities:
@@ -118,34 +134,10 @@ class Sensing:
             stream=positioned(self._sampler),
         )
 
-    def _like(self) -> Array:
-        first = self._terms.take(slice(0, 1))
-        one = first.adjoint(first.sqnorms() * 0.0)
-        if one.dtype != self._b.dtype:
-            xp = namespace(one)
-            if self._size > float(xp.finfo(one.dtype).max):
-                raise InputError("b", f"entries up to {self._size:.1e}", f"{one.dtype}, like A")
-            self._b = xp.asarray(self._b, dtype=one.dtype, device=device_of(one))
-        return one
-
-    def _prepare_sampler(self, shape: tuple[int, int] | None) -> None:
-        if not callable(self._sampler):
-            given = type(self._sampler).__name__
-            raise InputError("sampler", given, "a callable f(rng, k)")
-        self.shape = as_shape(shape, ", with a sampler")
-        self._trial, b = self.draw(np.random.default_rng(0), 1)
-        self._size = float(abs(b[0]))
-        self.reference = self._trial.A[0] * 0.0
-
     def __repr__(self) -> str:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"
         kind += ", drawn by importance" if self.sampling == "importance" else ""
         return f"Sensing({kind}, {self.shape[0]} x {self.shape[1]})"
-
-    @property
-    def is_finite_sum(self) -> bool:
-        """Whether the whole sum can be listed."""
-        return self._sampler is None
 
     @property
     def size(self) -> float:

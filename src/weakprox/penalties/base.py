@@ -1,4 +1,4 @@
-"""Code shared by all penalties: sums, multiples, separable ones and the smoothed penalty."""
+"""Code shared by all penalties: sums, multiples and the smoothed penalty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import (
     Array,
     add_scaled,
-    clipped,
     difference,
     empty,
     eps_of,
@@ -49,72 +48,6 @@ class Combinable:
         return replace(self, **scaled)  # type: ignore[type-var]
 
     __mul__ = __rmul__
-
-
-class Separable(Combinable):
-    """A penalty max over y in Y of <y, X>, plus curvature/2 |X|^2.
-
-    Y is the box |y| <= theta unless a subclass says otherwise, theta the largest weight but
-    that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Subclasses declare
-    their form in `capabilities` of their own.
-    """
-
-    separable = True
-    curvature: float  # 2 lam2, the weight of the squares, if there is one
-
-    def __post_init__(self) -> None:
-        """Check the weights."""
-        for name in self._weights:
-            object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
-        object.__setattr__(self, "curvature", 2.0 * float(getattr(self, "lam2", 0.0)))
-
-    @property
-    def rowwise(self) -> bool:
-        """Whether rows do not interact."""
-        return True
-
-    @property
-    def _slopes(self) -> dict[str, float]:
-        return {name: getattr(self, name) for name in self._weights if name != "lam2"}
-
-    @property
-    def _theta(self) -> float:
-        return max(self._slopes.values(), default=0.0)
-
-    def in_unit(self, unit: float) -> Any:
-        """R/unit^2 of X/unit."""
-        scaled = {name: weight / unit for name, weight in self._slopes.items()}
-        return replace(self, **scaled)  # type: ignore[type-var]
-
-    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
-        """(theta, theta m d / 2, curvature)."""
-        theta = self._theta
-        return Smoothability(theta, 0.5 * theta * shape[0] * shape[1], self.curvature)
-
-    def pull(self, y: Array) -> Array:
-        """K is the identity."""
-        return y
-
-    def dual_value(self, y: Array) -> float:
-        """No linear term."""
-        return 0.0
-
-    def feasible(self, y: Array) -> Array:
-        """Clip to the box |y| <= theta."""
-        return clipped(y, 1.0, self._theta)
-
-    def ascend(
-        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
-    ) -> Array:
-        """clip(y + t X) to the box; from the centre, theta clip(X / mu)."""
-        return clipped(X, t, self._theta, y)
-
-    def distance(self, y: Array) -> float:
-        """|y|^2 / (2 theta)."""
-        return sqnorm(y) / (2 * self._theta) if self._theta > 0 else 0.0
-
-    def check(self, shape: tuple[int, int]) -> None:
-        """Accept any shape."""
 
 
 @dataclass(frozen=True)
@@ -228,8 +161,7 @@ class Sum(Combinable):
     def __rmul__(self, factor: float) -> Sum:
         """Scale every part."""
         factor = nonnegative("factor", factor)
-        scaled: list[Any] = [factor * cast(Any, part) for part in self.parts]
-        return Sum(tuple(scaled))
+        return Sum(tuple(factor * cast(Any, part) for part in self.parts))
 
     __mul__ = __rmul__
 
@@ -259,7 +191,6 @@ class Sum(Combinable):
 
     @property
     def curvature(self) -> float:
-        """Sum of curvatures."""
         return sum(part.curvature for part in self.parts)
 
     def smoothability(self, shape: tuple[int, int]) -> Smoothability:
@@ -269,7 +200,6 @@ class Sum(Combinable):
         return Smoothability(sum(thetas), sum(gammas), sum(Ks))
 
     def value(self, X: Array) -> float:
-        """Sum of values."""
         return sum(part.value(X) for part in self.parts)
 
     def pull(self, y: tuple[Any, ...]) -> Array:
@@ -280,7 +210,6 @@ class Sum(Combinable):
         return total
 
     def dual_value(self, y: tuple[Any, ...]) -> float:
-        """Sum of the parts' phi."""
         return sum(p.dual_value(v) for p, v in zip(self.parts, y, strict=True))
 
     def feasible(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -323,7 +252,6 @@ class Sum(Combinable):
         return tuple(duals)
 
     def distance(self, y: tuple[Any, ...]) -> float:
-        """Sum of the parts' distances."""
         return sum(p.distance(v) for p, v in zip(self.parts, y, strict=True))
 
     def check(self, shape: tuple[int, int]) -> None:

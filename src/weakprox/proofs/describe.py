@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -76,9 +76,20 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
         for name in names
     ]
     if kind == "Sensing":
-        b = names.index("b")
-        pieces[b] = piece("b", np.asarray(arrays["b"]).astype(pieces[0].dtype))
-    _check_shapes(terms, pieces)
+        pieces[names.index("b")] = piece("b", np.asarray(arrays["b"]).astype(pieces[0].dtype))
+    m, d = terms["shape"]
+    count = {one.name: one.shape[0] if one.shape else 0 for one in pieces}
+    n = count.get("b", count.get("values", 0))
+    wanted: dict[str, tuple[int, ...]] = {"M": (m, d), "A": (n, m, d), "U": (n, m), "V": (n, d)}
+    wanted |= dict.fromkeys(("rows", "cols", "values", "b"), (n,))
+    for i, part in enumerate(terms["penalty"]):
+        if part["kind"] == "largest":
+            A, b = largest_names(i)
+            wanted |= {A: (part["count"], m, d), b: (part["count"],)}
+    for one in pieces:
+        if one.shape != wanted[one.name]:
+            given = f"{one.name} of shape {one.shape}"
+            raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
     return Description(terms, pieces, _statement(terms, pieces, {}))
 
 
@@ -96,23 +107,6 @@ def largest_names(i: int) -> tuple[str, str]:
 def _needs_problem(what: str) -> ProofError:
     wanted = "wp.verify(proof, problem), which has the problem's own functions and data"
     return ProofError("proof", f"one about {what}", wanted)
-
-
-def _check_shapes(terms: Terms, pieces: list[Piece]) -> None:
-    """Raise unless data from files have the shapes that the proof states."""
-    m, d = terms["shape"]
-    count = {one.name: one.shape[0] if one.shape else 0 for one in pieces}
-    n = count.get("b", count.get("values", 0))
-    wanted: dict[str, tuple[int, ...]] = {"M": (m, d), "A": (n, m, d), "U": (n, m), "V": (n, d)}
-    wanted |= dict.fromkeys(("rows", "cols", "values", "b"), (n,))
-    for i, part in enumerate(terms["penalty"]):
-        if part["kind"] == "largest":
-            A, b = largest_names(i)
-            wanted |= {A: (part["count"], m, d), b: (part["count"],)}
-    for one in pieces:
-        if one.shape != wanted[one.name]:
-            given = f"{one.name} of shape {one.shape}"
-            raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
 
 
 def _statement(terms: Terms, pieces: list[Piece], own: Own) -> plain.Statement:
@@ -150,34 +144,27 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         told = {"kind": "Completion", "reduction": reduction}
         return told, [rows, cols, piece("values", np.asarray(values))]
     if type(loss) is Sensing and loss.is_finite_sum:
-        pieces = [*_measurements(loss._terms), piece("b", loss._b)]
-        form = {"form": "sparse"} if pieces[0].name == "data" else {}
-        return {"kind": "Sensing", **form}, pieces
+        terms, form = loss._terms, {}
+        if isinstance(terms, Measured):
+            pieces = measured(terms)
+        elif isinstance(terms, RankOneMeasurements):
+            pieces = [piece("U", terms.U), piece("V", terms.V)]
+        elif isinstance(terms, SparseMeasurements):
+            A, form = terms.A, {"form": "sparse"}
+            places = [indices("indices", A.indices), indices("indptr", A.indptr)]
+            pieces = [piece("data", A.data), *places]
+        else:
+            pieces = [piece("A", terms.A)]
+        return {"kind": "Sensing", **form}, [*pieces, piece("b", loss._b)]
     if not loss.is_finite_sum:
         wanted = "a finite sum: a bound from samples holds at a confidence only"
         raise ProofError("problem", "a loss that is known through samples", wanted)
     batch, reference = loss.everything(), loss.reference
-    own["loss"] = plain.OwnLoss(
-        lambda X: loss.value(like(X, reference), batch),
-        lambda X: to_numpy(loss.grad(like(X, reference), batch)),
-        shape,
-        float(loss.strong_convexity),
-        eps_of(reference),
-        loss_capabilities(loss).infimum,
-    )
+    value = lambda X: loss.value(like(X, reference), batch)  # noqa: E731
+    grad = lambda X: to_numpy(loss.grad(like(X, reference), batch))  # noqa: E731
+    strong, infimum = float(loss.strong_convexity), loss_capabilities(loss).infimum
+    own["loss"] = plain.OwnLoss(value, grad, shape, strong, eps_of(reference), infimum)
     return {"kind": "own", "name": type(loss).__name__}, []
-
-
-def _measurements(terms: Any) -> list[Piece]:
-    if isinstance(terms, Measured):
-        return measured(terms)
-    if isinstance(terms, RankOneMeasurements):
-        return [piece("U", terms.U), piece("V", terms.V)]
-    if isinstance(terms, SparseMeasurements):
-        A = terms.A
-        places = [indices("indices", A.indices), indices("indptr", A.indptr)]
-        return [piece("data", A.data), *places]
-    return [piece("A", terms.A)]
 
 
 def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
@@ -195,9 +182,17 @@ def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own)
         return plain.Entries(rows, cols, values, shape, weight)
     if told["kind"] == "Sensing":
         return _sensing(data, shape)
-    if "loss" not in own:
-        raise _needs_problem(f"a loss of the user's, {told.get('name')}")
-    return own["loss"]  # type: ignore[no-any-return]
+    return _built({}, told, own, "loss", "a loss")  # type: ignore[no-any-return]
+
+
+def _built(kinds: dict[str, Any], told: Terms, own: Own, key: Any, what: str) -> Any:
+    """A term of the verifier with the numbers told, or the user's own."""
+    if told["kind"] in kinds:
+        kind = kinds[told["kind"]]
+        return kind(*(told[field.name] for field in fields(kind)))
+    if key not in own:
+        raise _needs_problem(f"{what} of the user's, {told.get('name')}")
+    return own[key]
 
 
 def _mean(stack: Piece) -> Any:
@@ -272,40 +267,26 @@ def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms,
         y = part.feasible(restored(y))
         return to_numpy(part.pull(y)), float(part.dual_value(y))
 
-    own[i] = plain.OwnPenalty(
-        lambda X: part.value(like(X, reference)),
-        pull,
-        float(part.curvature),
-        eps_of(reference),
-        penalty_capabilities(part).infimum,
-    )
+    value = lambda X: part.value(like(X, reference))  # noqa: E731
+    constants = (float(part.curvature), eps_of(reference), penalty_capabilities(part).infimum)
+    own[i] = plain.OwnPenalty(value, pull, *constants)
     return {"kind": "own", "name": type(part).__name__}, []
 
 
 def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
-    if told["kind"] == "box":
-        return plain.Box(told["above"], told["below"], told["curvature"])
-    if told["kind"] == "groups":
-        return plain.Groups(told["lam"], told["axis"])
     if told["kind"] == "largest":
         A, b = largest_names(i)
         return plain.Largest(data[A], data[b].whole())
-    if i not in own:
-        raise _needs_problem(f"a penalty of the user's, {told.get('name')}")
-    return own[i]  # type: ignore[no-any-return]
+    kinds = {"box": plain.Box, "groups": plain.Groups}
+    return _built(kinds, told, own, i, "a penalty")  # type: ignore[no-any-return]
 
 
 # spectral terms
 
 
 def _spectral(told: Terms, own: Own) -> Spectral:
-    if told["kind"] == "norm":
-        return plain.Norm(told["lam"])
-    if told["kind"] in ("ball", "psd"):
-        return (plain.Ball if told["kind"] == "ball" else plain.Psd)(told["tau"])
-    if "spectral" not in own:
-        raise _needs_problem(f"a spectral term of the user's, {told.get('name')}")
-    return own["spectral"]  # type: ignore[no-any-return]
+    kinds = {"ball": plain.Ball, "psd": plain.Psd, "norm": plain.Norm}
+    return _built(kinds, told, own, "spectral", "a spectral term")  # type: ignore[no-any-return]
 
 
 def _told_spectral(problem: Problem, own: Own) -> Terms:

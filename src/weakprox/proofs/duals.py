@@ -18,7 +18,7 @@ import numpy as np
 
 from weakprox.certificates.split import FixedDual, SplitDual, reflected_dual
 from weakprox.distributed.blocked import Target as RemoteTarget
-from weakprox.linalg.arrays import Array, to_numpy
+from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import COMPILED_FROM, SeparableForm, Step
 from weakprox.passes.reference import cut
@@ -62,13 +62,20 @@ def dual_parts(evidence: Evidence) -> list[Any]:
     if isinstance(dual, Target):
         return _of_target(dual, penalty, shape)
     by_rows = penalty.separable and penalty.rowwise
-    if isinstance(dual, SplitDual) and dual.y is None and by_rows:
-        return [Rows(_of_split(evidence, dual), shape)]
-    if isinstance(dual, Smoothed) and by_rows:
-        X = _dense(evidence.at)
-        read = lambda a, b: _host(penalty.pull(dual.dual(X[a:b])))  # noqa: E731
-        return [Rows(read, shape)]
-    y = _whole(evidence)
+    if isinstance(dual, Smoothed):
+        at = evidence.at
+        X: Any = at.dense() if isinstance(at, LowRank) else at
+        if by_rows:
+            return [Rows(lambda a, b: _host(penalty.pull(dual.dual(X[a:b]))), shape)]
+        y = dual.dual(X)
+    elif isinstance(dual, SplitDual) and dual.y is None:
+        if by_rows:
+            return [Rows(_of_split(evidence, dual), shape)]
+        X, loss = dual.at.dense(), evidence.problem.loss
+        y = reflected_dual(penalty, X, loss.grad(X, loss.everything()), dual.A, dual.weight)
+    else:
+        assert isinstance(dual, (FixedDual, SplitDual))
+        y = dual.y
     duals = list(y) if type(penalty) is Sum else [y]
     parts = penalty.parts if type(penalty) is Sum else (penalty,)
     kept = [one for one, part in zip(duals, parts, strict=True) if type(part) is not Zero]
@@ -81,21 +88,6 @@ def _stored(y: Any, shape: tuple[int, int]) -> Any:
         return [_stored(one, (-1, -1)) for one in y]
     host = _host(y)
     return Rows(lambda a, b: host[a:b], shape) if host.shape == shape else host
-
-
-def _whole(evidence: Evidence) -> Any:
-    """The dual point in one piece."""
-    problem, dual = evidence.problem, evidence.dual
-    if isinstance(dual, FixedDual):
-        return dual.y
-    if isinstance(dual, SplitDual):
-        if dual.y is not None:
-            return dual.y
-        X, loss = dual.at.dense(), problem.loss
-        G = loss.grad(X, loss.everything())
-        return reflected_dual(problem.penalty, X, G, dual.A, dual.weight)
-    assert isinstance(dual, Smoothed)
-    return dual.dual(_dense(evidence.at))
 
 
 def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matrix]:
@@ -188,10 +180,6 @@ def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: An
     return Rows(read, shape)
 
 
-def _dense(at: Any) -> Array:
-    return at.dense() if isinstance(at, LowRank) else at
-
-
 def _host(y: Any) -> Matrix:
     return np.asarray(to_numpy(y), dtype=np.float64)
 
@@ -222,8 +210,7 @@ def width_for(part: Any, size: int, gap: float, most: float, w: float, reach: fl
         if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
             cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
         else:
-            expected = Loss(-reach * length / math.sqrt(size), length)
-            cost = expected.cost(gap, w, reach)
+            cost = Loss(-reach * length / math.sqrt(size), length).cost(gap, w, reach)
         if cost <= most:
             return kind
     return WIDTHS[-1]

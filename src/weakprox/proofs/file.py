@@ -18,6 +18,7 @@ from weakprox.errors import ProofError
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.storage.arrays import DAMAGED, read_header
 from weakprox.storage.atomic import atomic
+from weakprox.storage.checkpoint import no_constant
 from weakprox.storage.table import FileError, PathLike, refusing, shown_path
 
 VERSION = 2
@@ -38,8 +39,7 @@ def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, 
     with atomic(path, durable=False) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             _write_member(archive, name, array)
-        told = {"weakprox_proof": VERSION, **meta()}
-        text = json.dumps(told, allow_nan=False).encode()
+        text = json.dumps({"weakprox_proof": VERSION, **meta()}, allow_nan=False).encode()
         _write_member(archive, "meta", np.frombuffer(text, np.uint8))
 
 
@@ -61,19 +61,28 @@ def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the description and the arrays; raises ProofError unless all of it is valid."""
     if not Path(path).exists():
         raise ProofError(shown_path(path), "no such file", "a proof file")
+    kinds: Kinds = lambda name: {"m": ("u1",), "y": DUALS}.get(name[0], FLOATS)  # noqa: E731
     try:
-        arrays = _archive(path, NAMES, _allowed, "an .npz file written by Proof.save")
+        arrays = _archive(path, NAMES, kinds, "an .npz file written by Proof.save")
     except FileError as problem:
         raise ProofError(problem.argument, problem.given, problem.wanted) from None
-    meta = _described(path, arrays.pop("meta", None))
-    _check(path, meta, arrays)
-    return meta, arrays
+    meta, wanted = arrays.pop("meta", None), "a description written by Proof.save"
+    if meta is None:
+        raise ProofError(shown_path(path), "no description", wanted)
+    try:
+        told = json.loads(bytes(meta).decode(), parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        raise ProofError(shown_path(path), "a damaged description", wanted) from None
+    if not isinstance(told, dict) or told.get("weakprox_proof") != VERSION:
+        given = told.get("weakprox_proof") if isinstance(told, dict) else told
+        raise ProofError(shown_path(path), f"version {given!r:.40}", f"version {VERSION}")
+    _check(path, told, arrays)
+    return told, arrays
 
 
 def read_data(path: PathLike) -> dict[str, Any]:
     """Read the arrays of an .npz file, for problems whose data are more than one matrix."""
-    wanted = "an .npz file with arrays of numbers"
-    return _archive(path, DATA, lambda name: NUMBERS, wanted)
+    return _archive(path, DATA, lambda name: NUMBERS, "an .npz file with arrays of numbers")
 
 
 def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Any:
@@ -81,11 +90,6 @@ def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) 
     given = "a file that cannot be read ({})"
     with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
         return _members(Path(path), archive, names, kinds)
-
-
-def _allowed(name: str) -> tuple[str, ...]:
-    """Types that a member of a proof may have."""
-    return ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
 
 
 def _members(
@@ -129,24 +133,6 @@ def _members(
     return found
 
 
-def _described(path: PathLike, meta: Any) -> dict[str, Any]:
-    wanted = "a description written by Proof.save"
-    if meta is None:
-        raise ProofError(shown_path(path), "no description", wanted)
-    try:
-        told = json.loads(bytes(meta).decode(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise ProofError(shown_path(path), "a damaged description", wanted) from None
-    if not isinstance(told, dict) or told.get("weakprox_proof") != VERSION:
-        given = told.get("weakprox_proof") if isinstance(told, dict) else told
-        raise ProofError(shown_path(path), f"version {given!r:.40}", f"version {VERSION}")
-    return told
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)  # NaN and infinity are not JSON
-
-
 def _number(x: Any, *, least: float = -math.inf) -> bool:
     plain = isinstance(x, (int, float)) and not isinstance(x, bool)
     return plain and math.isfinite(x) and x >= least
@@ -174,9 +160,7 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
         raise refuse("damaged claims", "certified: true or false, strong_convexity >= 0")
     if not isinstance(meta.get("digest"), dict) or not isinstance(terms, dict):
         raise refuse("a damaged description", "terms and a digest")
-    shape: Any = terms.get("shape")
-    loss: Any = terms.get("loss")
-    parts: Any = terms.get("penalty")
+    shape, loss, parts = (terms.get(name) for name in ("shape", "loss", "penalty"))
     whole = isinstance(shape, list) and len(shape) == 2
     if not whole or not all(isinstance(n, int) and 1 <= n < 1 << 40 for n in shape):
         raise refuse(f"the shape {shape!r:.40}", "two positive integers")
@@ -194,22 +178,17 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
         if kind in ("ball", "psd", "norm") and not term.get("tau", term.get("lam")) > 0.0:
             raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
     m, d = shape
-    _check_factors(refuse, arrays, "X", (m, d))
+    for name in ("X", "X0") if "X0_U" in arrays else ("X",):
+        factors = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
+        if any(factor is None for factor in factors):
+            raise refuse(f"no factors of {name}", "three")
+        U, s, Vt = factors
+        fits = s.ndim == 1 and U.shape == (m, len(s)) and Vt.shape == (len(s), d)
+        if not fits or len({factor.dtype for factor in factors}) != 1:
+            given = f"factors of {name} of shapes {[factor.shape for factor in factors]}"
+            raise refuse(given, f"{(m, d)}")
     if "X0" in arrays and arrays["X0"].shape != (m, d):
         raise refuse(f"X0 of shape {arrays['X0'].shape}", f"{(m, d)}")
-    if "X0_U" in arrays:
-        _check_factors(refuse, arrays, "X0", (m, d))
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise refuse(f"NaN or infinite entries of {name}", "finite numbers")
-
-
-def _check_factors(refuse: Any, arrays: Any, name: str, shape: tuple[int, int]) -> None:
-    """Raise unless the three factors fit together."""
-    parts = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
-    if any(part is None for part in parts):
-        raise refuse(f"no factors of {name}", "three")
-    U, s, Vt = parts
-    fits = s.ndim == 1 and U.shape == (shape[0], len(s)) and Vt.shape == (len(s), shape[1])
-    if not fits or len({part.dtype for part in parts}) != 1:
-        raise refuse(f"factors of {name} of shapes {[p.shape for p in parts]}", f"{shape}")

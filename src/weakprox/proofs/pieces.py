@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -64,7 +65,6 @@ class Piece:
         return found % (1 << 64)
 
     def whole(self) -> np.ndarray[Any, Any]:
-        """All of it."""
         return self.read(0, self.shape[0])
 
     def __getitem__(self, i: int) -> np.ndarray[Any, Any]:
@@ -78,8 +78,7 @@ def piece(name: str, array: Any) -> Piece:
     if isinstance(array, Blocked):
         return Piece(name, shape, _dtype(array), blocks_of(array.slices, array.held()))
     if isinstance(array, Copies):
-        stops = [*array.starts[1:], array.count]
-        slices = [slice(*ends) for ends in zip(array.starts, stops, strict=True)]
+        slices = [slice(*ends) for ends in pairwise([*array.starts, array.count])]
         shape = (array.count, *array.shape)
         return Piece(name, shape, _dtype(array), blocks_of(slices, array._chunks))
     dtype = _dtype(array)
@@ -97,8 +96,7 @@ def piece(name: str, array: Any) -> Piece:
 
 def measured(terms: Measured) -> list[Piece]:
     """Measurements on workers: the arrays of each chunk one after the other."""
-    stops = np.cumsum(terms._sizes).tolist()
-    slices = [slice(a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True)]
+    slices = [slice(*ends) for ends in pairwise([*terms._starts, terms.count])]
     first = vars(fetch([terms._parts[0]], terms._parts)[0])
     found = []
     for name, array in first.items():

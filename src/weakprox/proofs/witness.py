@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -42,9 +41,7 @@ class Witness:
     """
 
     def __init__(self, problem: Problem, evidence: Evidence, *, keep: bool) -> None:
-        self._problem: Callable[[], Problem | None] = weakref.ref(problem)
-        if keep:
-            self._problem = lambda: problem
+        self._problem: Any = (lambda: problem) if keep else weakref.ref(problem)
         run = evidence.problem
         self._single = run.loss.reference.dtype.itemsize == 4
         self._strong = float(run.loss.strong_convexity)
@@ -75,14 +72,10 @@ class Witness:
         return replace(self._evidence, problem=run, dual=dual)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        return _nothing, ()
+        return type(None), ()
 
     def __repr__(self) -> str:
         return f"Witness({self._evidence.lower!r})"
-
-
-def _nothing() -> None:
-    """Unpickled in place of a witness."""
 
 
 def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:
@@ -97,10 +90,10 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     statement, unit = told.statement, float(result.unit)
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
-    if told.terms["loss"]["kind"] != "Denoising" and evidence.at is not None:
-        at = evidence.at
-        point = _factors("X0", at, unit) if isinstance(at, LowRank) else None
-        arrays |= {"X0": to_numpy(at) * unit} if point is None else point
+    at = evidence.at
+    if told.terms["loss"]["kind"] != "Denoising" and at is not None:
+        low_rank = isinstance(at, LowRank)
+        arrays |= _factors("X0", at, unit) if low_rank else {"X0": to_numpy(at) * unit}
     X = plain.Factors(*(answer[f"X_{name}"] for name in ("U", "s", "Vt")))
     run, value = evidence.problem, float(result.value)
     lower = min(unit**2 * evidence.lower, value)
@@ -115,8 +108,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     for i, y in enumerate(dual_parts(evidence)):
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
-            size = math.prod(y.shape)
-            kind = width_for(part, size, gap, most, w, extent)
+            kind = width_for(part, math.prod(y.shape), gap, most, w, extent)
             arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
         else:
             arrays |= _named(f"y{i}", y)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
@@ -30,19 +31,8 @@ from weakprox.storage.table import (
 
 PART = 1 << 20  # bytes unpacked at a time
 # What zipfile and NumPy raise on damaged input.
-DAMAGED = (
-    ValueError,
-    EOFError,
-    OSError,
-    zipfile.BadZipFile,
-    RuntimeError,
-    NotImplementedError,
-    zipfile.zlib.error,  # type: ignore[attr-defined]
-    TypeError,
-    OverflowError,
-    KeyError,
-    IndexError,
-)
+DAMAGED = (ValueError, EOFError, OSError, RuntimeError, TypeError, OverflowError, LookupError)
+DAMAGED += (zipfile.BadZipFile, zlib.error)
 LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
 PREFIX = {(1, 0): 2, (2, 0): 4}  # by version: bytes of the header's length
 # A header is a Python literal, but it is not evaluated: it must match what NumPy writes, three
@@ -109,7 +99,7 @@ def read_npy(path: Path) -> Matrix:
     if held < header.end:
         given = f"{held} bytes, a truncated file"
         raise FileError(path, given, f"{header.end}, as its header says")
-    order: Literal["F", "C"] = "F" if header.by_columns else "C"
+    order: Any = "F" if header.by_columns else "C"
     return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
 
 
@@ -132,7 +122,7 @@ def read_npz(
         labels: list[Labels | None] = []
         for side, size in zip(("rows", "columns"), values.shape, strict=True):
             there = side != name and _is_text(path, headers.get(side), side, size)
-            labels.append(tuple(_text(path, member(side), side)) if there else None)
+            labels.append(_text(path, member(side), side) if there else None)
     return values, labels[0], labels[1]
 
 
@@ -176,8 +166,7 @@ def _member(
 ) -> Matrix:
     """Plain numbers or text of one array, no pickle; checks the size before unpacking."""
     header = headers[name]
-    what = f"'{name}' of shape {header.shape}"
-    claim(path, header.end, max_bytes, what, packed=True)
+    claim(path, header.end, max_bytes, f"'{name}' of shape {header.shape}", packed=True)
     shape = header.shape[::-1] if header.by_columns else header.shape
     values = np.empty(shape, header.dtype)
     left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()
@@ -211,14 +200,13 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
     return True
 
 
-def _text(path: Path, labels: Matrix, side: str) -> list[str]:
+def _text(path: Path, labels: Matrix, side: str) -> Labels:
     """Return the labels; raise on lone surrogates, which cannot be written again."""
     if labels.dtype.itemsize:
-        kind = np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder)
-        codes = labels.view(kind)
+        codes = labels.view(np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder))
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
             raise FileError(path, f"half a character in '{side}'", "Unicode text")
-    return [str(label) for label in labels]
+    return tuple(str(label) for label in labels)
 
 
 def _sparse(path: Path, found: dict[str, Matrix]) -> Any:

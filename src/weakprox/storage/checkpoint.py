@@ -138,7 +138,9 @@ def load(path: Path) -> Stored:
         raise DamagedError(path, "contents that do not fit their digest", WHOLE)
     try:
         texts = {name: text for name, text in about.items() if name not in RESERVED}
-        entries = {name: json.loads(text, parse_constant=_no) for name, text in texts.items()}
+        entries = {
+            name: json.loads(text, parse_constant=no_constant) for name, text in texts.items()
+        }
     except (ValueError, RecursionError):
         raise DamagedError(path, "text that is no JSON", WHOLE) from None
     return Stored(path, about.get("weakprox", "unknown"), entries, arrays)
@@ -158,23 +160,18 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
             header = json.loads(file.read(size))
         dtypes = {kind: np.dtype(name).newbyteorder("<") for name, kind in KINDS.items()}
         header.pop("__metadata__", None)
-        arrays = {
-            name: _mapped(path, dtypes[one["dtype"]], 8 + size, one)
-            for name, one in header.items()
-        }
+        arrays: dict[str, Numbers] = {}
+        for name, one in header.items():
+            dtype, shape, (begin, end) = dtypes[one["dtype"]], one["shape"], one["data_offsets"]
+            if begin == end:
+                arrays[name] = np.empty(tuple(shape), dtype)
+            else:
+                arrays[name] = np.memmap(path, dtype, "r", 8 + size + begin, tuple(shape))
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as problem:
         raise DamagedError(path, f"no safetensors file ({problem})", WHOLE) from None
     except OSError:
         raise FileError(path, "a file that cannot be read", "permission to read it") from None
     return about, arrays
-
-
-def _mapped(path: Path, dtype: Any, begin: int, one: Mapping[str, Any]) -> Numbers:
-    """A memory map of an array in the file."""
-    shape, offsets = tuple(one["shape"]), one["data_offsets"]
-    if offsets[0] == offsets[1]:
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", offset=begin + offsets[0], shape=shape)
 
 
 def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
@@ -191,5 +188,6 @@ def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
     return found.hexdigest()
 
 
-def _no(constant: str) -> Any:
+def no_constant(constant: str) -> Any:
+    """Refuse a number that JSON does not have, as `parse_constant` of its reader."""
     raise ValueError(constant)  # JSON has no NaN and no infinity

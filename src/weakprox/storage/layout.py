@@ -35,15 +35,11 @@ def is_torch(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    """Shape, and strides counted in entries.
-
-    `device` is that of a tensor; of a NumPy array it is "", or "disk" where the entries are
-    in a file because they do not fit in memory.
-    """
+    """Shape, and strides counted in entries."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    device: str = ""
+    device: str = ""  # of a tensor; "disk" if an array does not fit in memory and is in a file
 
     @classmethod
     def of(cls, array: Any) -> Layout:
@@ -52,12 +48,9 @@ class Layout:
             return cls(tuple(array.shape), tuple(array.stride()), str(array.device))
         size, device = array.dtype.itemsize, DISK if on_disk(array) else ""
         found = cls(array.shape, tuple(step // size for step in array.strides), device)
-        whole = all(step % size == 0 for step in array.strides)
-        return found if whole and found.sound else Layout.plain(array.shape)
-
-    @classmethod
-    def plain(cls, shape: tuple[int, ...]) -> Layout:
-        """Row-major order."""
+        if found.sound and all(step % size == 0 for step in array.strides):
+            return found
+        shape = array.shape  # in row-major order
         return cls(shape, tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     @property

@@ -156,8 +156,7 @@ def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
         off = rows != columns
         skew = about.symmetry == "skew-symmetric"
         if skew and values[~off].any():
-            given = "entries on the diagonal of a skew-symmetric matrix"
-            raise FileError(path, given, "none")
+            raise FileError(path, "entries on the diagonal of a skew-symmetric matrix", "none")
         mirrored = -values[off] if skew else values[off]
         values = np.concatenate([values, mirrored])
         mirrors = [rows, columns[off]], [columns, rows[off]]

@@ -122,9 +122,7 @@ def _checked_file(path: Path) -> str:
         raise FileError(path, "a directory", "a file")
     if not path.exists():
         raise FileError(path, "no such file", "one that exists")
-    if suffix not in READS:
-        given = f"the suffix '{path.suffix}'" if suffix else "no suffix"
-        raise FileError(path, given, f"one of {', '.join(READS)}")
+    known_suffix(path, READS)
     if not path.is_file():
         raise FileError(path, "something that is not a plain file", "a file")
     try:
@@ -161,7 +159,7 @@ def write_matrix(
         Labels. The formats .npy and .mtx cannot hold them. Files in .csv, .tsv and .parquet
         hold both or none; missing ones are numbered from 1.
     """
-    suffix = writable_suffix(path)
+    suffix = known_suffix(path)
     matrix = np.asarray(values)
     if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "fiub":
         given = f"{matrix.dtype} of shape {matrix.shape}"
@@ -200,7 +198,7 @@ def write_factors(
     columns: Sequence[str] | None = None,
 ) -> None:
     """Write X = U diag(s) Vt as an .npz file with the arrays U, s and Vt, and labels."""
-    if writable_suffix(path) != ".npz":
+    if known_suffix(path) != ".npz":
         raise FileError(path, f"the suffix '{Path(path).suffix}'", ".npz, for factors")
     with atomic(path) as temporary, temporary.open("wb") as handle:
         np.savez(handle, U=U, s=s, Vt=Vt, **_texts(rows, columns))
@@ -212,12 +210,12 @@ def write_text(path: PathLike, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def writable_suffix(path: PathLike) -> str:
+def known_suffix(path: PathLike, known: tuple[str, ...] = WRITES) -> str:
     """The suffix, if there is a format for it."""
     suffix = Path(path).suffix.lower()
-    if suffix not in WRITES:
+    if suffix not in known:
         given = f"the suffix '{Path(path).suffix}'" if suffix else "no suffix"
-        raise FileError(path, given, f"one of {', '.join(WRITES)}")
+        raise FileError(path, given, f"one of {', '.join(known)}")
     return suffix
 
 

@@ -64,8 +64,14 @@ def _read(
     size, what = m * len(fields) * dtype.itemsize, f"{m} x {len(fields)} entries"
     claim(path, size, max_bytes, what, packed=True)
     names = tuple(str(schema.field(i).name) for i in fields)
-    if label is not None:
-        _check_label_pages(path, file.metadata, max_bytes)
+    # The pages, unpacked, must not hold more than numbers and labels can. By groups of rows:
+    # asked about a column of a damaged file, pyarrow ends the process.
+    for i in range(0 if label is None else file.metadata.num_row_groups):
+        group = file.metadata.row_group(i)
+        size, each = int(group.total_byte_size), LONGEST_LABEL + 16 * int(group.num_columns)
+        if size > (group.num_rows + 1) * each:
+            raise _too_long(path)
+        claim(path, size, max_bytes, "row labels")
     values, filled, held = np.empty((m, len(fields)), dtype=dtype), 0, 0
     rows: list[str] = []
     for batch in file.iter_batches(batch_size=BATCH_ROWS):
@@ -89,19 +95,6 @@ def _read(
     if filled != m:
         raise FileError(path, f"{filled} rows, a truncated file", f"{m}, as its header says")
     return values, None if label is None else tuple(rows), names
-
-
-def _check_label_pages(path: Path, metadata: Any, max_bytes: int | None) -> None:
-    """Raise if the pages, unpacked, hold more than numbers and labels can.
-
-    By groups of rows: asked about a column of a damaged file, pyarrow ends the process.
-    """
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        size, each = int(group.total_byte_size), LONGEST_LABEL + 16 * int(group.num_columns)
-        if size > (group.num_rows + 1) * each:
-            raise _too_long(path)
-        claim(path, size, max_bytes, "row labels")
 
 
 def _texts(pa: Any, path: Path, column: Any) -> list[str]:

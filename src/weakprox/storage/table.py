@@ -26,12 +26,10 @@ BLOCK_BYTES = 8 << 20
 KINDS = {
     "O": "Python objects (a pickle, which could run code)",
     "c": "complex numbers",
-    "U": "text",
-    "S": "text",
     "V": "records",
     "M": "dates",
     "m": "time spans",
-    "T": "text",
+    **dict.fromkeys("UST", "text"),
 }
 
 
@@ -68,10 +66,9 @@ class Table:
         m, d = self.shape
         claim(self.source, m * d * self.values.dtype.itemsize, max_bytes, f"{m} x {d} entries")
         if self.format == "zarr":
-            small = self.values.dtype == np.float32
+            kind = np.float32 if self.values.dtype == np.float32 else np.float64
             with zarr_chunks(self.source):
-                found = self.values[:]
-            return np.asarray(found, dtype=np.float32 if small else np.float64)
+                return np.asarray(self.values[:], dtype=kind)
         return np.asarray(self.values.toarray())
 
 
@@ -168,7 +165,12 @@ def check_finite(path: Path, values: Matrix, missing: bool) -> None:
     flags = getattr(values, "flags", None)  # a zarr array has none
     by_columns = flags is not None and flags.f_contiguous and not flags.c_contiguous
     lines = values.T if by_columns else values
-    for first, block in _blocks(lines):
+    step = max(1, BLOCK_BYTES // max(1, lines.shape[1] * lines.dtype.itemsize))
+    whole = getattr(lines, "chunks", None)  # of a zarr array
+    if whole is not None:
+        step = max(whole[0], step - step % whole[0])
+    for first in range(0, lines.shape[0], step):
+        block = lines[first : first + step]
         bad = np.isinf(block) if missing else ~np.isfinite(block)
         if bad.any():
             i, j = (int(index[0]) for index in np.nonzero(bad))
@@ -176,14 +178,4 @@ def check_finite(path: Path, values: Matrix, missing: bool) -> None:
             kind = "NaN" if math.isnan(block[i, j]) else "an infinite entry"
             given = f"{kind} at row {row + 1}, column {column + 1}"
             raise FileError(path, given, "finite numbers")
-
-
-def _blocks(values: Matrix) -> Iterator[tuple[int, Matrix]]:
-    """Row blocks of moderate size, with the number of their first row."""
-    step = max(1, BLOCK_BYTES // max(1, values.shape[1] * values.dtype.itemsize))
-    whole = getattr(values, "chunks", None)  # of a zarr array
-    if whole is not None:
-        step = max(whole[0], step - step % whole[0])
-    for first in range(0, values.shape[0], step):
-        yield first, values[first : first + step]
-        let_go(values)
+        let_go(lines)

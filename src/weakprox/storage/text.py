@@ -134,7 +134,7 @@ class _Reader:
         row = len(self.values) + 1
         if self.labelled:
             label, *cells = cells
-            # the first may be a mistake
+            # a number among labels: the first of them may be a mistake
             if not self.marked and _is_number(label) and not _is_missing(label):
                 given = f"the number {label.strip()} at row {row}, column 1 (line {line})"
                 first = f"the text {shown_text(self.labels[0])} in row 1 of that column"

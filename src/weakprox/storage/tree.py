@@ -73,9 +73,6 @@ class Encoder:
             return {**self._array(np.asarray(value)), "scalar": True}
         if isinstance(value, np.ndarray) or is_torch(value):
             return self._array(value)
-        return self._object(value)
-
-    def _object(self, value: Any) -> Any:
         kind, name = type(value), full_name(type(value))
         if self.codec.classes.get(name) is not kind:
             wanted = "arrays of NumPy or torch, numbers, and classes that a solver `stores`"
@@ -112,7 +109,6 @@ class Decoder:
         self._made: dict[Any, Any] = {}  # by name and layout, so that shared arrays stay so
 
     def decode(self, node: Any) -> Any:
-        """The value."""
         if node is None or type(node) in (bool, int, str, float):
             return node
         if type(node) is list:

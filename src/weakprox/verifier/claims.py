@@ -146,11 +146,10 @@ def reach(statement: Statement, value: float) -> float:
     if tau is not None:
         return float(tau)
     lam = getattr(statement.spectral, "lam", 0.0)
-    known = [statement.loss.infimum, *(part.infimum for part in statement.penalties)]
-    least = [number for number in known if number is not None]
-    if not lam > 0.0 or len(least) < len(known):
+    infima: list[Any] = [part.infimum for part in (statement.loss, *statement.penalties)]
+    if not lam > 0.0 or None in infima:
         return math.inf
-    return max(0.0, value - math.fsum(least)) / lam * (1 + 8 * U)
+    return max(0.0, value - math.fsum(infima)) / lam * (1 + 8 * U)
 
 
 def proved(claim: Claim, statement: Statement, value: float) -> Proved:

@@ -69,7 +69,6 @@ class Squares:
         return np.asarray(self.read(first, last), dtype=np.float64)
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         sums, size, apart = [], 0.0, 0.0
         for first, last in blocks(*self.shape):
             M = self._rows(first, last)
@@ -125,7 +124,6 @@ class Entries:
         return seen - self._values[part], seen, cells
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         sums, size = [], 0.0
         for first, last in blocks(*self.shape):
             r = self._residual(X, first, last)[0]
@@ -153,12 +151,10 @@ class Entries:
         error = (self._most + 4) * U * self.weight * math.sqrt(self._most) * size
         error += self.weight * math.sqrt(self._most) * far
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             r, _, cells = self._residual(X0, first, last)
-            found: Any = np.bincount(
-                cells, weights=self.weight * r, minlength=(last - first) * d
-            )
-            slope: Matrix = found.reshape(last - first, d)
+            sums = np.bincount(cells, weights=self.weight * r, minlength=(last - first) * d)
+            slope = sums.reshape(last - first, d)
             return slope - a * X0.rows(first, last) if a > 0.0 else slope
 
         return Model(rows, error + 4 * U * a * size_of(X0.rows, X0.shape), constant, a)
@@ -166,15 +162,12 @@ class Entries:
 
 @dataclass(frozen=True)
 class Measurements:
-    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks.
-
-    `relative` is the accuracy of their entries.
-    """
+    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks."""
 
     read: Callable[[], Iterator[tuple[Any, Any]]]
     count: int
     shape: tuple[int, int]
-    relative: float = 0.0
+    relative: float = 0.0  # accuracy of their entries
     infimum: ClassVar[float | None] = 0.0
 
     def _parts(self) -> Iterator[tuple[Matrix, Matrix]]:
@@ -192,7 +185,6 @@ class Measurements:
         return r, far, Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value)
 
     def value(self, X: Point) -> Near:
-        """One product with each block."""
         x = X.rows(0, self.shape[0]).reshape(-1)
         parts = [self._residual(F, b, x, X.error)[2] for F, b in self._parts()]
         return added(parts).times(1.0 / self.count)
@@ -255,7 +247,6 @@ class OwnLoss:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        """By the user's function."""
         return trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
@@ -273,8 +264,7 @@ class OwnLoss:
 
 def vectors(F: Matrix) -> Matrix:
     """Symmetric parts as vectors with the same inner products with symmetric matrices."""
-    m = F.shape[1]
-    i, j = np.triu_indices(m)
+    i, j = np.triu_indices(F.shape[1])
     S = (F + F.transpose(0, 2, 1)) / 2
     found: Matrix = S[:, i, j] * np.where(i == j, 1.0, math.sqrt(2.0))
     return found

@@ -56,7 +56,6 @@ class Box:
     infimum: ClassVar[float | None] = 0.0  # a number that R is never below
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         parts = []
         for first, last in blocks(*X.shape):
             x = X.rows(first, last)
@@ -70,10 +69,9 @@ class Box:
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """Shares of the ends of the range, which they reach exactly."""
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             q = shares(y[first:last])
-            found: Matrix = np.where(q > 0.0, self.above, self.below) * q
-            return found
+            return np.where(q > 0.0, self.above, self.below) * q
 
         return Pull(rows)
 
@@ -105,12 +103,11 @@ class Groups:
             sums = [np.square(shares(y[i:j])).sum(axis=0) for i, j in blocks(*shape)]
             lengths = np.sqrt(np.sum(sums, axis=0)) * room
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             q = shares(y[first:last])
             by_row = lengths is None
             sizes = np.linalg.norm(q, axis=1, keepdims=True) * room if by_row else lengths
-            found: Matrix = self.lam * (q / np.maximum(1.0, sizes))
-            return found
+            return self.lam * (q / np.maximum(1.0, sizes))
 
         return Pull(rows)
 
@@ -162,7 +159,6 @@ class OwnPenalty:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        """By the user's function."""
         return trusted_value(self.function(X.rows(0, X.shape[0])), self.eps)
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:

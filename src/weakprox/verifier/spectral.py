@@ -44,7 +44,6 @@ class Ball:
         return Near(0.0), max(0.0, X.nuclear_norm().lower / self.tau - 1.0)
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
-        """By all singular values."""
         found = singular_values(c, rank, lambda s: threshold(s, w * self.tau))
         return within(found, w, self.tau)
 
@@ -69,7 +68,6 @@ class Psd:
         return Near(0.0), max(off / self.tau, trace / self.tau - 1.0, 0.0)
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
-        """By all eigenvalues."""
         return within(eigenvalues(c), w, self.tau)
 
 
@@ -112,7 +110,6 @@ class OwnSpectral:
     trusted: ClassVar[tuple[str, ...]] = ("the functions of the spectral term",)
 
     def value(self, X: Factors) -> tuple[Near, float]:
-        """By the user's function."""
         found = float(self.function(X.rows(0, X.shape[0])))
         return trusted_value(found, self.eps), 0.0 if math.isfinite(found) else math.inf
 

@@ -23,10 +23,6 @@ class Near:
     value: float
     error: float = 0.0
 
-    def __add__(self, other: Near) -> Near:
-        value = self.value + other.value
-        return Near(value, self.error + other.error + U * abs(value))
-
     def times(self, factor: float) -> Near:
         """The product with an exact number."""
         value = factor * self.value
@@ -72,8 +68,7 @@ def dot(x: Matrix, y: Matrix) -> Near:
 def added(parts: list[Near]) -> Near:
     """Sum of numbers."""
     value = math.fsum(part.value for part in parts)
-    error = math.fsum(part.error for part in parts)
-    return Near(value, error + U * abs(value))
+    return Near(value, math.fsum(part.error for part in parts) + U * abs(value))
 
 
 def trusted_value(value: float, eps: float) -> Near:
