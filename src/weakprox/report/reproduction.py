@@ -147,11 +147,6 @@ MAIN: dict[str, Callable[[Summary], Table]] = {
 }
 
 
-def tables(name: str, summary: Summary) -> Table:
-    """Headers and rows of an experiment's main table."""
-    return MAIN[name](summary)
-
-
 def rounded(table: Table, digits: int = 3) -> Table:
     """Return the table with floats rounded to a few significant digits."""
     headers, rows = table

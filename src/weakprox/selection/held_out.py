@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from weakprox.selection.path import walk
 from weakprox.selection.search import Deadline, Search, stream
 from weakprox.spectral import NuclearBall
 
+# A copy, and the answers of the path that is fitted without it.
+Fold: TypeAlias = tuple[Values, Iterator[tuple[int, int, Solved]]]
 THINNING = 0x7EA5  # name of the random stream of copies, groups and probes
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
 
@@ -213,13 +215,6 @@ def held_out(
     return HeldOut(found[0], found[1], constants, copies.means[0].size)
 
 
-class _LeftOut(NamedTuple):
-    """A copy, and the answers of the path that was fitted without it."""
-
-    Z: Values
-    steps: Iterator[tuple[int, int, Solved]]
-
-
 def _left_out(
     copies: Copies,
     grid: Grid,
@@ -227,16 +222,17 @@ def _left_out(
     spectral: Callable[[float], SpectralTerm],
     settings: dict[str, Any],
     k: int,
-) -> _LeftOut:
+) -> Fold:
     louder = Grid(copies.louder(k) * grid.lams, grid.taus)
     loss = Denoising(copies.without(k))
-    return _LeftOut(copies.means[k], walk(loss, louder, penalty, spectral, **settings))
+    return copies.means[k], walk(loss, louder, penalty, spectral, **settings)
 
 
-def _compared(fold: _LeftOut, at: tuple[int, int], start: None) -> tuple[Any, None]:
+def _compared(fold: Fold, at: tuple[int, int], start: None) -> tuple[Any, None]:
     """<X, Z> and |X|^2 of the next point; the path itself provides the warm starts."""
-    X = next(fold.steps)[2].low_rank
-    return (X.inner(fold.Z), X.sqnorm), None
+    Z, steps = fold
+    X = next(steps)[2].low_rank
+    return (X.inner(Z), X.sqnorm), None
 
 
 def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
