@@ -130,7 +130,7 @@ class Search(Generic[C]):
     trial: Trial[C]
     _: KW_ONLY
     prepare: Callable[[Any], Any] = lambda fold: fold
-    deadline: Deadline = Deadline()  # noqa: RUF009 (immutable)
+    deadline: Deadline = Deadline()
     progress: bool | Literal["auto"] = False
     n_jobs: int | None = None
     losses: dict[C, list[Loss]] = field(default_factory=dict, init=False)
