@@ -88,20 +88,9 @@ def thinned(M: Any, noise: float, copies: int = 5, seed: int = 0) -> Copies:
 
 
 def folded(samples: Any, folds: int = 5, seed: int = 0) -> Copies:
-    """Means of disjoint random groups of samples.
+    """Means of disjoint random groups of samples, at most as many as there are samples.
 
-    Parameters
-    ----------
-    samples : array or memory map of shape (n, m, d)
-        At least two noisy copies of one matrix; read one by one.
-    folds : int
-        Number of groups, at least two and at most the number of samples.
-    seed : int
-        Fixes the groups.
-
-    Returns
-    -------
-    Copies
+    Samples are two or more noisy copies of one matrix, of shape (n, m, d), read one by one.
     """
     n = sample_stack(samples)
     k = min(integer("folds", folds, least=2), n)
@@ -173,22 +162,13 @@ def held_out(
         Weights and radii.
     folds : int, optional
         Number of copies to leave out, one after the other; all by default.
-    penalty, spectral : callable
-        Make a penalty of a weight and a spectral term of a radius, as in
-        `regularization_path`.
-    tol : float
-        Accuracy of the answers, relative to f.
-    rank : int, optional
-        Largest rank of the answers.
-    seed : int
-        Fixes every random choice of the solver.
+    penalty, spectral, tol, rank, seed, progress
+        As in `regularization_path`; there is no progress bar with `n_jobs`.
     n_jobs : int, optional
         Folds to work on at a time, by joblib, each with one thread of BLAS.
     max_seconds : float, optional
         Time limit. The points of the first copy that are not reached have errors NaN;
         further copies that are not completed are left out.
-    progress : bool or "auto"
-        Whether to show a progress bar on stderr; only without `n_jobs`.
 
     Returns
     -------
