@@ -23,8 +23,6 @@ from weakprox.selection import folded, regularization_path
 from weakprox.selection.denoise import Choice, NoisyMatrix
 from weakprox.selection.noise import SampleMean
 
-__all__ = ["SparseLowRank", "SparseLowRankCV"]
-
 FLOATS = [np.float64, np.float32]
 SPARSE = ["csr", "csc", "coo"]
 

@@ -209,8 +209,12 @@ def overview(
     plt = matplotlib_for("overview").pyplot
     if not isinstance(result, Result):
         raise InputError("result", type(result).__name__, "what weakprox.minimize returned")
-    X = np.asarray(to_numpy(result.X), dtype=float)
-    M = None if data is None else _matched(data, X.shape)
+    X, M = np.asarray(to_numpy(result.X), dtype=float), None
+    if data is not None:
+        if not is_array(data) or tuple(data.shape) != X.shape:
+            given = getattr(data, "shape", type(data).__name__)
+            raise ShapeError("data", given, f"an array of shape {X.shape}")
+        M = np.asarray(to_numpy(data), dtype=float)
     if labels is not None and len(labels) != X.shape[0]:
         raise ShapeError("labels", f"{len(labels)} of them", f"{X.shape[0]}, one per row")
 
@@ -232,14 +236,6 @@ def overview(
     m, d = X.shape
     figure.suptitle(f"{result.solver} on {m} x {d}: {result.status.label}")
     return figure
-
-
-def _matched(data: Any, shape: tuple[int, ...]) -> Matrix:
-    """The data as a NumPy matrix of the answer's shape."""
-    if not is_array(data) or tuple(data.shape) != shape:
-        given = getattr(data, "shape", type(data).__name__)
-        raise ShapeError("data", given, f"an array of shape {shape}")
-    return np.asarray(to_numpy(data), dtype=float)
 
 
 def _entry_sizes(ax: Any, matrices: dict[str, Matrix | None]) -> None:
