@@ -110,9 +110,9 @@ def _show(name: str, title: str, summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from weakprox.report.reproduction import rounded, tables
+    from weakprox.report.reproduction import MAIN, rounded
 
-    headers, rows = rounded(tables(name, summary))
+    headers, rows = rounded(MAIN[name](summary))
     table = Table(*headers, title=title, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*["-" if cell is None else str(cell) for cell in row])

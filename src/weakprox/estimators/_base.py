@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -30,6 +30,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 
     with_callbacks = None
 
+C = TypeVar("C", bound=tuple[Any, ...])
 CALLBACKS = with_callbacks is not None
 DEPRECATED = "deprecated"  # default of parameters that have a new name
 # Parts of the docstrings of all models, by their place holders.
@@ -105,17 +106,18 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         return Search(folds, trial, **settings)
 
     def _best(
-        self, folds: Any, trial: Any, candidates: Any, prepare: Any, simplicity: Any = None
-    ) -> Any:
+        self, folds: Any, trial: Any, candidates: list[C], prepare: Any, simplicity: Any = None
+    ) -> C:
         """The candidate of least loss on the folds; sets `cv_results_`.
 
         Candidates that differ in their last entry only start from each other's answers.
         """
-        search = self._search(folds, trial, prepare=prepare)
+        search: Search[C] = self._search(folds, trial, prepare=prepare)
         search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
         found = search.scores()
         self.cv_results_ = found.table()
-        return found.best(simplicity)
+        best: C = found.best(simplicity)
+        return best
 
     def _renamed(self, old: str, new: str) -> Any:
         """The parameter `new`, or `old` if its deprecated name was used."""

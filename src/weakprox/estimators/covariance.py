@@ -121,7 +121,8 @@ def scatter(Z: Values) -> Values:
     return found
 
 
-class Fold(NamedTuple):
+@dataclass(frozen=True)
+class Fold:
     """Covariances of the samples kept and of those left out, and the number kept."""
 
     kept: Values

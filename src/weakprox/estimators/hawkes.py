@@ -290,8 +290,7 @@ class HawkesInfectivity(Certified):
             found = kept.sources(A, inside, due, length).log_likelihood(factors)
             return -found * len(parts) / len(events.times), X
 
-        best: Weights = self._best(range(len(parts)), trial, weights, prepare)
-        return best
+        return self._best(range(len(parts)), trial, weights, prepare)
 
     def _finish(self, kept: Pieces, first: Pilot) -> None:
         """Refine baselines, diagonal and row factors, and set what was learnt."""

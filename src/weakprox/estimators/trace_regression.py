@@ -256,8 +256,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             cv = min(integer("cv", cv, least=2, instead=wanted), len(b))
         folds = list(check_cv(cv).split(A, b))
         simplicity = Setting.complexity if self._simplest else None
-        chosen: Setting = self._best(folds, trial, settings, prepare, simplicity)
-        return chosen
+        return self._best(folds, trial, settings, prepare, simplicity)
 
     def _solution(
         self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None

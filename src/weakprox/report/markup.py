@@ -91,14 +91,6 @@ def script() -> str:
     return f'(() => {{\n"use strict";\n{joined}\n}})();'
 
 
-def policy() -> str:
-    """Content security policy that allows only the page's own style and script."""
-    return (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
-    )
-
-
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode()
 
@@ -150,12 +142,16 @@ def document(
         allow_nan=False,
         separators=(",", ":"),
     )
+    policy = (  # allows only the page's own style and script
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
+    )
     nav = f"<nav aria-label=Contents><ul>{links}</ul></nav>"
     page = f"""<!DOCTYPE html>
 <html lang="en-GB">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy()}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="{generator}">

@@ -80,7 +80,7 @@ def methods_table(summary: Summary) -> Table:
             for measure in ("samples", "rank_one_svds", "seconds"):
                 found = [entry[measure], ratios.get(measure)]
                 if not entry["exact"]:  # some runs were stopped, so this is a lower bound
-                    found = [None if x is None else f"> {_short(x, 3)}" for x in found]
+                    found = [None if x is None else f"> {_short(x)}" for x in found]
                 cells += found
             rows.append(cells)
     return headers, rows
@@ -147,23 +147,16 @@ MAIN: dict[str, Callable[[Summary], Table]] = {
 }
 
 
-def tables(name: str, summary: Summary) -> Table:
-    """Headers and rows of an experiment's main table."""
-    return MAIN[name](summary)
-
-
-def rounded(table: Table, digits: int = 3) -> Table:
-    """Return the table with floats rounded to a few significant digits."""
+def rounded(table: Table) -> Table:
+    """Return the table with floats rounded to three significant digits."""
     headers, rows = table
-    return headers, [[_short(cell, digits) for cell in row] for row in rows]
+    return headers, [[_short(cell) for cell in row] for row in rows]
 
 
-def _short(cell: Any, digits: int) -> Any:
+def _short(cell: Any) -> Any:
     if not isinstance(cell, float):
         return cell
-    if abs(cell) >= 10 ** (digits - 1):
-        return f"{cell:.0f}"
-    return f"{cell:.{digits}g}"
+    return f"{cell:.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
 
 
 def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) -> Path:

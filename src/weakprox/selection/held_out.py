@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from weakprox.selection.path import walk
 from weakprox.selection.search import Deadline, Search, stream
 from weakprox.spectral import NuclearBall
 
+# A copy, and the answers of the path that is fitted without it.
+Fold: TypeAlias = tuple[Values, Iterator[tuple[int, int, Solved]]]
 THINNING = 0x7EA5  # name of the random stream of copies, groups and probes
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
 
@@ -86,20 +88,9 @@ def thinned(M: Any, noise: float, copies: int = 5, seed: int = 0) -> Copies:
 
 
 def folded(samples: Any, folds: int = 5, seed: int = 0) -> Copies:
-    """Means of disjoint random groups of samples.
+    """Means of disjoint random groups of samples, at most as many as there are samples.
 
-    Parameters
-    ----------
-    samples : array or memory map of shape (n, m, d)
-        At least two noisy copies of one matrix; read one by one.
-    folds : int
-        Number of groups, at least two and at most the number of samples.
-    seed : int
-        Fixes the groups.
-
-    Returns
-    -------
-    Copies
+    Samples are two or more noisy copies of one matrix, of shape (n, m, d), read one by one.
     """
     n = sample_stack(samples)
     k = min(integer("folds", folds, least=2), n)
@@ -171,22 +162,13 @@ def held_out(
         Weights and radii.
     folds : int, optional
         Number of copies to leave out, one after the other; all by default.
-    penalty, spectral : callable
-        Make a penalty of a weight and a spectral term of a radius, as in
-        `regularization_path`.
-    tol : float
-        Accuracy of the answers, relative to f.
-    rank : int, optional
-        Largest rank of the answers.
-    seed : int
-        Fixes every random choice of the solver.
+    penalty, spectral, tol, rank, seed, progress
+        As in `regularization_path`; there is no progress bar with `n_jobs`.
     n_jobs : int, optional
         Folds to work on at a time, by joblib, each with one thread of BLAS.
     max_seconds : float, optional
         Time limit. The points of the first copy that are not reached have errors NaN;
         further copies that are not completed are left out.
-    progress : bool or "auto"
-        Whether to show a progress bar on stderr; only without `n_jobs`.
 
     Returns
     -------
@@ -213,13 +195,6 @@ def held_out(
     return HeldOut(found[0], found[1], constants, copies.means[0].size)
 
 
-class _LeftOut(NamedTuple):
-    """A copy, and the answers of the path that was fitted without it."""
-
-    Z: Values
-    steps: Iterator[tuple[int, int, Solved]]
-
-
 def _left_out(
     copies: Copies,
     grid: Grid,
@@ -227,16 +202,17 @@ def _left_out(
     spectral: Callable[[float], SpectralTerm],
     settings: dict[str, Any],
     k: int,
-) -> _LeftOut:
+) -> Fold:
     louder = Grid(copies.louder(k) * grid.lams, grid.taus)
     loss = Denoising(copies.without(k))
-    return _LeftOut(copies.means[k], walk(loss, louder, penalty, spectral, **settings))
+    return copies.means[k], walk(loss, louder, penalty, spectral, **settings)
 
 
-def _compared(fold: _LeftOut, at: tuple[int, int], start: None) -> tuple[Any, None]:
+def _compared(fold: Fold, at: tuple[int, int], start: None) -> tuple[Any, None]:
     """<X, Z> and |X|^2 of the next point; the path itself provides the warm starts."""
-    X = next(fold.steps)[2].low_rank
-    return (X.inner(fold.Z), X.sqnorm), None
+    Z, steps = fold
+    X = next(steps)[2].low_rank
+    return (X.inner(Z), X.sqnorm), None
 
 
 def sure(M: Any, X: Any, noise: float, divergence: float) -> float:

@@ -260,7 +260,7 @@ def walk(
         chain.next_row()
         R = penalty(float(lam))
         for j, tau in enumerate(grid.taus[i]):
-            yield i, j, chain.solve(R, spectral(float(tau)), float(tau))
+            yield i, j, chain.solve(Problem(loss, R, spectral(float(tau))), float(tau))
 
 
 @dataclass
@@ -292,41 +292,35 @@ class Chain:
         self.above, self.row, self.corner = self.row, [], None
         self.free = self.last = None
 
-    def solve(self, penalty: Penalty, ball: SpectralTerm, tau: float) -> Solved:
+    def solve(self, problem: Problem, tau: float) -> Solved:
         """Solve the next point of this row."""
         if self.last is not None and not self.certify:
             # a ball that was not touched is not touched when it grows
             self.row.append(self.row[-1])
             return self.last._replace(svds=0)
-        if self.count == 0:
-            Problem(self.loss, penalty, ball)  # raises if the terms do not fit together
-        past = self._past(penalty, tau)
+        past = self._past(problem.penalty, tau)
         self.tau, self.count = tau, self.count + 1
         with one_thread(math.prod(self.loss.shape)):
-            found = self._lean(penalty, ball, past) or self._whole(penalty, ball, past)
+            found = self._lean(problem, past) or self._whole(problem, past)
         self._keep(found.warmth)
-        loose = inside(found.low_rank, ball, tau)
-        found = self._cut(found, penalty, ball)
+        loose = inside(found.low_rank, problem.spectral, tau)
+        found = self._cut(found, problem)
         self.last = found if loose else None
         return found
 
-    def _cut(self, found: Solved, R: Penalty, ball: SpectralTerm) -> Solved:
+    def _cut(self, found: Solved, problem: Problem) -> Solved:
         """Truncate the answer to the rank allowed; the gap includes the cost."""
         X, most = found.low_rank, self.rank
         if most is None or X.rank <= most:
             return found
-        X = X.leading(most)
-        value = Problem(self.loss, R, ball).value(X)
-        return found._replace(
-            low_rank=X, value=value, gap=max(0.0, found.gap + value - found.value)
-        )
+        X = LowRank(X.U[:, :most], X.s[:most], X.Vt[:most])
+        value = problem.value(X)
+        gap = max(0.0, found.gap + value - found.value)
+        return found._replace(low_rank=X, value=value, gap=gap)
 
-    def _lean(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved | None:
+    def _lean(self, problem: Problem, past: Warmth | None) -> Solved | None:
         """Solve by the bare iteration if the problem has its form and stays low-rank."""
-        if self.certify:
-            return None
-        problem = Problem(self.loss, R, ball)
-        if not applies(problem):
+        if self.certify or not applies(problem):
             return None
         form = problem.values_form
         if form is not None and math.isfinite(form.tau) and not (form.lam or form.symmetric):
@@ -336,9 +330,8 @@ class Chain:
                 return unconstrained(problem)
         return lean_point(problem, past, self.tol, self.seed + self.count)
 
-    def _whole(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved:
+    def _whole(self, problem: Problem, past: Warmth | None) -> Solved:
         """Solve by an ordinary run."""
-        problem = Problem(self.loss, R, ball)
         choice = choose(problem)
         if choice.solver.warm_starts:
             choice.solver.check(problem)
@@ -362,7 +355,8 @@ class Chain:
             )
         answer, warmth = result.low_rank, None
         # a problem whose ball has no effect is nearly solved: neighbours need no warm start
-        if isinstance(result.dual, SplitDual) and not inside(answer, ball, self.tau):
+        loose = inside(answer, problem.spectral, self.tau)
+        if isinstance(result.dual, SplitDual) and not loose:
             warmth = Warmth.of(problem, result.dual)
         return Solved(answer, result.value, result.gap, result.counts.svds, warmth)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -115,6 +115,7 @@ class Scores:
         return columns | {f"split{k}_test_score": score for k, score in enumerate(scores)}
 
 
+@dataclass(eq=False)
 class Search(Generic[C]):
     """Tries candidates on folds of the data and remembers their losses.
 
@@ -125,22 +126,17 @@ class Search(Generic[C]):
     `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS.
     """
 
-    def __init__(
-        self,
-        folds: Sequence[Any],
-        trial: Trial[C],
-        *,
-        prepare: Callable[[Any], Any] = lambda fold: fold,
-        deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
-        progress: bool | Literal["auto"] = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.folds, self.trial = folds, trial
-        self.prepare, self.n_jobs = prepare, n_jobs
-        self.deadline, self.progress = deadline, progress
-        self.losses: dict[C, list[Loss]] = {}
-        self.answers: dict[C, list[Any]] = {}  # of the candidates that `best_of` returned
-        self._data: list[Any] | None = None
+    folds: Sequence[Any]
+    trial: Trial[C]
+    _: KW_ONLY
+    prepare: Callable[[Any], Any] = lambda fold: fold
+    deadline: Deadline = Deadline()
+    progress: bool | Literal["auto"] = False
+    n_jobs: int | None = None
+    losses: dict[C, list[Loss]] = field(default_factory=dict, init=False)
+    # of the candidates that `best_of` returned
+    answers: dict[C, list[Any]] = field(default_factory=dict, init=False)
+    _data: list[Any] | None = field(default=None, init=False)
 
     def grid(
         self, candidates: Sequence[C], linked: Callable[[C, C], bool] = lambda a, b: True
