@@ -59,11 +59,6 @@ def advance(
     return sums, None if Q is None else np.concatenate([product for _, product in found])
 
 
-def quick_is_exact(z: Any) -> bool:
-    """Whether the fastest precision is float64."""
-    return bool(z.dtype.itemsize == 8)
-
-
 def _times(z: Any, V: Any, *, quick: bool) -> Any:
     """z V for a narrow block: `quick` in the fastest precision, else summed in float64."""
     held = z.held()

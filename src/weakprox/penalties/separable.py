@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from weakprox.arguments import nonnegative, one_of
 from weakprox.linalg.arrays import (
     Array,
+    abs_sum,
     clipped,
     namespace,
     row_blocks,
@@ -33,16 +33,13 @@ class Separable(Combinable):
 
     separable = True
     rowwise = True
+    curvature: float  # 2 lam2, the weight of the squares, if there is one
 
     def __post_init__(self) -> None:
         """Check the weights."""
         for name in self._weights:
             object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
-
-    @property
-    def curvature(self) -> float:
-        """2 lam2, the weight of the squares, if there is one."""
-        return 2.0 * float(getattr(self, "lam2", 0.0))
+        object.__setattr__(self, "curvature", 2.0 * float(getattr(self, "lam2", 0.0)))
 
     def _declared(self, form: SeparableForm) -> PenaltyCapabilities:
         return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
@@ -276,9 +273,3 @@ class Zero(Separable):
     ) -> Array:
         """The only dual point."""
         return zeros(X.shape, X)
-
-
-def abs_sum(X: Array) -> float:
-    """Sum of absolute values, block by block."""
-    xp = namespace(X)
-    return math.fsum(total(xp.abs(X[rows])) for rows in row_blocks(X))

@@ -117,10 +117,8 @@ class Evidence:
         held: list[Any] = [None if isinstance(at, LowRank) else at]
         if isinstance(dual, FactoredDual):
             held.append(dual.engine.z)
-        elif isinstance(dual, SplitDual):
-            held += [dual.A, dual.y]
-        elif isinstance(dual, FixedDual):
-            held.append(dual.y)
+        elif isinstance(dual, (SplitDual, FixedDual)):
+            held += [getattr(dual, "A", None), dual.y]
         return sum(_bytes(array) for array in held)
 
     def detached(self, *, copy: bool) -> Evidence:

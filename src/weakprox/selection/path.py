@@ -313,7 +313,7 @@ class Chain:
         X, most = found.low_rank, self.rank
         if most is None or X.rank <= most:
             return found
-        X = LowRank(X.U[:, :most], X.s[:most], X.Vt[:most])
+        X = X.leading(most)
         value = problem.value(X)
         gap = max(0.0, found.gap + value - found.value)
         return found._replace(low_rank=X, value=value, gap=gap)

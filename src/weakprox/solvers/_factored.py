@@ -49,8 +49,9 @@ class Factored:
         *,
         rank: int | None = None,
         thin: Callable[[], bool] = lambda: False,
+        step: Step | None = None,
     ) -> None:
-        form, step = problem.values_form, problem.entrywise()
+        form, step = problem.values_form, step or problem.entrywise()
         assert form is not None
         assert step is not None
         self._step = step
@@ -199,7 +200,7 @@ def factored(
         if memory.z is not None and memory.ritz is not None:
             copied(memory.z, engine.z)  # the checkpoint keeps its own array
             state = replace(memory, ritz=engine.adopt(memory.ritz))
-        yield Factored(problem, engine, tools, rank=rank, thin=thin), state
+        yield Factored(problem, engine, tools, rank=rank, thin=thin, step=step), state
 
 
 def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
