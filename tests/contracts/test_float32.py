@@ -122,7 +122,7 @@ def test_room_is_counted_in_float64():
     assert escalate.affordable(problem, DavisYin())
     arrays = DavisYin().arrays.most
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(escalate, "room", lambda: int(arrays * 8 * D * D))
+        patch.setattr("weakprox.solvers.base.room", lambda: int(arrays * 8 * D * D))
         assert not escalate.affordable(problem, DavisYin())
     assert not escalate.affordable(problem, Method())  # of which nothing is known
 

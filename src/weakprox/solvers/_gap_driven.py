@@ -51,7 +51,7 @@ class Plan:
 class GapMemory:
     """State that these methods share."""
 
-    X: Array = None
+    X: Array
     V: LowRank | None
     h: float
     rank: int

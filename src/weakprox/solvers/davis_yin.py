@@ -62,6 +62,7 @@ NOT_LOW = 1 << 30  # more than any rank
 class Memory(GapMemory):
     """State of the iteration; copied at the start of an outer step."""
 
+    X: Array | None = None  # for stored steps only
     z: Array | Target | None = None
     gamma: float
     # for stored steps; an iteration for the dual point starts from the last y

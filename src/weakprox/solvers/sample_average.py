@@ -423,8 +423,8 @@ class Watch:
         assert self.point is not None
         memory, p, X = self.memory, self.memory.parameters, self.point[0]
         found = self.found if memory.have >= memory.least else (math.inf, math.inf)
-        told = self.gradient(X), memory.error, memory.noise
-        return Proof(X, *found, p.confidence, memory.have, p.rarest, *told)
+        told = Proof(X, *found, p.confidence, memory.have, p.rarest, self.gradient(X))
+        return replace(told, error=memory.error, noise=memory.noise)
 
 
 def count(pool: Iterable[tuple[Batch, int]]) -> int:

@@ -419,10 +419,10 @@ def test_storc_works_out_its_lipschitz_constant():
     seen = []
 
     class Watching(STORC):
-        def _epoch(self, problem, memory, t, R, tools):
-            rule, batch, steps = super()._epoch(problem, memory, t, R, tools)
-            seen.append((memory.X.copy(), len(steps), batch(1), batch(2)))
-            return rule, batch, steps
+        def _epoch(self, memory, t, R, tools):
+            rule, steps = super()._epoch(memory, t, R, tools)
+            seen.append((memory.X.copy(), len(steps), rule(1)[-1], rule(2)[-1]))
+            return rule, steps
 
     solver = Watching(case="lipschitz")
     wp.minimize(MANY, solver, eps=1.0, max_svds=200, progress=False, stop_when_certified=False)

@@ -365,9 +365,8 @@ def test_the_rank_grows_until_what_is_left_out_is_allowed(share, rank, monkeypat
     shape = SimpleNamespace(shape=(60, 50))
     tools = SimpleNamespace(problem=shape, spectral=ball, accuracy=lambda *_: 0.0)
     gap = share * missing / _gap_driven.SHARE
-    state = _gap_driven.GapMemory(
-        V=None, h=0.0, rank=2, parameters=None, value=gap, bound=0.0
-    )  # fmt: skip
+    known = {"X": None, "V": None, "h": 0.0, "rank": 2, "parameters": None}
+    state = _gap_driven.GapMemory(**known, value=gap, bound=0.0)
     options = {"weight": weight, "guess": 0.0, "cap": None, "rng": np.random.default_rng(0)}
     prox, after = _gap_driven.adaptive_prox(tools, (U * s) @ V.T, state, **options)
     assert prox.V.rank == rank
