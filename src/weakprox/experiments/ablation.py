@@ -174,7 +174,7 @@ def _sensing(
         A = rng.standard_normal((k, d, d))
         return A, np.tensordot(A, X0, 2) + noise * rng.standard_normal(k)
 
-    known = {"smoothness": 1.0, "strong_convexity": 1.0, "term_smoothness": d * d + 2.0}
+    known: Any = {"smoothness": 1.0, "strong_convexity": 1.0, "term_smoothness": d * d + 2.0}
     loss = Sensing(sampler=sampler, shape=(d, d), **known)
     watch = Watch(exact.smooth_value, best.certificate.lower_bound, [eps])
     return Problem(loss, R, h), watch

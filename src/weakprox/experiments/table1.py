@@ -192,15 +192,15 @@ class Table:
 
     def rows(self, choice: dict[str, str]) -> list[Record]:
         """The table's six columns under one set of choices."""
-        rows = []
-        for c, method in product(LEVELS, METHODS):
-            found = self.measured(choice["noise"], c, method, choice["tau"], choice["lam"])
-            row = {"c": c, "method": method, "paper": PAPER[c][method]}
-            row |= _statistics("error", [one["error"] for one in found])
-            row |= _statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found])
-            row |= _statistics("rank", [one["rank"][choice["rank"]] for one in found])
-            rows.append(row)
-        return rows
+        return [self.row(c, method, choice) for c in LEVELS for method in METHODS]
+
+    def row(self, c: float, method: str, choice: dict[str, str]) -> Record:
+        """One method at one noise level under one set of choices."""
+        found = self.measured(choice["noise"], c, method, choice["tau"], choice["lam"])
+        row = {"c": c, "method": method, "paper": PAPER[c][method]}
+        row |= _statistics("error", [one["error"] for one in found])
+        row |= _statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found])
+        return row | _statistics("rank", [one["rank"][choice["rank"]] for one in found])
 
     def variant(
         self, noise: str, c: float, method: str, tau: str | None, lam: str | None

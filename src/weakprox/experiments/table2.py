@@ -112,7 +112,7 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
         # means over successful runs alone would bend the line
         whole = sorted((a for a in hits if None not in hits[a]), reverse=True)
         units = ["full_gradients" if method in FINITE else "samples", "calls"]
-        row = {"method": method, "mu": mu, "sample_unit": units[0], "accuracies": whole}
+        row: Record = {"method": method, "mu": mu, "sample_unit": units[0], "accuracies": whole}
         row["oracle_rank"] = ORACLE_RANK.get(method, 1)
         for i, name in enumerate(("samples", "svds")):
             row[name] = _fit(whole, hits, units[i])

@@ -27,8 +27,9 @@ class Separable(Combinable):
     """A penalty max over y in Y of <y, X>, plus curvature/2 |X|^2.
 
     Y is the box |y| <= theta unless a subclass says otherwise, theta the largest weight but
-    that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Subclasses declare
-    their form in `capabilities` of their own.
+    that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Each subclass has
+    `capabilities` and `in_unit` in its own body, since inherited ones do not count: a class
+    derived from it may be another function.
     """
 
     separable = True
@@ -103,6 +104,7 @@ class L1(Separable):
 
     lam: float
     _weights = ("lam",)
+    in_unit = Separable.in_unit
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
@@ -130,6 +132,7 @@ class ElasticNet(Separable):
     lam1: float
     lam2: float
     _weights = ("lam1", "lam2")
+    in_unit = Separable.in_unit
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
@@ -168,6 +171,7 @@ class SignedL1(Separable):
     below: float
     lam2: float = 0.0
     _weights = ("above", "below", "lam2")
+    in_unit = Separable.in_unit
 
     @property
     def capabilities(self) -> PenaltyCapabilities:
@@ -211,6 +215,7 @@ class GroupL2(Separable):
     lam: float
     groups: Literal["rows", "columns"] = "rows"
     _weights = ("lam",)
+    in_unit = Separable.in_unit
 
     def __post_init__(self) -> None:
         """Check weight and grouping."""
@@ -255,6 +260,8 @@ class GroupL2(Separable):
 @dataclass(frozen=True)
 class Zero(Separable):
     """No penalty, R = 0."""
+
+    in_unit = Separable.in_unit
 
     @property
     def capabilities(self) -> PenaltyCapabilities:

@@ -30,10 +30,11 @@ NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
 MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
 CHUNK = 1 << 24
 
+Arrays: TypeAlias = dict[str, Any]
 Kinds: TypeAlias = Callable[[str], tuple[str, ...]]  # types that a member may have, by name
 
 
-def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, Any]) -> None:
+def write(path: PathLike, meta: Callable[[], Arrays], arrays: Arrays) -> None:
     """Write the archive, the description last; it appears whole or not at all."""
     # no fsync: checksums detect a damaged file, and it can be made again
     with atomic(path, durable=False) as temporary, zipfile.ZipFile(temporary, "w") as archive:
@@ -57,7 +58,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
             handle.write(part.reshape(-1).view(np.uint8).data)
 
 
-def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: PathLike) -> tuple[Arrays, Arrays]:
     """Read the description and the arrays; raises ProofError unless all of it is valid."""
     if not Path(path).exists():
         raise ProofError(shown_path(path), "no such file", "a proof file")
@@ -80,12 +81,12 @@ def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
     return told, arrays
 
 
-def read_data(path: PathLike) -> dict[str, Any]:
+def read_data(path: PathLike) -> Arrays:
     """Read the arrays of an .npz file, for problems whose data are more than one matrix."""
     return _archive(path, DATA, lambda name: NUMBERS, "an .npz file with arrays of numbers")
 
 
-def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Any:
+def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Arrays:
     """Arrays of an archive by name."""
     given = "a file that cannot be read ({})"
     with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
@@ -94,10 +95,10 @@ def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) 
 
 def _members(
     where: Path, archive: zipfile.ZipFile, names: re.Pattern[str], kinds: Kinds
-) -> Any:
+) -> Arrays:
     """Arrays by name, each checked before it is read."""
     refuse = partial(ProofError, shown_path(where))
-    found: dict[str, Any] = {}
+    found: Arrays = {}
     free = room()
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
@@ -149,7 +150,7 @@ KINDS = {
 }
 
 
-def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
     """Raise unless claims, terms and arrays are of the kind that `Proof.save` writes."""
     refuse = partial(ProofError, shown_path(path))
     claims, terms = meta.get("claims"), meta.get("terms")
@@ -160,7 +161,8 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
         raise refuse("damaged claims", "certified: true or false, strong_convexity >= 0")
     if not isinstance(meta.get("digest"), dict) or not isinstance(terms, dict):
         raise refuse("a damaged description", "terms and a digest")
-    shape, loss, parts = (terms.get(name) for name in ("shape", "loss", "penalty"))
+    found: list[Any] = [terms.get(name) for name in ("shape", "loss", "penalty")]
+    shape, loss, parts = found
     whole = isinstance(shape, list) and len(shape) == 2
     if not whole or not all(isinstance(n, int) and 1 <= n < 1 << 40 for n in shape):
         raise refuse(f"the shape {shape!r:.40}", "two positive integers")
@@ -179,7 +181,7 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
             raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
     m, d = shape
     for name in ("X", "X0") if "X0_U" in arrays else ("X",):
-        factors = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
+        factors: list[Any] = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
         if any(factor is None for factor in factors):
             raise refuse(f"no factors of {name}", "three")
         U, s, Vt = factors

@@ -31,8 +31,10 @@ from weakprox.storage.table import (
 
 PART = 1 << 20  # bytes unpacked at a time
 # What zipfile and NumPy raise on damaged input.
-DAMAGED = (ValueError, EOFError, OSError, RuntimeError, TypeError, OverflowError, LookupError)
-DAMAGED += (zipfile.BadZipFile, zlib.error)
+DAMAGED = (
+    *(ValueError, EOFError, OSError, RuntimeError, TypeError, OverflowError, LookupError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
 PREFIX = {(1, 0): 2, (2, 0): 4}  # by version: bytes of the header's length
 # A header is a Python literal, but it is not evaluated: it must match what NumPy writes, three

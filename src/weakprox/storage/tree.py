@@ -138,7 +138,7 @@ class Decoder:
         kind: Any = _picked(self.codec.classes, node.get("class"), "class")
         if set(node) == {"class", "member"} and issubclass(kind, Enum):
             return _picked(kind.__members__, node["member"], "member")
-        given = node.get("fields")
+        given: Any = node.get("fields")
         fine = set(node) == {"class", "fields"} and type(given) is dict
         if not fine or issubclass(kind, Enum):
             raise Malformed(f"no fields of {kind.__name__}")
