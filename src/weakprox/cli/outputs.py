@@ -36,7 +36,8 @@ class Outputs:
         cls, inputs: list[Path], figures: Path | None = None, **paths: Path | None
     ) -> Outputs:
         """The outputs asked for; raises if one of them cannot be written."""
-        _check_figures(figures, paths.get("report"))
+        if figures is not None:
+            _check_figures(figures, paths.get("report"))
         wanted = {kind: path for kind, path in paths.items() if path is not None}
         taken = {path.resolve(): "the input file itself" for path in inputs}
         for kind, path in wanted.items():
@@ -95,10 +96,8 @@ class Outputs:
                     write_text(path, as_json(summary) + "\n")
 
 
-def _check_figures(figures: Path | None, report: Path | None) -> None:
+def _check_figures(figures: Path, report: Path | None) -> None:
     """Raise unless the plots of the report can be saved."""
-    if figures is None:
-        return
     if report is None:
         raise InputError(
             "figures", str(figures), "together with --report, whose plots they are"

@@ -111,14 +111,12 @@ def own_variance(L: Values, variances: Values, count: int) -> Values:
     inverse bounded.
     """
     least = min(max(LEAST_OWN[0], 1.0 / count), LEAST_OWN[1])
-    own: Values = np.maximum(variances - np.diag(L), least * variances)
-    return own
+    return np.maximum(variances - np.diag(L), least * variances)
 
 
 def scatter(Z: Values) -> Values:
     """Mean of z z' over the rows of Z."""
-    found: Values = Z.T @ Z / len(Z)
-    return found
+    return Z.T @ Z / len(Z)
 
 
 @dataclass(frozen=True)
@@ -146,8 +144,7 @@ def folds(Z: Values, count: int, *, centred: bool, standardized: bool, seed: int
 def scale_of(Z: Values) -> Values:
     """Standard deviations of centred columns, 1 for those that do not vary."""
     scale = np.sqrt(np.mean(Z * Z, axis=0))
-    found: Values = np.where(scale > 0.0, scale, 1.0)
-    return found
+    return np.where(scale > 0.0, scale, 1.0)
 
 
 def units_differ(scale: Values) -> bool:

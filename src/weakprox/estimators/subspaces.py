@@ -214,8 +214,7 @@ def leading(A: Values, count: int | None) -> Values:
         least = np.partition(A, n - count, axis=0)[n - count]
         A = np.where(least > A, 0.0, A)
     largest = A.max(axis=0)
-    found: Values = A / np.where(largest > 0.0, largest, 1.0)
-    return found
+    return A / np.where(largest > 0.0, largest, 1.0)
 
 
 def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
@@ -223,8 +222,7 @@ def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
     sizes = np.abs(np.asarray(C.dense(), dtype=float))
     np.fill_diagonal(sizes, 0.0)
     A = leading(cosines(C, power), n_neighbors) + DIRECT * leading(sizes, n_neighbors)
-    found: Values = 0.5 * (A + A.T)
-    return found
+    return 0.5 * (A + A.T)
 
 
 def eigengap(W: Values) -> int:

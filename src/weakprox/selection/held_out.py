@@ -41,14 +41,12 @@ class Copies:
 
     def mean(self) -> Values:
         """The mean of all samples."""
-        found: Values = np.average(self.means, axis=0, weights=self.counts)
-        return found
+        return np.average(self.means, axis=0, weights=self.counts)
 
     def without(self, k: int) -> Values:
         """The mean of all samples but those of copy k."""
         kept = np.delete(np.arange(len(self)), k)
-        found: Values = np.average(self.means[kept], axis=0, weights=self.counts[kept])
-        return found
+        return np.average(self.means[kept], axis=0, weights=self.counts[kept])
 
     def louder(self, k: int) -> float:
         """Factor by which the noise grows if copy k is left out."""
@@ -131,8 +129,7 @@ class HeldOut:
         """Mean squared error per entry, for every fold and point."""
         c = self.scales(debias=debias)
         total = c**2 * self.squares - 2.0 * c * self.along + self.constants[:, None, None]
-        found: Values = total / self.entries
-        return found
+        return total / self.entries
 
 
 def held_out(

@@ -169,5 +169,4 @@ def shrunk_values(s: Values, shape: tuple[int, int], noise: float) -> Values:
     s = np.asarray(s, dtype=float)
     s = s[s > noise_edge(shape, noise)]
     total, product = sum(shape) * noise**2, 4.0 * shape[0] * shape[1] * noise**4
-    found: Values = np.sqrt(np.maximum((s * s - total) ** 2 - product, 0.0)) / s
-    return found
+    return np.sqrt(np.maximum((s * s - total) ** 2 - product, 0.0)) / s
