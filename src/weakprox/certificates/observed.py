@@ -15,11 +15,20 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from weakprox.linalg.arrays import Array, device_of, eps_of, is_numpy, like, namespace, to_numpy
+from weakprox.linalg.arrays import (
+    Array,
+    device_of,
+    eps_of,
+    gram,
+    is_numpy,
+    like,
+    namespace,
+    to_numpy,
+)
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import gram, ritz, whitened
+from weakprox.passes.ritz import ritz, whitened
 
 CLOSE = 0.93  # triplets with values above this share of the largest are deflated
 BETWEEN = 0.975  # of the largest value: a bound on the rest that is sharp enough

@@ -1,6 +1,6 @@
 """The command `weakprox`: estimate, certify, verify, info and reproduce.
 
-Commands import what they need when they run, so that help and version are immediate.
+What `import weakprox` does not load (experiments, reports, rich) is imported when it is needed.
 """
 
 from __future__ import annotations

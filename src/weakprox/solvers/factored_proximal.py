@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.arguments import optional_counts
 from weakprox.certificates.observed import (
     ObservedDual,
     Triplets,
@@ -33,16 +34,16 @@ from weakprox.certificates.observed import (
     triplets,
 )
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, inner, like, namespace, wide
+from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.observed import LOOSE, Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import gram, whitened
+from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Tools
 
 FIRST_WIDTH = 16  # of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
@@ -114,7 +115,7 @@ class FactoredProximal(GapDriven):
 
     def check(self, problem: Problem) -> None:
         """Raise on invalid settings before any work."""
-        self.check_rank(problem)
+        optional_counts(rank=self.rank)
         if not self.applies(problem):
             wanted = "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
             raise InputError("problem", repr(problem), wanted)
@@ -136,8 +137,8 @@ class FactoredProximal(GapDriven):
         plan = Plan(tools.eps, 0.0, steep)
         value = data.value(x, effects) + problem.spectral.value(first)
         level = form.lam if math.isinf(form.tau) else 0.0
-        options = {"last": value, "value": value, "level": level, "rank": first.rank}
-        return Memory(first, x, first, x, effects, block, steep, plan, **options)
+        options: dict[str, Any] = {"last": value, "value": value, "rank": first.rank}
+        return Memory(first, x, first, x, effects, block, steep, plan, level=level, **options)
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last point, with the dual point of the last correction."""
@@ -312,7 +313,12 @@ class Steps:
         due = k - 1 + int(wait)
         if k <= FIRST:
             due = SECOND if k == 1 else FIRST
-        plan = {"due": due, "tried": k, "progress": progress, "gap": min(gap, state.gap)}
+        plan: dict[str, Any] = {
+            "due": due,
+            "tried": k,
+            "progress": progress,
+            "gap": min(gap, state.gap),
+        }
         state = replace(state, dual=dual, **plan)
         if k > 1:
             tools.tick(_candidate(state, k, gap))
