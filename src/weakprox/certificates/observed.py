@@ -78,10 +78,10 @@ def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
 
 def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
     """Ritz triplets of S after `powers` steps with S'S from a block of columns."""
-    V = whitened(V)
-    for _ in range(powers):
-        U = whitened(data.times(q, V))
-        V = whitened(data.transpose_times(q, U))
+    V = whitened(V, rounds=1)
+    for k in range(powers):
+        U = whitened(data.times(q, V), rounds=1)
+        V = whitened(data.transpose_times(q, U), rounds=2 if k == powers - 1 else 1)
     found = ritz(data.times(q, V), V, exact=True)
     return Triplets(found.U, found.s, found.V)
 

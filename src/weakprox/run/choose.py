@@ -96,7 +96,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)
-    if FactoredProximal.applies(problem):
+    if problem.observed is not None:
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
     short, lean = _short_of(problem), LeanSplitting.applies(problem)
