@@ -48,7 +48,7 @@ from weakprox.solvers.base import Tools
 FIRST_WIDTH = 16  # of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
 SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
-WIDEST = 192  # directions of the first correction at most
+WIDEST = 192  # width of the blocks of the first two corrections at most
 KEPT = 0.85  # triplets of S with values above this share of the largest are kept
 SECOND, FIRST = 2, 7  # steps before the corrections that follow the one at the start
 LEAST, MOST = 5, 24  # steps between later ones
@@ -351,7 +351,8 @@ class Steps:
             q = data.dual(x, effects)
         feasible = data.feasible(q, data.curvature(x, effects))
         start = beside(V.trimmed().Vt.T, found.V[:, count:])
-        shown = self._shown(feasible, start, max(level, KEPT * float(found.s[0])), EIGHTH)
+        least = max(level, KEPT * float(found.s[0]))
+        shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
         dual = ObservedDual(data, feasible, self.form, shown, effects)
         width = min(self.widest, max(V.rank, 1) + 4)
         block = self._wider(V.Vt.T[:, :width], width)
@@ -388,17 +389,19 @@ class Steps:
         """Triplets of S that include all with values above the level."""
         if state.extra is None:  # at the start nothing is known of S
             start = whitened(state.block)
-            return self._shown(q, start, max(level, 1e-300), 2, most=WIDEST)
-        return self._shown(q, beside(state.V.trimmed().Vt.T, state.extra), level, EIGHTH)
+            return self._shown(q, start, max(level, 1e-300), 2, self._most(state))
+        start = beside(state.V.trimmed().Vt.T, state.extra)
+        return self._shown(q, start, level, EIGHTH, self._most(state))
 
-    def _shown(
-        self, q: Array, V: Array, level: float, share: int, most: int | None = None
-    ) -> Triplets:
+    def _most(self, state: Memory) -> int:
+        """Largest width of a block; less at the start, where S changes by much."""
+        return self.widest if state.tried > 1 else min(self.widest, WIDEST + state.rank)
+
+    def _shown(self, q: Array, V: Array, level: float, share: int, widest: int) -> Triplets:
         """Triplets of S from a block and random columns, until values fall below the level.
 
         `share` is the width of the block relative to the number of columns that are added.
         """
-        widest = self.widest if most is None else min(most, self.widest)
         while True:
             width = int(V.shape[1])
             more = min(max(SPARE, width // share), widest - width)
