@@ -82,9 +82,10 @@ def complete(
     json: options.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
 ) -> None:
-    """Predict missing entries of a matrix from the observed ones, and prove how good the fit is.
+    """Predict missing entries of a matrix from observed ones, and prove how good the fit is.
 
-    Minimises the loss of the observed entries plus lam times the nuclear norm, with intercepts.
+    Minimises the loss of the observed entries plus lam times the nuclear norm, with
+    intercepts.
     """
     begun = time.monotonic()
     one_of("loss", loss, LOSSES)
