@@ -14,11 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, device_of, eps_of, is_numpy, like, namespace, to_numpy
+from weakprox.linalg.arrays import (
+    Array,
+    device_of,
+    eps_of,
+    gram,
+    is_numpy,
+    like,
+    namespace,
+    to_numpy,
+)
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import gram, ritz, whitened
+from weakprox.passes.ritz import ritz, whitened
 
 CLOSE = 0.93  # triplets with values above this share of the largest are deflated
 BETWEEN = 0.975  # of the largest value: a bound on the rest that is sharp enough
@@ -69,10 +78,10 @@ def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
 
 def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
     """Ritz triplets of S after `powers` steps with S'S from a block of columns."""
-    V = whitened(V)
-    for _ in range(powers):
-        U = whitened(data.times(q, V))
-        V = whitened(data.transpose_times(q, U))
+    V = whitened(V, rounds=1)
+    for k in range(powers):
+        U = whitened(data.times(q, V), rounds=1)
+        V = whitened(data.transpose_times(q, U), rounds=2 if k == powers - 1 else 1)
     found = ritz(data.times(q, V), V, exact=True)
     return Triplets(found.U, found.s, found.V)
 

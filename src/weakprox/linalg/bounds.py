@@ -16,10 +16,9 @@ import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
-from weakprox.linalg.blocks import independent, orthonormal
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
-from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.linalg.thin_svd import Vector, independent, orthonormal, thin_svd
 from weakprox.linalg.threads import all_threads
 
 # Failure probability of one randomised bound. A run that keeps the best of a hundred proofs is
@@ -40,8 +39,8 @@ EXACT_BELOW = 600  # size up to which one full decomposition per certificate is 
 
 
 def power_bound(
-    apply: Callable[[Array], Array],
-    apply_transpose: Callable[[Array], Array],
+    times: Callable[[Array], Array],
+    transpose_times: Callable[[Array], Array],
     columns: int,
     reference: Array,
     rng: np.random.Generator,
@@ -49,42 +48,44 @@ def power_bound(
     powers: int = 3,
     vectors: int = 16,
     enough: float = 0.0,
-    prepare: Callable[[Array], Array] | None = None,
+    kept: LowRank | None = None,
 ) -> float:
     """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
 
-    `prepare` may apply E's first operation to w, if E and its transpose need it only once.
+    E is the matrix of the products or, with `kept` triplets U, V, (I - UU') E (I - VV').
 
     That vector has length at least s_1^(2q+1) |<w, v_1>|, and the inner product is standard
     normal. It is therefore safe to divide by a number that it exceeds with probability
     1 - FAILURE. All q rely on this one event, so the first bound below `enough` is returned.
     """
-    xp = namespace(reference)
+    sure, log_scale, best, size = log_exceeded(vectors), 0.0, math.inf, None
+    xp, eps = namespace(reference), eps_of(reference)
     W = gaussian(rng, (columns, vectors), reference)
-    W = W if prepare is None else prepare(W)
-    log_scale, best, size = 0.0, math.inf, None
+    W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
     for q in range(powers + 1):
-        Y = apply(W)
+        # the result of one product is deflated, so the next need not deflate it again
+        Y = times(W)
+        Y = Y if kept is None else Y - kept.U @ (kept.U.T @ Y)
         longest = xp.max(xp.linalg.vector_norm(Y, axis=0))
-        read = xp.stack([longest] if size is None else [longest, size])
-        length, *scale = (float(number) for number in to_numpy(read))  # one transfer
+        read = to_numpy(xp.stack([longest] if size is None else [longest, size]))
+        length, *scale = read.tolist()  # one transfer
         if 0.0 in (length, *scale):
             return 0.0
         log_scale += math.log(scale[0]) if scale else 0.0
-        best = min(best, longest_bound(length, log_scale, q, vectors, eps_of(W)))
+        exponent = (math.log(length) + log_scale - sure) / (2 * q + 1)
+        best = min(best, math.exp(exponent) * (1 + 100 * eps))
         if q == powers or best <= enough:
             break
-        W = apply_transpose(Y)
+        W = transpose_times(Y)
+        W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
         size = xp.max(xp.abs(W))
         W = W / xp.where(size > 0, size, 1.0)  # avoids overflow in float32
     return best
 
 
-def longest_bound(length: float, log_scale: float, q: int, vectors: int, eps: float) -> float:
-    """Bound from the longest of some vectors E (E'E)^q w, divided by e^log_scale."""
-    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
-    exponent = (math.log(length) + log_scale - math.log(x)) / (2 * q + 1)
-    return math.exp(exponent) * (1 + 100 * eps)
+def log_exceeded(vectors: int) -> float:
+    """Logarithm of what the longest of some standard normal numbers exceeds almost surely."""
+    return math.log(FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2))
 
 
 def chebyshev_bound(
@@ -151,25 +152,8 @@ def deflated_norm(
 ) -> float:
     """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
     ops = A if isinstance(A, Products) else products(A)
-
-    # The result of one product is already deflated, so the next need not deflate it again.
-    def outside(W: Array) -> Array:
-        return W - kept.Vt.T @ (kept.Vt @ W)
-
-    def apply(W: Array) -> Array:
-        Y = ops.times(W)
-        return Y - kept.U @ (kept.U.T @ Y)
-
-    return power_bound(
-        apply,
-        lambda Y: outside(ops.transpose_times(Y)),
-        ops.shape[1],
-        ops.reference,
-        rng,
-        powers=powers,
-        enough=enough,
-        prepare=outside,
-    )
+    limits: Any = {"powers": powers, "enough": enough, "kept": kept}
+    return power_bound(ops.right, ops.left, ops.shape[1], ops.reference, rng, **limits)
 
 
 def raised(s: Array, residual: float, tail: float) -> Array:
@@ -244,7 +228,7 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
         values = np.asarray(to_numpy(svd.triplets.s), dtype=float)
         close = int((values >= CLOSE * values[0]).sum())
         if close < rank:
-            kept, top = _leading(svd.triplets, close), float(values[0])
+            kept, top = svd.triplets.leading(close), float(values[0])
             best = min(best, _deflated_bound(ops, kept, rng, SHARP_POWERS, 0.995 * top))
             if best <= (1 + SHARP) * top:
                 return best
@@ -254,10 +238,6 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
     return power_bound(
         ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=SHARP_POWERS
     )
-
-
-def _leading(X: LowRank, count: int) -> LowRank:
-    return LowRank(X.U[:, :count], X.s[:count], X.Vt[:count, :])
 
 
 def norm_estimate(A: Array, start: Array) -> float:

@@ -112,7 +112,7 @@ class Completion:
                 raise InputError("values", "a dask array", wanted)
             self._place(rows, cols, values, mean=mean)
             return
-        if getattr(values, "dtype", None) == bool:  # two classes
+        if str(getattr(values, "dtype", "")) == "bool":  # two classes
             values = np.asarray(values, dtype=float)
         self._values, self.size = as_sized("values", values, 1)
         self.n_terms = int(self._values.shape[0])
@@ -178,7 +178,7 @@ class Completion:
         data = self.observed()
         return data.fitted(self.entries(X))
 
-    def predict(self, X: Any, rows: Any, cols: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    def predict(self, X: Any, rows: Any, cols: Any) -> Array:
         """Predictions at these entries: those of L and the intercepts.
 
         For the logistic loss these are log-odds, for the Poisson loss logarithms of means.
@@ -378,7 +378,7 @@ class Completion:
         x = wide(xp.take(xp.reshape(X, (-1,)), cells))
         if data.left is not None:
             x = x * self._factors()[batch]
-        weights = data.weights if self._weights is None else data.weights[batch]
+        weights = data.weights if self._weights is None else self._weights[batch]
         return x, data.values[batch], weights
 
     def value(self, X: Array, batch: Any) -> float:

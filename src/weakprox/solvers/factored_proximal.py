@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weakprox.arguments import optional_counts
 from weakprox.certificates.observed import (
     ObservedDual,
     Triplets,
@@ -33,22 +34,22 @@ from weakprox.certificates.observed import (
     triplets,
 )
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, inner, like, namespace, wide
+from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import gram, whitened
+from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Tools
 
 SHARE = 0.1  # of the relative gap: accuracy of intercepts
 FIRST_WIDTH = 16  # of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
 SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
-WIDEST = 192  # directions of the first correction at most
+WIDEST = 192  # width of the blocks of the first two corrections at most
 KEPT = 0.85  # triplets of S with values above this share of the largest are kept
 SECOND, FIRST = 2, 7  # steps before the corrections that follow the one at the start
 LEAST, MOST = 5, 24  # steps between later ones
@@ -117,7 +118,7 @@ class FactoredProximal(GapDriven):
 
     def check(self, problem: Problem) -> None:
         """Raise on invalid settings before any work."""
-        self.check_rank(problem)
+        optional_counts(rank=self.rank)
         if not self.applies(problem):
             wanted = "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
             raise InputError("problem", repr(problem), wanted)
@@ -139,8 +140,8 @@ class FactoredProximal(GapDriven):
         plan = Plan(tools.eps, 0.0, steep)
         value = data.value(x, effects) + problem.spectral.value(first)
         level = form.lam if math.isinf(form.tau) else 0.0
-        options = {"last": value, "value": value, "level": level, "rank": first.rank}
-        return Memory(first, x, first, x, effects, block, steep, plan, **options)
+        options: dict[str, Any] = {"last": value, "value": value, "rank": first.rank}
+        return Memory(first, x, first, x, effects, block, steep, plan, level=level, **options)
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last point."""
@@ -320,7 +321,12 @@ class Steps:
         due = k - 1 + int(wait)
         if k <= FIRST:
             due = SECOND if k == 1 else FIRST
-        plan = {"due": due, "tried": k, "progress": progress, "gap": min(gap, state.gap)}
+        plan: dict[str, Any] = {
+            "due": due,
+            "tried": k,
+            "progress": progress,
+            "gap": min(gap, state.gap),
+        }
         state = replace(state, **plan)
         if k > 1:
             tools.tick(_candidate(state, k, dual, gap))
@@ -353,7 +359,8 @@ class Steps:
             q = data.dual(x, effects)
         feasible = data.feasible(q, data.curvature(x, effects))
         start = beside(V.trimmed().Vt.T, found.V[:, count:])
-        shown = self._shown(feasible, start, max(level, KEPT * float(found.s[0])), EIGHTH)
+        least = max(level, KEPT * float(found.s[0]))
+        shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
         dual = ObservedDual(data, feasible, self.form, shown, effects)
         width = min(self.widest, max(V.rank, 1) + 4)
         block = self._wider(V.Vt.T[:, :width], width)
@@ -390,17 +397,19 @@ class Steps:
         """Triplets of S that include all with values above the level."""
         if state.extra is None:  # at the start nothing is known of S
             start = whitened(state.block)
-            return self._shown(q, start, max(level, 1e-300), 2, most=WIDEST)
-        return self._shown(q, beside(state.V.trimmed().Vt.T, state.extra), level, EIGHTH)
+            return self._shown(q, start, max(level, 1e-300), 2, self._most(state))
+        start = beside(state.V.trimmed().Vt.T, state.extra)
+        return self._shown(q, start, level, EIGHTH, self._most(state))
 
-    def _shown(
-        self, q: Array, V: Array, level: float, share: int, most: int | None = None
-    ) -> Triplets:
+    def _most(self, state: Memory) -> int:
+        """Largest width of a block; less at the start, where S changes by much."""
+        return self.widest if state.tried > 1 else min(self.widest, WIDEST + state.rank)
+
+    def _shown(self, q: Array, V: Array, level: float, share: int, widest: int) -> Triplets:
         """Triplets of S from a block and random columns, until values fall below the level.
 
         `share` is the width of the block relative to the number of columns that are added.
         """
-        widest = self.widest if most is None else min(most, self.widest)
         while True:
             width = int(V.shape[1])
             more = min(max(SPARE, width // share), widest - width)
