@@ -8,9 +8,21 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
+from weakprox.linalg.arrays import (
+    Array,
+    contiguous,
+    eps_of,
+    inner,
+    namespace,
+    norm,
+    on_cpu,
+    wide,
+    zeros,
+)
 from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, squared_norm
+from weakprox.linalg.operators import products
+from weakprox.linalg.tiled import Factored
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.losses.restated import Restated
@@ -41,6 +53,7 @@ _PENALTY = [
     "rowwise",
     "check",
 ]
+SMALL_TARGET = 128  # size up to which a sparse target is made dense, which is faster
 _SPECTRAL = ["value", "violation", "weak_prox", "conjugate", "compress", "check"]
 
 
@@ -148,8 +161,11 @@ class Problem:
 
         Blocks of rows, read in turn or on workers, are enough for a ball. With a nuclear
         norm, proofs for values close to its weight need decompositions of whole matrices,
-        so the data are gathered if they fit.
+        so the data are gathered if they fit. Without a penalty, the solution is computed in
+        factors if products with M need none of its dense entries.
         """
+        if self.sparse_target is not None:
+            return
         step, form = self.entrywise(), self.values_form
         enough = step is not None and form is not None and not (form.symmetric or step.columns)
         if enough and form is not None and not form.lam:
@@ -291,9 +307,23 @@ class Problem:
         return found
 
     @property
+    def sparse_target(self) -> Factored | None:
+        """C, if f is |X - C|^2/2 + h, h a function of values, and C sparse.
+
+        Also if C is a sum of a sparse and a low-rank matrix. Small ones are left to other
+        methods, which make them dense.
+        """
+        target, form = self.of_loss.target, self.of_spectral.form
+        if not isinstance(target, Factored) or not isinstance(self.penalty, Zero):
+            return None
+        if form is None or form.symmetric or not _own(self.spectral) or not _own(self.loss):
+            return None
+        return target if min(target.shape) > SMALL_TARGET else None
+
+    @property
     def by_passes(self) -> bool:
         """Whether f is computed from factors of X, so that X itself is never stored."""
-        if self.observed is not None:
+        if self.observed is not None or self.sparse_target is not None:
             return True
         if self.entrywise() is None or not self.loss.is_finite_sum:
             return False
@@ -340,6 +370,9 @@ class Problem:
         if data is not None and isinstance(X, LowRank):
             x = data.entries(X)
             return data.value(x, data.fitted(x))
+        target = self.sparse_target if isinstance(X, LowRank) else None
+        if target is not None and isinstance(X, LowRank):
+            return distance_parts(target, X)[0]
         step = self.entrywise()
         if isinstance(X, LowRank) and step is not None and self.by_passes:
             C = contiguous(self.centre())
@@ -358,6 +391,15 @@ class Problem:
             given = f"NaN as the value of {self.loss!r} + {self.penalty!r}"
             raise InputError("problem", given, "terms with finite values")
         return values
+
+
+def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
+    """|X - C|^2/2 in float64 from the parts of C and the factors of X, and its rounding."""
+    U, s, Vt = wide(X.U), wide(X.s), wide(X.Vt)
+    whole, square = C.sqnorm, squared_norm(U, s, Vt.T)
+    across = inner(U * s, products(C).times(Vt.T))
+    unit = (64.0 + math.sqrt(sum(C.shape))) * eps_of(s)
+    return 0.5 * max(0.0, whole - 2.0 * across + square), unit * (whole + square)
 
 
 def _offers(name: str, term: Any, members: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import Array, largest
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses.inputs import check_size
 from weakprox.resources.memory import let_go
@@ -23,7 +23,7 @@ def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float]
     if not found.check_finite():
         raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
     most = float(np.finfo(found.dtype).max)
-    return found, check_size(name, largest(found), found.shape, most)
+    return found, check_size(name, found.largest(), found.shape, most)
 
 
 def stand_in(M: Tiled) -> Array:

@@ -14,6 +14,7 @@ from weakprox.solvers.paper.storc import STORC, SVRF
 from weakprox.solvers.paper.subgradient import ProjectedSubgradient
 from weakprox.solvers.paper.svrgcg import SVRGCG
 from weakprox.solvers.sample_average import SampleAverage
+from weakprox.solvers.thresholding import Thresholding
 
 __all__ = [
     "FISTA",
@@ -33,4 +34,5 @@ __all__ = [
     "Look",
     "ProjectedSubgradient",
     "SampleAverage",
+    "Thresholding",
 ]
