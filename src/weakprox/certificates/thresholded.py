@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weakprox.linalg.arrays import inner
-from weakprox.linalg.bounds import DOUBLE, chebyshev_bound, norm_bound
+from weakprox.linalg.bounds import BELOW, DOUBLE, chebyshev_bound, norm_bound
 from weakprox.linalg.lowrank import squared_norm
 from weakprox.linalg.operators import products
 from weakprox.linalg.thin_svd import Vector
@@ -22,8 +22,10 @@ from weakprox.passes import ValueForm
 
 SHARE = 0.8  # of the accuracy that inexact triplets and the bound on the rest may cost
 CLOSE = 0.9  # triplets that X lacks are deflated if above this share of the norm of Y
+ROUGH = 0.01  # and if their residuals are below this share
 DEGREE = 200  # most products of the bound on the rest
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
+CLOSEST = 1 - 1e-7  # share of the wanted bound from which Chebyshev polynomials grow
 VECTORS = 8  # of the bound on the rest
 
 
@@ -126,6 +128,7 @@ class ThresholdedDual:
             worst = float(np.linalg.eigvalsh(R)[-1]) if count else 0.0
             spare = enough**2 - float(kept.max(initial=0.0)) ** 2 - worst
             between = enough / math.sqrt(1.0 + worst / spare) if spare > 0.0 else enough
+            rest = float(self.s[min(count, len(self.s) - 1)]) / between  # what is not deflated
             tail = chebyshev_bound(
                 apply,
                 lambda Y: outside(ops.transpose_times(Y)),
@@ -136,6 +139,7 @@ class ThresholdedDual:
                 degree=DEGREE,
                 vectors=VECTORS,
                 prepare=outside,
+                below=min(max(rest, BELOW), CLOSEST),
             )
         found = norm_bound(kept, R, tail) if count else tail
         return found + (64.0 + math.sqrt(sum(self.C.shape))) * DOUBLE * size + 2 * off * found
@@ -143,7 +147,9 @@ class ThresholdedDual:
     def _deflated(self, enough: float) -> tuple[int, Tile, float]:
         """Number of triplets to deflate, the squares of their residuals, and the norm of C."""
         inside = int((self.values > 0.0).sum())
-        count = max(inside, int((self.s >= CLOSE * enough).sum()))
-        U, V, s = self.U[:, :count], self.V[:, :count], self.s[:count]
+        near = max(inside, int((self.s >= CLOSE * enough).sum()))
+        U, V, s = self.U[:, :near], self.V[:, :near], self.s[:near]
         R = products(self.C).transpose_times(U) - V * s
-        return count, R.T @ R, float(self.s[0]) if len(self.s) else 0.0
+        rough = np.linalg.norm(R[:, inside:], axis=0) > ROUGH * enough
+        count = inside + (int(np.argmax(rough)) if rough.any() else near - inside)
+        return count, R[:, :count].T @ R[:, :count], float(self.s[0])

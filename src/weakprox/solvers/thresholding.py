@@ -33,6 +33,8 @@ from weakprox.solvers.tools import Tools
 
 FIRST_WIDTH = 16  # triplets of the first decomposition
 ACCURACY, FINER, LEAST = 1e-3, 0.03, 1e-14  # relative residual: at first, its decrease, the end
+THIN = 64  # bytes for each row, column and triplet, of the next, wider decomposition
+AS_GIVEN = 1.0  # accuracy that the first point's own vectors are taken to have
 SWEEPS = 30  # of one decomposition from a good start
 
 
@@ -100,16 +102,15 @@ class Thresholding(GapDriven):
             return Memory(LowRank.zero(C.shape, np.empty(0)), plan)
         given = tools.compressed(X)
         basis = np.asarray(given.Vt.T, dtype=float)
-        width = min(given.rank + max(4, given.rank // 8), *C.shape)
-        return Memory(given, plan, basis, width)
+        return Memory(given, plan, basis, int(basis.shape[1]), accuracy=AS_GIVEN)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Decompose C, and report the proximal point in the span of the triplets."""
         C, form = _terms(problem)
         least, width, basis = min(C.shape), min(memory.width, *C.shape), memory.basis
-        rng = tools.rng(memory.epoch)
+        rng, accuracy = tools.rng(memory.epoch), memory.accuracy
         while True:
-            V = self._leading(C, width, basis, memory.accuracy, rng, tools)
+            V = self._leading(C, width, basis, accuracy, rng, tools)
             U, s, V = _ritz(C, V)
             values = form.prox(s, 1.0)
             rank = int((values > 0.0).sum())
@@ -117,7 +118,10 @@ class Thresholding(GapDriven):
                 break
             if 2 * width >= FULL_SHARE * least and _dense_fits(problem):
                 raise TooWide
-            width, basis = min(least, 2 * width), None
+            if THIN * width * sum(C.shape) > room():
+                given = f"a solution of rank {rank} or more, which does not fit in memory"
+                raise InputError("problem", given, "a smaller ball or a larger weight")
+            width, basis, accuracy = min(least, 2 * width), None, min(accuracy, ACCURACY)
         cut = self.rank is not None and rank > self.rank
         if cut:
             values[self.rank :] = 0.0
@@ -131,7 +135,7 @@ class Thresholding(GapDriven):
             V=X,
             basis=V,
             width=min(least, width + max(4, width // 8)),
-            accuracy=memory.accuracy * FINER,
+            accuracy=ACCURACY if accuracy == AS_GIVEN else accuracy * FINER,
             rank=X.rank,
             epoch=memory.epoch + 1,
             cut=cut,
@@ -183,6 +187,8 @@ class Thresholding(GapDriven):
         tools: Tools,
     ) -> Tile:
         """Right singular vectors of C for its `width` largest values."""
+        if basis is not None and accuracy == AS_GIVEN:
+            return basis
         if basis is None:  # ARPACK is the fastest from a cold start
             found = thin_svd(C, width, tol=accuracy, method="arpack", rng=rng, strict=False)
         else:
