@@ -8,6 +8,7 @@ from typing import Any
 
 from weakprox.certificates.factored import FactoredDual
 from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
@@ -70,6 +71,10 @@ class Evidence:
         later runs reuse.
         """
         dual, at = self.dual, self.at
+        if isinstance(dual, ThresholdedDual):  # the point says it all: there is no penalty
+            return replace(
+                self, dual=FixedDual(self.problem.penalty, None), at=dual.point, moving=False
+            )
         if isinstance(dual, FactoredDual):
             engine, exact = dual.engine, dual.engine.own(dual.exact)
             z = engine.z if isinstance(engine.C, Tiled) else engine.kept()

@@ -1,8 +1,8 @@
 """Proof for |X - C|^2/2 + h(X), C sparse, from leading triplets of C; X is never stored.
 
-With Y = C - X, f* >= t <Y, C> - t^2/2 |Y|^2 - h*(t Y) for every t >= 0. If X has the triplets of
-C with other values, the inner products follow from the factors, and h* needs an upper bound on
-the norm of Y: the triplets are deflated, and a randomised bound is taken of the rest of C.
+With Y = C - X, f* >= t <Y, C> - t^2/2 |Y|^2 - h*(t Y) for every t >= 0. If X has the triplets
+of C with other values, the inner products follow from the factors, and h* needs an upper bound
+on the norm of Y: the triplets are deflated, and a randomised bound is taken of the rest of C.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import inner
 from weakprox.linalg.bounds import BELOW, DOUBLE, chebyshev_bound, norm_bound
-from weakprox.linalg.lowrank import squared_norm
+from weakprox.linalg.lowrank import LowRank, squared_norm
 from weakprox.linalg.operators import products
 from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.tiled import Factored, Tile
@@ -57,6 +58,11 @@ class ThresholdedDual:
         return cls(C, U, s, V, values, form, 0.0, *numbers)
 
     @property
+    def point(self) -> LowRank:
+        """X."""
+        return LowRank(self.U, self.values, self.V.T).trimmed()
+
+    @property
     def value(self) -> float:
         """G at X."""
         return 0.5 * self.square
@@ -71,7 +77,7 @@ class ThresholdedDual:
         """Estimate of the bound, from below: the residuals may cost as much as is allowed."""
         enough = self.enough
         _, R, _ = self._deflated(enough)
-        worst = float(np.linalg.eigvalsh(R)[-1]) if len(R) else 0.0
+        worst = float(decompositions.eigvalsh(R)[-1]) if len(R) else 0.0
         if self.least**2 + 2.0 * worst > enough**2:
             return self.at(math.sqrt(self.least**2 + 2.0 * worst))
         return self.at(self.least)
@@ -125,7 +131,7 @@ class ThresholdedDual:
 
         tail, kept = 0.0, (self.s - self.values)[:count]
         if count < min(self.C.shape):
-            worst = float(np.linalg.eigvalsh(R)[-1]) if count else 0.0
+            worst = float(decompositions.eigvalsh(R)[-1]) if count else 0.0
             spare = enough**2 - float(kept.max(initial=0.0)) ** 2 - worst
             between = enough / math.sqrt(1.0 + worst / spare) if spare > 0.0 else enough
             rest = float(self.s[min(count, len(self.s) - 1)]) / between  # what is not deflated

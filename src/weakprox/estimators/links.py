@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox.arguments import bound, integer, nonnegative, or_auto, positive
+from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._graphs import (
     Calibration,
@@ -31,7 +32,6 @@ from weakprox.estimators._graphs import (
     shrunk,
     unshrunk,
 )
-from weakprox.errors import InputError
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
@@ -43,7 +43,7 @@ from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 HIDDEN_SHARE = 0.1  # of the edges, hidden at a time
-HIDDEN = 1000  # edges to hide in total, if that takes no more than ROUNDS
+HIDDEN = 1000  # edges to hide in total, about, if that takes no more than ROUNDS
 ROUNDS = 3
 FEWEST = 10  # edges, and pairs without one; with fewer of them nothing is hidden
 NON_EDGES = 10_000  # pairs that hidden edges are compared with
@@ -56,7 +56,7 @@ FIRST = 32  # singular values that are computed first beyond that size
 SPARE = 8  # further ones for the whole graph
 MOST, HELD = 256, 1 << 25  # most singular values, and most entries of singular vectors
 NEAR = 1e-3  # relative accuracy of singular values
-GAIN = 1e-3  # of the AUC by the last singular values, for which twice as many are computed
+GAIN = 2e-3  # of the AUC by the last singular values, for which twice as many are computed
 CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
 SHOWN = 1 << 24  # entries up to which `denoised_` is computed
@@ -164,7 +164,7 @@ def rounds(graph: Graph, seed: int) -> list[Round]:
         return []
     size, order = round(HIDDEN_SHARE * rows.size), rng.permutation(rows.size)
     found = []
-    for k in range(min(ROUNDS, -(-HIDDEN // size))):
+    for k in range(min(ROUNDS, max(1, round(HIDDEN / size)))):
         hidden = order[k * size : (k + 1) * size]
         ends = np.stack([rows[hidden], cols[hidden]], axis=1)
         found.append(Round(graph.without(hidden), ends, graph.some_non_edges(NON_EDGES, rng)))
@@ -200,9 +200,11 @@ def _best_cut(
             last = Candidate(least, 0.0)
             tried.append(last)
             best = search.best_of(tried)
+            if last not in search.losses:  # time was short
+                return best
             if before is not None and search.mean(last) > search.mean(before) - GAIN:
                 return best
-            if search.deadline.passed or not all([found.widen() for found in data]):
+            if search.deadline.passed or not all(found.widen() for found in data):
                 return best
             tried.remove(last)  # the grid goes on
         tried.append(Candidate(cut, 0.0))
@@ -294,8 +296,8 @@ class LinkPredictor(Certified):
     At lam = 0 the solution consists of leading singular triplets of N, which is sparse plus a
     matrix of rank one: memory and time grow with the number of edges. Triplets are computed
     as long as they improve the ranking of hidden edges, at most 256. The l1 norm is tried
-    only if moving entries of X towards zero clearly improves that ranking. It makes X dense, so a
-    graph with more than 2^20 pairs goes without, with a warning.
+    only if moving entries of X towards zero clearly improves that ranking. It makes X dense,
+    so a graph with more than 2^20 pairs goes without, with a warning.
 
     References
     ----------

@@ -112,9 +112,10 @@ def chebyshev_bound(
     x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
     before, best = W, math.inf
     for q in range(1, degree + 1):
-        product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
-        W, before = (product, W) if q == 1 else (2.0 * product - before, W)
-        length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
+        with np.errstate(over="ignore", invalid="ignore"):  # s may be far above a
+            product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
+            W, before = (product, W) if q == 1 else (2.0 * product - before, W)
+            length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
         if not math.isfinite(length):
             break
         largest = math.cosh(math.acosh(max(1.0, length / x)) / q)
@@ -136,14 +137,14 @@ def norm_bound(s: Vector, gram: Vector, tail: float) -> float:
     top, rest = float(s.max()), math.sqrt(max(0.0, float(np.trace(gram))))
     square = tail * tail
     trials = [max(top * top / square - 1.0, rest / tail, 1e-12) if tail > 0.0 else 1e12]
-    worst = float(np.linalg.eigvalsh(gram)[-1])
+    worst = float(decompositions.eigvalsh(gram)[-1])
     if tail > 0.0 and worst > 0.0:  # where top^2 + (1 + 1/x) |R'R| = (1 + x) t^2
         b = square - top * top - worst
         trials.append((math.sqrt(b * b + 4.0 * square * worst) - b) / (2.0 * square))
     best = math.inf
     for x in trials:
         inside = np.diag(s * s) + (1.0 + 1.0 / max(x, 1e-12)) * gram
-        first = float(np.linalg.eigvalsh(0.5 * (inside + inside.T))[-1])
+        first = float(decompositions.eigvalsh(0.5 * (inside + inside.T))[-1])
         best = min(best, max(first, (1.0 + max(x, 1e-12)) * square))
     return math.sqrt(best) * (1 + (64 + len(s)) * DOUBLE)
 

@@ -69,9 +69,7 @@ def products(A: Any) -> Products:
         return Products(shape, lambda Q: A @ Q, lambda Q: transposed @ Q, reference, A)
     if isinstance(A, Factored):
         right, left = A.times, A.transpose_times
-        operator = LinearOperator(
-            shape, right, left, right, dtype=A.dtype, rmatmat=left
-        )
+        operator = LinearOperator(shape, right, left, right, dtype=A.dtype, rmatmat=left)
         return Products(shape, right, left, np.empty(0, dtype=A.dtype), operator)
     if isinstance(A, Tiled) or (on_disk(A) and A.nbytes > LARGE):
         reference = np.empty(0, dtype=np.result_type(A.dtype, np.float32))

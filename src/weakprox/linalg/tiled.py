@@ -18,7 +18,7 @@ from weakprox.linalg.lowrank import LowRank
 
 Tile = np.ndarray[Any, np.dtype[Any]]
 
-READ = 1 << 16  # entries up to which all are read for the size of the largest
+READ = 1 << 14  # entries up to which all are read for the size of the largest
 
 
 class Tiled(ABC):

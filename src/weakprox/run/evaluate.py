@@ -66,7 +66,11 @@ EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of random streams, beyond an
 UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
 CONFIDENCE = 0.95  # of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
-OWN_BOUND = (FactoredDual, ObservedDual, ThresholdedDual)  # dual points that compute their own bound
+OWN_BOUND = (
+    FactoredDual,
+    ObservedDual,
+    ThresholdedDual,
+)  # dual points that compute their own bound
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
 

@@ -9,7 +9,7 @@ accurately as the proof needs. Nothing of the size of X is stored.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,7 +51,6 @@ class Memory:
     epoch: int = 0
     cut: bool = False  # whether the cap on the rank left triplets out
     value: float | None = None
-    dual: ThresholdedDual | None = field(default=None)
 
     @property
     def X(self) -> LowRank:
@@ -91,7 +90,9 @@ class Thresholding(GapDriven):
         """Raise on invalid settings before any work."""
         self.check_rank(problem)
         if not self.applies(problem):
-            wanted = "Denoising of a large sparse matrix, no penalty, NuclearNorm or NuclearBall"
+            wanted = (
+                "Denoising of a large sparse matrix, no penalty, NuclearNorm or NuclearBall"
+            )
             raise InputError("problem", repr(problem), wanted)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
@@ -140,9 +141,8 @@ class Thresholding(GapDriven):
             epoch=memory.epoch + 1,
             cut=cut,
             value=value,
-            dual=dual,
         )
-        tools.tick(self._candidate(after, value - dual.estimate))
+        tools.tick(_candidate(after, value - dual.estimate, dual))
         return after
 
     def finished(self, memory: Memory) -> bool:
@@ -158,24 +158,16 @@ class Thresholding(GapDriven):
         return False
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last point, with its dual point."""
-        return self._candidate(memory, math.nan)
+        """The last point."""
+        return _candidate(memory, math.nan)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
         """The dual point C - X."""
-        dual: Any = memory.dual
-        if dual is None:
-            C, form = _terms(problem)
-            basis = memory.V.Vt.T if memory.basis is None else memory.basis
-            U, s, V = _ritz(C, np.asarray(basis, dtype=float))
-            dual = ThresholdedDual.of(C, U, s, V, form.prox(s, 1.0), form)
+        C, form = _terms(problem)
+        basis = memory.V.Vt.T if memory.basis is None else memory.basis
+        U, s, V = _ritz(C, np.asarray(basis, dtype=float))
+        dual: Any = ThresholdedDual.of(C, U, s, V, form.prox(s, 1.0), form)
         return dual  # type: ignore[no-any-return]
-
-    def _candidate(self, memory: Memory, gap: float) -> Candidate:
-        X, dual = memory.V, memory.dual
-        point: Any = dual
-        epoch = memory.epoch
-        return Candidate(X, X, 0.0, epoch, epoch, gap=gap, dual=point, value=memory.value)  # type: ignore[arg-type]
 
     def _leading(
         self,
@@ -197,6 +189,12 @@ class Thresholding(GapDriven):
         tools.spectral.counted(width, found.passes)
         V: Tile = found.triplets.Vt.T
         return V
+
+
+def _candidate(memory: Memory, gap: float, dual: Any = None) -> Candidate:
+    X: Any = memory.V
+    epoch = memory.epoch
+    return Candidate(X, X, 0.0, epoch, epoch, gap=gap, dual=dual, value=memory.value)
 
 
 def _ritz(C: Factored, V: Tile) -> tuple[Tile, Vector, Tile]:
