@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import inner
+from weakprox.linalg.arrays import Array, inner
 from weakprox.linalg.bounds import BELOW, DOUBLE, chebyshev_bound, norm_bound
 from weakprox.linalg.lowrank import LowRank, squared_norm
 from weakprox.linalg.operators import products
-from weakprox.linalg.thin_svd import Vector
 from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
+from weakprox.passes.ritz import Vector
 
 SHARE = 0.8  # of the accuracy that inexact triplets and the bound on the rest may cost
 CLOSE = 0.9  # triplets that X lacks are deflated if above this share of the norm of Y
@@ -122,10 +122,10 @@ class ThresholdedDual:
         if not off <= SKEW:
             return math.inf
 
-        def outside(W: Tile) -> Tile:
+        def outside(W: Array) -> Array:
             return W - V @ (V.T @ W)
 
-        def apply(W: Tile) -> Tile:
+        def apply(W: Array) -> Array:
             Y = ops.times(W)
             return Y - U @ (U.T @ Y)
 

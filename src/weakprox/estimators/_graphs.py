@@ -145,8 +145,9 @@ class Degrees:
     def scores_of(self, at: Vector, pairs: Vector) -> Vector:
         """The same for known entries of X."""
         size = self.left[pairs[:, 0]] * self.right[pairs[:, 1]]
-        own: Vector = TIES * size**2 / float(self.left @ self.left)
-        return np.maximum(size * at, 0.0) + own
+        found: Vector = np.maximum(size * at, 0.0)
+        found += TIES * size**2 / float(self.left @ self.left)
+        return found
 
 
 def shrunk(values: Vector, lam: float) -> Vector:

@@ -169,7 +169,8 @@ class LowRankPlusSparse(Factored):
         if self.dtype == np.float64:
             return self
         S = None if self.S is None else self.S.astype(float)
-        return LowRankPlusSparse(*(x.astype(float) for x in (self.U, self.s, self.Vt)), S)
+        U, s, Vt = (part.astype(float) for part in (self.U, self.s, self.Vt))
+        return LowRankPlusSparse(U, s, Vt, S)
 
     def largest(self) -> float:
         """Size of the largest entry, or a bound on it from the parts if there are many."""

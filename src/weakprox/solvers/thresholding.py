@@ -20,9 +20,10 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.blocks import orthonormal, small_svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import products
-from weakprox.linalg.thin_svd import FULL_SHARE, Vector, thin_svd
+from weakprox.linalg.thin_svd import FULL_SHARE, thin_svd
 from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
+from weakprox.passes.ritz import Vector
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.resources.limits import room
@@ -173,7 +174,7 @@ class Thresholding(GapDriven):
         self,
         C: Factored,
         width: int,
-        basis: Array | None,
+        basis: Tile | None,
         accuracy: float,
         rng: np.random.Generator,
         tools: Tools,
