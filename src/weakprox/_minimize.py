@@ -317,12 +317,16 @@ def _warmth(problem: Problem, solver: Method, start: Any) -> Warmth | None:
     return Warmth.of(problem, start.dual).scaled(problem.penalty)
 
 
-def _first_point(problem: Problem, start: Any) -> Array | None:
+def _first_point(problem: Problem, start: Any) -> Array | LowRank | None:
     """Return a copy of the first point, checked for shape, kind and feasibility."""
     if isinstance(start, Result):
         if problem.spectral.violation(start.low_rank) > 0.0:
             return None  # the answer on a larger set: not a feasible start
-        start = start.X
+        start = start.low_rank if problem.sparse_target is not None else start.X
+    if isinstance(start, LowRank) and problem.sparse_target is not None:
+        if start.shape != problem.shape:
+            raise ShapeError("start", start.shape, f"factors of shape {problem.shape}")
+        return start  # only its row space is used, so it may be any point
     refuse_foreign("start", start)
     if not is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)
