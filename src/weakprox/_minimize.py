@@ -322,9 +322,16 @@ def _first_point(problem: Problem, start: Any, method: Method) -> Array | LowRan
     if isinstance(start, Result):
         if problem.spectral.violation(start.low_rank) > 0.0:
             return None  # the answer on a larger set: not a feasible start
-        if method.factored and start.low_rank.shape == problem.shape:
-            return start.low_rank
-        start = start.X
+        factored = method.factored or problem.sparse_target is not None
+        start = start.low_rank if factored else start.X
+    if isinstance(start, LowRank) and (method.factored or problem.sparse_target is not None):
+        if start.shape != problem.shape:
+            raise ShapeError("start", start.shape, f"factors of shape {problem.shape}")
+        # of a sparse target only the row space is used, so it may be any point
+        if method.factored and problem.spectral.violation(start) > 0.0:
+            off = problem.spectral.violation(start)
+            raise InputError("start", f"a point outside the set by {off:.1e}", "feasible")
+        return start
     refuse_foreign("start", start)
     if not is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)

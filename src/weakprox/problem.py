@@ -13,13 +13,17 @@ from weakprox.linalg.arrays import (
     Array,
     contiguous,
     eps_of,
+    inner,
     namespace,
     norm,
     on_cpu,
     sqnorm,
+    wide,
     zeros,
 )
-from weakprox.linalg.lowrank import LowRank, dense
+from weakprox.linalg.lowrank import LowRank, dense, squared_norm
+from weakprox.linalg.operators import products
+from weakprox.linalg.tiled import Factored
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.losses.restated import Restated
@@ -50,6 +54,7 @@ _PENALTY = [
     "rowwise",
     "check",
 ]
+SMALL_TARGET = 128  # size up to which a sparse target is made dense, which is faster
 _SPECTRAL = ["value", "violation", "weak_prox", "conjugate", "compress", "check"]
 
 
@@ -125,6 +130,13 @@ class Problem:
         self.observed: Observed | None = None
         if offered is not None and free and _own(self.loss) and valued and values is not None:
             self.observed = None if values.symmetric else offered()
+        # C, if f is |X - C|^2/2 + h, h a function of values, and C sparse, perhaps plus a
+        # low-rank matrix; small ones are left to other methods, which make them dense
+        target = self.of_loss.target
+        self.sparse_target: Factored | None = None
+        if isinstance(target, Factored) and free and valued and _own(self.loss):
+            plain = values is not None and not values.symmetric
+            self.sparse_target = target if plain and min(target.shape) > SMALL_TARGET else None
         # R and h for passes over tiles: G is a squared distance, and R has a proximal map
         form, values = self.of_penalty.form, self.of_spectral.form
         centred = centred and self.of_loss.centre is not None
@@ -169,8 +181,11 @@ class Problem:
 
         Blocks of rows, read in turn or on workers, are enough for a ball. With a nuclear
         norm, proofs for values close to its weight need decompositions of whole matrices,
-        so the data are gathered if they fit.
+        so the data are gathered if they fit. Without a penalty, the solution is computed in
+        factors if products with M need none of its dense entries.
         """
+        if self.sparse_target is not None:
+            return
         step, form = self.entrywise(), self.values_form
         enough = step is not None and form is not None and not (form.symmetric or step.columns)
         if enough and form is not None and not form.lam:
@@ -296,7 +311,7 @@ class Problem:
     @property
     def by_passes(self) -> bool:
         """Whether f is computed from factors of X, so that X itself is never stored."""
-        if self.observed is not None:
+        if self.observed is not None or self.sparse_target is not None:
             return True
         if self._form is None or not self.loss.is_finite_sum:
             return False
@@ -325,6 +340,9 @@ class Problem:
         if data is not None and isinstance(X, LowRank):
             x = data.entries(X)
             return data.value(x, data.fitted(x))
+        target = self.sparse_target if isinstance(X, LowRank) else None
+        if target is not None and isinstance(X, LowRank):
+            return distance_parts(target, X)[0]
         step = self.entrywise()
         if isinstance(X, LowRank) and step is not None and self.by_passes:
             C = contiguous(self.centre())
@@ -343,6 +361,15 @@ class Problem:
             given = f"NaN as the value of {self.loss!r} + {self.penalty!r}"
             raise InputError("problem", given, "terms with finite values")
         return values
+
+
+def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
+    """|X - C|^2/2 in float64 from the parts of C and the factors of X, and its rounding."""
+    U, s, Vt = wide(X.U), wide(X.s), wide(X.Vt)
+    whole, square = C.sqnorm, squared_norm(U, s, Vt.T)
+    across = inner(U * s, products(C).times(Vt.T))
+    unit = (64.0 + math.sqrt(sum(C.shape))) * eps_of(s)
+    return 0.5 * max(0.0, whole - 2.0 * across + square), unit * (whole + square)
 
 
 def _offers(name: str, term: Any, members: list[str]) -> None:

@@ -110,8 +110,8 @@ def complete(
     left = max(0.0, max_seconds - (time.monotonic() - begun))
     model = MatrixCompletion(
         "auto" if lam is None else lam,
-        loss=loss,  # type: ignore[arg-type]
-        intercepts=intercepts,  # type: ignore[arg-type]
+        loss=loss,
+        intercepts=intercepts,
         rank=rank,
         tol=tol,
         max_seconds=left,

@@ -99,11 +99,12 @@ def chebyshev_bound(
     degree: int = 40,
     vectors: int = 16,
     prepare: Callable[[Array], Array] | None = None,
+    below: float = BELOW,
 ) -> tuple[float, Array]:
     """Upper bound on the norm s of E from |T_q(2 E'E/a^2 - I) w|, w Gaussian, a < `enough`.
 
-    Also return these vectors: if the bound is not small enough, they show the directions in
-    which E is large.
+    a is the share `below` of `enough`; s should not be much larger than a. Also return these
+    vectors: if the bound is not small enough, they show the directions in which E is large.
 
     As `power_bound`, with the Chebyshev polynomial T_q instead of a power. It stays below one
     for singular values up to a and grows much faster beyond, so that few products show that
@@ -112,13 +113,14 @@ def chebyshev_bound(
     xp = namespace(reference)
     W = gaussian(rng, (columns, vectors), reference)
     W = W if prepare is None else prepare(W)
-    a = BELOW * enough
+    a = below * enough
     x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
     before, best = W, math.inf
     for q in range(1, degree + 1):
-        product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
-        W, before = (product, W) if q == 1 else (2.0 * product - before, W)
-        length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
+        with np.errstate(over="ignore", invalid="ignore"):  # s may be far above a
+            product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
+            W, before = (product, W) if q == 1 else (2.0 * product - before, W)
+            length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
         if not math.isfinite(length):
             return best, before
         if length > LARGEST:
@@ -141,10 +143,17 @@ def norm_bound(s: Vector, gram: Vector, tail: float) -> float:
         return math.inf
     top, rest = float(s.max()), math.sqrt(max(0.0, float(np.trace(gram))))
     square = tail * tail
-    x = max(top * top / square - 1.0, rest / tail, 1e-12) if tail > 0.0 else 1e12
-    inside = np.diag(s * s) + (1.0 + 1.0 / x) * gram
-    first = float(np.linalg.eigvalsh(0.5 * (inside + inside.T))[-1])
-    return math.sqrt(max(first, (1.0 + x) * square)) * (1 + (64 + len(s)) * DOUBLE)
+    trials = [max(top * top / square - 1.0, rest / tail, 1e-12) if tail > 0.0 else 1e12]
+    worst = float(decompositions.eigvalsh(gram)[-1])
+    if tail > 0.0 and worst > 0.0:  # where top^2 + (1 + 1/x) |R'R| = (1 + x) t^2
+        b = square - top * top - worst
+        trials.append((math.sqrt(b * b + 4.0 * square * worst) - b) / (2.0 * square))
+    best = math.inf
+    for x in trials:
+        inside = np.diag(s * s) + (1.0 + 1.0 / max(x, 1e-12)) * gram
+        first = float(decompositions.eigvalsh(0.5 * (inside + inside.T))[-1])
+        best = min(best, max(first, (1.0 + max(x, 1e-12)) * square))
+    return math.sqrt(best) * (1 + (64 + len(s)) * DOUBLE)
 
 
 def deflated_norm(

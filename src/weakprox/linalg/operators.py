@@ -24,7 +24,7 @@ from weakprox.linalg.arrays import (
     times_by_rows,
     transpose_times_by_rows,
 )
-from weakprox.linalg.tiled import Tiled
+from weakprox.linalg.tiled import Factored, Tiled
 from weakprox.resources.memory import on_disk
 
 LARGE = 1 << 26  # bytes of a memory map from which its pages are released
@@ -70,6 +70,10 @@ def products(A: Any) -> Products:
         transposed = A.T
         reference = np.empty(0, dtype=A.dtype)
         return Products(shape, lambda Q: A @ Q, lambda Q: transposed @ Q, reference, A)
+    if isinstance(A, Factored):
+        right, left = A.times, A.transpose_times
+        operator = LinearOperator(shape, right, left, right, dtype=A.dtype, rmatmat=left)
+        return Products(shape, right, left, np.empty(0, dtype=A.dtype), operator)
     if isinstance(A, Tiled) or (on_disk(A) and A.nbytes > LARGE):
         reference = np.empty(0, dtype=np.result_type(A.dtype, np.float32))
         by_rows = partial(times_by_rows, A), partial(transpose_times_by_rows, A)

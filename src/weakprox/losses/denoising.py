@@ -68,6 +68,7 @@ class Denoising:
         none, and h is `NuclearBall` (or `NuclearNorm`, if M does not fit). With those terms,
         M may also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array
         or any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
+        Without a penalty, a large sparse M is solved in factors, also with `NuclearNorm`.
     samples : array, memory map or dask array of shape (n, m, d), optional
         A finite sum over noisy matrices, read in chunks and never copied whole. A zarr array
         or any iterable of matrices or of batches of them (`weakprox.streams`) also works; of

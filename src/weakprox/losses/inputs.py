@@ -140,7 +140,7 @@ def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float]
     if not found.check_finite():
         raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
     most = float(np.finfo(found.dtype).max)
-    return found, check_size(name, largest(found), found.shape, most)
+    return found, check_size(name, found.largest(), found.shape, most)
 
 
 def as_stack(name: str, value: Any) -> Any:

@@ -65,7 +65,7 @@ class Witness:
         """The evidence, with the problem in the run's unit and precision."""
         run = problem.in_unit(unit)
         dual = self._evidence.dual
-        if not isinstance(dual, Target):
+        if not isinstance(dual, Target) and run.sparse_target is None:
             run = run.gathered()
         if run.loss.reference.dtype.itemsize == 4 and not self._single:
             run = in_float64(run) or run

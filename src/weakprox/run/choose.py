@@ -18,6 +18,7 @@ from weakprox.solvers import (
     FactoredProximal,
     LeanSplitting,
     SampleAverage,
+    Thresholding,
 )
 from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_bytes
 
@@ -93,6 +94,9 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     If those do not fit in memory, the paper's method needs only a few.
     """
     name, reference = type(problem.loss).__name__, problem.loss.reference
+    if Thresholding.applies(problem):
+        why = "without a penalty the solution follows from leading singular triplets of a "
+        return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)

@@ -25,6 +25,7 @@ from weakprox.certificates.sampled import (
     groups_that_fit,
 )
 from weakprox.certificates.split import SplitDual, lower_bound, split_bound
+from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import SamplerError
 from weakprox.linalg.arrays import (
     DOUBLE,
@@ -38,7 +39,7 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
-from weakprox.problem import Problem
+from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import (
     Candidate,
     DualPoint,
@@ -57,7 +58,11 @@ EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of random streams, beyond an
 UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
 CONFIDENCE = 0.95  # of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
-OWN_BOUND = (FactoredDual, ObservedDual)  # dual points that compute their own bound
+OWN_BOUND = (
+    FactoredDual,
+    ObservedDual,
+    ThresholdedDual,
+)  # dual points that compute their own bound
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
 
@@ -464,6 +469,9 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     if problem.observed is not None:  # from factors, in float64
         smooth = problem.smooth_value(answer)
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
+    if problem.sparse_target is not None:
+        smooth, lost = distance_parts(problem.sparse_target, answer)
+        return smooth + h, rough + lost + unit * (abs(smooth) + abs(h))
     step = problem.entrywise() if short or problem.by_passes else None
     if step is not None and problem.loss.is_finite_sum:
         # X is too large to store, or these sums in float64 save a copy of the data

@@ -59,7 +59,7 @@ def need_of(problem: Problem, solver: Method) -> Need:
     pending, reading = (0, 0) if waiting is None else waiting()
     operator = isinstance(problem.of_loss.target, Tiled)
     aside = operator and arrays.tiles and array >= ASIDE_FROM  # the checkpoint's copy is
-    work = 1.0 if aside else arrays.work
+    work = min(1.0, arrays.work) if aside else arrays.work
     if problem.elsewhere and arrays.tiles and not operator:
         work = 0.0  # on the workers, beside the data
     away = problem.elsewhere or on_disk(problem.of_loss.target)  # not here yet

@@ -16,6 +16,7 @@ import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
 from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.linalg.arrays import Arena, Array, gaussian, to_numpy, zeros
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.linalg.tiled import Tiled
@@ -138,6 +139,9 @@ class Evidence:
         later runs reuse.
         """
         dual, at = self.dual, self.at
+        if isinstance(dual, ThresholdedDual):  # the point says it all: there is no penalty
+            fixed = FixedDual(self.problem.penalty, None)
+            return replace(self, dual=fixed, at=dual.point, moving=False)
         if isinstance(dual, FactoredDual):
             engine, exact = dual.engine, dual.engine.own(dual.exact)
             z = engine.z if isinstance(engine.C, Tiled) else engine.kept()

@@ -11,6 +11,7 @@ from weakprox.solvers.paper.exact import FISTA, ProjectedSubgradient
 from weakprox.solvers.paper.sliding import SCGS, STORC
 from weakprox.solvers.paper.svrgcg import SVRGCG
 from weakprox.solvers.sample_average import SampleAverage
+from weakprox.solvers.thresholding import Thresholding
 
 __all__ = [
     "FISTA",
@@ -30,4 +31,5 @@ __all__ = [
     "Look",
     "ProjectedSubgradient",
     "SampleAverage",
+    "Thresholding",
 ]

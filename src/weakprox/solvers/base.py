@@ -55,6 +55,7 @@ class Arrays:
 # Measured by benchmarks/memory.py, which prints the table.
 ARRAYS = {
     "LeanSplitting": Arrays(1, 2, tiles=True),
+    "Thresholding": Arrays(0, 0, width=64, tiles=True),
     "DavisYin": Arrays(7.5, 22.5, wide=27),
     "FactoredProximal": Arrays(0, 0, width=64, vectors=12),
     "DualAscent": Arrays(7.5, 7.5),
