@@ -11,8 +11,12 @@ import pytest
 import weakprox as wp
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion, Huber
+from weakprox.metering import Budget, Meter
 from weakprox.penalties import L1
+from weakprox.result import Counts
 from weakprox.solvers import DavisYin, FactoredProximal
+from weakprox.solvers.base import Tools
+from weakprox.solvers.factored_proximal import Steps
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (10, 8)
@@ -271,11 +275,11 @@ def large(m, d, n, lam):
     return wp.Problem(Completion(rows, cols, values, (m, d)), None, NuclearNorm(lam))
 
 
-def test_nothing_of_the_size_of_x_is_made():
-    """The shape takes 128 GB as an array; all that a user does stays below 1 % of that."""
+def test_nothing_of_the_size_of_x_is_made(monkeypatch):
+    """The shape takes 9.6 GB as an array; all that a user does stays below a tenth of that."""
     tracemalloc.start()
     try:
-        problem = large(200_000, 80_000, 100_000, 100.0)
+        problem = large(40_000, 30_000, 40_000, 60.0)
         plan = wp.plan(problem)
         result = wp.minimize(problem, tol=1e-2, max_svds=30)
         told = repr(result) + result.explain()
@@ -286,23 +290,39 @@ def test_nothing_of_the_size_of_x_is_made():
     assert result.certified
     assert "FactoredProximal" in told
     assert "nonzero" not in told
-    assert peak < 1.2e9
+    assert peak < 9.6e8
     need = plan["FactoredProximal"]
     assert plan.chosen == "FactoredProximal"
-    assert need.fits
-    assert 0.3 * peak < need.peak
-    assert not plan["DavisYin"].fits
+    assert 0.3 * need.peak < peak < 3.0 * need.peak
+    assert plan["DavisYin"].peak > 7 * 9.6e9
+    monkeypatch.setattr("weakprox.result.room", lambda: 1 << 30)
     with pytest.raises(wp.InputError, match="factors"):
         _ = result.X
 
 
-def test_the_largest_shape_is_stated_and_planned():
+def test_the_largest_shape_is_planned_and_evaluated():
+    """7.3 TiB as an array: whatever makes one fails."""
     problem = large(2_000_000, 500_000, 1_000_000, 100.0)
-    need = wp.plan(problem)["FactoredProximal"]
+    tracemalloc.start()
+    try:
+        need = wp.plan(problem)["FactoredProximal"]
+        zero = LowRank.zero(problem.shape, np.zeros(1))
+        assert problem.value(zero) > 0.0
+        state = FactoredProximal().start(problem, None, _tools(problem))
+        state = Steps(problem, _tools(problem), None).proximal(state)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2e9
+    assert state.V.shape == problem.shape
     assert need.work == 0.0
-    assert need.peak < 1e-3 * 2e6 * 5e5 * 8
-    zero = LowRank.zero(problem.shape, np.zeros(1))
-    assert problem.value(zero) > 0.0
+    assert peak < need.peak < 1e-3 * 2e6 * 5e5 * 8
+
+
+def _tools(problem):
+    """What a run gives its solver."""
+    meter = Meter(Budget(None, None, None), Counts())
+    return Tools(problem, meter, 1.0, 0, lambda candidate: None, lambda *_: None)
 
 
 def test_memory_that_does_not_suffice_is_refused():
