@@ -38,7 +38,7 @@ print(f"{shape[0]} samples, {shape[1]} sequences, {share:.1%} of the counts are 
 loss = wp.losses.Completion(
     sample, taxon, np.log(data["count"].astype(float)), shape, intercepts="rows"
 )
-result = wp.minimize(wp.Problem(loss, None, wp.spectral.NuclearNorm(25.0)), tol=1e-3)
+result = wp.minimize(wp.Problem(loss, None, wp.spectral.NuclearNorm(60.0)), tol=1e-3)
 print(result.certificate)
 print(f"rank {result.rank}, {result.counts.svds} thin SVDs")
 
