@@ -228,7 +228,7 @@ def minimize(
     warm = first = None
     if start is not None and last is None:
         warm = _warmth(problem, method, start)
-        first = None if warm is not None else _first_point(problem, start)
+        first = None if warm is not None else _first_point(problem, start, method)
     settings = Settings(
         eps=aim,
         tol=relative,
@@ -317,16 +317,21 @@ def _warmth(problem: Problem, solver: Method, start: Any) -> Warmth | None:
     return Warmth.of(problem, start.dual).scaled(problem.penalty)
 
 
-def _first_point(problem: Problem, start: Any) -> Array | LowRank | None:
+def _first_point(problem: Problem, start: Any, method: Method) -> Array | LowRank | None:
     """Return a copy of the first point, checked for shape, kind and feasibility."""
     if isinstance(start, Result):
         if problem.spectral.violation(start.low_rank) > 0.0:
             return None  # the answer on a larger set: not a feasible start
-        start = start.low_rank if problem.sparse_target is not None else start.X
-    if isinstance(start, LowRank) and problem.sparse_target is not None:
+        factored = method.factored or problem.sparse_target is not None
+        start = start.low_rank if factored else start.X
+    if isinstance(start, LowRank) and (method.factored or problem.sparse_target is not None):
         if start.shape != problem.shape:
             raise ShapeError("start", start.shape, f"factors of shape {problem.shape}")
-        return start  # only its row space is used, so it may be any point
+        # of a sparse target only the row space is used, so it may be any point
+        if method.factored and problem.spectral.violation(start) > 0.0:
+            off = problem.spectral.violation(start)
+            raise InputError("start", f"a point outside the set by {off:.1e}", "feasible")
+        return start
     refuse_foreign("start", start)
     if not is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)
@@ -353,7 +358,7 @@ def _unit(problem: Problem, solver: Any) -> float:
     Also 1 if a term of the user's, or a setting of the solver, cannot be put in another unit.
     """
     terms = (problem.loss, problem.penalty, problem.spectral)
-    if not all(_known(term) for term in terms):
+    if not all(_known(term) for term in terms) or problem.of_loss.in_unit is None:
         return 1.0
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0
