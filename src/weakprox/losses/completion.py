@@ -99,7 +99,8 @@ class Completion:
         self.loss = entry_loss(loss)
         self.intercepts: Intercepts = one_of("intercepts", intercepts, INTERCEPTS)
         self.intercept_ridge = nonnegative("intercept_ridge", intercept_ridge)
-        mean = one_of("reduction", reduction, ("sum", "mean")) == "mean"
+        self.reduction: Literal["sum", "mean"] = one_of("reduction", reduction, ("sum", "mean"))
+        mean = reduction == "mean"
         self.sigma = constant("sigma", sigma)
         self._far: Entries | None = None  # observations that are stored on workers
         self._observed: Observed | None = None
@@ -270,6 +271,39 @@ class Completion:
                 raise InputError("scaling", given, f"{limit} positive numbers")
         left, right = (like(1.0 / size, wide(self._values)) for size in sizes)
         return left, right
+
+    def part(
+        self, kept: Any = None, *, intercept_ridge: float | None = None, scaling: Any = None
+    ) -> Completion:
+        """The same loss of some observations, perhaps with another ridge or scaling.
+
+        Parameters
+        ----------
+        kept : array of bool of shape (n,), optional
+            Which observations, in the order of `observed()`: by rows, then by columns.
+        intercept_ridge, scaling : optional
+            As in the constructor; by default those of this loss.
+        """
+        data, other = self.observed(), copy.copy(self)
+        ridge = self.intercept_ridge if intercept_ridge is None else intercept_ridge
+        other.intercept_ridge = nonnegative("intercept_ridge", ridge)
+        if scaling is None:
+            scaling = "none"
+            if data.left is not None and data.right is not None:
+                scaling = (1.0 / to_numpy(data.left), 1.0 / to_numpy(data.right))
+        found = data.pattern
+        if kept is not None:
+            keep = _on(np.flatnonzero(np.asarray(kept)), self._values)
+            other._values = self._values[keep]
+            other.n_terms = int(keep.shape[0])
+            rows, columns = (to_numpy(index[keep]) for index in (found.rows, found.columns))
+            found = pattern(rows.astype(np.int64), columns, self.shape)[0].on(self._values)
+            if self._weights is not None:
+                grown = self.n_terms / other.n_terms if self.reduction == "mean" else 1.0
+                other._weights = self._weights[keep] * grown
+        per_entry = 1.0 / other.n_terms if self.reduction == "mean" else 1.0
+        other._observe(found, scaling, per_entry)
+        return other
 
     @classmethod
     def from_dense(cls, M: Any, **options: Any) -> Completion:

@@ -8,6 +8,8 @@ from weakprox.selection.held_out import folded as folded
 from weakprox.selection.held_out import held_out, thinned
 from weakprox.selection.noise import noise_level
 from weakprox.selection.noise import noise_of_mean as noise_of_mean
+from weakprox.selection.observed_path import ObservedPath as ObservedPath
+from weakprox.selection.observed_path import observed_path
 from weakprox.selection.path import Path, regularization_path
 from weakprox.selection.path import Point as Point
 from weakprox.selection.sure import sure
@@ -18,6 +20,7 @@ __all__ = [
     "default_grid",
     "held_out",
     "noise_level",
+    "observed_path",
     "regularization_path",
     "sure",
     "thinned",
