@@ -115,8 +115,7 @@ class Completion:
         self.n_terms = int(self._values.shape[0])
         row, col = self._index("rows", rows, 0), self._index("cols", cols, 1)
         found, order = pattern(row, col, self.shape)
-        found = found.on(self._values)
-        self._values = self.loss.check(self._values[_on(order, self._values)])
+        self._values = self.loss.check(self._values[order])
         per_entry = 1.0 / self.n_terms if mean else 1.0
         self._weights = self._weighed(weights, order, per_entry)
         self._observe(found, scaling, per_entry)
@@ -227,18 +226,26 @@ class Completion:
         self.term_smoothness = self._scale
         self.reference = _broadcast(self.shape, self._values)
 
-    def _index(self, name: str, index: Any, axis: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return checked indices."""
+    def _index(self, name: str, index: Any, axis: int) -> Array:
+        """Return checked indices, in the namespace and on the device of the values."""
         limit = self.shape[axis]
-        found = np.asarray(to_numpy(as_array(name, index, 1)))
-        if not np.issubdtype(found.dtype, np.integer):
+        found = as_array(name, index, 1)
+        xp = namespace(found)
+        if not xp.isdtype(found.dtype, "integral"):
             raise InputError(name, f"dtype {found.dtype}", "integers")
         if found.shape[0] != self.n_terms:
             raise ShapeError(name, f"{found.shape[0]} entries", f"{self.n_terms}")
-        if found.min() < 0 or found.max() >= limit:
-            given = f"indices from {found.min()} to {found.max()}"
+        low, high = int(xp.min(found)), int(xp.max(found))
+        if low < 0 or high >= limit:
+            given = f"indices from {low} to {high}"
             raise InputError(name, given, f"0 to {limit - 1}")
-        return found.astype(np.int64)
+        if is_numpy(self._values):
+            return to_numpy(found).astype(np.int64, copy=False)
+        values = namespace(self._values)
+        found = found if namespace(found) is values else values.asarray(to_numpy(found))
+        return values.astype(
+            values.asarray(found, device=device_of(self._values)), values.int64
+        )
 
     def _weighed(self, weights: Any, order: Any, per_entry: float) -> Array | None:
         """Return checked weights in the order of the pattern; None if all are one."""
@@ -249,7 +256,7 @@ class Completion:
             raise ShapeError("weights", f"{given.shape[0]} entries", f"{self.n_terms}")
         if not float(namespace(given).min(given)) > 0.0:
             raise InputError("weights", "entries <= 0", "positive numbers: leave others out")
-        return wide(like(to_numpy(given), self._values))[_on(order, given)] * per_entry
+        return wide(like(to_numpy(given), self._values))[order] * per_entry
 
     def _scalings(self, scaling: Any, found: Pattern) -> tuple[Array | None, Array | None]:
         """Return 1/D_r and 1/D_c as vectors; None if both are one."""
@@ -451,12 +458,6 @@ def _is_none(scaling: Any) -> bool:
     return isinstance(scaling, str) and scaling == "none"
 
 
-def _on(order: Any, values: Array) -> Any:
-    """Return an index in the namespace of the values."""
-    xp = namespace(values)
-    return order if is_numpy(values) else xp.asarray(order, device=device_of(values))
-
-
 def _broadcast(shape: tuple[int, int], values: Array) -> Array:
     """Return zeros of this shape that take no memory."""
     xp = namespace(values)
@@ -466,8 +467,14 @@ def _broadcast(shape: tuple[int, int], values: Array) -> Array:
 
 def _per_position(found: Pattern, bends: Array) -> tuple[float, float]:
     """Largest and smallest sum over observations of one entry; unobserved entries count."""
-    keys = to_numpy(found.rows).astype(np.int64) * found.shape[1] + to_numpy(found.columns)
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    xp = namespace(bends)
+    rows, columns = found.rows, found.columns
+    again = (rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1])
+    repeated = int(xp.sum(xp.astype(again, xp.int64)))
+    complete = found.size - repeated == math.prod(found.shape)
+    if not repeated:
+        low = float(xp.min(bends)) if complete else 0.0
+        return float(xp.max(bends)), low
+    first = np.flatnonzero(np.concatenate([[True], ~to_numpy(again)]))
     sums = np.add.reduceat(to_numpy(bends), first)
-    complete = len(first) == math.prod(found.shape)
     return float(sums.max()), float(sums.min()) if complete else 0.0

@@ -26,6 +26,7 @@ NEWTON, CONJUGATE = 60, 400  # most steps of the fit of intercepts
 LOOSE, TIGHT = 1e-3, 1e-13  # relative accuracy of that fit: for steps, for values and proofs
 DAMPED = 1e-2  # largest share of the curvature that is added to it far from the best intercepts
 STRAIGHT = 1e-6  # the same where a dual point is made feasible
+SIGNS = 20  # rounds in which rows and columns of one sign are looked for
 FLAT = 1e-12  # curvature relative to that of the preconditioner that is rounding only
 DOUBLE = 2.0**-52
 
@@ -260,7 +261,10 @@ class Observed:
         """
         if self.intercepts == "none":
             return q
-        h = h + STRAIGHT * _steepest(h)
+        if not isinstance(self.loss, Squared) and not self.ridge:
+            q, h = self._two_signed(q, h)
+        moving = namespace(q).where(q != 0.0, 1.0, 0.0)
+        h = h + STRAIGHT * _steepest(h) * moving
         for _ in range(2):  # the second removes what rounding left
             sums = self._sums(q, self.zero()) if not self.ridge else self.zero()
             if self.ridge:
@@ -270,6 +274,26 @@ class Observed:
             step = self._solved(h, sums, 1e-15)
             q = q - h * self.pattern.effects(step.rows + step.mean, step.columns)
         return q
+
+    def _two_signed(self, q: Array, h: Array) -> tuple[Array, Array]:
+        """Return q and h with zeros in rows and columns where all of q has one sign.
+
+        The sum can vanish only so. The best intercept of such a row is infinite.
+        """
+        P, xp = self.pattern, namespace(q)
+        for _ in range(SIGNS):
+            size, count = xp.abs(q), 0
+            flags = []
+            for sums, used in ((P.row_sums, self.by_rows), (P.column_sums, self.by_columns)):
+                whole = sums(size)
+                one = (whole - xp.abs(sums(q)) <= 1e-9 * whole) & (whole > 0.0) & used
+                count += int(xp.sum(one))
+                flags.append(xp.where(one, 1.0, 0.0))
+            if not count:
+                break
+            kept = xp.where(P.effects(*flags) > 0.0, 0.0, 1.0)
+            q, h = q * kept, h * kept
+        return q, h
 
     def bound(self, q: Array, effects: Effects) -> tuple[float, float]:
         """Return min over X of G(X) - <S, X>, and an allowance for rounding.

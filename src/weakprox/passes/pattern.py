@@ -7,7 +7,7 @@ SciPy; torch tensors by CUDA kernels or torch's own operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import ModuleType
 from typing import Any
@@ -62,16 +62,6 @@ class Pattern:
         """Number of positions in each column."""
         return np.diff(to_numpy(self.column_pointers))
 
-    def on(self, values: Array) -> Pattern:
-        """The same pattern in the namespace and on the device of these values."""
-        if is_numpy(values):
-            return self
-        xp, device = namespace(values), device_of(values)
-        names = ("pointers", "columns", "column_pointers", "rows_by_column", "by_column")
-        moved = {name: xp.asarray(getattr(self, name), device=device) for name in names}
-        reference = xp.empty(0, dtype=xp.float64, device=device)
-        return replace(self, reference=reference, **moved)
-
     def sampled(self, U: Array, V: Array) -> Array:
         """Entries of U V' at the positions, in float64."""
         return _kernels(self.reference).sampled(self, U, V)
@@ -97,38 +87,50 @@ class Pattern:
         return _kernels(self.reference).effects(self, left, right)
 
 
-def pattern(rows: Index, columns: Index, shape: tuple[int, int]) -> tuple[Pattern, Index]:
-    """Return the pattern of these positions, and the order that sorts values like it."""
-    small = max(*shape, len(rows)) < 1 << 31
-    kind: Any = np.int32 if small else np.int64
+def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, Any]:
+    """Return the pattern of these positions, and the order that sorts values like it.
+
+    Both are of the namespace and on the device of the indices.
+    """
+    xp = namespace(rows)
+    small = max(*shape, int(rows.shape[0])) < 1 << 31
+    kind: Any = xp.int32 if small else xp.int64
     order = _order(rows, columns, shape[1])
-    rows, columns = rows[order].astype(kind), columns[order].astype(kind)
-    again = np.argsort(columns, kind="stable")  # rows stay ordered within a column
+    rows, columns = rows[order], columns[order]
+    again = xp.argsort(columns, stable=True)  # rows stay ordered within a column
     pointers, column_pointers = (
-        np.concatenate([[0], np.cumsum(np.bincount(index, minlength=size))]).astype(np.int64)
-        for index, size in ((rows, shape[0]), (columns, shape[1]))
+        _pointers(index, size) for index, size in ((rows, shape[0]), (columns, shape[1]))
     )
+    rows, columns = xp.astype(rows, kind), xp.astype(columns, kind)
     found = Pattern(
         shape,
         pointers,
         columns,
         column_pointers,
         rows[again],
-        again.astype(kind),
-        np.empty(0),
-        _chunks(pointers),
-        _chunks(column_pointers),
+        xp.astype(again, kind),
+        xp.empty(0, dtype=xp.float64, device=device_of(rows)),
+        _chunks(to_numpy(pointers)),
+        _chunks(to_numpy(column_pointers)),
     )
     return found, order
 
 
-def _order(rows: Index, columns: Index, width: int) -> Index:
+def _pointers(index: Any, size: int) -> Any:
+    """Return the position at which each row starts, in a sorted or unsorted list of rows."""
+    xp = namespace(index)
+    counts = (np if is_numpy(index) else xp).bincount(index, minlength=size)
+    first = xp.zeros(1, dtype=counts.dtype, device=device_of(counts))
+    return xp.astype(xp.concat([first, xp.cumulative_sum(counts)]), xp.int64)
+
+
+def _order(rows: Any, columns: Any, width: int) -> Any:
     """Return the order by rows, then by columns."""
-    if len(rows) > 1 and bool(np.all(rows[1:] >= rows[:-1])):
-        same = rows[1:] == rows[:-1]
-        if not np.any(same & (columns[1:] < columns[:-1])):
-            return np.arange(len(rows))
-    return np.argsort(rows.astype(np.int64) * width + columns, kind="stable")
+    xp = namespace(rows)
+    keys = xp.astype(rows, xp.int64) * width + columns
+    if bool(xp.all(keys[1:] >= keys[:-1])):
+        return xp.arange(int(rows.shape[0]), device=device_of(rows))
+    return xp.argsort(keys, stable=True)
 
 
 def _chunks(pointers: Index) -> Index:

@@ -37,11 +37,12 @@ from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
 from weakprox.solvers.tools import Tools
 
 FIRST_WIDTH = 16  # of the block of the first decomposition
-CONJUGATE = 3  # steps for the size of a correction
+CONJUGATE, SOLVED = 10, 0.15  # most steps for the size of a correction, and its accuracy
 POWERS = 2  # of the decomposition that a correction starts with
 KEPT = 0.8  # triplets of S with values above this share of the largest are kept
-FIRST, LEAST, MOST = 6, 4, 16  # steps before the first correction after the start, and between
-TENFOLD = 8  # steps that reduce the gap about tenfold
+FIRST, LEAST, MOST = 6, 5, 24  # steps before the first correction after the start, and between
+TENFOLD = 8  # steps that are expected to reduce the gap tenfold
+EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
 GROWTH, SHORTER = 2.0, 40  # of the loss in a correction, and lengths that are tried then
 
@@ -62,11 +63,12 @@ class Memory:
     momentum: float = 1.0
     level: float = math.inf  # lam, or the multiplier of the ball
     due: int = 0  # step before which the next correction comes
+    tried: int = 0  # step of the last correction
     extra: Array | None = None  # directions of the last correction
     epoch: int = 0
     done: int = 0
     value: float = math.inf  # best value seen
-    last: float | None = None  # f at X
+    last: float = math.inf  # f at X
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
     dual: ObservedDual | None = field(default=None)
@@ -199,7 +201,7 @@ class Steps:
             steep, tries = 2.0 * steep, tries + 1
         effects = data.fitted(x, effects, LOOSE)
         value = data.value(x, effects) + self.problem.spectral.value(V)
-        rises = state.last is not None and value > state.last
+        rises = value > state.last
         if data.smoothness is None and not tries:
             steep = 0.95 * steep  # perhaps too steep by now
         return replace(
@@ -289,15 +291,21 @@ class Steps:
         gap = state.value - bound
         progress = k if gap < 0.99 * state.gap else state.progress
         aim = tools.accuracy(state.value)
-        steps = TENFOLD * math.log10(max(gap / aim, 1.0)) if aim > 0.0 else MOST
-        due = k - 1 + int(min(max(steps, LEAST), MOST))
-        if k == 1:
-            due = FIRST
-        state = replace(state, dual=dual, gap=min(gap, state.gap), progress=progress, due=due)
+        rate = 1.0 / TENFOLD
+        if math.isfinite(state.gap) and state.gap > gap > 0.0:
+            rate = math.log10(state.gap / gap) / (k - state.tried)
+        wait = float(MOST)
+        if aim > 0.0 and rate > 0.0:
+            wait = min(max(math.log10(max(gap / aim, 1.0)) / rate, LEAST), MOST)
+        due = FIRST if k == 1 else k - 1 + int(wait)
+        plan = {"due": due, "tried": k, "progress": progress, "gap": min(gap, state.gap)}
+        state = replace(state, dual=dual, **plan)
         if k > 1:
             tools.tick(_candidate(state, k, gap))
-        later = {"due": due, "gap": state.gap, "progress": progress, "dual": state.dual}
-        return replace(after, **later)
+            gain = after.last < state.last - WORTH * gap
+            if k > EARLY and not gain:
+                return state  # momentum is worth more
+        return replace(after, dual=dual, **plan)
 
     def corrected(self, state: Memory) -> tuple[Memory, ObservedDual]:
         """Return the state moved to the corrected point, and the dual point there."""
@@ -375,7 +383,10 @@ class Steps:
         r = np.diag(excess)
         M, p, square = np.zeros_like(r), r, float((r * r).sum())
         moved = 0.0 * h
+        first = square
         for _ in range(CONJUGATE):
+            if not square > SOLVED**2 * first:
+                break
             at = data.sampled(u @ like(p, u), v)
             product = host(u.T @ data.times(h * at, v))
             bend = float((p * product).sum())
