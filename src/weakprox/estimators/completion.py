@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,13 +26,13 @@ from weakprox.losses import Completion
 from weakprox.losses.completion import INTERCEPTS
 from weakprox.losses.entry_losses import EntryLoss, Huber, Logistic, Squared, entry_loss
 from weakprox.problem import Problem
-from weakprox.result import Result
 from weakprox.selection.observed_path import (
     PATIENCE,
     ROUGH,
     falling,
     folds_or_share,
     held_out_entries,
+    path_point,
     path_trial,
     zero_weight,
 )
@@ -45,8 +46,9 @@ RIDGE = 2.0  # if there are too few observations to choose one
 FEWEST = 20  # observations, with fewer of which nothing is held out
 MANY = 20_000  # observations, from which one part is held out instead of folds
 FOLDS, SHARE = 5, 0.1
-BESIDE = (2.0**0.5, 0.5**0.5)  # the best lam of a path: ratios of others that are tried
+GAIN = 0.003  # of the error, relative to it, by which a smaller lam must be better
 EVEN = 0.1  # deviation of counts, relative to their mean, below which they need no scaling
+DENSE = 0.25  # share of entries that are observed, from which they need none either
 TUNING = 1.345  # of Huber's loss, in standard deviations: 95 % efficient for normal errors
 DEVIATION = 1.4826  # standard deviations of a normal variable per median deviation
 PIECE = 1 << 22  # entries of the temporaries of predictions
@@ -93,6 +95,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         rows and columns, see `losses.Completion`. "auto" tries both.
     rank : int, optional
         Largest rank of L.
+    debias : bool
+        Whether to undo the shrinkage of L with the factor, from 1 to 2, that predicts
+        held-out observations best.
     clip : bool
         Whether predictions are clipped to the range of the observed values, for the squared
         and Huber's loss.
@@ -116,7 +121,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     row_ids_, column_ids_ : arrays
         Ids of rows and columns, in the order of factors and intercepts.
     user_factors_, item_factors_ : arrays of shape (rows, rank) and (columns, rank)
-        L is their product.
+        Their product is L times `factor_`.
+    factor_ : float
+        What L is multiplied by, to undo its shrinkage; 1 without `debias`.
     intercept_ : float
         The mean :math:`\mu`.
     row_intercepts_, column_intercepts_ : arrays of shape (rows,) and (columns,)
@@ -157,6 +164,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     intercept_ridge: float | Literal["auto"] = "auto"
     scaling: Literal["auto", "none", "counts"] = "auto"
     rank: int | None = None
+    debias: bool = True
     clip: bool = True
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool = False
@@ -205,8 +213,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
         one_of("intercepts", self.intercepts, INTERCEPTS)
         self._rank = None if self.rank is None else integer("rank", self.rank, 1)
-        flag("clip", self.clip)
-        flag("one_standard_error", self.one_standard_error)
+        for name in ("debias", "clip", "one_standard_error"):
+            flag(name, getattr(self, name))
         cv = or_auto("cv", self.cv, folds_or_share)
         found = read_observations(self, rows, cols, values, (row, col, value))
         self.n_features_in_ = len(found.column_ids)
@@ -216,7 +224,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         if math.isinf(best.lam):
             best = best._replace(lam=zero_weight(loss, self._seed) or 1.0)
         self.lam_, self.intercept_ridge_, self.scaling_ = best
-        self.result_ = self._fitted(Problem(loss, None, NuclearNorm(best.lam)), start)
+        problem = Problem(loss, None, NuclearNorm(best.lam))
+        self.result_ = self._solve(problem, start=start, rank=self._rank)
         self._keep(found, loss)
         return self
 
@@ -250,16 +259,19 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             scalings = SCALINGS[:1] if _even(base) else SCALINGS
         count = base.observed().size
         first = Candidate(lam or math.inf, RIDGE if ridge is None else ridge, scalings[0])
+        self.factor_ = 1.0
         given = lam is not None and ridge is not None and len(scalings) == 1
-        if given or count < FEWEST:
+        if (given and not self.debias) or count < FEWEST:
             return first, None
         if cv is None:
             cv = FOLDS if count < MANY else SHARE
         self._range = self._bounds(base)
         parts = held_out_entries(base, cv, self._seed, self._range)
+        limits = {"rank": self._rank, "seed": self._seed, "deadline": self._search_end}
         trial = path_trial(
-            lambda problem, start: self._fitted(problem, start, trial=True),
+            partial(path_point, tol=ROUGH, **limits),
             lambda part, c: part.kept(c.intercept_ridge, c.scaling),
+            debias=self.debias,
         )
         search: Search[Candidate] = self._search(parts, trial)
         alone = first._replace(lam=math.inf)
@@ -280,6 +292,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             alike = [best[1:] == c[1:] or math.isinf(c.lam) for c in scores.candidates]
             best = scores.best(lambda c: (not alike[scores.candidates.index(c)], -c.lam))
         answers = search.answers.get(best)
+        self.factor_ = search.mean(best, 2) if best in search.losses else 1.0
+        if lam is None and not self.one_standard_error:
+            best, self.factor_ = _between(search, best)
         return best, answers[0] if answers else None
 
     def _path(
@@ -292,9 +307,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         """The best candidate along falling weights, given that of intercepts alone.
 
         Weights are halved from the one at which L = 0 until the error rises. The other
-        scaling is tried at the same share of its own first weight.
+        scaling is tried near the same share of its own first weight.
         """
-        share = 1.0
+        best, share = alone, 1.0
         for scaling in scalings:
             there = alone._replace(scaling=scaling)
             loss = base.part(intercept_ridge=there.intercept_ridge, scaling=scaling)
@@ -302,23 +317,14 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             if not top > 0.0:
                 return alone  # nothing is left to explain
             if scaling == scalings[0]:
-                line = [there._replace(lam=lam) for lam in falling(top, step=0.5)[1:]]
-                best = search.best_of(line, start="before", patience=1)
-                near = [best._replace(lam=f * best.lam) for f in BESIDE]
-                share = search.best_of([best, *near], start="best").lam / top
+                weights = falling(top, step=0.5)[1:]
             else:
-                near = [
-                    there._replace(lam=f * share * top) for f in (BESIDE[0], 1.0, BESIDE[1])
-                ]
-                search.best_of(near, start="before", patience=1)
-        return min(search.losses, key=search.mean)
-
-    def _fitted(
-        self, problem: Problem, start: LowRank | None, *, trial: bool = False
-    ) -> Result:
-        """Solve the problem."""
-        tol = {"tol": ROUGH} if trial else {}
-        return self._solve(problem, trial=trial, start=start, rank=self._rank, **tol)
+                weights = [f * share * top for f in (2.0, 1.0, 0.5)]
+            line = [there._replace(lam=lam) for lam in weights]
+            found = search.best_of(line, start="before", patience=1, gain=GAIN)
+            share = found.lam / top
+            best = min(best, found, key=search.mean)
+        return best
 
     def _bounds(self, loss: Completion) -> tuple[float, float] | None:
         """The range of predictions, if there is one."""
@@ -332,7 +338,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         data, X = loss.observed(), self.result_.low_rank
         effects = data.fitted(data.entries(X))
         kept = X.s > 0.0
-        root = np.sqrt(X.s[kept])
+        root = np.sqrt(self.factor_ * X.s[kept])
         self.user_factors_, self.item_factors_ = X.U[:, kept] * root, X.Vt[kept].T * root
         if data.left is not None and data.right is not None:
             self.user_factors_ *= data.left[:, None]
@@ -532,7 +538,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         if self.scaling_ == "counts":
             weight *= 0.5 * (1.0 + len(y) / self._counts)
         own = self.intercepts in ("rows", "both")
-        F = np.hstack([self.item_factors_[columns], np.ones((len(y), int(own)))])
+        items = self.item_factors_[columns] / math.sqrt(self.factor_)
+        F = np.hstack([items, np.ones((len(y), int(own)))])
         ridge = np.r_[np.full(k, weight), np.full(int(own), self.intercept_ridge_)]
         fixed = self.intercept_ + self.column_intercepts_[columns]
         if not F.shape[1]:
@@ -560,12 +567,38 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             z, before, value = z + length * step, value, after
             if before - value <= STILL * abs(value):
                 break
-        return z[:k], float(z[k]) if own else 0.0
+        return math.sqrt(self.factor_) * z[:k], float(z[k]) if own else 0.0
+
+
+def _between(search: Search[Candidate], best: Candidate) -> tuple[Candidate, float]:
+    """Refine lam and the factor between three neighbours, the best of them in the middle.
+
+    A parabola goes through their errors, over the logarithm of lam. The largest lam is taken
+    whose error there is within `GAIN` of the least.
+    """
+    alike = [c for c in search.losses if c[1:] == best[1:] and math.isfinite(c.lam)]
+    alike.sort(key=lambda c: c.lam)
+    place = alike.index(best) if best in alike else 0
+    factor = search.mean(best, 2)
+    if not 0 < place < len(alike) - 1:
+        return best, factor
+    three = alike[place - 1 : place + 2]
+    x = np.log([c.lam for c in three])
+    curve = np.polyfit(x - x[1], [search.mean(c) for c in three], 2)
+    if not curve[0] > 0.0:
+        return best, factor
+    least = -0.5 * curve[1] / curve[0]
+    allowed = GAIN * abs(float(np.polyval(curve, least)))
+    least = x[1] + min(least + math.sqrt(allowed / curve[0]), x[2] - x[1])
+    factor = float(np.interp(least, x, [search.mean(c, 2) for c in three]))
+    return best._replace(lam=math.exp(least)), factor
 
 
 def _even(loss: Completion) -> bool:
-    """Whether rows, and columns, have about equally many observations each."""
+    """Whether rows, and columns, have many observations or about equally many each."""
     P = loss.observed().pattern
+    if P.size >= DENSE * math.prod(P.shape):
+        return True
     return all(c.std() <= EVEN * c.mean() for c in (P.row_counts, P.column_counts))
 
 

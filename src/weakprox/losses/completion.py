@@ -300,11 +300,14 @@ class Completion:
                 scaling = (1.0 / to_numpy(data.left), 1.0 / to_numpy(data.right))
         found = data.pattern
         if kept is not None:
-            keep = _on(np.flatnonzero(np.asarray(kept)), self._values)
+            keep = np.flatnonzero(np.asarray(kept))
+            if not is_numpy(self._values):
+                xp, device = namespace(self._values), device_of(self._values)
+                keep = xp.asarray(keep, device=device)
             other._values = self._values[keep]
             other.n_terms = int(keep.shape[0])
-            rows, columns = (to_numpy(index[keep]) for index in (found.rows, found.columns))
-            found = pattern(rows.astype(np.int64), columns, self.shape)[0].on(self._values)
+            rows, columns = found.rows[keep], found.columns[keep]
+            found = pattern(rows, columns, self.shape)[0]
             if self._weights is not None:
                 grown = self.n_terms / other.n_terms if self.reduction == "mean" else 1.0
                 other._weights = self._weights[keep] * grown

@@ -6,9 +6,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from weakprox._minimize import minimize
 from weakprox.arguments import flag, integer, is_integer, number, positive
@@ -18,11 +20,16 @@ from weakprox.linalg.arrays import gaussian, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.entry_losses import Huber, Squared
+from weakprox.losses.observed import Effects
+from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.result import Result
+from weakprox.run.choose import chosen
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Search, stream
+from weakprox.solvers.factored_proximal import FactoredProximal, Steps
+from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearNorm
 
 STEP = 2.0**-0.5  # ratio of neighbouring weights
@@ -31,6 +38,12 @@ PATIENCE = 2  # weights without a gain after which a path ends
 ROUGH = 1e-3  # relative accuracy of the fits of a path
 BLOCK, POWERS = 8, 12  # of the decomposition that shows the first weight
 ABOVE = 1.0 + 1e-6  # of that weight, for rounding
+FACTORS = (1.0, 2.0)  # of X, to undo its shrinkage
+LINE = {"xatol": 0.01, "maxiter": 12}  # of the search for that factor
+STEPS, EVERY = 40, 6  # of a fit on a path at most, and between corrections
+STILL = 0.1  # share of `tol`, relative to f, that a step must lower f by
+DENSE = 0.25  # share of entries that are observed, from which steps are enough
+FITTED = 1e-6  # accuracy of intercepts alone
 HIDING = 0x0B5E  # name of the random stream of held-out observations
 
 
@@ -123,14 +136,36 @@ class HeldOutEntries:
         """The problem of a loss of the other observations."""
         return Problem(loss, None, NuclearNorm(self._factor * lam))
 
-    def error(self, loss: Completion, X: LowRank) -> float:
-        """Mean loss of the held-out observations; the squared error is not halved."""
-        x = loss.predict(X, self.rows, self.columns)
-        if self.clip is not None:
-            x = np.clip(x, *self.clip)
-        found = np.asarray(loss.loss.value(self.values, x))
+    def error(
+        self, loss: Completion, X: LowRank, effects: Effects, *, debias: bool = False
+    ) -> tuple[float, float]:
+        """Mean loss of the held-out observations, and the factor that X is multiplied by.
+
+        The squared error is not halved. With `debias` the factor is the best one from 1 to
+        2, which undoes the shrinkage of singular values.
+        """
+        x = np.asarray(loss.observed().predicted(X, effects, self.rows, self.columns))
+        base = np.zeros(len(x))
+        if loss.intercepts != "none":
+            base += effects.mean + to_numpy(effects.rows)[self.rows]
+            base += to_numpy(effects.columns)[self.columns]
+        x -= base
+
+        def at(factor: float) -> float:
+            found = np.asarray(loss.loss.value(self.values, self._clipped(base + factor * x)))
+            return float(np.average(found, weights=self.weights))
+
+        factor = 1.0
+        if debias and X.rank:
+            factor = float(
+                minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE).x
+            )
+            factor = min(1.0, factor, key=at)
         twice = 2.0 if isinstance(loss.loss, (Squared, Huber)) else 1.0
-        return twice * float(np.average(found, weights=self.weights))
+        return twice * at(factor), factor
+
+    def _clipped(self, x: Values) -> Values:
+        return x if self.clip is None else np.clip(x, *self.clip)
 
 
 def held_out_entries(
@@ -254,10 +289,7 @@ def observed_path(
     else:
         weights = sorted((positive("lams", lam) for lam in np.ravel(lams)), reverse=True)
 
-    def solve(problem: Problem, start: LowRank | None) -> Result:
-        limits: dict[str, Any] = {"max_seconds": deadline.left, "progress": False}
-        return minimize(problem, tol=tol, rank=rank, seed=seed, start=start, **limits)
-
+    solve = partial(path_point, tol=tol, rank=rank, seed=seed, deadline=deadline)
     search: Search[Weight] = Search(
         held_out_entries(loss, folds, seed, clip),
         path_trial(solve),
@@ -285,22 +317,72 @@ def observed_path(
     )
 
 
+def path_point(
+    problem: Problem,
+    start: LowRank | None,
+    *,
+    tol: float,
+    rank: int | None,
+    seed: int,
+    deadline: Deadline,
+) -> tuple[LowRank, Effects]:
+    """Iterate from a neighbour's answer until f hardly falls; nothing is proved.
+
+    If few entries are observed, corrections take the place of most steps.
+    """
+    meter = Meter(Budget())
+    tools = Tools(
+        problem,
+        MeteredLoss(problem.loss, meter),
+        MeteredSpectral(problem.spectral, meter),
+        0.0,
+        seed,
+        lambda candidate: None,
+        chosen,
+        tol=tol,
+    )
+    data = problem.observed
+    assert data is not None
+    sparse = data.size < DENSE * math.prod(data.shape)
+    state, steps = (
+        FactoredProximal(rank=rank).start(problem, start, tools),
+        Steps(problem, tools, rank),
+    )
+    still = 0
+    for k in range(STEPS):
+        if sparse and k % EVERY == 0:
+            state = steps.corrected(state)[0]
+        before = state.value
+        state = steps.proximal(state)
+        fallen = before - state.value
+        still = still + 1 if fallen <= STILL * tol * abs(before) else 0
+        if still > 1 or deadline.passed:
+            break
+    return state.V, state.effects
+
+
 def path_trial(
-    solve: Callable[[Problem, LowRank | None], Result],
+    solve: Callable[[Problem, LowRank | None], tuple[LowRank, Effects]],
     prepare: Callable[[HeldOutEntries, Any], Completion] = lambda part, _: part.kept(),
-) -> Callable[[HeldOutEntries, Any, LowRank | None], tuple[tuple[float, float], LowRank]]:
-    """A trial for `Search`: error and rank at a candidate's `lam`, and the answer.
+    *,
+    debias: bool = False,
+) -> Callable[[HeldOutEntries, Any, LowRank | None], tuple[tuple[float, ...], LowRank]]:
+    """A trial for `Search`: error, rank and factor at a candidate's `lam`, and the answer.
 
     X = 0 if `lam` is infinite.
     """
 
     def trial(
         part: HeldOutEntries, candidate: Any, start: LowRank | None
-    ) -> tuple[tuple[float, float], LowRank]:
+    ) -> tuple[tuple[float, ...], LowRank]:
         loss = prepare(part, candidate)
-        found = LowRank.zero(loss.shape, loss.observed().zero().rows)
         if math.isfinite(candidate.lam):
-            found = solve(part.problem(loss, candidate.lam), start).low_rank
-        return (part.error(loss, found), float(found.rank)), found
+            found, effects = solve(part.problem(loss, candidate.lam), start)
+        else:
+            data = loss.observed()
+            found = LowRank.zero(loss.shape, data.zero().rows)
+            effects = data.fitted(data.values * 0.0, None, FITTED)
+        error, factor = part.error(loss, found, effects, debias=debias)
+        return (error, float(found.rank), factor), found
 
     return trial

@@ -193,6 +193,7 @@ class Search(Generic[C]):
         start: Literal["before", "best"] | None = None,
         patience: int | None = None,
         last_of_equals: bool = False,
+        gain: float = 0.0,
     ) -> C:
         """Try candidates one after the other; return the one of least mean (first) loss.
 
@@ -208,6 +209,8 @@ class Search(Generic[C]):
             End after so many candidates in a row that are no better.
         last_of_equals : bool
             Whether the last of equally good candidates is returned instead of the first.
+        gain : float
+            A later candidate counts as better if it lowers the loss by this share.
         """
         best: C | None = None
         before: C | None = None
@@ -222,7 +225,8 @@ class Search(Generic[C]):
                 before, waited = candidate, waited + 1
                 here = self.mean(candidate)
                 known = np.inf if best is None else self.mean(best)
-                if best is None or here < known or (last_of_equals and here == known):
+                less = known - gain * abs(known) if gain else known
+                if best is None or here < less or (last_of_equals and here == known):
                     best, waited = candidate, 0
                 self._forget(candidates[: k + 1], {best, before})
                 if waited == patience:
