@@ -29,7 +29,7 @@ from weakprox.problem import Problem
 from weakprox.selection.observed_path import (
     PATIENCE,
     ROUGH,
-    falling,
+    WEIGHTS,
     folds_or_share,
     held_out_entries,
     path_point,
@@ -46,7 +46,9 @@ RIDGE = 2.0  # if there are too few observations to choose one
 FEWEST = 20  # observations, with fewer of which nothing is held out
 MANY = 20_000  # observations, from which one part is held out instead of folds
 FOLDS, SHARE = 5, 0.1
-GAIN = 0.003  # of the error, relative to it, by which a smaller lam must be better
+HALF, SMALL = 0.5, 0.5**0.5  # ratios of neighbouring lam
+STEEP = 0.05  # gain, relative to the error, from which lam is halved
+GAIN = 0.001  # gain that a smaller lam must bring
 EVEN = 0.1  # deviation of counts, relative to their mean, below which they need no scaling
 DENSE = 0.25  # share of entries that are observed, from which they need none either
 TUNING = 1.345  # of Huber's loss, in standard deviations: 95 % efficient for normal errors
@@ -96,7 +98,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     rank : int, optional
         Largest rank of L.
     debias : bool
-        Whether to undo the shrinkage of L with the factor, from 1 to 2, that predicts
+        Whether to undo the shrinkage of L with the factor, from 1 to 4, that predicts
         held-out observations best.
     clip : bool
         Whether predictions are clipped to the range of the observed values, for the squared
@@ -306,24 +308,40 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     ) -> Candidate:
         """The best candidate along falling weights, given that of intercepts alone.
 
-        Weights are halved from the one at which L = 0 until the error rises. The other
-        scaling is tried near the same share of its own first weight.
+        The weight falls from the one at which L = 0 until the error rises. The other
+        scaling is tried from near the same share of its own first weight.
         """
-        best, share = alone, 1.0
+        best, share = alone, SMALL
         for scaling in scalings:
             there = alone._replace(scaling=scaling)
             loss = base.part(intercept_ridge=there.intercept_ridge, scaling=scaling)
             top = zero_weight(loss, self._seed)
             if not top > 0.0:
                 return alone  # nothing is left to explain
-            if scaling == scalings[0]:
-                weights = falling(top, step=0.5)[1:]
-            else:
-                weights = [f * share * top for f in (2.0, 1.0, 0.5)]
-            line = [there._replace(lam=lam) for lam in weights]
-            found = search.best_of(line, start="before", patience=1, gain=GAIN)
-            share = found.lam / top
+            found = self._descended(search, alone, there._replace(lam=share * top))
+            share = min(1.0, found.lam / top / SMALL)
             best = min(best, found, key=search.mean)
+        return best
+
+    @staticmethod
+    def _descended(search: Search[Candidate], alone: Candidate, first: Candidate) -> Candidate:
+        """The best candidate from the first on, in steps that depend on what they gain."""
+        best, following, waited = alone, first, 0
+        for _ in range(WEIGHTS):
+            if following in search.losses:
+                break
+            before = search.mean(best)
+            pair = [best, following]
+            found = search.best_of(pair, start="best", gain=0.0 if best is alone else GAIN)
+            if following not in search.losses:
+                break  # no time
+            gained = before - search.mean(following)
+            waited = 0 if found is following else waited + 1
+            if waited and (best is not alone or waited > 1):
+                break
+            best = found
+            step = HALF if gained > STEEP * before else SMALL
+            following = following._replace(lam=step * following.lam)
         return best
 
     def _bounds(self, loss: Completion) -> tuple[float, float] | None:

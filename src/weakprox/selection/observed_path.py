@@ -38,10 +38,10 @@ PATIENCE = 2  # weights without a gain after which a path ends
 ROUGH = 1e-3  # relative accuracy of the fits of a path
 BLOCK, POWERS = 8, 12  # of the decomposition that shows the first weight
 ABOVE = 1.0 + 1e-6  # of that weight, for rounding
-FACTORS = (1.0, 2.0)  # of X, to undo its shrinkage
+FACTORS = (1.0, 4.0)  # of X, to undo its shrinkage
 LINE = {"xatol": 0.01, "maxiter": 12}  # of the search for that factor
-STEPS, EVERY = 40, 6  # of a fit on a path at most, and between corrections
-STILL = 0.1  # share of `tol`, relative to f, that a step must lower f by
+STEPS, EVERY = 40, 6  # steps of a fit on a path at most, and between corrections
+STILL = 0.03  # share of `tol`, relative to f, that a step must lower f by
 DENSE = 0.25  # share of entries that are observed, from which steps are enough
 FITTED = 1e-6  # accuracy of intercepts alone
 HIDING = 0x0B5E  # name of the random stream of held-out observations
@@ -142,7 +142,7 @@ class HeldOutEntries:
         """Mean loss of the held-out observations, and the factor that X is multiplied by.
 
         The squared error is not halved. With `debias` the factor is the best one from 1 to
-        2, which undoes the shrinkage of singular values.
+        4, which undoes the shrinkage of singular values.
         """
         x = np.asarray(loss.observed().predicted(X, effects, self.rows, self.columns))
         base = np.zeros(len(x))
@@ -348,17 +348,19 @@ def path_point(
         FactoredProximal(rank=rank).start(problem, start, tools),
         Steps(problem, tools, rank),
     )
-    still = 0
-    for k in range(STEPS):
-        if sparse and k % EVERY == 0:
+    best, still = state, 0
+    for k in range(2 * EVERY if sparse else STEPS):
+        if sparse and k % EVERY == 0:  # this may raise f, which the next steps lower
             state = steps.corrected(state)[0]
-        before = state.value
+        before = state.last or 0.0
         state = steps.proximal(state)
-        fallen = before - state.value
-        still = still + 1 if fallen <= STILL * tol * abs(before) else 0
+        last = state.last or 0.0
+        if k == 0 or last <= (best.last or 0.0):
+            best = state
+        still = still + 1 if abs(before - last) <= STILL * tol * abs(last) else 0
         if still > 1 or deadline.passed:
             break
-    return state.V, state.effects
+    return best.V, best.effects
 
 
 def path_trial(
