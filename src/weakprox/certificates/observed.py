@@ -25,6 +25,7 @@ CLOSE = 0.9  # triplets with values above this share of the largest are deflated
 BETWEEN = 0.96  # of the largest value: a bound on the rest that is sharp enough
 DEGREE = 60  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
+TINY = 1e-140  # norms below this are bounded by the largest entry
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -76,6 +77,9 @@ class ObservedDual:
     def norm(self, rng: np.random.Generator) -> float:
         """Upper bound on the largest singular value of S."""
         data, q = self.data, self.q
+        whole = float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
+        if whole < TINY:  # the Frobenius norm is at most this; squares would underflow
+            return whole
         kept = self.found.above(CLOSE * float(self.found.s[0]))
         U, s, V = kept.U, kept.s, kept.V
         one = np.eye(len(s))

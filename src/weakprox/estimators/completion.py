@@ -24,7 +24,14 @@ from weakprox.estimators._entries import (
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.completion import INTERCEPTS
-from weakprox.losses.entry_losses import EntryLoss, Huber, Logistic, Squared, entry_loss
+from weakprox.losses.entry_losses import (
+    EntryLoss,
+    Huber,
+    Logistic,
+    Poisson,
+    Squared,
+    entry_loss,
+)
 from weakprox.problem import Problem
 from weakprox.selection.observed_path import (
     PATIENCE,
@@ -48,7 +55,8 @@ MANY = 20_000  # observations, from which one part is held out instead of folds
 FOLDS, SHARE = 5, 0.1
 HALF, SMALL = 0.5, 0.5**0.5  # ratios of neighbouring lam
 STEEP = 0.05  # gain, relative to the error, from which lam is halved
-GAIN = 0.001  # gain that a smaller lam must bring
+LOW, SPARE = 50, 10  # the search ends at this rank, or at so many factors per observation
+GAIN = 2e-4  # gain that a smaller lam must bring
 EVEN = 0.1  # deviation of counts, relative to their mean, below which they need no scaling
 DENSE = 0.25  # share of entries that are observed, from which they need none either
 TUNING = 1.345  # of Huber's loss, in standard deviations: 95 % efficient for normal errors
@@ -243,6 +251,11 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         self.loss_ = entry_loss(loss)
         if isinstance(self.loss_, Logistic):
             self.classes_ = np.unique(found.values)
+            if len(self.classes_) == 1:
+                given = f"one class, {self.classes_[0]:g}, with loss='logistic'"
+                raise InputError("values", given, "two classes")
+        if isinstance(self.loss_, Poisson) and not found.values.any():
+            raise InputError("values", "zeros only, with loss='poisson'", "a positive count")
         return Completion(*triplets, loss=self.loss_, intercepts=self.intercepts)
 
     def _choose(
@@ -269,9 +282,11 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             cv = FOLDS if count < MANY else SHARE
         self._range = self._bounds(base)
         parts = held_out_entries(base, cv, self._seed, self._range)
-        limits = {"rank": self._rank, "seed": self._seed, "deadline": self._search_end}
+        most = max(LOW, int(SPARE * count / sum(base.shape)))
+        cap = min(most, self._rank or most, *base.shape)
+        limits: dict[str, Any] = {"seed": self._seed, "deadline": self._search_end}
         trial = path_trial(
-            partial(path_point, tol=ROUGH, **limits),
+            partial(path_point, tol=ROUGH, rank=cap, **limits),
             lambda part, c: part.kept(c.intercept_ridge, c.scaling),
             debias=self.debias,
         )
@@ -284,7 +299,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         )
         best = search.best_of(ridges, patience=PATIENCE)
         if lam is None:
-            best = self._path(search, base, best, scalings)
+            best = self._path(search, base, best, scalings, cap)
         else:
             there = best._replace(lam=lam)
             best = search.best_of([there._replace(scaling=each) for each in scalings])
@@ -305,6 +320,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         base: Completion,
         alone: Candidate,
         scalings: tuple[Scaling, ...],
+        cap: int,
     ) -> Candidate:
         """The best candidate along falling weights, given that of intercepts alone.
 
@@ -318,13 +334,15 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             top = zero_weight(loss, self._seed)
             if not top > 0.0:
                 return alone  # nothing is left to explain
-            found = self._descended(search, alone, there._replace(lam=share * top))
-            share = min(1.0, found.lam / top / SMALL)
+            found = self._descended(search, alone, there._replace(lam=share * top), cap)
+            share = min(SMALL, found.lam / top / SMALL)
             best = min(best, found, key=search.mean)
         return best
 
     @staticmethod
-    def _descended(search: Search[Candidate], alone: Candidate, first: Candidate) -> Candidate:
+    def _descended(
+        search: Search[Candidate], alone: Candidate, first: Candidate, cap: int
+    ) -> Candidate:
         """The best candidate from the first on, in steps that depend on what they gain."""
         best, following, waited = alone, first, 0
         for _ in range(WEIGHTS):
@@ -340,6 +358,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             if waited and (best is not alone or waited > 1):
                 break
             best = found
+            if search.mean(following, 1) >= cap:
+                break
             step = HALF if gained > STEEP * before else SMALL
             following = following._replace(lam=step * following.lam)
         return best
@@ -636,6 +656,4 @@ def _recoded(y: Vector, classes: Vector) -> Vector:
     unknown = ~np.isin(y, classes)
     if unknown.any():
         raise InputError("values", f"the class {y[unknown][0]:g}", "the classes of the fit")
-    if len(classes) == 1:
-        return np.full(y.shape, 0.0 if classes[0] <= 0 else 1.0)
     return (y == classes[1]).astype(float)

@@ -43,6 +43,7 @@ LINE = {"xatol": 0.01, "maxiter": 12}  # of the search for that factor
 STEPS, EVERY = 40, 6  # steps of a fit on a path at most, and between corrections
 STILL = 0.03  # share of `tol`, relative to f, that a step must lower f by
 DENSE = 0.25  # share of entries that are observed, from which steps are enough
+EXACT = 1e-12  # residuals of this share of the values are rounding
 FITTED = 1e-6  # accuracy of intercepts alone
 HIDING = 0x0B5E  # name of the random stream of held-out observations
 
@@ -210,8 +211,8 @@ def zero_weight(loss: Completion, seed: int = 0) -> float:
     x = data.values * 0.0
     effects = data.fitted(x)
     q = data.dual(x, effects)
-    size = math.sqrt(float((q * q).sum()))
-    if not size > 0.0:
+    size, whole = math.sqrt(float((q * q).sum())), math.sqrt(float((data.values**2).sum()))
+    if size <= EXACT * whole:
         return 0.0
     block = gaussian(rng, (data.shape[1], min(BLOCK, *data.shape)), x)
     found = triplets(data, q, block, POWERS)
