@@ -161,7 +161,7 @@ def test_rows_that_are_folded_in_get_the_factors_of_the_fit(loss, scaling):
     assert np.abs(factors - model.user_factors_).max() < 0.02 * size
     more = model.fold_in(rows + 100, cols, values)
     pairs = np.argwhere(np.ones((40, 30)))
-    old, new = model.predict(pairs), more.predict(pairs + [100, 0])
+    old, new = model.predict(pairs), more.predict(pairs[:, 0] + 100, pairs[:, 1])
     assert np.array_equal(more.predict(pairs), old)
     assert np.abs(new - old).max() < 0.02 * np.abs(old).max()
     assert len(more.row_ids_) == 80
