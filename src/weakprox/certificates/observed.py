@@ -78,7 +78,8 @@ class ObservedDual:
         """Upper bound on the largest singular value of S."""
         data, q = self.data, self.q
         whole = float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
-        if whole < TINY:  # the Frobenius norm is at most this; squares would underflow
+        # the Frobenius norm is at most this; squares of smaller numbers would underflow
+        if whole < TINY or float(self.found.s[0]) < TINY:
             return whole
         kept = self.found.above(CLOSE * float(self.found.s[0]))
         U, s, V = kept.U, kept.s, kept.V

@@ -185,15 +185,18 @@ def read_observations(
     """
     if any(name is not None for name in names):
         return _from_table(X, names)
-    if not issparse(X) and np.ndim(X) == 1:
-        if cols is None or values is None:
-            wanted = "ids of rows, ids of columns and values"
-            raise InputError("cols, values", "one-dimensional rows without both", wanted)
+    if values is not None:
         return _from_lists(X, cols, values)
+    axes = np.ndim(X) if isinstance(X, (list, tuple)) else getattr(X, "ndim", 2)
+    if axes == 1 and cols is not None:
+        wanted = "ids of rows, ids of columns and values, or a matrix"
+        raise InputError("values", "None, with rows and cols", wanted)
     return _from_matrix(model, X, fitted)
 
 
 def _from_lists(rows: Any, cols: Any, values: Any) -> Observations:
+    if cols is None:
+        raise InputError("cols", "None, with values", "ids of columns")
     row_ids, row = Ids.of("rows", rows)
     column_ids, column = Ids.of("cols", cols)
     found = _numbers(values)

@@ -656,4 +656,5 @@ def _recoded(y: Vector, classes: Vector) -> Vector:
     unknown = ~np.isin(y, classes)
     if unknown.any():
         raise InputError("values", f"the class {y[unknown][0]:g}", "the classes of the fit")
-    return (y == classes[1]).astype(float)
+    found: Vector = np.where(y == classes[1], 1.0, 0.0)
+    return found

@@ -124,7 +124,7 @@ class HeldOutEntries:
     def kept(self, ridge: float | None = None, scaling: str | None = None) -> Completion:
         """The loss of the other observations, with another ridge or scaling, made once."""
         if self._plain is None:
-            self._plain = self.whole.part(~self.hidden)
+            self._plain = self.whole.part(np.logical_not(self.hidden))
         if ridge is None and scaling is None:
             return self._plain
         if (ridge, scaling) not in self._kept:
