@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped
 from weakprox.passes import Step, passes_for
+from weakprox.passes.engine import products_for
 from weakprox.passes.ritz import refined, stepped
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "_static" / "iteration"
@@ -42,9 +43,10 @@ class Iteration:
         self.tau, self.k = 0.9 * tau, Step(1.0, 1.0, 0.0, 2.0)
         self.z = np.empty_like(self.C)
         self.passes = passes_for(self.z, self.C)
+        self.products = products_for(self.z, self.passes)
         Q = np.random.default_rng(0).standard_normal((d, WIDTH))
         product = self.passes.first(self.C, self.z, self.k, Q)
-        self.ritz = refined(self.z, Q, product, powers=2)
+        self.ritz = refined(self.products, Q, product, powers=2)
         for _ in range(3):
             self()
 
@@ -53,7 +55,7 @@ class Iteration:
         r = int((p > 0).sum())
         X = LowRank(self.ritz.U[:, :r], p[:r], self.ritz.V[:, :r].T)
         _, product = self.passes.advance(self.C, self.z, X, self.k, 1.0, self.ritz.V)
-        self.ritz = stepped(self.z, self.ritz, product, r)
+        self.ritz = stepped(self.products, self.ritz, product, r)
 
 
 def best(work, repeats: int) -> float:

@@ -19,9 +19,9 @@ import numpy as np
 
 import weakprox as wp
 from weakprox.linalg.thin_svd import OVERSAMPLE
-from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.metering import Budget, Meter
 from weakprox.run.choose import chosen
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Tools
 
 
 def instance(d: int, r: int, seed: int = 0) -> tuple[np.ndarray, float, float]:
@@ -41,15 +41,7 @@ def prepared(d: int, r: int, inner: int) -> tuple[wp.Problem, wp.SVRGCG, Tools, 
         wp.losses.Denoising(M), wp.penalties.L1(2.0), wp.spectral.NuclearBall(tau)
     )
     meter = Meter(Budget())
-    tools = Tools(
-        problem,
-        MeteredLoss(problem.loss, meter),
-        MeteredSpectral(problem.spectral, meter),
-        0.01 * size,
-        0,
-        lambda candidate: None,
-        chosen,
-    )
+    tools = Tools(problem, meter, 0.01 * size, 0, lambda candidate: None, chosen)
     solver = wp.SVRGCG(rank=r, mu=0.01 * size / d**2, inner=inner)
     return problem, solver, tools, meter
 

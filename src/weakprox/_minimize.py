@@ -20,12 +20,12 @@ import numpy as np
 
 from weakprox.arguments import (
     flag,
-    generator,
     integer,
-    is_integer,
     nonnegative,
     one_of,
     positive,
+    refuse_foreign,
+    seed_number,
 )
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
@@ -35,13 +35,11 @@ from weakprox.linalg.arrays import (
     eps_of,
     is_array,
     is_real,
-    itemsize,
     namespace,
     norm,
     wide,
     zeros,
 )
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
@@ -56,8 +54,7 @@ from weakprox.run.loop import Run
 from weakprox.run.plan import check_room
 from weakprox.run.state import Call, Settings
 from weakprox.solvers import FactoredProximal
-from weakprox.solvers.base import Method
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers.base import Method, Warmth
 from weakprox.storage.table import PathLike
 
 TOL = 1e-4  # relative accuracy by default
@@ -182,6 +179,8 @@ def minimize(
         None if max_svds is None else integer("max_svds", max_svds, 0),
     )
     every = None if look_every is None else integer("look_every", look_every, 1)
+    looked = integer("evaluation_samples", evaluation_samples, 2)
+    named_by = seed_number("seed", seed)
     given, unit = problem, _unit(problem, solver)  # 1, except for data of extreme size
     if unit != 1.0:
         problem = problem.in_unit(unit)
@@ -206,8 +205,8 @@ def minimize(
         automatic=f"rank {rank}" if choice.automatic else "",
         eps=aim,
         tol=relative,
-        seed=_seed(seed),
-        evaluation_samples=integer("evaluation_samples", evaluation_samples, 2),
+        seed=named_by,
+        evaluation_samples=looked,
     )
     keeper = last = None
     if checkpoint is not None:
@@ -236,7 +235,9 @@ def minimize(
         eps=aim,
         tol=relative,
         seed=call.seed,
-        budget=replace(limits, max_seconds=_left(limits, begun)),
+        budget=limits
+        if max_seconds is None
+        else replace(limits, max_seconds=_left(limits, begun)),
         callback=callback,
         progress=progress,
         look_every=every,
@@ -252,13 +253,6 @@ def minimize(
     return witnessed(result, given, keep=proof is True)
 
 
-def _seed(seed: int | np.random.Generator | None) -> int:
-    """Return the integer that names the random streams of a run."""
-    if is_integer(seed):
-        return integer("seed", seed, 0)
-    return int(generator("seed", seed).integers(1 << 53))
-
-
 def _left(limits: Budget, begun: float) -> float | None:
     """Return the seconds that are left of the limit; None without one."""
     if limits.max_seconds is None:
@@ -269,7 +263,7 @@ def _left(limits: Budget, begun: float) -> float | None:
 def _check_provable(problem: Problem, tol: float) -> None:
     """Raise on a relative accuracy that the dtype of the data cannot show."""
     reference = problem.loss.reference
-    single = itemsize(reference) == 4
+    single = reference.dtype.itemsize == 4
     least = eps_of(reference) if single else LEAST_TOL
     if tol < least:
         wanted = f"at least {least:.1e}, which {reference.dtype} can show"
@@ -330,12 +324,16 @@ def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRan
 
     It stays in factors for a solver that keeps X in factors.
     """
-    factored = isinstance(solver, FactoredProximal)
+    factored, target = isinstance(solver, FactoredProximal), problem.sparse_target is not None
     if isinstance(start, Result):
         if problem.spectral.violation(start.low_rank) > 0.0:
             return None  # the answer on a larger set: not a feasible start
-        start = start.low_rank if factored else start.X
+        start = start.low_rank if factored or target else start.X
     if isinstance(start, LowRank):
+        if start.shape != problem.shape:
+            raise ShapeError("start", start.shape, f"factors of shape {problem.shape}")
+        if target:
+            return start  # only its row space is used, so it may be any point
         if factored:
             return _first_factors(problem, start)
         start = start.dense()
@@ -361,8 +359,6 @@ def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRan
 
 def _first_factors(problem: Problem, start: LowRank) -> LowRank:
     """Return the factors in float64, checked like an array."""
-    if start.shape != problem.shape:
-        raise ShapeError("start", start.shape, f"factors of shape {problem.shape}")
     wanted = problem.loss.reference
     if namespace(start.U) is not namespace(wanted):
         given = f"factors in a {type(start.U).__name__}"
@@ -386,11 +382,13 @@ def _unit(problem: Problem, solver: Any) -> float:
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0
     # if the data are zero, the other terms say how large X may become
-    sizes = (problem.of_loss.size, problem.of_penalty.size, lambda: problem.of_spectral.tau)
-    found = (0.0 if one is None else one() for one in sizes)
-    size = next((float(one) for one in found if one), 0.0)
+    size = 0.0
+    for size_of in (problem.of_loss.size, problem.of_penalty.size):
+        if not size and size_of is not None:
+            size = float(size_of() or 0.0)
+    size = size or float(problem.of_spectral.tau or 0.0)
     # 2^16 in float32, 2^32 in float64: fourth powers and differences from one keep digits
-    ordinary = 2.0 ** (4 * itemsize(problem.loss.reference))
+    ordinary = 2.0 ** (4 * problem.loss.reference.dtype.itemsize)
     if size == 0.0 or 1.0 / ordinary <= size <= ordinary:
         return 1.0
     if size < SMALLEST:

@@ -12,6 +12,21 @@ from weakprox.errors import InputError
 
 T = TypeVar("T")
 
+# All computation uses NumPy or torch. An array of another library would fail at some later
+# point or be copied to the host without notice.
+TO_HOST = "np.asarray(x)"
+WAYS_OUT = {  # module of the array's class: name of the library, conversion
+    "cupy": ("CuPy", 'torch.as_tensor(x, device="cuda"), which shares its memory'),
+    "jax": ("JAX", f"{TO_HOST}, or torch.from_dlpack(x) where it is on a GPU"),
+    "jaxlib": ("JAX", f"{TO_HOST}, or torch.from_dlpack(x) where it is on a GPU"),
+    "tensorflow": ("TensorFlow", f"{TO_HOST}, or torch.from_dlpack of its DLPack capsule"),
+    "mlx": ("MLX", TO_HOST),
+    "dpnp": ("dpnp", "x.asnumpy()"),
+    "ndonnx": ("ndonnx", "x.unwrap_numpy()"),
+    "sparse": ("PyData sparse", "x.todense(), or a SciPy matrix (x.to_scipy_sparse())"),
+    "array_api_strict": ("array-api-strict", TO_HOST),
+}
+
 
 def number(argument: str, value: object, wanted: str = "a finite number") -> float:
     """The value as a finite float; strings, booleans and arrays are not numbers."""
@@ -28,19 +43,17 @@ def number(argument: str, value: object, wanted: str = "a finite number") -> flo
 
 def positive(argument: str, value: object) -> float:
     """The value as a finite float > 0."""
-    wanted = "a finite number > 0"
-    found = number(argument, value, wanted)
+    found = number(argument, value, "a finite number > 0")
     if found <= 0.0:
-        raise InputError(argument, repr(value), wanted)
+        raise InputError(argument, repr(value), "a finite number > 0")
     return found
 
 
 def nonnegative(argument: str, value: object) -> float:
     """The value as a finite float >= 0."""
-    wanted = "a finite number >= 0"
-    found = number(argument, value, wanted)
+    found = number(argument, value, "a finite number >= 0")
     if found < 0.0:
-        raise InputError(argument, repr(value), wanted)
+        raise InputError(argument, repr(value), "a finite number >= 0")
     return found
 
 
@@ -109,6 +122,13 @@ def generator(argument: str, seed: object) -> np.random.Generator:
     raise InputError(argument, repr(seed), "None, an integer >= 0 or a numpy Generator")
 
 
+def seed_number(argument: str, seed: object) -> int:
+    """The integer that names the random streams of a call: the seed, or one drawn from it."""
+    if is_integer(seed):
+        return integer(argument, seed, 0)
+    return int(generator(argument, seed).integers(1 << 53))
+
+
 def optional_numbers(**settings: object) -> None:
     """Raise unless every setting is None or a finite number >= 0."""
     for name, value in settings.items():
@@ -121,3 +141,15 @@ def optional_counts(**settings: object) -> None:
     for name, value in settings.items():
         if value is not None:
             integer(name, value, 1, instead="None")
+
+
+def refuse_foreign(argument: str, x: object) -> None:
+    """Raise if x is an array of an unsupported library or kind."""
+    for kind in type(x).__mro__:
+        library = kind.__module__.split(".")[0]
+        if library in WAYS_OUT:
+            name, way = WAYS_OUT[library]
+            raise InputError(argument, f"a {name} array", f"a NumPy or torch one: {way}")
+    if str(getattr(x, "layout", "")).startswith("torch.sparse"):
+        wanted = "a dense tensor (x.to_dense()), or a SciPy sparse matrix"
+        raise InputError(argument, "a sparse torch tensor", wanted)

@@ -72,12 +72,7 @@ def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
 
 
 def check_unbiased(
-    loss: Loss,
-    *,
-    seed: int = 0,
-    draws: int = 2000,
-    size: int = 3,
-    deviations: float = 5.0,
+    loss: Loss, *, seed: int = 0, draws: int = 2000, size: int = 3, deviations: float = 5.0
 ) -> None:
     """Check that small batches of a finite sum average to its full gradient."""
     rng = np.random.default_rng(seed)
@@ -93,11 +88,7 @@ def check_unbiased(
 
 
 def check_smoothing(
-    penalty: Penalty,
-    like: Array,
-    *,
-    mus: tuple[float, ...] = (1.0, 0.1, 1e-3),
-    seed: int = 0,
+    penalty: Penalty, like: Array, *, mus: tuple[float, ...] = (1.0, 0.1, 1e-3), seed: int = 0
 ) -> None:
     """Check that R - gamma mu <= R_mu <= R, and that the gradient of R_mu is bR-Lipschitz."""
     rng = np.random.default_rng(seed)
@@ -126,8 +117,7 @@ def check_smoothing(
             tangent = soft + inner(G0, D)
             roundoff = rounding * (1 + abs(ahead) + abs(tangent))
             _require(
-                tangent - roundoff <= ahead,
-                f"R_mu {ahead:.8g} below its tangent {tangent:.8g}",
+                tangent - roundoff <= ahead, f"R_mu {ahead:.8g} below its tangent {tangent:.8g}"
             )
             _require(
                 ahead <= tangent + 0.5 * smooth.smoothness * sqnorm(D) + roundoff,
@@ -150,12 +140,7 @@ def check_weak_prox(
     rng = np.random.default_rng(seed)
     shape = (int(A.shape[0]), int(A.shape[1]))
     found = spectral.weak_prox(
-        A,
-        weight=weight,
-        rank=rank,
-        tolerance=Tolerance(delta1),
-        certify=certify,
-        rng=rng,
+        A, weight=weight, rank=rank, tolerance=Tolerance(delta1), certify=certify, rng=rng
     )
     _require(found.V.rank <= rank, f"rank {found.V.rank} above the {rank} asked for")
     rounding = max(1e-9, 64 * eps_of(found.V.s))  # of the lengths of float32 vectors

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array
-from weakprox.protocols import Batch, Extreme, Loss, SpectralTerm, WeakProx, loss_capabilities
+from weakprox.protocols import (
+    Batch,
+    Extreme,
+    Loss,
+    LossCapabilities,
+    SpectralTerm,
+    WeakProx,
+    loss_capabilities,
+)
 from weakprox.result import Counts, Status
 
 
@@ -76,10 +84,12 @@ class Sized:
 class MeteredLoss:
     """A loss whose draws and gradients are counted."""
 
-    def __init__(self, loss: Loss, meter: Meter) -> None:
+    def __init__(
+        self, loss: Loss, meter: Meter, offers: LossCapabilities | None = None
+    ) -> None:
         self._loss: Any = loss
         self._meter = meter
-        self._centre = loss_capabilities(loss).centre
+        self._centre = (offers or loss_capabilities(loss)).centre
         self.has_centre = self._centre is not None  # G is an isotropic quadratic
 
     def __getattr__(self, name: str) -> Any:
@@ -115,6 +125,13 @@ class MeteredLoss:
         self._meter.counts.gradients += batch.size if counted else 0
         assert self._centre is not None
         return self._centre(batch.batch)
+
+    def whole_centre(self) -> Array:
+        """Return the centre over all terms, as part of a gradient that is counted later."""
+        self._meter.check()
+        self._meter.counts.full_gradients += 1
+        assert self._centre is not None
+        return self._centre(self._loss.everything())
 
     def counted(self, gradients: int) -> None:
         """Count full gradients computed within a fused pass."""

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
+
+import numpy as np
 
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, contiguous, eps_of, namespace, norm, on_cpu, zeros
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.arrays import (
+    Array,
+    contiguous,
+    eps_of,
+    inner,
+    namespace,
+    norm,
+    on_cpu,
+    sqnorm,
+    wide,
+    zeros,
+)
+from weakprox.linalg.lowrank import LowRank, dense, squared_norm
+from weakprox.linalg.operators import products
+from weakprox.linalg.tiled import Factored
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.losses.restated import Restated
@@ -41,6 +54,7 @@ _PENALTY = [
     "rowwise",
     "check",
 ]
+SMALL_TARGET = 128  # size up to which a sparse target is made dense, which is faster
 _SPECTRAL = ["value", "violation", "weak_prox", "conjugate", "compress", "check"]
 
 
@@ -75,12 +89,12 @@ class Problem:
 
     def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
         self.loss: Loss = loss
-        self.reread()
         self.penalty: Penalty = Zero() if penalty is None else penalty
         self.spectral: SpectralTerm = spectral
         _offers("loss", self.loss, _LOSS)
         _offers("penalty", self.penalty, _PENALTY)
         _offers("spectral", self.spectral, _SPECTRAL)
+        self.reread()
         if self.elsewhere:
             self._gather_if_better()
         self.shape: tuple[int, int] = loss.shape
@@ -98,38 +112,57 @@ class Problem:
                 "a symmetric matrix, such as (M + M.T) / 2",
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Omit cached capabilities, which may hold functions that cannot be pickled."""
-        fresh = Problem.__new__(Problem)
-        fresh.reread()
-        return {**vars(self), **vars(fresh)}
-
     def reread(self) -> None:
-        """Clear the cached capabilities, so that they are read again at their next use."""
-        self._loss_offers: tuple[Any, LossCapabilities] = (None, LossCapabilities())
-        self._penalty_offers: tuple[Any, PenaltyCapabilities] = (None, PenaltyCapabilities())
-        self._spectral_offers: tuple[Any, SpectralCapabilities] = (None, SpectralCapabilities())
+        """Read what the terms declare; those of the user's own may have changed."""
+        centred = _own(self.loss) and _own(self.penalty)
+        valued = _own(self.spectral)
+        self.of_loss: LossCapabilities = loss_capabilities(self.loss)
+        self.of_penalty: PenaltyCapabilities = penalty_capabilities(self.penalty)
+        self.of_spectral: SpectralCapabilities = spectral_capabilities(self.spectral)
+        # M is on workers or an operator, so that X need not fit in this process
+        self.elsewhere: bool = self.of_loss.gathered is not None
+        self.infimum: float | None = None  # a lower bound on G + R, if one is known
+        if self.of_loss.infimum is not None and self.of_penalty.infimum is not None:
+            self.infimum = float(self.of_loss.infimum + self.of_penalty.infimum)
+        # observations, if f is a loss of some entries of X and h a function of its values
+        offered, free = self.of_loss.observed, isinstance(self.penalty, Zero)
+        values = self.of_spectral.form
+        self.observed: Observed | None = None
+        if offered is not None and free and _own(self.loss) and valued and values is not None:
+            self.observed = None if values.symmetric else offered()
+        # C, if f is |X - C|^2/2 + h, h a function of values, and C sparse, perhaps plus a
+        # low-rank matrix; small ones are left to other methods, which make them dense
+        target = self.of_loss.target
+        self.sparse_target: Factored | None = None
+        if isinstance(target, Factored) and free and valued and _own(self.loss):
+            plain = values is not None and not values.symmetric
+            self.sparse_target = target if plain and min(target.shape) > SMALL_TARGET else None
+        # R and h for passes over tiles: G is a squared distance, and R has a proximal map
+        form, values = self.of_penalty.form, self.of_spectral.form
+        centred = centred and self.of_loss.centre is not None
+        closed = centred and form is not None and not (form.rows and form.columns)
+        self._form = form if closed else None
+        if self._form is None or values is None or not valued:
+            values = None
+        elif values.symmetric != self.spectral.symmetric:
+            values = None  # a contradiction, with which nothing would be proved
+        elif values.symmetric and (self._form.rows or self._form.columns):
+            values = None
+        self.values_form: ValueForm | None = values  # h as a function of singular values
 
-    @property
-    def of_loss(self) -> LossCapabilities:
-        """Capabilities that the loss declares beyond the required members."""
-        if self._loss_offers[0] is not self.loss:
-            self._loss_offers = self.loss, loss_capabilities(self.loss)
-        return self._loss_offers[1]
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the terms alone: what they declare may hold functions that cannot be pickled."""
+        return {name: getattr(self, name) for name in ("loss", "penalty", "spectral", "shape")}
 
-    @property
-    def of_penalty(self) -> PenaltyCapabilities:
-        """Capabilities that the penalty declares beyond the required members."""
-        if self._penalty_offers[0] is not self.penalty:
-            self._penalty_offers = self.penalty, penalty_capabilities(self.penalty)
-        return self._penalty_offers[1]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.reread()
 
-    @property
-    def of_spectral(self) -> SpectralCapabilities:
-        """Capabilities that the spectral term declares beyond the required members."""
-        if self._spectral_offers[0] is not self.spectral:
-            self._spectral_offers = self.spectral, spectral_capabilities(self.spectral)
-        return self._spectral_offers[1]
+    def altered(self, **terms: Any) -> Problem:
+        """The same problem with other terms, which are known to fit."""
+        other = Problem.__new__(Problem)
+        other.__setstate__({**self.__getstate__(), **terms})
+        return other
 
     def centre(self) -> Array:
         """The centre C, if G is a squared distance to it."""
@@ -148,14 +181,18 @@ class Problem:
 
         Blocks of rows, read in turn or on workers, are enough for a ball. With a nuclear
         norm, proofs for values close to its weight need decompositions of whole matrices,
-        so the data are gathered if they fit.
+        so the data are gathered if they fit. Without a penalty, the solution is computed in
+        factors if products with M need none of its dense entries.
         """
+        if self.sparse_target is not None:
+            return
         step, form = self.entrywise(), self.values_form
         enough = step is not None and form is not None and not (form.symmetric or step.columns)
         if enough and form is not None and not form.lam:
             return
         try:
             self.loss = self._gathered()
+            self.reread()
         except InputError:
             if not enough:
                 raise
@@ -195,9 +232,7 @@ class Problem:
 
     def restated(self, strong_convexity: float) -> Problem:
         """The same problem with this strong convexity of G instead of the declared one."""
-        other = copy.copy(self)
-        other.loss = cast(Loss, Restated(self.loss, strong_convexity))
-        return other
+        return self.altered(loss=Restated(self.loss, strong_convexity))
 
     def in_unit(self, unit: float) -> Problem:
         """Return the problem whose solution, times the unit, solves this one."""
@@ -205,12 +240,6 @@ class Problem:
             return self
         terms: list[Any] = [self.loss, self.penalty, self.spectral]
         return Problem(*(term.in_unit(unit) for term in terms))
-
-    @property
-    def infimum(self) -> float | None:
-        """A lower bound on G + R, None if none is known."""
-        loss, penalty = self.of_loss.infimum, self.of_penalty.infimum
-        return None if loss is None or penalty is None else float(loss + penalty)
 
     def radius(self, value: float) -> float:
         """Bound on the nuclear norm of every minimiser, given a value that f attains.
@@ -259,15 +288,9 @@ class Problem:
     def constants(self, *, strongly_convex: bool = True) -> Constants:
         """alpha, beta and the smoothing constants; raise if alpha is 0 but must not be."""
         alpha = self.strong_convexity(needed=strongly_convex)
-        smooth = self.penalty.smoothability(self.shape)
-        return Constants(
-            alpha=alpha,
-            beta_G=self.loss.smoothness,
-            beta_term=self.loss.term_smoothness,
-            theta=smooth.theta,
-            gamma=smooth.gamma,
-            K=smooth.K,
-        )
+        loss, smooth = self.loss, self.penalty.smoothability(self.shape)
+        betas = loss.smoothness, loss.term_smoothness
+        return Constants(alpha, *betas, smooth.theta, smooth.gamma, smooth.K)
 
     def value(
         self, X: LowRank, batch: Batch | None = None, *, scratch: Array | None = None
@@ -279,30 +302,20 @@ class Problem:
         point = X if self.by_passes else dense(X, scratch)
         return self.smooth_value(point, batch) + self.spectral.value(X)
 
-    @property
-    def observed(self) -> Observed | None:
-        """The observations, if f is a loss of some entries and h a function of values."""
-        offered, form = self.of_loss.observed, self.of_spectral.form
-        if offered is None or not _own(self.loss) or not isinstance(self.penalty, Zero):
-            return None
-        if form is None or form.symmetric or not _own(self.spectral):
-            return None
-        found: Observed = offered()
-        return found
+    def factored(self, X: Array, rng: np.random.Generator, rank: int | None = None) -> LowRank:
+        """A feasible X as factors, of full rank by default; zero needs no decomposition."""
+        if sqnorm(X) == 0.0:
+            return LowRank.zero(self.shape, X)
+        return self.spectral.compress(X, min(self.shape) if rank is None else rank, rng)
 
     @property
     def by_passes(self) -> bool:
         """Whether f is computed from factors of X, so that X itself is never stored."""
-        if self.observed is not None:
+        if self.observed is not None or self.sparse_target is not None:
             return True
-        if self.entrywise() is None or not self.loss.is_finite_sum:
+        if self._form is None or not self.loss.is_finite_sum:
             return False
         return self.elsewhere or budget() is not None or not on_cpu(self.loss.reference)
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether M is on workers or an operator, so that X need not fit in this process."""
-        return self.of_loss.gathered is not None
 
     def gathered(self) -> Problem:
         """The same problem with all data in this process, if they fit."""
@@ -315,24 +328,11 @@ class Problem:
 
         It applies if G is a squared distance and R has a form with a proximal map.
         """
-        form = self.of_penalty.form if _own(self.penalty) else None
-        if not _own(self.loss) or self.of_loss.centre is None:
-            return None
-        if form is None or not form.closed:
+        form = self._form
+        if form is None:
             return None
         weights = form.above, form.below, form.rows, form.columns
         return Step(gamma, self.loss.smoothness, self.penalty.curvature, *weights)
-
-    @property
-    def values_form(self) -> ValueForm | None:
-        """h as a function of singular values, if passes over tiles support it."""
-        form = self.of_spectral.form if _own(self.spectral) else None
-        step = self.entrywise()
-        if form is None or step is None or (form.symmetric and step.grouped):
-            return None
-        if form.symmetric != self.spectral.symmetric:
-            return None  # a contradiction, with which nothing would be proved
-        return form
 
     def smooth_value(self, X: Array | LowRank, batch: Batch | None = None) -> float:
         """G(X) + R(X)."""
@@ -340,6 +340,9 @@ class Problem:
         if data is not None and isinstance(X, LowRank):
             x = data.entries(X)
             return data.value(x, data.fitted(x))
+        target = self.sparse_target if isinstance(X, LowRank) else None
+        if target is not None and isinstance(X, LowRank):
+            return distance_parts(target, X)[0]
         step = self.entrywise()
         if isinstance(X, LowRank) and step is not None and self.by_passes:
             C = contiguous(self.centre())
@@ -358,6 +361,15 @@ class Problem:
             given = f"NaN as the value of {self.loss!r} + {self.penalty!r}"
             raise InputError("problem", given, "terms with finite values")
         return values
+
+
+def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
+    """|X - C|^2/2 in float64 from the parts of C and the factors of X, and its rounding."""
+    U, s, Vt = wide(X.U), wide(X.s), wide(X.Vt)
+    whole, square = C.sqnorm, squared_norm(U, s, Vt.T)
+    across = inner(U * s, products(C).times(Vt.T))
+    unit = (64.0 + math.sqrt(sum(C.shape))) * eps_of(s)
+    return 0.5 * max(0.0, whole - 2.0 * across + square), unit * (whole + square)
 
 
 def _offers(name: str, term: Any, members: list[str]) -> None:

@@ -32,133 +32,64 @@ class LossCapabilities:
     """Capabilities of a loss beyond the members of `Loss`; all are optional.
 
     A loss declares them in its property `capabilities`. Functions that compute something
-    are called only when the result is needed.
-
-    Attributes
-    ----------
-    centre : callable
-        `centre(batch)` returns C if G is L/2 |X - C|^2 + const, L its smoothness. Steps by
-        passes over tiles need it; other methods save the gradient.
-    grad_into : callable
-        `grad_into(X, batch, out)` writes the gradient over `out`.
-    origin : callable
-        Returns the value and gradient at zero of a quadratic G, so that values can be
-        computed from gradients.
-    merged : callable
-        `merged(batches)` reduces several batches to one.
-    furthest : callable
-        `furthest(X, batch, gradient)` returns the largest distance of one sample's gradient
-        at X to `gradient`, or a bound on it.
-    infimum : float
-        A lower bound on G. Proofs without strong convexity need it if h is a norm.
-    true_strong_convexity : callable
-        `true_strong_convexity(symmetric=...)` returns the computed strong convexity, or None.
-    check_constants : callable
-        `check_constants(symmetric=...)` raises if the declared constants cannot be true.
-    in_float64 : callable
-        Returns the same loss for X in float64, or None.
-    in_unit : callable
-        `in_unit(unit)` returns the loss over unit^2, as a function of X over the unit.
-    size : callable
-        Returns the approximate size of the entries of X.
-    data : callable
-        Returns arrays that identify this loss, for checkpoints.
-    observed : callable
-        Returns the observations (`losses.observed.Observed`) of a loss that depends on some
-        entries of X only. Solvers then never store X.
-    target : array
-        The matrix that X approximates.
-    gathered : callable
-        Returns the same loss with all data in this process, if they are not there already.
-    pending : callable
-        Returns bytes still to be allocated: permanently, and while reading.
-    pilot_samples : callable
-        Returns the number of samples that were drawn to estimate constants.
-    stream : object
-        The source of samples, if it has a position: `tell()` and `seek(position)`.
+    are called only when the result is needed. docs/extend.md explains each of them.
     """
 
+    # `centre(batch)`: C, if G is L/2 |X - C|^2 + const, L its smoothness
     centre: Callable[[Batch], Array] | None = None
+    # `grad_into(X, batch, out)` writes the gradient over `out`
     grad_into: Callable[[Array, Batch, Array], Array] | None = None
-    origin: Callable[[], tuple[float, Array]] | None = None
-    merged: Callable[[Any], Batch] | None = None
+    origin: Callable[[], tuple[float, Array]] | None = None  # (G(0), grad G(0)), quadratic G
+    merged: Callable[[Any], Batch] | None = None  # `merged(batches)`: several batches as one
+    # `furthest(X, batch, gradient)`: largest distance of one sample's gradient, or a bound
     furthest: Callable[[Array, Batch, Array], float] | None = None
-    infimum: float | None = None
+    infimum: float | None = None  # lower bound on G, for proofs without strong convexity
+    # the computed strong convexity, or None; takes `symmetric`
     true_strong_convexity: Callable[..., float | None] | None = None
+    # raises if the declared constants cannot be true; takes `symmetric`
     check_constants: Callable[..., None] | None = None
-    in_float64: Callable[[], Any] | None = None
-    in_unit: Callable[[float], Any] | None = None
-    size: Callable[[], float] | None = None
-    data: Callable[[], tuple[Any, ...]] | None = None
+    in_float64: Callable[[], Any] | None = None  # the same loss for X in float64, or None
+    in_unit: Callable[[float], Any] | None = None  # over unit^2, of X over the unit
+    size: Callable[[], float] | None = None  # of the entries of X, about
+    data: Callable[[], tuple[Any, ...]] | None = None  # arrays that identify it
+    # `losses.observed.Observed` of a loss that depends on some entries of X only
     observed: Callable[[], Any] | None = None
-    target: Any = None
-    gathered: Callable[[], Any] | None = None
-    pending: Callable[[], tuple[int, int]] | None = None
-    pilot_samples: Callable[[], int] | None = None
-    stream: Any = None
+    target: Any = None  # the matrix that X approximates
+    gathered: Callable[[], Any] | None = None  # the same loss with all data in this process
+    pending: Callable[[], tuple[int, int]] | None = None  # bytes to keep, and while reading
+    pilot_samples: Callable[[], int] | None = None  # drawn to estimate constants
+    stream: Any = None  # source of samples with a position: `tell()` and `seek(position)`
 
 
 @dataclass(frozen=True)
 class PenaltyCapabilities:
-    """Capabilities of a penalty beyond the members of `Penalty`; all are optional.
+    """Capabilities of a penalty beyond the members of `Penalty`; all are optional."""
 
-    Attributes
-    ----------
-    form : SeparableForm
-        The penalty without its curvature, for steps by passes over tiles.
-    proximal : callable
-        `proximal(v, step, start)` returns the dual point of the proximal map, for penalties
-        that are not separable.
-    pieces : callable
-        `pieces(X)` returns the values of the affine pieces of a penalty with few of them.
-    infimum : float
-        A lower bound on R.
-    in_unit, size
-        As for losses; `size` is that of the largest slope.
-    """
-
-    form: SeparableForm | None = None
+    form: SeparableForm | None = None  # without its curvature, for passes over tiles
+    # `proximal(v, step, start)`: dual point of the proximal map, if not separable
     proximal: Callable[[Array, float, Any], Any] | None = None
-    pieces: Callable[[Array], Any] | None = None
-    infimum: float | None = None
-    in_unit: Callable[[float], Any] | None = None
-    size: Callable[[], float] | None = None
+    pieces: Callable[[Array], Any] | None = None  # `pieces(X)`: values of few affine pieces
+    infimum: float | None = None  # lower bound on R
+    in_unit: Callable[[float], Any] | None = None  # as for losses
+    size: Callable[[], float] | None = None  # of the largest slope
 
 
 @dataclass(frozen=True)
 class SpectralCapabilities:
-    """Capabilities of a spectral term beyond the members of `SpectralTerm`; all optional.
+    """Capabilities of a spectral term beyond the members of `SpectralTerm`; all optional."""
 
-    Attributes
-    ----------
-    form : ValueForm
-        h as a function of singular values, for steps by passes over tiles.
-    diameter : float
-        Largest Frobenius distance between two points of a bounded set.
-    extreme : callable
-        The linear oracle `extreme(G, accuracy=, start=, rng=) -> Extreme`, which conditional
-        gradient methods need; <G, V> may exceed its minimum by at most `accuracy`.
-    growth : float
-        h is at least this many times the nuclear norm.
-    conjugate_within : callable
-        `conjugate_within(U, radius, rng)` returns an upper bound on <U, X> - h(X) over all X
-        with nuclear norm up to the radius.
-    rough_conjugate : callable
-        `rough_conjugate(U, block, radius)` estimates the same from start vectors.
-    has_conjugate : bool
-        Whether `conjugate` can be finite.
-    in_unit : callable
-        As for losses.
-    """
-
-    form: ValueForm | None = None
-    diameter: float | None = None
+    form: ValueForm | None = None  # h of singular values, for passes over tiles
+    diameter: float | None = None  # of a bounded set, in the Frobenius norm
+    # the linear oracle `extreme(G, accuracy=, start=, rng=) -> Extreme`, which conditional
+    # gradient methods need; <G, V> may exceed its minimum by at most `accuracy`
     extreme: Callable[..., Any] | None = None
-    growth: float = 0.0
+    growth: float = 0.0  # h is at least this many times the nuclear norm
+    # `conjugate_within(U, radius, rng)`: upper bound on <U, X> - h(X) over all X with nuclear
+    # norm up to the radius; `rough_conjugate(U, block, radius)` estimates it
     conjugate_within: Callable[[Array, float, np.random.Generator], float] | None = None
     rough_conjugate: Callable[[Array, Array, float], float] | None = None
-    has_conjugate: bool = True
-    in_unit: Callable[[float], Any] | None = None
+    has_conjugate: bool = True  # whether `conjugate` can be finite
+    in_unit: Callable[[float], Any] | None = None  # as for losses
 
     @property
     def tau(self) -> float | None:

@@ -79,31 +79,18 @@ class Status(Enum):
 class Counts:
     """Work done, in the paper's units.
 
-    Attributes
-    ----------
-    samples : int
-        Samples drawn from the distribution (pilot draws for constants included).
-    gradients : int
-        Gradients of single terms evaluated (of single entries for `Completion`); an inner
-        sample costs two, a full gradient as many as there are terms.
-    full_gradients : int
-        Passes over all terms of a finite sum.
-    svds, rank_one_svds : int
-        Thin decompositions the method asked for, and the sum of their ranks; those of
-        certificates and of C0 are not counted.
-    passes : int
-        Products of the proximal target with a thin block.
-    evaluation_samples : int
-        Samples spent on reporting values, not on solving.
+    Gradients are those of single terms (of single entries for `Completion`): an inner sample
+    costs two, a full gradient as many as there are terms. Decompositions are those the method
+    asked for, without those of certificates and of C0.
     """
 
-    samples: int = 0
+    samples: int = 0  # drawn from the distribution, pilot draws for constants included
     gradients: int = 0
-    full_gradients: int = 0
-    svds: int = 0
-    rank_one_svds: int = 0
-    passes: int = 0
-    evaluation_samples: int = 0
+    full_gradients: int = 0  # passes over all terms of a finite sum
+    svds: int = 0  # thin decompositions,
+    rank_one_svds: int = 0  # and the sum of their ranks
+    passes: int = 0  # products of the proximal target with a thin block
+    evaluation_samples: int = 0  # for reporting values, not for solving
 
     def copy(self) -> Counts:
         """The numbers as they stand now."""
@@ -385,7 +372,32 @@ class Result:
 
     def explain(self) -> str:
         """Explain the choice of the solver, its cost, and what the certificate leaves open."""
-        return explained(self)
+        counts, proof = self.counts, self.certificate
+        mean = counts.rank_one_svds / max(1, counts.svds)
+        parts = {
+            "Solver": f"{self.solver}: {self.reason or 'it was asked for'}.",
+            "End": f"{self.status.label}. {self.status.advice}",
+            "Cost": f"{counts.svds} SVDs (of rank {mean:.0f} on average), {_gradients(self)}, "
+            f"{self.seconds:.2f} s.",
+            "Answer": f"f = {self.value:.6g}, rank {self.rank}, feasible to "
+            f"{self.violation:.1e}.",
+            "Proof": str(proof),
+        }
+        alpha = getattr(self.parameters, "alpha", None)
+        if proof.proves and alpha:
+            distance = (2.0 * proof.gap / alpha) ** 0.5
+            parts["Distance"] = (
+                f"With strong convexity {alpha:.3g}, the answer is within {distance:.3g} of "
+                "the optimal matrix (Frobenius norm)."
+            )
+        restated = getattr(self.checkpoint, "restated", None)
+        if restated is not None:
+            parts["Constants"] = (
+                "Gradients contradicted the declared strong convexity of the loss; the run "
+                f"continued with {restated:.3g}."
+            )
+        parts["Not covered"] = " ".join(_open_questions(self, alpha))
+        return "\n".join(f"{name + ':':<13}{text}" for name, text in parts.items())
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw value and lower bound against the work done; returns a ConvergenceDisplay.
@@ -431,36 +443,6 @@ def _gradients(result: Result) -> str:
         return f"{counts.samples} samples and {counts.evaluation_samples} to evaluate"
     drawn = f" and {counts.samples} samples" if counts.samples else ""
     return f"{counts.full_gradients} full gradients{drawn}"
-
-
-def explained(result: Result) -> str:
-    """Return the text of `Result.explain`."""
-    counts, proof = result.counts, result.certificate
-    mean = counts.rank_one_svds / max(1, counts.svds)
-    parts = {
-        "Solver": f"{result.solver}: {result.reason or 'it was asked for'}.",
-        "End": f"{result.status.label}. {result.status.advice}",
-        "Cost": f"{counts.svds} SVDs (of rank {mean:.0f} on average), {_gradients(result)}, "
-        f"{result.seconds:.2f} s.",
-        "Answer": f"f = {result.value:.6g}, rank {result.rank}, feasible to "
-        f"{result.violation:.1e}.",
-        "Proof": str(proof),
-    }
-    alpha = getattr(result.parameters, "alpha", None)
-    if proof.proves and alpha:
-        distance = (2.0 * proof.gap / alpha) ** 0.5
-        parts["Distance"] = (
-            f"With strong convexity {alpha:.3g}, the answer is within {distance:.3g} of the "
-            "optimal matrix (Frobenius norm)."
-        )
-    restated = getattr(result.checkpoint, "restated", None)
-    if restated is not None:
-        parts["Constants"] = (
-            "Gradients contradicted the declared strong convexity of the loss; the run "
-            f"continued with {restated:.3g}."
-        )
-    parts["Not covered"] = " ".join(_open_questions(result, alpha))
-    return "\n".join(f"{name + ':':<13}{text}" for name, text in parts.items())
 
 
 def _open_questions(result: Result, alpha: float | None) -> list[str]:

@@ -14,15 +14,13 @@ import pytest
 import torch
 
 import weakprox as wp
-from weakprox.linalg.arena import SHARED
-from weakprox.linalg.arrays import wide
+from weakprox.linalg.arrays import SHARED, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, Sums, device_engine, device_queue, engine, reference
-from weakprox.passes import ritz as subspace
 from weakprox.passes.device_engine import DeviceEngine
 from weakprox.passes.device_queue import WIDTH, Queue
 from weakprox.passes.engine import Engine
-from weakprox.passes.formulas import TERMS
+from weakprox.passes.reference import TERMS
 from weakprox.solvers import LeanSplitting, _factored
 
 PLAIN = Step.l1(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
@@ -67,7 +65,7 @@ def stand_in():
         setattr(passes, function.__name__, function)
     passes.quick_times = lambda z, V: reference.times(z, wide(V))
     passes.quick_transpose_times = lambda z, U: reference.transpose_times(z, wide(U))
-    passes.quick_is_exact = lambda z: True  # as on a device
+    passes.IN_FLOAT64 = True  # as on a device
     return passes
 
 
@@ -75,7 +73,7 @@ def stand_in():
 def done(monkeypatch):
     """How often each piece of work has been done, on a device that is none."""
     passes = stand_in()
-    for place in (engine, device_engine, device_queue, subspace):
+    for place in (engine, device_engine, device_queue):
         monkeypatch.setattr(place, "passes_for", lambda *_: passes)
     stream = SimpleNamespace(synchronize=lambda: None)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: stream)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from weakprox.experiments import figures, run
-from weakprox.report.reproduction import rounded, tables, write_reproduction
+from weakprox.report.reproduction import MAIN, rounded, write_reproduction
 
 SCRIPT = """
 probe.drawn = document.documentElement.dataset.drawn;
@@ -45,7 +45,7 @@ def test_drawn_without_errors_and_equal_to_the_json(visit, page, summaries):
         json.dumps(summaries)
     )
     for shown, (name, summary) in zip(found["cells"], summaries.items(), strict=True):
-        headers, rows = rounded(tables(name, summary))
+        headers, rows = rounded(MAIN[name](summary))
         words = [["–" if cell is None else str(cell) for cell in row] for row in rows]  # noqa: RUF001
         assert shown == [headers, *words]
     assert sum("A quick run:" in notice for notice in found["notices"]) == 1

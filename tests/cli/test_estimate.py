@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -140,14 +141,14 @@ def test_the_choice_of_the_solver_is_explained_where_it_was_made(folder, weakpro
 
 @pytest.mark.parametrize("name", ["dualascent", "SampleAverage"])
 def test_solvers_that_no_file_is_for_are_refused_with_the_reason(name, refused):
-    from weakprox.cli.solvers import ELSEWHERE
+    from weakprox.cli.estimate import ELSEWHERE
 
     why = ELSEWHERE[name.lower()]
     refused("estimate", "m.npy", *PROBLEM, "--solver", name, says=(name, why, "davisyin"))
 
 
 def test_the_help_names_every_solver(weakprox):
-    from weakprox.cli.solvers import ELSEWHERE
+    from weakprox.cli.estimate import ELSEWHERE
     from weakprox.run.choose import solver_names
 
     text = weakprox("estimate", "--help").stdout
@@ -195,7 +196,7 @@ def test_interrupted_before_the_first_step_writes_nothing(folder, weakprox, monk
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("weakprox.storage.matrices._read", interrupt)
+    monkeypatch.setattr("weakprox.storage.matrices.read_npy", interrupt)
     done = weakprox("estimate", "m.npy", *PROBLEM, "-o", "x.npy")
     assert (done.exit_code, done.stdout) == (130, "")
     assert sorted(p.name for p in folder.iterdir()) == ["m.npy", "sym.npy"]
@@ -217,7 +218,7 @@ def test_a_memory_map_is_read_where_there_is_room_and_left_where_not(
         seen.append(problem.loss.target)
         return real(problem, *args, **options)
 
-    monkeypatch.setattr(wp, "minimize", spy)
+    monkeypatch.setattr(import_module("weakprox.cli.estimate"), "minimize", spy)
     assert weakprox("estimate", "m.npy", *PROBLEM).exit_code == 0
     monkeypatch.setattr("weakprox.cli.case.room", lambda: 0)
     assert weakprox("estimate", "m.npy", *PROBLEM).exit_code == 0

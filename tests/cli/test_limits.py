@@ -1,6 +1,7 @@
 """Numbers at the edge of what floats hold, and memory: one line, never a traceback."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -59,9 +60,8 @@ def test_a_point_whose_squares_overflow(scale, dtype, folder, matrix, refused, c
 
 
 def test_a_bound_that_is_no_number_is_not_called_proved(folder, weakprox, monkeypatch):
-    monkeypatch.setattr(
-        "weakprox.certificates.split.lower_bound", lambda *args, **options: (np.nan, "exact")
-    )
+    module = import_module("weakprox.cli.certify")
+    monkeypatch.setattr(module, "lower_bound", lambda *args, **options: (np.nan, "exact"))
     command = ("certify", "m.npy", "--data", "m.npy", *PROBLEM, "--max-svds", 0)
     done = weakprox(*command)
     assert done.exit_code == 3
@@ -105,7 +105,7 @@ def test_a_run_that_fits_is_done_and_info_tells_what_it_needs(folder, weakprox, 
 
 def test_two_gigabytes_fit_into_24_gibibytes(monkeypatch, tmp_path):
     from weakprox.cli.case import _check_room
-    from weakprox.resources.limits import SHARE
+    from weakprox.resources.memory import SHARE
     from weakprox.storage import Table
 
     monkeypatch.setattr("weakprox.storage.table.room", lambda: int(SHARE * (24 << 30)))

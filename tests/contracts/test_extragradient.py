@@ -264,7 +264,7 @@ def test_without_curvature_and_bounds_it_is_refused():
 def test_the_balance_follows_the_halves_of_the_gap(near, far, factor):
     problem = build("matrix")
     state = run(problem, max_svds=40).checkpoint.memory
-    state = replace(state, last=replace(state.last, near=float(near), far=float(far)))
+    state = replace(state, trial=replace(state.trial, near=float(near), far=float(far)))
     after = extragradient._balanced(state, problem)
     assert after.balance == pytest.approx(factor * state.balance)
     assert after.changes == state.changes + (factor != 1)

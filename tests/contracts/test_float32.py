@@ -6,6 +6,7 @@ import scipy.sparse as sp
 import torch
 
 import weakprox as wp
+from weakprox.linalg.simplex import rounded_on_host
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.losses import sensing as sensing_module
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
@@ -13,7 +14,6 @@ from weakprox.run import escalate
 from weakprox.solvers import DavisYin
 from weakprox.solvers.base import Method
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
-from weakprox.spectral.checks import rounded_on_host
 
 D = 60
 
@@ -122,7 +122,7 @@ def test_room_is_counted_in_float64():
     assert escalate.affordable(problem, DavisYin())
     arrays = DavisYin().arrays.most
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(escalate, "room", lambda: int(arrays * 8 * D * D))
+        patch.setattr("weakprox.solvers.base.room", lambda: int(arrays * 8 * D * D))
         assert not escalate.affordable(problem, DavisYin())
     assert not escalate.affordable(problem, Method())  # of which nothing is known
 

@@ -10,7 +10,7 @@ from dask_cases import LAM, Staying, assert_same, matrix, problem
 import weakprox as wp
 from weakprox.distributed import blocked, work
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arena import Arena
+from weakprox.linalg.arrays import Arena
 from weakprox.solvers import DavisYin
 
 pytestmark = pytest.mark.usefixtures("small_blocks")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import cvxpy as cp
 import numpy as np
@@ -16,7 +17,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, LinkPredictor, ShapeError
-from weakprox.estimators._graphs import Degrees, read_graph
+from weakprox.estimators import links
+from weakprox.estimators._graphs import Degrees, placements, read_graph
+from weakprox.linalg import LowRankPlusSparse
 
 PAIRS = "predict_proba takes pairs of nodes, shape (k, 2), not rows of the adjacency matrix"
 
@@ -106,6 +109,73 @@ def test_both_terms_together_do_no_worse_than_either():
     means = {name: np.mean(found) for name, found in scores.items()}
     assert means["both"] >= max(means["sparse"], means["low rank"])
     assert means["both"] > 0.95
+
+
+def sparse_groups(size, groups, inside, outside, seed=0):
+    """A graph too large to be decomposed in full."""
+    group = np.arange(size) % groups
+    return csr_array(drawn(np.where(group[:, None] == group, inside, outside), seed))
+
+
+@pytest.fixture
+def nothing_dense(monkeypatch):
+    def refuse(*args, **named):
+        raise AssertionError("made dense")
+
+    for name in ("__getitem__", "dense", "__array__"):
+        monkeypatch.setattr(LowRankPlusSparse, name, refuse)
+    for name in ("toarray", "todense"):
+        monkeypatch.setattr(csr_array, name, refuse)
+
+
+def test_a_larger_graph_never_becomes_dense(monkeypatch, nothing_dense):
+    A = sparse_groups(400, 8, 0.3, 0.02)
+    monkeypatch.setattr(links, "DENSE", 400)
+    monkeypatch.setattr(links, "SHOWN", 400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = LinkPredictor(random_state=0).fit(A)
+    assert model.result_.solver == "Thresholding"
+    assert model.result_.certified
+    pairs = all_pairs(400)
+    same = pairs[:, 0] % 8 == pairs[:, 1] % 8
+    scores = model.score_pairs(pairs)
+    assert placements(scores[same], scores[~same]).mean() > 0.95
+    assert model.predict_proba(pairs[:5]).shape == (5, 2)
+    assert np.mean(model.recommend(3, n=5)[0] % 8 == 3) >= 0.8
+    with pytest.raises(InputError, match=r"denoised_: .* 400 x 400"):
+        _ = model.denoised_
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_leading_triplets_are_those_of_the_whole_matrix(directed, monkeypatch):
+    A = sparse_groups(300, 6, 0.3, 0.02)
+    A = csr_array(np.triu(A.toarray())[:, ::-1]) if directed else A
+    settings = {"lam": 0.0, "tau": 1.5, "tol": 1e-8, "random_state": 0}
+    few = LinkPredictor(**settings).fit(A)
+    monkeypatch.setattr(links, "SMALL", 300)
+    whole = LinkPredictor(**settings).fit(A)
+    assert few.kind_ == ("directed" if directed else "undirected")
+    assert few.result_.low_rank.s == pytest.approx(whole.result_.low_rank.s, abs=1e-6)
+    pairs = all_pairs(300)
+    assert few.score_pairs(pairs) == pytest.approx(whole.score_pairs(pairs), abs=1e-4)
+
+
+def test_a_graph_that_is_too_large_for_an_l1_norm_says_so(blocks, monkeypatch):
+    assert LinkPredictor(random_state=0).fit(blocks[1]).lam_ > 0.0
+    monkeypatch.setattr(links, "DENSE", 3599)
+    with pytest.warns(UserWarning, match="60 x 60"):
+        model = LinkPredictor(random_state=0).fit(blocks[1])
+    assert model.lam_ == 0.0
+
+
+def test_no_l1_norm_is_tried_without_a_promise(monkeypatch):
+    monkeypatch.setattr(links, "CLEAR", np.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = LinkPredictor(random_state=0).fit(sparse_groups(100, 4, 0.3, 0.05))
+    assert not model.cv_results_["param_zeroed"].any()
+    assert model.lam_ == 0.0
 
 
 def test_finds_hidden_edges_better_than_common_neighbours():

@@ -115,21 +115,21 @@ def state(**changes):
 def test_an_infinite_value_sets_no_bound():
     """Infinity minus what was lost is no lower bound; it stayed the best one for ever."""
     dual = FixedDual(PROBLEM.penalty, 0 * M)
-    after = _stored._judged(state(), math.inf, 1.0, dual, 1)
+    after = _stored.judged(state(), math.inf, math.inf, dual, 1)
     assert after.bound == -math.inf
     assert after.dual is None
     assert DavisYin().candidate(after).gap == math.inf
-    later = _stored._judged(after, 5.0, 1.0, dual, 2)
+    later = _stored.judged(after, 5.0, 4.0, dual, 2)
     assert later.value - later.bound == pytest.approx(1.0)
     assert later.progress == 2
 
 
 def test_a_gap_below_zero_is_no_progress():
     dual, value = FixedDual(PROBLEM.penalty, 0 * M), PROBLEM.smooth_value(0 * M)
-    now = _stored._judged(state(), value, -1e-9 * value, dual, 1)  # rounding, exaggerated
+    now = _stored.judged(state(), value, (1 + 1e-9) * value, dual, 1)  # rounding, exaggerated
     assert now.value < now.bound
     for k in range(2, 5):
-        now = _stored._judged(now, value, -1e-9 * value, dual, k)
+        now = _stored.judged(now, value, (1 + 1e-9) * value, dual, k)
     assert now.progress == 1
     assert now.gap == 0.0
 
@@ -169,12 +169,12 @@ def test_proofs_are_tried_rarely(monkeypatch):
 
 def test_certified_rests_on_a_proof_not_on_the_estimate(monkeypatch):
     """A method that flatters itself is found out."""
-    judged = _stored._judged
+    judged = _stored.judged
 
-    def flattered(state, value, lost, dual, k):
-        return judged(state, value, 1e-3 * lost, dual, k)
+    def flattered(state, value, bound, dual, k):
+        return judged(state, value, value - 1e-3 * (value - bound), dual, k)
 
-    monkeypatch.setattr(_stored, "_judged", flattered)
+    monkeypatch.setattr(_stored, "judged", flattered)
     result = solve(eps=1e-3, max_svds=6)
     assert result.status is wp.Status.MAX_SVDS
     monkeypatch.undo()

@@ -34,7 +34,7 @@ def problem(M, spectral=None, penalty=None):
 def steady(monkeypatch):
     """Memory in use as the budget sees it: a worker that has run many tests gives some back."""
     held = 100 << 20
-    for place in ("weakprox.resources.limits", "weakprox.run.plan"):
+    for place in ("weakprox.resources.memory", "weakprox.run.plan"):
         monkeypatch.setattr(sys.modules[place], "resident", lambda: held)
     return held
 
@@ -50,7 +50,7 @@ def case(tmp_path_factory):
 def test_a_matrix_and_a_target_on_disk_give_the_same_answer(case, monkeypatch, steady):
     _, path, wanted = case
     scratches = []
-    import weakprox.linalg.arena as arena
+    import weakprox.linalg.arrays as arena
 
     real = arena.scratch
     monkeypatch.setattr(

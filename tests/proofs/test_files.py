@@ -224,7 +224,7 @@ def test_a_failed_write_leaves_the_last_file(good, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(proof_file, "_write_array", full)
+    monkeypatch.setattr(proof_file.npy, "write_array_header_1_0", full)
     with pytest.raises(OSError, match="No space"):
         wp.Proof.load(good).save(path)
     assert path.read_bytes() == good.read_bytes()

@@ -102,7 +102,7 @@ def test_nothing_is_kept_where_that_is_asked_for():
 
 
 def test_large_dual_points_are_kept_on_demand_only(monkeypatch):
-    monkeypatch.setattr("weakprox.certificates.evidence.KEPT_BYTES", 100)
+    monkeypatch.setattr("weakprox.run.state.KEPT_BYTES", 100)
     with pytest.raises(ProofError, match="proof=True"):
         _ = wp.minimize(simple()).proof
     assert wp.verify(wp.minimize(simple(), proof=True).proof, simple())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weakprox.linalg import LowRank
-from weakprox.linalg.kernels import blend_into
+from weakprox.linalg.lowrank import blend_into
 
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 9))
 weights = st.floats(-5, 5)

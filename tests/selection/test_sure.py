@@ -7,12 +7,34 @@ from selection._signals import sparse_low_rank
 import weakprox as wp
 from weakprox.linalg.simplex import project_capped
 from weakprox.selection import Grid, sure, sure_over_grid
-from weakprox.selection.sure import ball_divergence
 
 
 def project(A, tau):
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     return (U * np.asarray(project_capped(s, tau))) @ Vt
+
+
+def ball_divergence(s, tau, shape):
+    r"""Divergence of the projection on a nuclear norm ball, from all singular values s of M.
+
+    If :math:`p` of them stay positive as :math:`f_i = s_i - \theta`, it is
+
+    .. math:: (p - 1) + |m - d| \sum_{i \le p} \frac{f_i}{s_i}
+              + 2 \sum_{i \le p} \sum_{j \ne i} \frac{s_i f_i}{s_i^2 - s_j^2},
+
+    an adaptation of Candès, Sing-Long & Trzasko, "Unbiased Risk Estimates for Singular Value
+    Thresholding and Spectral Estimators", 2013, to a threshold that moves so that the sum
+    stays tau.
+    """
+    m, d = shape
+    if s.sum() <= tau:  # M itself
+        return float(m * d)
+    f = np.asarray(project_capped(s, tau), dtype=float)
+    p = int((f > 0.0).sum())
+    differences = s[:p, None] ** 2 - s[None, :] ** 2
+    np.fill_diagonal(differences, np.inf)
+    cross = (s[:p] * f[:p])[:, None] / differences
+    return float(p - 1 + abs(m - d) * np.sum(f[:p] / s[:p]) + 2.0 * np.sum(cross))
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (5, 7), (6, 6)])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import random_array
 
 import weakprox as wp
 from weakprox import solvers
@@ -120,6 +121,11 @@ def not_thin() -> wp.Problem:
     return wp.Problem(Denoising(numbers(90, 80)), L1(0.1), NuclearBall(500.0))
 
 
+def large_and_sparse() -> wp.Problem:
+    links = random_array((300, 200), density=0.03, rng=np.random.default_rng(0), format="csr")
+    return wp.Problem(Denoising(links), None, NuclearBall(3.0))
+
+
 case("DavisYin", denoising, solvers.DavisYin(), max_svds=150)
 case("DavisYin, sum of penalties", completion, solvers.DavisYin(), max_svds=150)
 case("DavisYin, restated", too_convex, solvers.DavisYin(), max_svds=150)
@@ -129,6 +135,7 @@ CASES["warm start"] = warm_start
 case("LeanSplitting", thin, solvers.LeanSplitting(), max_svds=40)
 case("LeanSplitting, torch", lambda: thin(torch.asarray), solvers.LeanSplitting(), max_svds=40)
 case("LeanSplitting to DavisYin", not_thin, solvers.LeanSplitting(), max_svds=60)
+case("Thresholding", large_and_sparse, solvers.Thresholding(), max_svds=40)
 case("DualAscent", few_pieces, solvers.DualAscent(), max_svds=150)
 case("Extragradient", denoising, solvers.Extragradient(), max_svds=300)
 case("Extragradient, few pieces", few_pieces, solvers.Extragradient(), max_svds=300)

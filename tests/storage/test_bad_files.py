@@ -8,7 +8,7 @@ from bad_files import BAD, GOOD, archive, header_only, npy, npz
 from scipy import sparse
 
 from weakprox.errors import InputError
-from weakprox.resources.limits import room, shown_bytes
+from weakprox.resources.memory import room, shown_bytes
 from weakprox.storage import FileError, read_matrix
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from weakprox.errors import InputError
-from weakprox.linalg.arena import DiskArena
-from weakprox.linalg.arrays import row_blocks
-from weakprox.resources.limits import room
+from weakprox.linalg.arrays import DiskArena, row_blocks
 from weakprox.resources.memory import (
     as_bytes,
     budget,
@@ -22,6 +20,7 @@ from weakprox.resources.memory import (
     on_disk,
     peak,
     resident,
+    room,
     scratch,
 )
 

@@ -187,7 +187,7 @@ def test_a_source_that_stalls_is_not_waited_for_forever():
     with pytest.raises(SamplerError, match=r"no item 1 within 0\.5 s"):
         stream(None, 1)
     go.set()
-    wait_for(lambda: len(stream._ahead._made) == 1)
+    wait_for(lambda: stream._ahead._made.qsize() == 1)
     np.testing.assert_array_equal(stream(None, 1), ALL[1:2])  # and nothing is lost
     stream.close()
 

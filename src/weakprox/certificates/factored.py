@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weakprox.linalg.arrays import eps_of
+from weakprox.linalg.simplex import ValueForm
 from weakprox.passes.engine import Engine
-from weakprox.passes.formulas import Step, Sums, ValueForm
+from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import Ritz, Vector
 
 DOUBLE = float(np.finfo(float).eps)
@@ -50,11 +50,10 @@ class FactoredDual:
 
     def __post_init__(self) -> None:
         """Read z at once, since a `cached_property` blocks other runs in Python 3.11."""
-        exact = self.engine.in_float64(self.found)
+        exact = self.found if self.found.exact else self.engine.in_float64(self.found)
         values = self.form.prox(exact.s, self.k.gamma)
-        object.__setattr__(self, "exact", exact)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "sums", self.engine.look(exact, values, self.k))
+        sums = self.engine.look(exact, values, self.k)
+        vars(self).update(exact=exact, values=values, sums=sums)
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
@@ -72,7 +71,10 @@ class FactoredDual:
         scale += size * math.sqrt(sums.rest) / (k.beta + k.curvature)
         across = sums.across
         if math.isnan(across):
-            across = self._across(squares)
+            # from the squares of U and V, and V'R; the vectors need not be orthogonal
+            p, (U, V, between) = self.values, squares[1:]
+            target = p @ (np.diagonal(between) + self.exact.s * np.diagonal(V))  # <z, X>
+            across = float(target - p @ (U * V) @ p) / k.gamma
             scale += float(self.values.sum() * np.abs(self.exact.s).max()) / k.gamma
             rounding += sum(self.engine.z.shape)  # devices sum long chains
         # u may have to be shrunk into the domain of h*, which changes the remainder
@@ -80,12 +82,6 @@ class FactoredDual:
         found = smooth + sums.along + shrink * across - conjugate
         found -= rest / (2 * (k.beta + k.curvature))
         return found - rounding * DOUBLE * scale, "high-probability"
-
-    def _across(self, squares: Vector) -> float:
-        """<u, X> from the squares of U and V, and V'R; the vectors need not be orthogonal."""
-        p, (U, V, between) = self.values, squares[1:]
-        target = p @ (np.diagonal(between) + self.exact.s * np.diagonal(V))  # <z, X>
-        return float(target - p @ (U * V) @ p) / self.k.gamma
 
     def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""
@@ -109,7 +105,7 @@ class FactoredDual:
         if not off <= SKEW:
             return math.inf  # these vectors prove nothing
         a = max(0.0, float(np.max(found.s - values)))
-        t = engine.tail(found, rng, 0.9 * a) * (1 + 1e3 * eps_of(engine.z))
+        t = engine.tail(found, rng, 0.9 * a) * (1 + 1e3 * engine.eps)
         size = float(np.abs(found.s).max()) + r + t
         if engine.symmetric:
             largest = 0.5 * (a + t) + math.hypot(0.5 * (a - t), r)

@@ -15,15 +15,27 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from weakprox.linalg.arrays import Array, eps_of, namespace, to_numpy
+from weakprox.linalg.arrays import (
+    Array,
+    device_of,
+    eps_of,
+    gram,
+    is_numpy,
+    like,
+    namespace,
+    to_numpy,
+)
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import gram, ritz, whitened
+from weakprox.passes.ritz import ritz, whitened
 
-CLOSE = 0.9  # triplets with values above this share of the largest are deflated
-BETWEEN = 0.96  # of the largest value: a bound on the rest that is sharp enough
-DEGREE = 60  # most products of the bound on the rest of S
+CLOSE = 0.93  # triplets with values above this share of the largest are deflated
+BETWEEN = 0.975  # of the largest value: a bound on the rest that is sharp enough
+ROUNDS = 8  # in which more triplets are deflated
+FILTER = 8  # degree of the polynomial that finds further triplets
+APART = 0.05  # sine of the angle from which a direction is another one
+DEGREE = 120  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
@@ -44,12 +56,33 @@ class Triplets:
         return Triplets(self.U[:, :count], self.s[:count], self.V[:, :count])
 
 
+def beside(V: Array, W: Array) -> Array:
+    """The orthonormal columns of V and what the columns of W add to them."""
+    xp = namespace(V)
+    lengths = xp.linalg.vector_norm(W, axis=0)
+    W = W / xp.where(lengths > 0.0, lengths, 1.0)
+    for _ in range(2):
+        W = W - V @ (V.T @ W)
+    far = np.flatnonzero(host(xp.linalg.vector_norm(W, axis=0)) > APART)
+    most = int(V.shape[0]) - int(V.shape[1])
+    return xp.concat([V, W[:, like_index(far[:most], W)]], axis=1) if len(far) else V
+
+
+def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
+    """T(2 S'S/a^2 - I) W with a Chebyshev polynomial T, which amplifies values above a."""
+    before = W
+    for k in range(FILTER):
+        product = data.transpose_times(q, data.times(q, W)) * (2.0 / least**2) - W
+        W, before = (product, W) if k == 0 else (2.0 * product - before, W)
+    return W
+
+
 def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
     """Ritz triplets of S after `powers` steps with S'S from a block of columns."""
-    V = whitened(V)
-    for _ in range(powers):
-        U = whitened(data.times(q, V))
-        V = whitened(data.transpose_times(q, U))
+    V = whitened(V, rounds=1)
+    for k in range(powers):
+        U = whitened(data.times(q, V), rounds=1)
+        V = whitened(data.transpose_times(q, U), rounds=2 if k == powers - 1 else 1)
     found = ritz(data.times(q, V), V, exact=True)
     return Triplets(found.U, found.s, found.V)
 
@@ -75,19 +108,34 @@ class ObservedDual:
         return lower, "high-probability"
 
     def norm(self, rng: np.random.Generator) -> float:
-        """Upper bound on the largest singular value of S."""
-        data, q = self.data, self.q
+        """Upper bound on the largest singular value of S.
+
+        If the rest of S is not clearly smaller than its deflated part, the vectors that show
+        it are deflated as well.
+        """
+        data, q, found = self.data, self.q, self.found
         whole = float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
         # the Frobenius norm is at most this; squares of smaller numbers would underflow
-        if whole < TINY or float(self.found.s[0]) < TINY:
+        if whole < TINY or float(found.s[0]) < TINY:
             return whole
-        kept = self.found.above(CLOSE * float(self.found.s[0]))
-        U, s, V = kept.U, kept.s, kept.V
-        one = np.eye(len(s))
-        off = max(float(np.abs(gram(F) - one).max()) * len(s) for F in (U, V))
-        if not off <= SKEW:
-            return math.inf
-        R = data.transpose_times(q, U) - V * namespace(V).asarray(s, device=V.device)
+        best = math.inf
+        for _ in range(ROUNDS):
+            kept = found.above(CLOSE * float(found.s[0]))
+            tail, W = self._tail(kept, rng, max(16, len(found.s) // 4))
+            best = min(best, self._combined(kept, tail))
+            if tail <= BETWEEN * float(found.s[0]) or len(found.s) >= min(data.shape):
+                break
+            found = triplets(data, q, beside(found.V, W))
+        # rounding of products: sums of as many terms as a row or column has entries
+        longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
+        size = math.sqrt(float(namespace(q).sum(q * q)))
+        return best + 4 * eps_of(q) * math.sqrt(longest) * size
+
+    def _tail(self, kept: Triplets, rng: Any, vectors: int) -> tuple[float, Array]:
+        """Upper bound on the norm of S outside of these triplets, and vectors that show it."""
+        data, q, U, V = self.data, self.q, kept.U, kept.V
+        if len(kept.s) >= min(data.shape):
+            return 0.0, V
 
         def outside(W: Array) -> Array:
             return W - V @ (V.T @ W)
@@ -96,24 +144,27 @@ class ObservedDual:
             Y = data.times(q, W)
             return Y - U @ (U.T @ Y)
 
-        tail = 0.0
-        if len(s) < min(data.shape):
-            tail = chebyshev_bound(
-                apply,
-                lambda Y: outside(data.transpose_times(q, Y)),
-                data.shape[1],
-                V,
-                rng,
-                enough=BETWEEN * float(s[0]),
-                degree=DEGREE,
-                prepare=outside,
-            )
-        found = norm_bound(s, gram(R), tail)
-        # rounding of products: sums of as many terms as a row or column has entries
-        longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
-        size = math.sqrt(float(namespace(q).sum(q * q)))
-        rounding = 4 * eps_of(q) * math.sqrt(longest) * size + 2 * off * found
-        return found + rounding
+        return chebyshev_bound(
+            apply,
+            lambda Y: outside(data.transpose_times(q, Y)),
+            data.shape[1],
+            V,
+            rng,
+            enough=BETWEEN * float(kept.s[0]),
+            degree=DEGREE,
+            vectors=vectors,
+            prepare=outside,
+        )
+
+    def _combined(self, kept: Triplets, tail: float) -> float:
+        """Upper bound on the norm of S from its triplets and a bound on the rest."""
+        U, s, V = kept.U, kept.s, kept.V
+        one = np.eye(len(s))
+        off = max(float(np.abs(gram(F) - one).max()) * len(s) for F in (U, V))
+        if not off <= SKEW:
+            return math.inf
+        R = self.data.transpose_times(self.q, U) - V * like(s, V)
+        return norm_bound(s, gram(R), tail) * (1 + 2 * off)
 
     def _best(self, norm: float) -> tuple[float, float]:
         """Return the best bound from a multiple t q, given the norm of S, and t."""
@@ -139,6 +190,13 @@ class ObservedDual:
             lambda t: -at(t), bounds=(0.0, high), method="bounded", options={"maxiter": TRIALS}
         )
         return max(best, (-float(found.fun), float(found.x)))
+
+
+def like_index(index: Any, reference: Array) -> Any:
+    """The index in the namespace and on the device of the reference."""
+    if is_numpy(reference):
+        return index
+    return namespace(reference).asarray(index, device=device_of(reference))
 
 
 def host(x: Array) -> Vector:

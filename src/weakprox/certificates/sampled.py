@@ -28,6 +28,7 @@ no sample showed.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,9 +38,9 @@ from scipy.special import chndtrinc, fdtri
 
 from weakprox.linalg.arrays import (
     Array,
+    add_scaled,
     eps_of,
     inner,
-    itemsize,
     namespace,
     norm,
     row_blocks,
@@ -47,11 +48,10 @@ from weakprox.linalg.arrays import (
     to_numpy,
 )
 from weakprox.linalg.bounds import EXACT_BELOW
-from weakprox.linalg.kernels import add_scaled
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
 from weakprox.protocols import Batch, DualPoint, Loss, Tolerance, loss_capabilities
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 
 GROUPS = 16  # groups whose means show the scatter; each costs one array of the size of X
 FINE = 64  # batches searched for rare values if the loss does not show single samples
@@ -66,25 +66,15 @@ WIDER = 2.0  # growth of the bound on |e|^2 by newly seen values that contradict
 
 @dataclass(frozen=True)
 class Noise:
-    """Scatter of the gradient of one sample at a point, estimated from groups of samples.
+    """Scatter of the gradient of one sample at a point, estimated from groups of samples."""
 
-    Attributes
-    ----------
-    variance : float
-        Trace of its covariance C.
-    freedom : int
-        Number of groups minus one.
-    concentration : float
-        (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
-        lowered by the uncertainty of the estimate.
-    reach : float
-        Largest distance of one sample's gradient to their mean; of one batch, times its
-        size, if single samples are not accessible.
-    """
-
-    variance: float
-    freedom: int
+    variance: float  # trace of its covariance C
+    freedom: int  # number of groups minus one
+    # (tr C)^2 / tr(C^2), the number of directions that share the variance, at least 1;
+    # lowered by the uncertainty of the estimate
     concentration: float
+    # largest distance of one sample's gradient to their mean; of one batch, times its size,
+    # if single samples are not accessible
     reach: float = 0.0
 
     @classmethod
@@ -94,15 +84,14 @@ class Noise:
         mean = means[0] * (sizes[0] / total)
         for part, size in zip(means[1:], sizes[1:], strict=True):
             add_scaled(mean, size / total, part)
-        gram = _gram(means, sizes, mean)
+        gram, most = _gram(means, sizes, mean), float(math.prod(mean.shape))
         trace = float(np.trace(gram))
         if freedom < 1 or trace == 0.0:
             return mean, cls(0.0 if freedom else math.inf, freedom, 1.0)
         variance = trace / freedom
-        gram /= trace  # so that squares of squares stay in range
-        most = float(math.prod(mean.shape))
         if freedom == 1:
             return mean, cls(variance, freedom, 1.0)
+        gram /= trace  # so that squares of squares stay in range
         # unbiased for tr(C^2) if the groups' means are normal
         second = float(np.sum(gram * gram)) - 1.0 / freedom
         second *= (1.0 + DOUBT / freedom) / ((freedom - 1) * (freedom + 2))
@@ -160,14 +149,9 @@ class Noise:
         most = 1
         while self.error(most, confidence) > allowed and most < 1 << 62:
             most *= 2
-        least = most // 2 + 1
-        while least < most:
-            middle = (least + most) // 2
-            if self.error(middle, confidence) > allowed:
-                least = middle + 1
-            else:
-                most = middle
-        return most
+        sizes = range(most // 2 + 1, most)
+        enough = lambda size: not self.error(size, confidence) > allowed  # noqa: E731
+        return sizes.start + bisect_left(sizes, True, key=enough)
 
 
 def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
@@ -190,7 +174,7 @@ def least_samples(rarest: float) -> int:
 
 def groups_that_fit(reference: Array, entries: int) -> int:
     """Return how many groups fit in memory, one array of the size of X each."""
-    fit = int(room() // (4 * entries * itemsize(reference)))
+    fit = int(room() // (4 * entries * reference.dtype.itemsize))
     return max(2, min(GROUPS, fit))
 
 
@@ -222,53 +206,33 @@ def noise_at(
         if len(means) < most:
             means.append(g)
             sizes.append(size)
-            continue
-        i = sizes.index(min(sizes))
-        whole = sizes[i] + size
-        means[i] = (sizes[i] / whole) * means[i] + (size / whole) * g
-        sizes[i] = whole
+        else:
+            i = sizes.index(min(sizes))
+            kept, sizes[i] = sizes[i], sizes[i] + size
+            means[i] = (kept / sizes[i]) * means[i] + (size / sizes[i]) * g
     mean, noise = Noise.seen(means, sizes)
-    reach = max(reach_at(loss, X, batch, size, mean) for batch, size in batches)
+    furthest = loss_capabilities(loss).furthest
+    if furthest is not None:
+        reach = max(float(furthest(X, batch, mean)) for batch, _ in batches)
+    else:
+        reach = max(size * norm(loss.grad(X, batch) - mean) for batch, size in batches)
     if problem.spectral.symmetric:
         mean, noise = Noise.seen([(g + g.T) / 2 for g in means], sizes)
     return mean, replace(noise, reach=reach)
 
 
-def reach_at(loss: Any, X: Array, batch: Batch, size: int, mean: Array) -> float:
-    """Return the largest distance of one sample's gradient to the mean, see `Noise`."""
-    furthest = loss_capabilities(loss).furthest
-    if furthest is not None:
-        return float(furthest(X, batch, mean))
-    return size * norm(loss.grad(X, batch) - mean)
-
-
 @dataclass(frozen=True)
 class Proof:
-    """An answer and a bound on its error: f(X) - f* <= gap at a confidence.
-
-    Attributes
-    ----------
-    X : LowRank
-        The answer.
-    gap, sampling, confidence : float
-        The bound, the part of it that only more samples reduce, and the probability that
-        it holds.
-    samples : int
-        Number of samples used.
-    rarest : float
-        Share of the draws; rarer values may not have been seen.
-    gradient, error, noise
-        The estimate of grad G(X), the bound on its squared error, and the measured noise.
-    """
+    """An answer and a bound on its error: f(X) - f* <= gap at a confidence."""
 
     X: LowRank
     gap: float
-    sampling: float
+    sampling: float  # the part of the gap that only more samples reduce
     confidence: float
     samples: int = 0
-    rarest: float = RAREST
-    gradient: Array | None = None
-    error: float = math.inf
+    rarest: float = RAREST  # share of the draws; rarer values may not have been seen
+    gradient: Array | None = None  # the estimate of grad G(X)
+    error: float = math.inf  # bound on its squared error
     noise: Noise | None = None
 
 
@@ -356,11 +320,10 @@ def contradicted(proof: Proof, other: Proof) -> bool:
     apart = norm(other.gradient - proof.gradient)
     allowed = math.sqrt(proof.error) + math.sqrt(proof.noise.error(other.samples, CHECK))
     size = norm(proof.gradient) + norm(proof.X.dense())
-    if apart > allowed + 64 * eps_of(proof.gradient) * size:
-        return True
+    rounding = 64 * eps_of(proof.gradient) * size
     grown = other.noise.reach - proof.noise.reach
-    if grown <= 64 * eps_of(proof.gradient) * size:
-        return False
+    if apart > allowed + rounding or grown <= rounding:
+        return apart > allowed + rounding
     more = math.sqrt(proof.error)
     more += replace(proof.noise, reach=grown).rare(proof.samples, proof.confidence)
     return more * more > WIDER * proof.error

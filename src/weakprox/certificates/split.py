@@ -18,11 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arena import Arena
-from weakprox.linalg.arrays import Array, eps_of, inner, norm, row_blocks, sqnorm
+from weakprox.linalg.arrays import (
+    Arena,
+    Array,
+    add_scaled,
+    eps_of,
+    inner,
+    norm,
+    reflect,
+    row_blocks,
+    sqnorm,
+)
 from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH
-from weakprox.linalg.kernels import add_scaled, dense, reflect
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
@@ -100,15 +108,9 @@ def split_bound(
     young = h + prox.conjugate - slope * (along - square)
     sizes = abs(h) + abs(prox.conjugate) + slope * (abs(along) + square)
     if not young <= accuracy:
-        prox = problem.spectral.weak_prox(
-            A,
-            weight=weight,
-            rank=min(V.rank + 2, *problem.shape),
-            tolerance=Tolerance(2 * accuracy / weight),
-            start=prox.basis,
-            certify=True,
-            rng=rng,
-        )
+        rank, tolerance = min(V.rank + 2, *problem.shape), Tolerance(2 * accuracy / weight)
+        how: Any = {"rank": rank, "tolerance": tolerance, "start": prox.basis, "rng": rng}
+        prox = problem.spectral.weak_prox(A, weight=weight, certify=True, **how)
     if young < -64 * eps_of(A) * sizes * math.sqrt(V.rank):
         return -math.inf, prox.rests_on  # no conjugate is that small: a term is inconsistent
     if used is not None:
@@ -117,11 +119,10 @@ def split_bound(
     g, value = gradient(loss, X, batch, arena.like(A)), loss.value(X, batch)
     whole = not (R.rowwise and R.separable)
     sums = np.zeros(len(_TERMS))
+    slope = prox.shrink * weight
     for rows in [slice(None)] if whole else row_blocks(X):
-        slope = prox.shrink * weight
         sums += _terms(R, X[rows], g[rows], A[rows], weight, slope, split.y)
     terms = dict(zip(_TERMS, sums, strict=True))
-    slope = prox.shrink * weight
     w = loss.strong_convexity + R.curvature
     size, target = math.sqrt(terms["X"]), math.sqrt(terms["A"])
     entries = math.sqrt(terms["g"]) + math.sqrt(terms["s"]) + (R.curvature + slope) * size
@@ -140,12 +141,8 @@ def _terms(
     R: Penalty, X: Array, g: Array, A: Array, weight: float, slope: float, y: Dual | None
 ) -> Any:
     """Sums of `split_bound` over rows, in the order of `_TERMS`; g becomes q."""
-    gradient, step = sqnorm(g), 1.0 / weight
-    if y is None:
-        target = g * -step
-        target += (2.0 - step * R.curvature) * X
-        target -= A
-        y = proximal_dual(R, target, step)
+    gradient = sqnorm(g)
+    y = reflected_dual(R, X, g, A, weight) if y is None else y
     s, phi = R.pull(y), R.dual_value(y)
     u = slope * A
     u -= slope * X
@@ -155,6 +152,15 @@ def _terms(
     if R.curvature:
         g += R.curvature * X
     return np.array([gradient, sqnorm(s), sqnorm(X), sqnorm(A), sqnorm(g), along, across, phi])
+
+
+def reflected_dual(R: Penalty, X: Array, g: Array, A: Array, weight: float) -> Dual:
+    """Dual point of prox_{R/weight} at 2X - A - (g + curvature X)/weight."""
+    step = 1.0 / weight
+    target = g * -step
+    target += (2.0 - step * R.curvature) * X
+    target -= A
+    return proximal_dual(R, target, step)
 
 
 def lower_bound(
@@ -174,15 +180,30 @@ def lower_bound(
     `reached` is a value of f, which limits the size of a minimiser if nothing else does.
     `scratch`, an array like X, may be overwritten.
     """
-    loss = problem.loss
-    batch = loss.everything()
+    loss, batch = problem.loss, problem.loss.everything()
     a = loss.strong_convexity
     w = a + problem.penalty.curvature
     A = gradient(loss, X, batch, scratch)
     value, linear, square = loss.value(X, batch), inner(A, X), sqnorm(X)
+    sizes = abs(value) + abs(linear)
     if w == 0.0:
-        sizes = abs(value) + abs(linear)
-        return _without_curvature(problem, X, A, dual, value - linear, sizes, reached, rng)
+        # Rounding errors of X and of the gradient remain in A even if their sum is small. Every
+        # minimiser has length at most `longest`, which limits their effect.
+        radius, offers = problem.radius(reached), problem.of_spectral
+        longest = offers.diameter
+        if longest is None:
+            longest = radius if math.isfinite(radius) else 0.0
+        carried = longest * (norm(A) + norm(X))
+        phi = dual.target(X, A, 1.0)
+        A -= X  # now -c
+        within = offers.conjugate_within
+        if within is not None and math.isfinite(radius):
+            conjugate = within(A, radius, rng)
+        else:
+            conjugate = problem.spectral.conjugate(A, rng)
+        scale = sizes + abs(phi) + abs(conjugate) + carried
+        rests_on = "exact" if min(X.shape) <= THOROUGH else "high-probability"
+        return value - linear - phi - conjugate - 64 * eps_of(A) * scale, rests_on
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
     if min(X.shape) <= EXACT_BELOW:
         rank = min(X.shape)  # all values are computed anyway, so none needs a bound
@@ -192,39 +213,5 @@ def lower_bound(
     size = sqnorm(A)
     bound = value - linear + 0.5 * a * square - phi + prox.lower - 0.5 * w * size
     # Generous rounding errors of each sum: the bound must never be too large.
-    scale = abs(value) + abs(linear) + a * square + abs(phi) + w * size
+    scale = sizes + a * square + abs(phi) + w * size
     return bound - 64 * eps_of(A) * scale, prox.rests_on
-
-
-def _without_curvature(
-    problem: Problem,
-    X: Array,
-    A: Array,
-    dual: DualPoint,
-    start: float,
-    sizes: float,
-    reached: float,
-    rng: np.random.Generator,
-) -> tuple[float, str]:
-    """The bound for w = 0; A holds the gradient of G and `start` is G(X) - <g, X>.
-
-    `sizes` are the sizes of the terms in `start`.
-    """
-    # Rounding errors of X and of the gradient remain in A even if their sum is small. Every
-    # minimiser has length at most `longest`, which limits their effect.
-    radius = problem.radius(reached)
-    offers = problem.of_spectral
-    longest = offers.diameter
-    if longest is None:
-        longest = radius if math.isfinite(radius) else 0.0
-    carried = longest * (norm(A) + norm(X))
-    phi = dual.target(X, A, 1.0)
-    A -= X  # now -c
-    within = offers.conjugate_within
-    if within is not None and math.isfinite(radius):
-        conjugate = within(A, radius, rng)
-    else:
-        conjugate = problem.spectral.conjugate(A, rng)
-    scale = sizes + abs(phi) + abs(conjugate) + carried
-    rests_on = "exact" if min(X.shape) <= THOROUGH else "high-probability"
-    return start - phi - conjugate - 64 * eps_of(A) * scale, rests_on

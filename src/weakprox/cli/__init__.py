@@ -1,6 +1,6 @@
-"""The command `weakprox`: estimate, certify, verify, info and reproduce.
+"""The command `weakprox`: estimate, complete, certify, verify, info and reproduce.
 
-Commands import what they need when they run, so that help and version are immediate.
+What `import weakprox` does not load (experiments, reports, rich) is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import typer
 
 from weakprox import __version__
 from weakprox.cli.certify import certify
+from weakprox.cli.complete import complete
 from weakprox.cli.console import EXIT_CODES, Shell
 from weakprox.cli.estimate import estimate
 from weakprox.cli.info import info
@@ -45,7 +46,7 @@ def weakprox(
         typer.echo(context.get_help())
 
 
-for command in (estimate, certify, verify, info, reproduce):
+for command in (estimate, complete, certify, verify, info, reproduce):
     app.command(epilog=EXIT_CODES)(command)
 
 

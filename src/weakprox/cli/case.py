@@ -18,8 +18,7 @@ from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.resources.limits import room
-from weakprox.resources.memory import budget, on_disk
+from weakprox.resources.memory import budget, on_disk, room
 from weakprox.solvers.base import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
 from weakprox.storage import FileError, Table, read_matrix

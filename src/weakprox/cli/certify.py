@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 import typer
 
+from weakprox import __version__, minimize
 from weakprox.arguments import integer
+from weakprox.certificates.split import lower_bound
 from weakprox.cli import options
+from weakprox.cli.case import load
 from weakprox.cli.console import DONE, UNCONFIRMED, as_json, show, shown_file
+from weakprox.cli.options import unset
 from weakprox.errors import InputError
-
-if TYPE_CHECKING:
-    from weakprox.linalg.arrays import Array
-    from weakprox.problem import Problem
-    from weakprox.result import Certificate
+from weakprox.linalg.arrays import Array, largest, norm
+from weakprox.penalties import Smoothed
+from weakprox.problem import Problem
+from weakprox.result import Certificate, Status
+from weakprox.storage import FileError, read_matrix
 
 # Multiples of the theory's smoothing at which the dual point is tried.
 SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -38,14 +43,9 @@ def certify(
     max_svds: Annotated[
         int, typer.Option(help="Thin SVDs to spend on a better lower bound.")
     ] = 200,
-    x_key: Annotated[
-        str | None, typer.Option(help="Which array of an .npz X_FILE.", show_default=False)
-    ] = None,
+    x_key: Annotated[str | None, unset("Which array of an .npz X_FILE.")] = None,
     x_header: Annotated[
-        bool | None,
-        typer.Option(
-            "--x-header/--no-x-header", help="As --header, of X_FILE.", show_default=False
-        ),
+        bool | None, unset("As --header, of X_FILE.", "--x-header/--no-x-header")
     ] = None,
     key: options.Key = None,
     header: options.Header = None,
@@ -56,9 +56,6 @@ def certify(
     The lower bound comes from dual points at X and, if that is not enough, from a short
     run. It holds for any X, however it was found.
     """
-    from weakprox import __version__
-    from weakprox.cli.case import load
-
     case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
     X = _read_point(x_file, x_key, x_header, case.matrix)
     proof, violation, feasible = judge(case.problem, X, case.eps, seed, max_svds)
@@ -85,11 +82,6 @@ def certify(
 
 def _read_point(file: Path, key: str | None, header: bool | None, data: Array) -> Array:
     """X in the precision of the data; raises if its values do not fit."""
-    import numpy as np
-
-    from weakprox.linalg.arrays import largest
-    from weakprox.storage import FileError, read_matrix
-
     try:
         X = read_matrix(file, key=key, header="auto" if header is None else header).dense()
     except InputError as error:
@@ -113,11 +105,6 @@ def judge(
     problem: Problem, X: Array, eps: float, seed: int, max_svds: int
 ) -> tuple[Certificate, float, bool]:
     """Value and a lower bound at little cost, violation, and whether X is feasible."""
-    import numpy as np
-
-    from weakprox.linalg.arrays import norm
-    from weakprox.result import Certificate
-
     integer("max_svds", max_svds, least=0)
     factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
     # a full factorisation loses only parts outside the set (negative eigenvalues)
@@ -139,11 +126,6 @@ def _bound_at(
     problem: Problem, X: Array, eps: float, seed: int, reached: float
 ) -> tuple[float, str]:
     """The best bound from dual points at X, with several smoothings of the penalty."""
-    import numpy as np
-
-    from weakprox.certificates.split import lower_bound
-    from weakprox.penalties import Smoothed
-
     gamma = problem.constants(strongly_convex=False).gamma
     mus = [scale * eps / gamma for scale in SCALES] if gamma > 0 else [0.0]
     rank = min(32, *problem.shape)
@@ -171,9 +153,6 @@ def _bound_by_run(
     problem: Problem, eps: float, seed: int, max_svds: int
 ) -> tuple[float, str] | None:
     """The bound proved by a short run with half of eps as its accuracy."""
-    from weakprox import minimize
-    from weakprox.result import Status
-
     result = minimize(problem, eps=0.5 * eps, seed=seed, max_svds=max_svds)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the answer of an interrupted run is not wanted here

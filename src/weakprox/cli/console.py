@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import os
 import re
 import sys
@@ -106,25 +104,10 @@ def shown_advice(advice: str) -> str:
     return re.sub(r"\b(Raise|larger|or) (\w+)", option, advice)
 
 
-def clean(value: Any) -> Any:
-    """The value in JSON types; NaN and infinity become None."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(key): clean(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(entry) for entry in value]
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 def as_json(summary: dict[str, Any]) -> str:
     """The summary as standard JSON text."""
+    from weakprox.report.markup import clean
+
     return json.dumps(clean(summary), indent=2, allow_nan=False)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+from weakprox import __version__, minimize
+from weakprox.arguments import nonnegative
 from weakprox.cli import options
+from weakprox.cli.case import Case, load
 from weakprox.cli.console import (
     DONE,
     INTERRUPTED,
@@ -20,11 +24,20 @@ from weakprox.cli.console import (
     shown_advice,
     shown_file,
 )
+from weakprox.cli.options import unset
+from weakprox.cli.outputs import Outputs
+from weakprox.distributed.remote import connected
+from weakprox.errors import InputError, ProofError
+from weakprox.resources.memory import as_bytes, limited
+from weakprox.result import Result, Status
+from weakprox.run.choose import solver_class, solver_named
+from weakprox.solvers.base import Method
 
-if TYPE_CHECKING:
-    from weakprox.cli.case import Case
-    from weakprox.cli.outputs import Outputs
-    from weakprox.result import Result
+# Solvers of the library that do not suit a matrix file, and why.
+ELSEWHERE = {
+    "dualascent": "is for the penalty MaxAffine, while this one is the l1 norm",
+    "sampleaverage": "is for a loss known through samples, while a file is known whole",
+}
 
 
 def estimate(
@@ -33,10 +46,7 @@ def estimate(
     tau: options.Tau = None,
     rank: Annotated[
         int | None,
-        typer.Option(
-            help="Largest rank of the answer. Default: as large as it turns out to be.",
-            show_default=False,
-        ),
+        unset("Largest rank of the answer. Default: as large as it turns out to be."),
     ] = None,
     psd: options.Psd = False,
     solver: Annotated[
@@ -49,36 +59,44 @@ def estimate(
     eps: options.Eps = None,
     tol: options.Tol = None,
     seed: options.Seed = 0,
-    max_seconds: options.MaxSeconds = 300.0,
+    max_seconds: Annotated[
+        float,
+        typer.Option(help="Time limit in seconds, for the choice of lam and tau as well."),
+    ] = 300.0,
     max_memory: options.MaxMemory = None,
-    max_svds: Annotated[
-        int | None, typer.Option(help="Stop after so many thin SVDs.", show_default=False)
-    ] = None,
+    max_svds: Annotated[int | None, unset("Stop after so many thin SVDs.")] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help=f"Write X: {options.FORMATS}.", show_default=False),
+        Path | None, unset(f"Write X: {options.FORMATS}.", "--output", "-o")
     ] = None,
-    factors: Annotated[
-        Path | None, typer.Option(help="Write U, s, Vt: .npz.", show_default=False)
-    ] = None,
-    proof: Annotated[
-        Path | None,
-        typer.Option(help="Write a proof for `weakprox verify`: .npz.", show_default=False),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a page to read: .html.", show_default=False)
-    ] = None,
+    factors: Annotated[Path | None, unset("Write U, s, Vt: .npz.")] = None,
+    proof: Annotated[Path | None, unset("Write a proof for `weakprox verify`: .npz.")] = None,
+    report: Annotated[Path | None, unset("Write a page to read: .html.")] = None,
     figures: Annotated[
+        Path | None, unset("Directory for the report's plots as PNG, SVG.")
+    ] = None,
+    summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
+    checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Directory for the report's plots as PNG, SVG.", show_default=False),
+        unset(
+            "Write the state of the run to this file, so that it can be resumed: .safetensors."
+        ),
     ] = None,
-    summary: Annotated[
-        Path | None, typer.Option(help="Write the summary: .json.", show_default=False)
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between checkpoints; 0: after every outer step.")
+    ] = 60.0,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Resume from the checkpoint; start a new run if there is none."
+        ),
+    ] = False,
+    scheduler: Annotated[
+        str | None,
+        unset(
+            "Address of a dask scheduler, such as tcp://HOST:8786, whose workers hold the "
+            "matrix and do the work."
+        ),
     ] = None,
-    checkpoint: options.Checkpoint = None,
-    checkpoint_every: options.CheckpointEvery = 60.0,
-    resume: options.Resume = False,
-    scheduler: options.Scheduler = None,
     key: options.Key = None,
     header: options.Header = None,
     json: options.Json = False,
@@ -88,14 +106,6 @@ def estimate(
 
     Minimises 1/2 |X - M|^2 + lam |X|_1 over matrices of nuclear norm at most tau.
     """
-    from weakprox import minimize
-    from weakprox.arguments import nonnegative
-    from weakprox.cli.case import load
-    from weakprox.cli.outputs import Outputs
-    from weakprox.cli.solvers import solver_of
-    from weakprox.distributed.remote import connected
-    from weakprox.resources.memory import as_bytes, limited
-
     begun = time.monotonic()
     nonnegative("max_seconds", max_seconds)
     method = solver_of(solver, rank)
@@ -151,13 +161,24 @@ def estimate(
         typer.echo(as_json(found))
     elif not quiet:
         _show(case, result, found, automatic=method == "auto")
-    raise typer.Exit(exit_code(result))
+    if result.status is Status.INTERRUPTED:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(DONE if found["reached"] else UNCONFIRMED)
+
+
+def solver_of(name: str, rank: int | None) -> Method | Literal["auto"]:
+    """Return the solver of this name, with the rank if it has one; "auto" is left as it is."""
+    if name.lower() == "auto":
+        return "auto"
+    why = ELSEWHERE.get(solver_class(name).__name__.lower())
+    if why is not None:
+        wanted = "another one, such as auto or davisyin"
+        raise InputError("solver", f"{name!r}, which {why}", wanted)
+    return solver_named(name, rank)
 
 
 def _provable(result: Result, outputs: Outputs) -> Outputs:
     """The outputs that can be written: without the proof if there is none."""
-    from weakprox.errors import ProofError
-
     if "proof" not in outputs.paths:
         return outputs
     try:
@@ -168,19 +189,8 @@ def _provable(result: Result, outputs: Outputs) -> Outputs:
     return outputs
 
 
-def exit_code(result: Result) -> int:
-    """The exit code of a run."""
-    from weakprox.result import Status
-
-    if result.status is Status.INTERRUPTED:
-        return INTERRUPTED
-    return DONE if result.status.reached or result.certified else UNCONFIRMED
-
-
 def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     """The summary of a run, for JSON."""
-    from weakprox import __version__
-
     proof = result.certificate
     return {
         **case.settings,
@@ -197,7 +207,7 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
         "rank": result.rank,
         "nonzeros": result.nonzeros(),
         "violation": result.violation,
-        "counts": result.counts,
+        "counts": asdict(result.counts),
         "seconds": result.seconds,
         "outputs": outputs.names(),
         "version": __version__,

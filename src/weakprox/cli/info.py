@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, replace
+from typing import Any
 
+import numpy as np
 import typer
 
+from weakprox import __version__, plan, theory
 from weakprox.cli import options
+from weakprox.cli.case import Case, load
 from weakprox.cli.console import as_json, show, shown_file
-
-if TYPE_CHECKING:
-    from weakprox.cli.case import Case
+from weakprox.linalg.arrays import largest, norm
+from weakprox.linalg.thin_svd import thin_svd
+from weakprox.resources.memory import as_bytes, limited, shown_bytes
 
 
 def info(
@@ -28,49 +31,15 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
-    from weakprox import plan, theory
-    from weakprox.cli.case import load
-    from weakprox.resources.memory import as_bytes, limited
-
     given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with limited(most):
         case = load(file, **given, psd=psd, key=key, header=header, seed=seed, run=False)
     memory = plan(case.problem, max_memory=most)  # before anything else takes memory
     p = theory.parameters(case.problem, case.eps, seed=seed)
-    found = {
-        **describe(case),
-        "solver": memory.chosen,
-        "reason": memory.reason,
-        "parameters": {f.name: getattr(p, f.name) for f in fields(p)},
-    }
-    found["predicted"] = {
-        "svds": p.predicted_svds,
-        "samples": p.predicted_samples,
-        "arrays": memory[memory.chosen].work,
-        "bytes": memory.early,
-        "bytes_at_most": memory.process,
-        "room": memory.room,
-    }
-    found["memory"] = asdict(memory)
-    if json:
-        typer.echo(as_json(found))
-    else:
-        alone = replace(memory, needs=(memory[memory.chosen],))
-        _show(case, found, str(p), "\n".join(str(alone).splitlines()[:3]))
-
-
-def describe(case: Case) -> dict[str, Any]:
-    """Size, kind and norms of the matrix."""
-    import numpy as np
-
-    from weakprox import __version__
-    from weakprox.linalg.arrays import largest, norm
-    from weakprox.linalg.thin_svd import thin_svd
-
     M = case.matrix
     spectral_norm = float(thin_svd(M, 1, tol=1e-6, strict=False).triplets.s[0])
-    return {
+    found = {
         **case.settings,
         "format": case.table.format,
         "memory_mapped": isinstance(case.table.values, np.memmap),
@@ -81,13 +50,28 @@ def describe(case: Case) -> dict[str, Any]:
             "largest_entry": largest(M),
         },
         "version": __version__,
+        "solver": memory.chosen,
+        "reason": memory.reason,
+        "parameters": asdict(p),
+        "predicted": {
+            "svds": p.predicted_svds,
+            "samples": p.predicted_samples,
+            "arrays": memory[memory.chosen].work,
+            "bytes": memory.early,
+            "bytes_at_most": memory.process,
+            "room": memory.room,
+        },
+        "memory": asdict(memory),
     }
+    if json:
+        typer.echo(as_json(found))
+    else:
+        alone = replace(memory, needs=(memory[memory.chosen],))
+        _show(case, found, str(p), "\n".join(str(alone).splitlines()[:3]))
 
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
     """The description for a reader."""
-    from weakprox.resources.limits import shown_bytes
-
     m, d = case.table.shape
     norms, predicted = found["norms"], found["predicted"]
     labels = [side for side in ("row", "column") if found[f"{side}_labels"]]

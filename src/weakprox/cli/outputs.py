@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from weakprox.cli.case import Case
 from weakprox.cli.console import as_json
 from weakprox.errors import InputError
+from weakprox.result import Result
 from weakprox.storage.atomic import atomic_all, checked_target
-from weakprox.storage.matrices import writable_suffix, write_factors, write_matrix, write_text
+from weakprox.storage.matrices import known_suffix, write_factors, write_matrix, write_text
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError
-
-if TYPE_CHECKING:
-    from weakprox.cli.case import Case
-    from weakprox.result import Result
 
 SUFFIXES = {
     "factors": (".npz",),
@@ -38,12 +36,13 @@ class Outputs:
         cls, inputs: list[Path], figures: Path | None = None, **paths: Path | None
     ) -> Outputs:
         """The outputs asked for; raises if one of them cannot be written."""
-        _check_figures(figures, paths.get("report"))
+        if figures is not None:
+            _check_figures(figures, paths.get("report"))
         wanted = {kind: path for kind, path in paths.items() if path is not None}
         taken = {path.resolve(): "the input file itself" for path in inputs}
         for kind, path in wanted.items():
             if kind not in SUFFIXES:
-                if writable_suffix(path) == ".parquet":
+                if known_suffix(path) == ".parquet":
                     arrow()
             elif path.suffix.lower() not in SUFFIXES[kind]:
                 given = f"the suffix '{path.suffix}' for the {kind}"
@@ -97,10 +96,8 @@ class Outputs:
                     write_text(path, as_json(summary) + "\n")
 
 
-def _check_figures(figures: Path | None, report: Path | None) -> None:
+def _check_figures(figures: Path, report: Path | None) -> None:
     """Raise unless the plots of the report can be saved."""
-    if figures is None:
-        return
     if report is None:
         raise InputError(
             "figures", str(figures), "together with --report, whose plots they are"

@@ -8,44 +8,41 @@ from typing import Annotated, Any
 
 import typer
 
+from weakprox.cli import options
 from weakprox.cli.console import INTERRUPTED, as_json, shown_file
-
-What = Annotated[
-    list[str],
-    typer.Argument(
-        help="table1, figure1, figure2, table2, ablation, epochs, or all.", show_default=False
-    ),
-]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer and smaller runs: no conclusions.")]
-Json = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="Print JSON, nothing else: the summary, or one by name if several are asked for.",
-    ),
-]
-Out = Annotated[
-    Path,
-    typer.Option(help="Directory for NAME.json, report.html and finished jobs (cache)."),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
-Processes = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Worker processes. Default: one per CPU it may use.", show_default=False
-    ),
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Do finished jobs again.")]
 
 
 def reproduce(
-    what: What,
-    quick: Quick = False,
-    json: Json = False,
-    out: Out = Path("reproduction"),
-    seed: Seed = 0,
-    processes: Processes = None,
-    fresh: Fresh = False,
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            help="table1, figure1, figure2, table2, ablation, epochs, or all.",
+            show_default=False,
+        ),
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer and smaller runs: no conclusions.")
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print JSON, nothing else: the summary, or one by name if several are asked "
+            "for.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path,
+        typer.Option(help="Directory for NAME.json, report.html and finished jobs (cache)."),
+    ] = Path("reproduction"),
+    seed: options.Seed = 0,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Worker processes. Default: one per CPU it may use.", show_default=False
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do finished jobs again.")] = False,
 ) -> None:
     """Compute tables and figures of the paper again; a stopped run continues."""
     from weakprox.experiments import ALL, Interrupted, run
@@ -113,9 +110,9 @@ def _show(name: str, title: str, summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from weakprox.report.reproduction import rounded, tables
+    from weakprox.report.reproduction import MAIN, rounded
 
-    headers, rows = rounded(tables(name, summary))
+    headers, rows = rounded(MAIN[name](summary))
     table = Table(*headers, title=title, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*["-" if cell is None else str(cell) for cell in row])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from weakprox import __version__
 from weakprox.cli import options
 from weakprox.cli.console import DONE, REFUSED, as_json, show, shown_file
-
-if TYPE_CHECKING:
-    from weakprox.proofs import Proof
+from weakprox.linalg.tiled import as_tiled, is_chunked
+from weakprox.proofs import Proof
+from weakprox.proofs.file import read_data
+from weakprox.proofs.proof import verify_data
+from weakprox.storage import read_matrix
 
 
 def verify(
@@ -34,10 +37,6 @@ def verify(
     allowance for every rounding error. Ends with code 0 if the claim holds, 1 if it is
     refused, and 2 if a file cannot be read or is about other data.
     """
-    from weakprox import __version__
-    from weakprox.proofs import Proof
-    from weakprox.proofs.proof import verify_data
-
     found = Proof.load(proof)
     verdict = verify_data(found, _arrays(found, data, key, header))
     summary = {
@@ -81,10 +80,6 @@ def _said(term: dict[str, Any]) -> str:
 
 def _arrays(found: Proof, data: Path, key: str | None, header: bool | None) -> dict[str, Any]:
     """The data by name."""
-    from weakprox.linalg.tiled import as_tiled, is_chunked
-    from weakprox.proofs.file import read_data
-    from weakprox.storage import read_matrix
-
     several = any(part["kind"] == "largest" for part in found.terms["penalty"])
     if found.terms["loss"]["kind"] != "Denoising" or several:
         return read_data(data)

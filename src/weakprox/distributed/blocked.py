@@ -13,7 +13,7 @@ import numpy as np
 
 from weakprox.distributed import passes as own_passes
 from weakprox.distributed import work
-from weakprox.distributed.chunks import checked_shape, cut, float_of, stand_in
+from weakprox.distributed.chunks import checked_shape, cut, float_of
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.errors import InputError
 
@@ -42,40 +42,26 @@ class Rows:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, {self.dtype})"
 
-    def like(self) -> np.ndarray[Any, Any]:
-        """A NumPy array of this shape and dtype with the memory of one number."""
-        return stand_in(self.shape, self.dtype)
-
 
 class Blocked(Rows):
-    """A matrix given as a dask array, kept by its scheduler in blocks of rows.
+    """A matrix given as a dask array M, kept by its scheduler in blocks of rows.
 
-    Parameters
-    ----------
-    name : str
-        Name of the argument, for error messages.
-    M : dask array of shape (m, d)
-        In any chunks; it is rechunked by rows.
+    `name` is that of the argument, for error messages.
     """
 
     def __init__(self, name: str, M: Any) -> None:
         m, d = checked_shape(name, M, 2)
         shape, dtype = (m, d), float_of(name, M.dtype)
         rows = block_rows(shape, dtype)
-        M = M.rechunk((rows, -1))
         super().__init__(shape, dtype, cut(m, rows))
-        blocks = M.to_delayed().ravel()
+        blocks = M.rechunk((rows, -1)).to_delayed().ravel()
         self._parts = keep(each(work.loaded, blocks, [self.dtype] * len(blocks)))
-        self.largest = self._check(name)
-
-    def _check(self, name: str) -> float:
-        """Return the size of the largest entry; raise if one is not finite."""
         seen = tree(work.greatest, each(work.examined, self._parts))
         bad, most = fetch([seen], self._parts)[0]
         if bad:
             wanted = "finite numbers (for missing entries use losses.Completion)"
             raise InputError(name, "NaN or infinite entries", wanted)
-        return float(most)
+        self.largest = float(most)
 
     def __truediv__(self, unit: float) -> Blocked:
         """The same matrix in another unit."""
@@ -85,7 +71,6 @@ class Blocked(Rows):
         return other
 
     def held(self) -> list[Task]:
-        """The blocks."""
         return self._parts
 
     def fresh(self) -> Target:

@@ -32,9 +32,9 @@ def float_of(name: str, dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float64)
 
 
-def stand_in(shape: tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A NumPy array of this shape and dtype with the memory of one number."""
-    return np.broadcast_to(np.zeros((), dtype), shape)
+def stand_in(data: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array of the same shape and dtype with the memory of one number."""
+    return np.broadcast_to(np.zeros((), data.dtype), data.shape)
 
 
 def cut(count: int, size: int) -> list[slice]:

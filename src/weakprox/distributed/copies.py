@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.distributed.chunks import checked_shape, float_of, stand_in
+from weakprox.distributed.chunks import checked_shape, float_of
 from weakprox.distributed.engine import each, fetch, keep, tree
 from weakprox.distributed.work import loaded
 from weakprox.errors import InputError
@@ -30,10 +30,6 @@ class Copies:
         chunks = samples.rechunk((size, -1, -1)).to_delayed().ravel()
         self._chunks = keep(each(loaded, chunks, [self.dtype] * len(chunks)))
 
-    def like(self) -> np.ndarray[Any, Any]:
-        """A NumPy array of a copy's shape and dtype with the memory of one number."""
-        return stand_in(self.shape, self.dtype)
-
     def moments(self, unit: float, drawn: Any = None) -> Part:
         """Mean, size and scatter of all copies, or of those drawn, possibly repeated.
 
@@ -42,13 +38,11 @@ class Copies:
         chunks: list[Any] = self._chunks
         weights: list[Any] = [None] * len(chunks)
         if drawn is not None:
-            times = np.bincount(drawn, minlength=self.count)
-            weights = np.split(times, self.starts[1:])
+            weights = np.split(np.bincount(drawn, minlength=self.count), self.starts[1:])
             used = [i for i, part in enumerate(weights) if part.any()]
             chunks, weights = ([x[i] for i in used] for x in (chunks, weights))
-        found = fetch(
-            [tree(merged, each(reduced, chunks, weights, [unit] * len(chunks)))], self._chunks
-        )[0]
+        tasks = each(reduced, chunks, weights, [unit] * len(chunks))
+        found = fetch([tree(merged, tasks)], self._chunks)[0]
         if found is None:
             raise InputError(self.name, "NaN or infinite entries", "finite numbers")
         return found  # type: ignore[no-any-return]

@@ -45,9 +45,9 @@ def tree(combine: Callable[[list[Any]], Any], tasks: Sequence[Task]) -> Task:
     level, call = list(tasks), delayed(combine, pure=False)
     name, depth = f"{combine.__name__}-{uuid4().hex[:12]}", 0
     while len(level) > 1 or depth == 0:
-        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
         level = [
-            call(group, dask_key_name=f"{name}-{depth}-{i}") for i, group in enumerate(groups)
+            call(level[i : i + FAN_IN], dask_key_name=f"{name}-{depth}-{i // FAN_IN}")
+            for i in range(0, len(level), FAN_IN)
         ]
         depth += 1
     return level[0]
@@ -74,12 +74,14 @@ def fetch(tasks: Sequence[Task], resting_on: Sequence[Task] = ()) -> list[Any]:
         except Exception as failure:
             kind = type(failure).__name__
             if kind == "KilledWorker" and left:
-                _ask_again([*resting_on, *tasks])
+                from distributed.client import futures_of
+
+                for future in futures_of([*resting_on, *tasks]):
+                    if future.status == "error":
+                        future.retry()
             elif kind in ("KilledWorker", "CancelledError", "FutureCancelledError"):
-                given = f"{kind}: {failure}"
-                raise WorkersLostError(
-                    f"Data were lost with their workers ({given})."
-                ) from failure
+                lost = f"Data were lost with their workers ({kind}: {failure})."
+                raise WorkersLostError(lost) from failure
             else:
                 raise
     raise AssertionError
@@ -93,20 +95,9 @@ def _results(tasks: Sequence[Task]) -> list[Any]:
         from distributed.client import futures_of
 
         begun = [futures_of(task) for task in tasks]
-        if all(
-            len(found) == 1 and found[0].key == task.key
-            for found, task in zip(begun, tasks, strict=True)
-        ):
+        if [[one.key for one in found] for found in begun] == [[task.key] for task in tasks]:
             return list(begun[0][0].client.gather([found[0] for found in begun]))
     return list(compute(*tasks, optimize_graph=False))
-
-
-def _ask_again(kept: Sequence[Task]) -> None:
-    from distributed.client import futures_of
-
-    for future in futures_of(list(kept)):
-        if future.status == "error":
-            future.retry()
 
 
 @contextmanager

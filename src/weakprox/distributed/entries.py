@@ -16,14 +16,9 @@ CHUNK = 4_000_000  # observations that one task reads
 
 
 class Entries:
-    """Observed entries in chunks: rows, columns and values.
+    """Observed entries in chunks: rows, columns and values, at least one a dask array.
 
-    Parameters
-    ----------
-    rows, cols, values : arrays of shape (n,), at least one of them of dask
-        Indices of the observed entries, and their values.
-    shape : (int, int)
-        Shape of the matrix, which fits in this process.
+    The matrix of this shape fits in this process.
     """
 
     def __init__(self, rows: Any, cols: Any, values: Any, shape: tuple[int, int]) -> None:
@@ -40,28 +35,21 @@ class Entries:
         for name in ("rows", "cols"):
             if arrays[name].dtype.kind not in "iu":
                 raise InputError(name, f"dtype {arrays[name].dtype}", "integers")
-            if checked_shape(name, arrays[name], 1)[0] != self.count:
-                given = f"{arrays[name].shape[0]} entries"
-                raise ShapeError(name, given, f"{self.count}")
+            if (size := checked_shape(name, arrays[name], 1)[0]) != self.count:
+                raise ShapeError(name, f"{size} entries", f"{self.count}")
         self._starts = list(range(0, self.count, CHUNK))
         columns = [array.rechunk(CHUNK).to_delayed() for array in arrays.values()]
         alike = [[(shape, self.dtype)] * len(self._starts)]
         self._parts = keep(each(placed, *columns, *alike))
-        self.largest = self._check()
-
-    def _check(self) -> float:
-        """Return the largest value; raise on bad indices or values."""
         seen = fetch([tree(greatest, each(examined, self._parts))], self._parts)[0]
-        for name, size, low, high in (
-            ("rows", self.shape[0], -seen[2], seen[3]),
-            ("cols", self.shape[1], -seen[4], seen[5]),
-        ):
+        for i, name in enumerate(("rows", "cols")):
+            size, low, high = shape[i], -seen[2 + 2 * i], seen[3 + 2 * i]
             if low < 0 or high >= size:
                 given = f"indices from {low:.0f} to {high:.0f}"
                 raise InputError(name, given, f"0 to {size - 1}")
         if seen[0]:
             raise InputError("values", "NaN or infinite entries", "finite numbers")
-        return float(seen[1])
+        self.largest = float(seen[1])
 
     def __truediv__(self, unit: float) -> Entries:
         """The entries in another unit."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,17 @@ GRAM_BYTES = 8 << 20  # of them, converted to rows of a matrix at once
 class Measured:
     """n linear functionals of X in chunks; X is sent to the workers, sums are returned.
 
-    Implements `weakprox.losses.measurements.Measurements` by calling each chunk.
+    Implements the members of `weakprox.losses.measurements` by calling each chunk.
     """
 
     bytes_each = 0  # in this process
 
     def __init__(
-        self, parts: Sequence[Task], sizes: Sequence[int], order: Picked | None = None
-    ):
-        self._parts = list(parts)
-        self._sizes = list(sizes)
+        self, parts: list[Task], sizes: list[int], order: Picked | None = None
+    ) -> None:
+        self._parts, self._sizes, self.count = parts, sizes, sum(sizes)
         self._starts = [0, *np.cumsum(self._sizes[:-1]).tolist()]
-        self._order = order or picked(slice(None), self._starts, sum(sizes))
+        self._order = order or picked(slice(None), self._starts, self.count)
 
     @classmethod
     def of(cls, form: Any, name: str, *arrays: Any) -> tuple[Measured, tuple[int, int]]:
@@ -47,11 +45,10 @@ class Measured:
         dtype, count = dtypes.pop(), shapes[0][0]
         each_bytes = sum(int(np.prod(shape[1:])) for shape in shapes) * dtype.itemsize
         size = max(1, CHUNK_BYTES // each_bytes)
-        chunks = [array.rechunk((size, *([-1] * (axes - 1)))) for array in arrays]
-        columns = [
-            each(loaded, blocks, [dtype] * len(blocks))
-            for blocks in (array.to_delayed().ravel() for array in chunks)
-        ]
+        columns = []
+        for array in arrays:
+            blocks = array.rechunk((size, *([-1] * (axes - 1)))).to_delayed().ravel()
+            columns.append(each(loaded, blocks, [dtype] * len(blocks)))
         parts = keep(each(form, *columns))
         if not all(fetch(each(_finite, parts), parts)):
             raise InputError(name, "NaN or infinite entries", "finite numbers")
@@ -59,38 +56,29 @@ class Measured:
         wanted = shapes[0][1:] if axes == 3 else (shapes[0][1], shapes[1][1])
         return cls(parts, sizes), (wanted[0], wanted[1])
 
-    @property
-    def count(self) -> int:
-        """Number of measurements."""
-        return sum(self._sizes)
-
     def apply(self, X: Any) -> Any:
-        """The vector of <A_i, X>."""
         return self._order.arranged(self._asked("apply", [shared(X)] * len(self._parts)))
 
     def adjoint(self, weights: Any) -> Any:
-        """Sum of weights_i A_i."""
         tasks = self._calls("adjoint", self._parts, self._order.dealt(weights))
         return fetch([tree(added, tasks)], self._parts)[0]
 
     def sqnorms(self) -> Any:
-        """|A_i|_F^2."""
         return self._order.arranged(self._asked("sqnorms"))
 
     def take(self, indices: Any) -> Measured:
         """A selection, in the order of the indices, also on the workers."""
         if not np.array_equal(self._order.order, np.arange(self.count)):
-            wanted = np.arange(self.count)[indices]
-            place = np.empty(self.count, dtype=int)
-            place[self._order.order] = np.arange(self.count)
-            indices = place[wanted]
+            indices = np.argsort(self._order.order)[indices]
         chosen = picked(indices, self._starts, self.count)
         used = [self._parts[i] for i in chosen.chunks]
         parts = keep(self._calls("take", used, chosen.within))
         return Measured(parts, [len(part) for part in chosen.within], chosen)
 
+    def in_float64(self) -> None:
+        """Return None: the arrays stay as they are."""
+
     def scaled(self, factors: Any) -> Measured:
-        """factors_i A_i."""
         parts = keep(self._calls("scaled", self._parts, self._order.dealt(factors)))
         return Measured(parts, self._sizes, self._order)
 

@@ -5,6 +5,7 @@ Only narrow blocks are sent to the workers and back, never an array of the size 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from weakprox.distributed import work
 from weakprox.distributed.engine import each, fetch, keep, shared, tree
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank, Projection
-from weakprox.passes.formulas import Step, Sums
+from weakprox.passes.reference import Step, Sums
 
 SPANNED = 1e-12  # distance at which vectors count as spanned by others
 
@@ -46,49 +47,20 @@ def advance(
     values = np.asarray(X.s, dtype=float)
     shrink = np.divide(values, sizes, out=np.zeros_like(values), where=sizes > 0.0)
     V = np.ascontiguousarray(X.Vt.T, dtype=z.dtype)
-    Y, T, B = _spanned(z, V)
+    # V = Y T and B = z Y, from the last product of z if it fits
+    Y, T, B = V, np.eye(V.shape[1]), None
+    if z.product is not None and z.dtype.itemsize == 8:
+        solved = decompositions.lstsq(z.product[0], V)
+        if np.linalg.norm(z.product[0] @ solved - V) <= SPANNED:
+            Y, T, B = z.product[0], solved, z.product[1]
     found = z.move(work.Move(k, change, V, Y, (T * shrink).astype(z.dtype)), Q, B)
     sums = Sums(*(float(x) for x in work.added([sums for sums, _ in found])))
     sums = sums._replace(square=float(values @ values))
     return sums, None if Q is None else np.concatenate([product for _, product in found])
 
 
-def _spanned(z: Any, V: Any) -> tuple[Any, Any, Any]:
-    """Y, T and z Y with V = Y T, from the last product of z if it fits."""
-    if z.product is not None and z.dtype.itemsize == 8:
-        Y, B = z.product
-        T = decompositions.lstsq(Y, V)
-        if np.linalg.norm(Y @ T - V) <= SPANNED:
-            return Y, T, B
-    return V, np.eye(V.shape[1]), None
-
-
-def times(z: Any, V: Any) -> Any:
-    """z V for a narrow block in float64, summed in float64."""
-    return _times(z, V, quick=False)
-
-
-def transpose_times(z: Any, U: Any) -> Any:
-    """z' U for a narrow block in float64, summed in float64."""
-    return _transpose_times(z, U, quick=False)
-
-
-def quick_times(z: Any, V: Any) -> Any:
-    """z V in the fastest precision."""
-    return _times(z, V, quick=True)
-
-
-def quick_transpose_times(z: Any, U: Any) -> Any:
-    """z' U in the fastest precision."""
-    return _transpose_times(z, U, quick=True)
-
-
-def quick_is_exact(z: Any) -> bool:
-    """Whether the fastest precision is float64."""
-    return bool(z.dtype.itemsize == 8)
-
-
 def _times(z: Any, V: Any, *, quick: bool) -> Any:
+    """z V for a narrow block: `quick` in the fastest precision, else summed in float64."""
     held = z.held()
     many = [shared(V)] * len(held)
     parts = keep(each(work.multiplied, held, many, [quick] * len(held)))
@@ -98,7 +70,12 @@ def _times(z: Any, V: Any, *, quick: bool) -> Any:
 
 
 def _transpose_times(z: Any, U: Any, *, quick: bool) -> Any:
+    """z' U, summed over the blocks."""
     held = z.held()
-    narrow = [U[rows] for rows in z.slices]
-    parts = each(work.pushed, held, narrow, [quick] * len(held))
+    parts = each(work.pushed, held, [U[rows] for rows in z.slices], [quick] * len(held))
     return fetch([tree(work.added, parts)], held)[0]
+
+
+times, quick_times = partial(_times, quick=False), partial(_times, quick=True)
+transpose_times = partial(_transpose_times, quick=False)
+quick_transpose_times = partial(_transpose_times, quick=True)

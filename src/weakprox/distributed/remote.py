@@ -50,7 +50,7 @@ def handed_over(client: Any, source: Path, matrix: Any) -> Any:
         parts = each(read_rows, [str(path)] * len(slices), slices)
     else:
         sent = [client.scatter(np.asarray(matrix[part]), hash=False) for part in slices]
-        parts = each(_itself, sent)
+        parts = each(np.asarray, sent)
     blocks = [
         da.from_delayed(task, (part.stop - part.start, d), dtype=matrix.dtype)
         for task, part in zip(parts, slices, strict=True)
@@ -66,9 +66,7 @@ def read_rows(path: str, rows: slice) -> Any:
 def _seen_by_all(client: Any, path: Path) -> bool:
     """Whether the workers see the same file under this name."""
     here = _stamp(str(path))
-    return here is not None and all(
-        found == here for found in client.run(_stamp, str(path)).values()
-    )
+    return here is not None and {here} == set(client.run(_stamp, str(path)).values())
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
@@ -77,7 +75,3 @@ def _stamp(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
-
-
-def _itself(block: Any) -> Any:
-    return block

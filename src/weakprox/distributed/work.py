@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakprox.linalg.arena import SHARED
-from weakprox.linalg.arrays import all_finite, largest
+from weakprox.linalg.arrays import SHARED, all_finite, largest
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for
 
@@ -56,8 +55,7 @@ def examined(block: Block) -> Vector:
 
 def divided(block: Block, unit: float) -> Block:
     """The block in another unit."""
-    scaled: Block = block / block.dtype.type(unit)
-    return scaled
+    return block / block.dtype.type(unit)  # type: ignore[no-any-return]
 
 
 def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = None) -> State:
@@ -90,8 +88,7 @@ def found(state: State) -> tuple[Vector, Block | None]:
 
 def looked(c: Block, held: Any, U: Block, right: tuple[Block, Block], k: Step) -> Vector:
     """All sums over this block at the point U s Vt."""
-    z = _of(held)
-    return np.array(passes_for(c).look(c, z, LowRank(U, *right), k))
+    return np.array(passes_for(c).look(c, _of(held), LowRank(U, *right), k))
 
 
 def multiplied(held: Any, V: Block, quick: bool) -> Block:

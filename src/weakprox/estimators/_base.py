@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -29,6 +30,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 
     with_callbacks = None
 
+C = TypeVar("C", bound=tuple[Any, ...])
 CALLBACKS = with_callbacks is not None
 DEPRECATED = "deprecated"  # default of parameters that have a new name
 # Parts of the docstrings of all models, by their place holders.
@@ -54,20 +56,26 @@ DOCUMENTED = {
 }
 
 
-class Certified(CallbackSupportMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Shared:
+    """Parameters that all models have."""
+
+    max_seconds: float | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+
+class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     """A model whose `fit` ends with `self.result_`, a `Result` of `minimize`.
 
-    Subclasses have the parameters `tol`, `max_seconds`, `random_state` and `verbose`.
-    During a fit, `_seed` is drawn from `random_state`, and `_deadline` and `_search_end`
-    follow from `max_seconds`. With scikit-learn 1.9 or later, callbacks set by
-    `set_callbacks` are called at every look at a run and may end it.
+    Subclasses have the parameter `tol`. During a fit, `_seed` is drawn from `random_state`,
+    and `_deadline` and `_search_end` follow from `max_seconds`. With scikit-learn 1.9 or
+    later, callbacks set by `set_callbacks` are called at every look at a run and may end it.
     """
 
     result_: Result
     tol: float
-    max_seconds: float | None
-    random_state: Any
-    verbose: bool
+    cv_results_: dict[str, Any]
     _seed: int
     _deadline: Deadline
     _search_end: Deadline
@@ -78,7 +86,7 @@ class Certified(CallbackSupportMixin, BaseEstimator):
             cls.__doc__ = (cls.__doc__ or "").replace(place, text)
         for name in ("fit", "partial_fit"):
             if name in vars(cls):
-                setattr(cls, name, _with_callbacks(_limited(vars(cls)[name]), name))
+                setattr(cls, name, _managed(vars(cls)[name], name))
         super().__init_subclass__(**named)
 
     def _solve(self, problem: Problem, *, trial: bool = False, **settings: Any) -> Result:
@@ -96,6 +104,20 @@ class Certified(CallbackSupportMixin, BaseEstimator):
         """A search within the time limit of the fit; keywords go to `Search`."""
         settings |= {"deadline": self._search_end, "progress": bool(self.verbose)}
         return Search(folds, trial, **settings)
+
+    def _best(
+        self, folds: Any, trial: Any, candidates: list[C], prepare: Any, simplicity: Any = None
+    ) -> C:
+        """The candidate of least loss on the folds; sets `cv_results_`.
+
+        Candidates that differ in their last entry only start from each other's answers.
+        """
+        search: Search[C] = self._search(folds, trial, prepare=prepare)
+        search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
+        found = search.scores()
+        self.cv_results_ = found.table()
+        best: C = found.best(simplicity)
+        return best
 
     def _renamed(self, old: str, new: str) -> Any:
         """The parameter `new`, or `old` if its deprecated name was used."""
@@ -160,8 +182,9 @@ def drawn_seed(state: Any) -> int:
         raise InputError("random_state", repr(state), wanted) from None
 
 
-def _limited(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """`fit` with one seed and one deadline for everything in it."""
+def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A method with one seed and one deadline; scikit-learn's callbacks are told of `fit`."""
+    told = CALLBACKS and name == "fit"
 
     @wraps(fit)
     def fitted(model: Any, *args: Any, **named: Any) -> Any:
@@ -171,31 +194,20 @@ def _limited(fit: Callable[..., Any]) -> Callable[..., Any]:
         model._search_end = model._deadline.share()
         model._seed = drawn_seed(model.random_state)
         try:
-            return fit(model, *args, **named)
+            if not told or not hasattr(model, "_skl_callbacks"):
+                return fit(model, *args, **named)
+            task = model._init_callback_context(max_subtasks=None)
+            data = dict(zip(("X", "y"), args, strict=False))
+            data |= {name: named[name] for name in ("X", "y") if name in named}
+            task.call_on_fit_task_begin(estimator=model, **data)
+            found = fit(model, *args, **named)
+            task.call_on_fit_task_end(estimator=model, **data)
+            return found
         finally:
             del model._deadline, model._search_end, model._seed
 
-    return fitted
-
-
-def _with_callbacks(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`fit` as a task that scikit-learn's callbacks are told of, if any are set."""
-    if not CALLBACKS or name != "fit":
-        return fit
-
-    @wraps(fit)
-    def told(model: Any, *args: Any, **named: Any) -> Any:
-        if not hasattr(model, "_skl_callbacks"):
-            return fit(model, *args, **named)
-        task = model._init_callback_context(max_subtasks=None)
-        data = dict(zip(("X", "y"), args, strict=False))
-        data |= {name: named[name] for name in ("X", "y") if name in named}
-        task.call_on_fit_task_begin(estimator=model, **data)
-        fitted = fit(model, *args, **named)
-        task.call_on_fit_task_end(estimator=model, **data)
-        return fitted
-
-    managed: Callable[..., Any] = with_callbacks(told)  # also tears down after errors
+    # which also tears down after errors
+    managed: Callable[..., Any] = with_callbacks(fitted) if told else fitted
     return managed
 
 

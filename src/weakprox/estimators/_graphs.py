@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, csr_array, diags_array, triu
+from scipy.sparse.linalg import ArpackError, eigsh
 from scipy.special import expit
 
 from weakprox.arguments import one_of
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.operators import products
+from weakprox.linalg.thin_svd import thin_svd
+from weakprox.linalg.tiled import LowRankPlusSparse
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
+PAIRS = 1 << 16  # whose entries are computed at a time
 TIES = 0.01  # weight of the degrees in a score: enough to order pairs where X is zero
 
 
@@ -122,28 +128,64 @@ class Degrees:
         right = np.sqrt(np.asarray(A.sum(axis=0)) + level * A.shape[0])
         return cls(level, left, right)
 
-    def normalised(self, graph: Graph) -> Vector:
-        """N, dense."""
-        N: Vector = graph.A.toarray()
-        N += self.level
-        N /= self.left[:, None]
-        N /= self.right
-        return N
+    def normalised(self, graph: Graph) -> LowRankPlusSparse:
+        """N, as a sparse matrix plus one of rank one."""
+        A = graph.A
+        rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+        S = csr_array(A, copy=True)
+        S.data /= self.left[rows]
+        S.data /= self.right[A.indices]
+        left, right = 1.0 / self.left[:, None], 1.0 / self.right[None, :]
+        return LowRankPlusSparse(left, np.array([self.level]), right, S)
 
     def scores(self, X: LowRank, pairs: Vector) -> Vector:
         """Entries of X on the scale of A, plus a small multiple of the degrees' own score."""
-        rows, cols = pairs[:, 0], pairs[:, 1]
-        size = self.left[rows] * self.right[cols]
-        at = entries(X, rows, cols)
-        found: Vector = np.maximum(size * at, 0.0) + TIES * size**2 / float(
-            self.left @ self.left
-        )
+        return self.scores_of(entries(X, *pairs.T), pairs)
+
+    def scores_of(self, at: Vector, pairs: Vector) -> Vector:
+        """The same for known entries of X."""
+        size = self.left[pairs[:, 0]] * self.right[pairs[:, 1]]
+        found: Vector = np.maximum(size * at, 0.0)
+        found += TIES * size**2 / float(self.left @ self.left)
         return found
 
 
-def unshrunk(X: LowRank, N: Vector) -> LowRank:
+def shrunk(values: Vector, lam: float) -> Vector:
+    """Values moved towards zero by lam."""
+    found: Vector = np.sign(values) * np.maximum(np.abs(values) - lam, 0.0)
+    return found
+
+
+def leading(N: LowRankPlusSparse, count: int, symmetric: bool, tol: float) -> LowRank:
+    """Singular triplets of N for its `count` largest values, to this relative accuracy."""
+    rng = np.random.default_rng(0)
+    if symmetric:  # an eigendecomposition takes half of the products
+        try:
+            v0 = rng.standard_normal(N.shape[0])
+            values, V = eigsh(products(N).source, count, which="LM", tol=tol, v0=v0)
+            return signed(values, V)
+        except ArpackError:  # no convergence
+            pass
+    return thin_svd(N, count, tol=tol, method="arpack", rng=rng, strict=False).triplets
+
+
+def every(N: LowRankPlusSparse, symmetric: bool) -> LowRank:
+    """All singular triplets of N, which becomes dense."""
+    if symmetric:  # an eigendecomposition is much faster
+        return signed(*decompositions.eigh(N.dense()))
+    return LowRank(*decompositions.svd(N.dense()))
+
+
+def signed(values: Vector, V: Vector) -> LowRank:
+    """Singular triplets from eigenpairs."""
+    order = np.argsort(-np.abs(values))
+    values, V = values[order], V[:, order]
+    return LowRank(V, np.abs(values), (V * np.where(values < 0, -1.0, 1.0)).T)
+
+
+def unshrunk(X: LowRank, N: LowRankPlusSparse) -> LowRank:
     """X times the factor that brings it nearest to N, which undoes the shrinkage."""
-    return scaled(X, X.inner(N))
+    return scaled(X, float(np.vdot(X.U * X.s, N.times(X.Vt.T))))
 
 
 def scaled(X: LowRank, product: float) -> LowRank:
@@ -154,7 +196,10 @@ def scaled(X: LowRank, product: float) -> LowRank:
 
 def entries(X: LowRank, rows: Vector, cols: Vector) -> Vector:
     """Entries of X at some places, from its factors."""
-    found: Vector = np.einsum("kr,kr->k", X.U[rows] * X.s, X.Vt.T[cols])
+    found = np.empty(len(rows))
+    for first in range(0, len(rows), PAIRS):
+        part = slice(first, first + PAIRS)
+        found[part] = np.einsum("kr,kr->k", X.U[rows[part]] * X.s, X.Vt.T[cols[part]])
     return found
 
 

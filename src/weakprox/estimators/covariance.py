@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
-from weakprox.arguments import flag, integer, nonnegative, or_auto, positive
+from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
 from weakprox.estimators._base import Certified
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
@@ -104,31 +104,19 @@ def cut(result: Result, problem: Problem, rank: int | None) -> Result:
     return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
 
 
-def with_own_variance(L: Values, variances: Values, count: int) -> tuple[Values, Values]:
-    """L plus a diagonal that brings it to the given variances, and that diagonal.
+def own_variance(L: Values, variances: Values, count: int) -> Values:
+    """The diagonal that brings L to the given variances.
 
-    The diagonal is at least 1/count of the variance, which keeps the sum positive definite
-    and its inverse bounded.
+    It is at least 1/count of the variance, which keeps the sum positive definite and its
+    inverse bounded.
     """
     least = min(max(LEAST_OWN[0], 1.0 / count), LEAST_OWN[1])
-    own: Values = np.maximum(variances - np.diag(L), least * variances)
-    whole = np.array(L)
-    whole[np.diag_indices_from(whole)] += own
-    return whole, own
+    return np.maximum(variances - np.diag(L), least * variances)
 
 
 def scatter(Z: Values) -> Values:
     """Mean of z z' over the rows of Z."""
-    found: Values = Z.T @ Z / len(Z)
-    return found
-
-
-def squared(A: Values) -> LowRank:
-    """A'A as factors."""
-    if not len(A):
-        return LowRank.zero((A.shape[1], A.shape[1]), A)
-    _, s, Vt = decompositions.svd(A)
-    return LowRank(Vt.T, s**2, Vt)
+    return Z.T @ Z / len(Z)
 
 
 @dataclass(frozen=True)
@@ -141,10 +129,7 @@ class Fold:
 
 
 def folds(Z: Values, count: int, *, centred: bool, standardized: bool, seed: int) -> list[Fold]:
-    """Random parts of the rows, each left out once.
-
-    Mean and scale come from the rows that are kept.
-    """
+    """Random parts of the rows, each left out once; mean and scale are those of the others."""
     order = np.random.default_rng(seed).permutation(len(Z))
     found = []
     for part in np.array_split(order, min(count, len(Z))):
@@ -159,8 +144,7 @@ def folds(Z: Values, count: int, *, centred: bool, standardized: bool, seed: int
 def scale_of(Z: Values) -> Values:
     """Standard deviations of centred columns, 1 for those that do not vary."""
     scale = np.sqrt(np.mean(Z * Z, axis=0))
-    found: Values = np.where(scale > 0.0, scale, 1.0)
-    return found
+    return np.where(scale > 0.0, scale, 1.0)
 
 
 def units_differ(scale: Values) -> bool:
@@ -179,11 +163,8 @@ def coordinate_search(
     search: Search[Candidate], share: float | None, errors: float | None
 ) -> Candidate:
     """The candidate of least loss, by turns along shares and errors; given values stay."""
-    best = Candidate()
-    if share is not None:
-        best = best._replace(share=share)
-    if errors is not None:
-        best = best._replace(errors=errors)
+    given = {"share": share, "errors": errors}
+    best = Candidate()._replace(**{key: x for key, x in given.items() if x is not None})
     leap = LEAP
     while True:
         before = best
@@ -322,9 +303,6 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     assume_centered: bool = False
     store_precision: bool = True
     tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SparseLowRankCovariance:
         """Estimate the covariance of the columns of X.
@@ -339,45 +317,47 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         -------
         self
         """
-        self._check()
+        for name in ("diagonal", "assume_centered", "store_precision"):
+            flag(name, getattr(self, name))
+        standardized = or_auto("standardize", self.standardize, flag)
+        optional_counts(rank=self.rank)
+        integer("cv", self.cv, least=2)
+        lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
         X = validate_data(self, X, ensure_min_samples=2)
         Z = np.asarray(X, dtype=float)
         self.location_ = np.zeros(Z.shape[1]) if self.assume_centered else Z.mean(axis=0)
         Z = Z - self.location_
         scale = scale_of(Z)
-        standardized = or_auto("standardize", self.standardize, flag)
         standardized = units_differ(scale) if standardized is None else standardized
         scale = scale if standardized else np.ones(Z.shape[1])
         Z = Z / scale
         S = scatter(Z)
-        self.lam_, self.tau_ = self._chosen(Z, S, standardized)
+        self.lam_, self.tau_ = self._chosen(Z, S, standardized, lam, tau)
         problem = common_problem(S, self.lam_, self.tau_, diagonal=self.diagonal)
         # without variance f is 0 at the optimum, and a relative accuracy is impossible
         accuracy: dict[str, Any] = {} if S.any() else {"tol": None, "eps": 1e-12}
         result = cut(self._solve(problem, **accuracy), problem, self.rank)
         self.result_ = replace(result, checkpoint=None)  # several matrices of S's size
-        self._set_parts(S, scale, len(Z))
-        return self
-
-    def _set_parts(self, S: Values, scale: Values, count: int) -> None:
-        """The learnt state, in the units of the data."""
         found = self.result_.low_rank
         self.rank_ = found.rank
         kept = np.asarray(found.s) > 0.0
-        self.components_ = (np.sqrt(found.s[kept]) * found.U[:, kept]).T * scale
-        self.low_rank_ = squared(self.components_)
+        A = (np.sqrt(found.s[kept]) * found.U[:, kept]).T * scale  # in the units of the data
+        self.components_, self.low_rank_ = A, LowRank.zero((A.shape[1], A.shape[1]), A)
+        if len(A):
+            _, s, Vt = decompositions.svd(A)
+            self.low_rank_ = LowRank(Vt.T, s**2, Vt)
         own = np.zeros(len(scale))
         if self.diagonal:
-            _, own = with_own_variance(found.dense(), np.diag(S), count)
+            own = own_variance(found.dense(), np.diag(S), len(Z))
         self.own_variance_ = own * scale**2
-        common = self.components_.T @ self.components_
-        self._set_covariance(common + np.diag(self.own_variance_))
+        self._set_covariance(A.T @ A + np.diag(self.own_variance_))
+        return self
 
-    def _chosen(self, Z: Values, S: Values, standardized: bool) -> tuple[float, float]:
+    def _chosen(
+        self, Z: Values, S: Values, standardized: bool, lam: float | None, tau: float | None
+    ) -> tuple[float, float]:
         """Lam and tau as given, or by folds."""
-        lam = or_auto("lam", self.lam, nonnegative)
-        tau = or_auto("tau", self.tau, positive)
-        self.cv_results_: dict[str, Any] = {}
+        self.cv_results_ = {}
         trace, unit = float(np.trace(S)), standard_error(S, len(Z))
         if (lam is not None and tau is not None) or trace <= 0.0:
             return lam or 0.0, tau or 1.0
@@ -416,16 +396,5 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         found = cut(self._solve(problem, trial=True, tol=ROUGH), problem, self.rank)
         estimate = found.low_rank.dense()
         if self.diagonal:
-            estimate, _ = with_own_variance(estimate, np.diag(S), fold.count)
+            estimate = estimate + np.diag(own_variance(estimate, np.diag(S), fold.count))
         return float(np.sum((estimate - fold.unseen) ** 2)), None
-
-    def _check(self) -> None:
-        """Raise on settings that cannot work, before any work."""
-        for name in ("diagonal", "assume_centered", "store_precision"):
-            flag(name, getattr(self, name))
-        or_auto("standardize", self.standardize, flag)
-        if self.rank is not None:
-            integer("rank", self.rank, least=1, instead="None")
-        integer("cv", self.cv, least=2)
-        or_auto("lam", self.lam, nonnegative)
-        or_auto("tau", self.tau, positive)

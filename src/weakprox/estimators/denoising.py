@@ -23,20 +23,19 @@ from weakprox.selection import folded, regularization_path
 from weakprox.selection.denoise import Choice, NoisyMatrix
 from weakprox.selection.noise import SampleMean
 
-__all__ = ["SparseLowRank", "SparseLowRankCV"]
-
 FLOATS = [np.float64, np.float32]
 SPARSE = ["csr", "csc", "coo"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     """What the denoisers share; subclasses choose lam, tau and the scale."""
 
-    low_rank_: LowRank
-    rank: int | None
-    psd: bool
-    debias: bool
-    noise: float | str
+    rank: int | None = None
+    psd: bool = False
+    debias: bool = True
+    noise: float | str = "auto"
+    tol: float = 1e-4
     _searches = True  # whether anything is left to choose
 
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -53,7 +52,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         -------
         self
         """
-        samples = self._samples(X, reset=True)
+        samples = self._samples(X)
         self._seen = SampleMean.of(samples)
         self._learn(samples, samples.dtype)
         return self
@@ -72,9 +71,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self
         """
         first = not hasattr(self, "_seen")
-        samples = self._samples(X, reset=first)
-        if not first and samples.shape[1:] != self._seen.mean.shape:
-            raise ShapeError("X", samples.shape[1:], f"copies of shape {self._seen.mean.shape}")
+        samples = self._samples(X, None if first else self._seen.mean.shape)
         more = SampleMean.of(samples)
         self._seen = more if first else self._seen.and_also(more)
         self._learn(None, samples.dtype)
@@ -113,9 +110,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             The larger, the better; minus the variance of the noise at best.
         """
         check_is_fitted(self, "low_rank_")
-        samples = self._samples(X, reset=False)
-        if samples.shape[1:] != self.matrix_.shape:
-            raise ShapeError("X", samples.shape[1:], f"copies of shape {self.matrix_.shape}")
+        samples = self._samples(X, self.matrix_.shape)
         return -float(np.mean([np.mean((sample - self.matrix_) ** 2) for sample in samples]))
 
     def _learn(self, samples: Any, dtype: Any) -> None:
@@ -162,8 +157,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         several = self._seen.count > 1
         return first if several or not self._searches else data.noise(first)
 
-    def _samples(self, X: Any, *, reset: bool) -> Any:
-        """The data as a stack of matrices."""
+    def _samples(self, X: Any, shape: tuple[int, ...] | None = None) -> Any:
+        """The data as a stack of matrices, of this shape if others were seen before."""
+        reset = shape is None
         if getattr(X, "ndim", 2) == 3 and not issparse(X):
             stack = check_array(X, dtype=FLOATS, allow_nd=True, ensure_2d=False)
             if reset:
@@ -175,6 +171,8 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             stack = (one.toarray() if issparse(one) else one)[None]
         if self.psd and stack.shape[1] != stack.shape[2]:
             raise ShapeError("X", stack.shape[1:], "square matrices, with psd=True")
+        if shape is not None and stack.shape[1:] != shape:
+            raise ShapeError("X", stack.shape[1:], f"copies of shape {shape}")
         return (stack + stack.transpose(0, 2, 1)) / 2 if self.psd else stack
 
     def __sklearn_tags__(self) -> Any:
@@ -260,15 +258,6 @@ class SparseLowRank(_Denoiser):
 
     lam: float | str = "auto"
     tau: float | str = "auto"
-    _: KW_ONLY
-    rank: int | None = None
-    psd: bool = False
-    debias: bool = True
-    noise: float | str = "auto"
-    tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     @property
     def _searches(self) -> bool:  # type: ignore[override]
@@ -346,15 +335,7 @@ class SparseLowRankCV(_Denoiser):
     n_taus: int = 10
     cv: int = 5
     one_standard_error: bool = False
-    rank: int | None = None
-    psd: bool = False
-    debias: bool = True
-    noise: float | str = "auto"
-    tol: float = 1e-4
-    max_seconds: float | None = None
     n_jobs: int | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
         cv = integer("cv", self.cv, least=2)

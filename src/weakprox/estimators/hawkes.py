@@ -47,7 +47,7 @@ from weakprox.linalg import decompositions
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
 from weakprox.result import Result
-from weakprox.selection.search import Search, Weights
+from weakprox.selection.search import Weights
 from weakprox.spectral import NuclearBall
 
 LAMS = (0.0, 0.5, 1.0, 2.0, 4.0)  # tried weights, in units of the noise
@@ -95,12 +95,6 @@ class Pieces:
         at = np.array([np.ones(len(nodes)), own, mutual])
         exposures = np.array([np.full(len(A), length), due, A @ due])
         return Sources(at, exposures, nodes, length)
-
-    def whole(self, A: Matrix) -> Sources:
-        """The same over the whole period."""
-        events = self.events
-        due = exposure(events, self.kernel, events.start, events.stop)
-        return self.sources(A, np.ones(len(events.times), bool), due, events.length)
 
 
 def unscaled(X: Matrix, events: Events) -> Matrix:
@@ -204,9 +198,6 @@ class HawkesInfectivity(Certified):
     self_excitation: bool = True
     cv: int = 5
     tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
     folds: Any = DEPRECATED
 
     def fit(self, X: Any, y: Any = None, *, period: tuple[float, float] | None = None) -> Self:
@@ -245,8 +236,7 @@ class HawkesInfectivity(Certified):
         self._events, self._kernel = events, first.kernel
         reduced = Reduced.of(whole, self.self_excitation)
         weights = self._candidates(reduced, lam, tau, few=cv == 1)
-        self.cv_results_: dict[str, Any] = {}
-        best = weights[0]
+        self.cv_results_, best = {}, weights[0]
         if len(weights) > 1:
             best = self._choose(kept, parts, whole, first, weights)
         self.lam_, self.tau_ = best
@@ -300,25 +290,22 @@ class HawkesInfectivity(Certified):
             found = kept.sources(A, inside, due, length).log_likelihood(factors)
             return -found * len(parts) / len(events.times), X
 
-        search: Search[Weights] = self._search(range(len(parts)), trial, prepare=prepare)
-        search.grid(list(dict.fromkeys(weights)), lambda one, two: one.lam == two.lam)
-        found = search.scores()
-        self.cv_results_ = found.table()
-        best: Weights = found.best()
-        return best
+        return self._best(range(len(parts)), trial, weights, prepare)
 
     def _finish(self, kept: Pieces, first: Pilot) -> None:
         """Refine baselines, diagonal and row factors, and set what was learnt."""
-        A = unscaled(np.asarray(self.result_.X), kept.events)
-        sources = kept.whole(A)
+        events = kept.events
+        A = unscaled(np.asarray(self.result_.X), events)
+        due = exposure(events, kept.kernel, events.start, events.stop)
+        sources = kept.sources(A, np.ones(len(events.times), bool), due, events.length)
         factors = sources.improved(first_factors(first, self.self_excitation), POLISH)
         self.baseline_ = factors[0]
         self.infectivity_ = factors[2][:, None] * A + np.diag(factors[1])
         self.decay_, self.mixture_ = first.kernel.decays, first.kernel.shares
         self.spectral_radius_ = float(np.abs(decompositions.eigvals(self.infectivity_)).max())
         self.rank_ = self.result_.rank
-        self.log_likelihood_ = sources.log_likelihood(factors) / len(kept.events.times)
-        self.period_ = (kept.events.start, kept.events.stop)
+        self.log_likelihood_ = sources.log_likelihood(factors) / len(events.times)
+        self.period_ = (events.start, events.stop)
 
     def _pilot(self, events: Events) -> Pilot:
         """The pilot, without decays of a negligible share."""

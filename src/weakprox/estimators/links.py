@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -12,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox.arguments import bound, integer, nonnegative, or_auto, positive
+from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._graphs import (
     Calibration,
@@ -20,14 +24,15 @@ from weakprox.estimators._graphs import (
     Vector,
     checked_pairs,
     entries,
+    every,
+    leading,
     placements,
     read_graph,
     scaled,
+    shrunk,
     unshrunk,
 )
-from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_svd import thin_svd
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
@@ -38,7 +43,7 @@ from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 HIDDEN_SHARE = 0.1  # of the edges, hidden at a time
-HIDDEN = 1000  # edges to hide in total, if that takes no more than ROUNDS
+HIDDEN = 1000  # edges to hide in total, about, if that takes no more than ROUNDS
 ROUNDS = 3
 FEWEST = 10  # edges, and pairs without one; with fewer of them nothing is hidden
 NON_EDGES = 10_000  # pairs that hidden edges are compared with
@@ -46,8 +51,16 @@ CUTS = 2.0 ** (-np.arange(1, 17) / 4)  # of singular values, whose largest is 1
 HIGHEST = 0.9  # largest cut, relative to the largest singular value
 ZEROED = (0.95, 0.9, 0.75, 0.5, 0.25, 0.0)  # quantiles of entries that are tried as lam
 SAMPLE = 20_000  # entries from which such a quantile is estimated
-FULL = 4000  # size up to which all singular values are computed, which is faster there
-KEPT = 256  # singular values that are computed beyond that size
+SMALL = 256  # size up to which N is made dense and all singular values are computed
+FIRST = 32  # singular values that are computed first beyond that size
+SPARE = 8  # further ones for the whole graph
+MOST, HELD = 256, 1 << 25  # most singular values, and most entries of singular vectors
+NEAR = 1e-3  # relative accuracy of singular values
+GAIN = 2e-3  # of the AUC by the last singular values, for which twice as many are computed
+CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried
+DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
+SHOWN = 1 << 24  # entries up to which `denoised_` is computed
+SPLIT = 4000  # size up to which full decompositions are fast enough for a given lam
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 LEAST = 1e-3  # least radius; the spectral norm of N is 1
 ZERO = 1e-3  # entries of X below this share of the largest count as zero
@@ -66,37 +79,72 @@ class Candidate(NamedTuple):
 
 
 class Decomposed:
-    """The normalised matrix N of a graph, its singular triplets, and lam and tau if given."""
+    """The normalised matrix N of a graph, its leading triplets, and lam and tau if given."""
 
     def __init__(
-        self, graph: Graph, smoothing: float, lam: float | None, tau: float | None, seed: int
+        self,
+        graph: Graph,
+        smoothing: float,
+        lam: float | None,
+        tau: float | None,
+        seed: int,
+        count: int = FIRST,
     ) -> None:
         self.degrees = Degrees.of(graph, smoothing)
         self.N = self.degrees.normalised(graph)
-        self.triplets = decomposed(self.N, graph.symmetric)
-        self.lam, self.tau, self.seed = lam, tau, seed
+        self.symmetric, self.lam, self.tau, self.seed = graph.symmetric, lam, tau, seed
+        self.whole = min(self.N.shape) <= SMALL
+        self.most = min(MOST, max(FIRST, HELD // max(self.N.shape)))
+        if self.whole:
+            self.triplets = every(self.N, self.symmetric)
+        else:
+            self.triplets = leading(self.N, min(count, self.most), self.symmetric, NEAR)
+
+    @property
+    def least(self) -> float:
+        """Smallest cut that the triplets are enough for."""
+        return 0.0 if self.whole else float(self.triplets.s[-1])
+
+    def widen(self) -> bool:
+        """Compute twice as many triplets; return False if there are as many as may be."""
+        count = self.triplets.s.size
+        if self.whole or count >= self.most:
+            return False
+        self.triplets = leading(self.N, min(2 * count, self.most), self.symmetric, NEAR)
+        return True
 
     def resolved(self, candidate: Candidate) -> tuple[LowRank, float, float]:
         """The answer at lam = 0, the cut that leads to it, and lam."""
-        X = self.triplets
-        cut = min(candidate.nuclear, HIGHEST * float(X.s[0]))
-        if self.tau is not None:
-            cut = cut_for(X.s, self.tau)
-        point = cut_off(X, cut)
+        cut = self._cut(candidate)
+        while cut < self.least and self.widen():
+            cut = self._cut(candidate)
+        cut = max(cut, self.least)
+        point = cut_off(self.triplets, cut)
         if candidate.zeroed is None and self.lam is not None:
             return point, cut, self.lam
         if not candidate.zeroed:
             return point, cut, 0.0
+        return point, cut, self.quantiles(point, [candidate.zeroed])[0]
+
+    def _cut(self, candidate: Candidate) -> float:
+        """Cut of a candidate, or that of tau, as far as the triplets show it."""
+        s = self.triplets.s
+        if self.tau is None:
+            return min(candidate.nuclear, HIGHEST * float(s[0]))
+        return cut_for(s, self.tau)
+
+    def quantiles(self, point: LowRank, shares: Sequence[float]) -> list[float]:
+        """Quantiles of the entries of a point, from a sample."""
         rng = stream(self.seed, 2)
-        rows, cols = (rng.integers(0, size, SAMPLE) for size in X.shape)
-        lam = float(np.quantile(np.abs(entries(point, rows, cols)), candidate.zeroed))
-        return point, cut, lam
+        rows, cols = (rng.integers(0, size, SAMPLE) for size in point.shape)
+        found = np.quantile(np.abs(entries(point, rows, cols)), shares)
+        return [float(one) for one in found]
 
     def spectral(self, cut: float, tau: float | None) -> NuclearBall | NuclearNorm:
         """The ball of radius tau, no larger than any matrix needs, or the nuclear weight."""
         if tau is None:
             return NuclearNorm(cut)
-        widest = float(np.sqrt(min(self.N.shape)) * np.linalg.norm(self.N))
+        widest = math.sqrt(min(self.N.shape) * self.N.sqnorm)
         return NuclearBall(min(tau, widest))
 
 
@@ -116,23 +164,11 @@ def rounds(graph: Graph, seed: int) -> list[Round]:
         return []
     size, order = round(HIDDEN_SHARE * rows.size), rng.permutation(rows.size)
     found = []
-    for k in range(min(ROUNDS, -(-HIDDEN // size))):
+    for k in range(min(ROUNDS, max(1, round(HIDDEN / size)))):
         hidden = order[k * size : (k + 1) * size]
         ends = np.stack([rows[hidden], cols[hidden]], axis=1)
         found.append(Round(graph.without(hidden), ends, graph.some_non_edges(NON_EDGES, rng)))
     return found
-
-
-def decomposed(N: Vector, symmetric: bool) -> LowRank:
-    """Singular triplets of N: all of them, or the leading ones if N is large."""
-    if min(N.shape) > FULL:
-        return thin_svd(N, KEPT, tol=1e-4, strict=False).triplets
-    if symmetric:  # an eigendecomposition is much faster
-        values, V = decompositions.eigh(N)
-        order = np.argsort(-np.abs(values))
-        values, V = values[order], V[:, order]
-        return LowRank(V, np.abs(values), (V * np.where(values < 0, -1.0, 1.0)).T)
-    return LowRank(*decompositions.svd(N))
 
 
 def cut_off(X: LowRank, cut: float) -> LowRank:
@@ -147,6 +183,53 @@ def cut_for(s: Vector, tau: float) -> float:
         return 0.0
     cuts = (np.cumsum(s) - tau) / np.arange(1, s.size + 1)
     return float(cuts[np.nonzero(s > cuts)[0][-1]])
+
+
+def _best_cut(
+    search: Search[Candidate], data: list[Decomposed], cuts: list[float]
+) -> Candidate:
+    """The best cut at lam = 0, with no more triplets than improve the AUC.
+
+    Before more triplets are computed, those known are tried at the smallest cut that they
+    are enough for.
+    """
+    tried: list[Candidate] = []
+    for cut in cuts:
+        while cut < (least := max(found.least for found in data)):
+            before = search.best_of(tried) if tried else None
+            last = Candidate(least, 0.0)
+            tried.append(last)
+            best = search.best_of(tried)
+            if last not in search.losses:  # time was short
+                return best
+            if before is not None and search.mean(last) > search.mean(before) - GAIN:
+                return best
+            if search.deadline.passed or not all(found.widen() for found in data):
+                return best
+            tried.remove(last)  # the grid goes on
+        tried.append(Candidate(cut, 0.0))
+        search.best_of(tried)
+    return search.best_of(tried)
+
+
+def _needs_l1(parts: list[tuple[Round, Decomposed]], best: Candidate) -> bool:
+    """Whether hidden edges rank clearly better if entries of X are moved towards zero.
+
+    That is what an l1 norm does to the entries, apart from its effect on singular values.
+    """
+    gains = []
+    for part, found in parts:
+        X, _, _ = found.resolved(best)
+        lams = found.quantiles(X, [share for share in ZEROED if share])
+        at = [(pairs, entries(X, *pairs.T)) for pairs in part[1:]]
+        placed = [
+            placements(*(found.degrees.scores_of(shrunk(x, lam), pairs) for pairs, x in at))
+            for lam in (0.0, *lams)
+        ]
+        gains.append(np.stack(placed[1:]) - placed[0])
+    gain = np.concatenate(gains, axis=1)
+    error = gain.std(axis=1) / math.sqrt(gain.shape[1])
+    return bool(np.any(gain.mean(axis=1) > CLEAR * error))
 
 
 def _calibrated(model: LinkPredictor) -> bool:
@@ -174,7 +257,8 @@ class LinkPredictor(Certified):
     lam : float or "auto"
         Weight of the l1 norm of X. "auto" hides a tenth of the edges, up to three times,
         and takes the weight that ranks them best among pairs without an edge, by the area
-        under the ROC curve. It tries quantiles of the entries at lam = 0.
+        under the ROC curve. It tries quantiles of the entries at lam = 0, if that promises to
+        improve the ranking and the graph is small.
     tau : float, None or "auto"
         Bound on the nuclear norm of X; the largest singular value of N is 1. None is no
         bound. "auto" finds a weight of the nuclear norm by the same hidden edges and takes
@@ -209,8 +293,11 @@ class LinkPredictor(Certified):
 
     Notes
     -----
-    The problem is solved with dense matrices, also for sparse input: the memory grows with
-    the square of the number of nodes.
+    At lam = 0 the solution consists of leading singular triplets of N, which is sparse plus a
+    matrix of rank one: memory and time grow with the number of edges. Triplets are computed
+    as long as they improve the ranking of hidden edges, at most 256. The l1 norm is tried
+    only if moving entries of X towards zero clearly improves that ranking. It makes X dense,
+    so a graph with more than 2^20 pairs goes without, with a warning.
 
     References
     ----------
@@ -268,16 +355,16 @@ class LinkPredictor(Certified):
         )
         graph, self.kind_ = read_graph(X, self.kind)
         prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
-        best, hidden, others = self._choose(graph, prepare, lam, tau)
-        data = prepare(graph)
+        best, hidden, others, count = self._choose(graph, prepare, lam, tau)
+        data = prepare(graph, count=count)
         point, cut, self.lam_ = data.resolved(best)
         if tau is None:
             if self.lam_ > 0.0:
                 spectral = data.spectral(cut, None)
-                point = self._fitted(data.N, self.lam_, spectral, trial=True).low_rank
+                point = self._fitted(data, self.lam_, spectral, trial=True).low_rank
             tau = max(point.nuclear_norm, LEAST)
         self.tau_ = tau
-        self.result_ = self._fitted(data.N, self.lam_, data.spectral(cut, tau))
+        self.result_ = self._fitted(data, self.lam_, data.spectral(cut, tau))
         self._degrees, self.adjacency_ = data.degrees, graph.A
         self._clean = unshrunk(self.result_.low_rank, data.N)
         self.calibration_ = None
@@ -288,17 +375,21 @@ class LinkPredictor(Certified):
 
     def _choose(
         self, graph: Graph, prepare: Any, lam: float | None, tau: float | None
-    ) -> tuple[Candidate, Vector, Vector]:
-        """The settings that are not given, and scores of hidden edges and other pairs.
+    ) -> tuple[Candidate, Vector, Vector, int]:
+        """The settings that are not given, scores of hidden edges and other pairs, a count.
+
+        The last is the number of singular triplets to compute first.
 
         By the AUC: first the nuclear weight at lam = 0, where the answer has a closed form;
-        then lam; then, as lam shrinks too, whether a neighbouring nuclear weight is better.
+        then lam, if entries near zero seem to be noise; then, as lam shrinks too, whether a
+        neighbouring nuclear weight is better.
         """
         self.cv_results_: dict[str, Any] = {}
         zeroed = 0.5 if lam is None else None
-        parts = rounds(graph, self._seed)
+        parts = [(part, prepare(part.graph)) for part in rounds(graph, self._seed)]
         if not parts:
-            return Candidate(zeroed=zeroed), np.zeros(0), np.zeros(0)
+            small = math.prod(graph.A.shape) <= DENSE
+            return Candidate(zeroed=zeroed if small else 0.0), np.zeros(0), np.zeros(0), FIRST
 
         def trial(
             data: tuple[Round, Decomposed], candidate: Candidate, start: Any
@@ -307,25 +398,22 @@ class LinkPredictor(Certified):
             X, cut, price = found.resolved(candidate)
             if price > 0.0:
                 spectral = found.spectral(cut, tau)
-                X = self._fitted(found.N, price, spectral, trial=True).low_rank
+                X = self._fitted(found, price, spectral, trial=True).low_rank
                 X = unshrunk(X, found.N)
             else:
                 X = scaled(X, float(X.s @ found.triplets.s[: X.s.size]))
             pair = found.degrees.scores(X, part.hidden), found.degrees.scores(X, part.others)
             return -float(placements(*pair).mean()), pair
 
-        search: Search[Candidate] = self._search(
-            parts, trial, prepare=lambda part: (part, prepare(part.graph))
-        )
+        search: Search[Candidate] = self._search(parts, trial)
         cuts = [float(cut) for cut in (CUTS if tau is None else CUTS[:1])]
-        best = search.best_of([Candidate(cut, 0.0) for cut in cuts])
-        place = cuts.index(best.nuclear)
-        options = ZEROED if lam is None else (None,)
-        found = search.best_of([best._replace(zeroed=option) for option in options])
-        if found in search.losses or lam is not None:
-            best = found
+        best = _best_cut(search, [found for _, found in parts], cuts)
+        if lam is not None:
+            best = search.best_of([best._replace(zeroed=None)])
+        elif _needs_l1(parts, best):
+            best = self._with_l1(graph, search, best)
         if tau is None and (lam or best.zeroed):
-            near = cuts[max(0, place - 1) : place + 2]
+            near = [cut for cut in cuts if 0.8 < cut / best.nuclear < 1.25]
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
             best = search.best_of([best, *beside])
         self.cv_results_ = search.scores().table()
@@ -333,17 +421,38 @@ class LinkPredictor(Certified):
         hidden, others = (np.concatenate(part) for part in zip(*scored, strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
         cut = best.nuclear * float(np.sqrt(1.0 - HIDDEN_SHARE))
-        return best._replace(nuclear=cut), hidden, others
+        shown = max(found.resolved(best)[0].s.size for _, found in parts)
+        return best._replace(nuclear=cut), hidden, others, shown + shown // 8 + SPARE
+
+    def _with_l1(self, graph: Graph, search: Search[Candidate], best: Candidate) -> Candidate:
+        """The best of several weights of the l1 norm, if the graph is small enough."""
+        m, d = graph.A.shape
+        if m * d > DENSE:
+            text = f"An l1 norm may improve the prediction, but the graph of {m} x {d} nodes "
+            text += f"is too large for it (more than {DENSE} pairs): lam = 0 is taken."
+            warnings.warn(text, UserWarning, stacklevel=5)
+            return best
+        found = search.best_of([best._replace(zeroed=option) for option in ZEROED])
+        return found if found in search.losses else best
 
     def _fitted(
-        self, N: Vector, lam: float, spectral: SpectralTerm, *, trial: bool = False
+        self,
+        data: Decomposed,
+        lam: float,
+        spectral: SpectralTerm,
+        *,
+        trial: bool = False,
     ) -> Result:
         """Solve the problem, roughly in trials."""
         settings: dict[str, Any] = {"tol": ROUGH} if trial else {}
-        if min(N.shape) <= FULL:  # full decompositions: few steps, and sharper bounds
+        if lam == 0.0 and not data.whole:
+            problem = Problem(Denoising(data.N), None, spectral)
+            return self._solve(problem, trial=trial, start=data.triplets, **settings)
+        N: Any = data.N
+        if min(N.shape) <= SPLIT:  # full decompositions: few steps, and sharper bounds
             settings["solver"] = DavisYin(first_rank=min(N.shape))
-        problem = Problem(Denoising(N), L1(lam), spectral)
-        return self._solve(problem, trial=trial, **settings)
+            N = N.dense()
+        return self._solve(Problem(Denoising(N), L1(lam), spectral), trial=trial, **settings)
 
     def score_pairs(self, pairs: Any) -> Vector:
         """How likely pairs of nodes are to be joined: the larger, the likelier.
@@ -425,9 +534,14 @@ class LinkPredictor(Certified):
         """The graph without noise: the sparse, low-rank matrix on the scale of A.
 
         Entries of X below a thousandth of the largest count as zero, and the constant that
-        smoothing added is taken off again. The diagonal of a graph is left out.
+        smoothing added is taken off again. The diagonal of a graph is left out. Raises
+        `InputError` if the graph has more than 2^24 pairs, since few entries are zero.
         """
         check_is_fitted(self)
+        m, d = self.adjacency_.shape
+        if m * d > SHOWN:
+            wanted = f"at most {SHOWN} pairs: use score_pairs or recommend"
+            raise InputError("denoised_", f"a graph of {m} x {d} nodes", wanted)
         X, degrees = self._clean.dense(), self._degrees
         A = X * degrees.left[:, None] * degrees.right - degrees.level
         if self.kind_ == "undirected":

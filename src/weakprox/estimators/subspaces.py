@@ -12,7 +12,7 @@ from sklearn.base import ClusterMixin
 from sklearn.cluster import spectral_clustering
 from sklearn.utils.validation import validate_data
 
-from weakprox.arguments import flag, integer, nonnegative, or_auto, positive
+from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
 from weakprox.estimators._base import Certified
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
@@ -214,8 +214,7 @@ def leading(A: Values, count: int | None) -> Values:
         least = np.partition(A, n - count, axis=0)[n - count]
         A = np.where(least > A, 0.0, A)
     largest = A.max(axis=0)
-    found: Values = A / np.where(largest > 0.0, largest, 1.0)
-    return found
+    return A / np.where(largest > 0.0, largest, 1.0)
 
 
 def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
@@ -223,8 +222,7 @@ def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
     sizes = np.abs(np.asarray(C.dense(), dtype=float))
     np.fill_diagonal(sizes, 0.0)
     A = leading(cosines(C, power), n_neighbors) + DIRECT * leading(sizes, n_neighbors)
-    found: Values = 0.5 * (A + A.T)
-    return found
+    return 0.5 * (A + A.T)
 
 
 def eigengap(W: Values) -> int:
@@ -338,9 +336,6 @@ class SubspaceClustering(ClusterMixin, Certified):
     n_neighbors: int | None = 20
     power: float = 8.0
     tol: float = 1e-2
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def fit(self, X: Any, y: Any = None) -> SubspaceClustering:
         """Find the clusters of the rows of X.
@@ -360,8 +355,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         positive("power", self.power)
         nuclear = or_auto("nuclear", self.nuclear, positive)
         lam = or_auto("lam", self.lam, nonnegative)
-        if self.n_neighbors is not None:
-            integer("n_neighbors", self.n_neighbors, least=1, instead="None")
+        optional_counts(n_neighbors=self.n_neighbors)
         X = validate_data(self, X, ensure_min_samples=2)
         count = or_auto("n_clusters", self.n_clusters, lambda n, x: integer(n, x, 1, len(X)))
         data = Prepared.of(np.asarray(X, dtype=float))

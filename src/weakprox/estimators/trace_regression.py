@@ -53,6 +53,10 @@ class Setting(NamedTuple):
     lam2: float
     tau: float
 
+    def complexity(self) -> tuple[float, float]:
+        """Smaller for simpler models: a smaller radius and, at equal ones, a larger weight."""
+        return self.tau, -self.lam
+
 
 @dataclass(frozen=True)
 class Design:
@@ -120,13 +124,15 @@ class Design:
         return self.level - float(self.centre @ coef.ravel())
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _TraceModel(RegressorMixin, Certified, ABC):
     """What the trace regressions share; subclasses say which weights and radii to try."""
 
-    lam2: float | Literal["auto"]
-    shape: tuple[int, int] | None
-    fit_intercept: bool
-    cv: Any
+    lam2: float | Literal["auto"] = "auto"
+    shape: tuple[int, int] | None = None
+    fit_intercept: bool = True
+    cv: Any = 5
+    tol: float = 1e-4
     _simplest = False  # whether the one-standard-error rule applies
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -227,9 +233,6 @@ class _TraceModel(RegressorMixin, Certified, ABC):
                 norm = free.low_rank.nuclear_norm
                 radii = [max(share * norm, TINY) for share in TAUS]
             settings += [Setting(lam, squares, tau) for lam in lams for tau in radii]
-        self.cv_results_: dict[str, Any] = {}
-        if len(settings) == 1:
-            return settings[0]
 
         def prepare(fold: tuple[Any, Any]) -> tuple[Design, Any, Matrix]:
             kept, left = fold
@@ -244,42 +247,28 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             found = unseen @ X.ravel() + part.intercept(X)
             return float(np.mean((found - answers) ** 2)), X
 
-        folds = list(self._folds(len(b)).split(A, b))
-        search = self._search(folds, trial, prepare=prepare)
-        search.grid(list(dict.fromkeys(settings)), lambda one, two: one[:2] == two[:2])
-        found = search.scores()
-        self.cv_results_ = found.table()
-        chosen: Setting = found.best(_complexity if self._simplest else None)
-        return chosen
-
-    def _folds(self, n: int) -> Any:
-        """The splitter, with no more folds than rows."""
-        if is_integer(self.cv):
+        if len(settings) == 1:
+            self.cv_results_ = {}
+            return settings[0]
+        cv = self.cv
+        if is_integer(cv):  # no more folds than rows
             wanted = "a splitter or an iterable"
-            return check_cv(min(integer("cv", self.cv, least=2, instead=wanted), n))
-        return check_cv(self.cv)
+            cv = min(integer("cv", cv, least=2, instead=wanted), len(b))
+        folds = list(check_cv(cv).split(A, b))
+        simplicity = Setting.complexity if self._simplest else None
+        return self._best(folds, trial, settings, prepare, simplicity)
 
     def _solution(
         self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None
     ) -> Result:
         """Solve the certified problem, less accurately in trials."""
         penalty, radius = ElasticNet(setting.lam, setting.lam2), setting.tau
-        if not np.isfinite(radius):
-            radius = _reach(design, penalty)
+        if not np.isfinite(radius):  # above every solution, whose value is at most that of zero
+            curvature = max(design.loss.strong_convexity + penalty.curvature, TINY)
+            radius = 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature)) + TINY
         eps = self.tol * design.size * (LOOSE if trial else 1.0)
         problem = Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
         return self._solve(problem, trial=trial, tol=None, eps=eps, start=start)
-
-
-def _reach(design: Design, penalty: ElasticNet) -> float:
-    """A nuclear norm above that of every solution, whose value is at most that of zero."""
-    curvature = max(design.loss.strong_convexity + penalty.curvature, TINY)
-    return 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature)) + TINY
-
-
-def _complexity(setting: Setting) -> tuple[float, float]:
-    """Smaller for simpler models: a smaller radius and, at equal ones, a larger weight."""
-    return setting.tau, -setting.lam
 
 
 @dataclass(eq=False, repr=False)
@@ -348,14 +337,6 @@ class TraceRegression(_TraceModel):
     lam: float | Literal["auto"] = "auto"
     tau: float | Literal["auto"] | None = "auto"
     _: KW_ONLY
-    lam2: float | Literal["auto"] = "auto"
-    shape: tuple[int, int] | None = None
-    fit_intercept: bool = True
-    cv: Any = 5
-    tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
     lam1: Any = DEPRECATED
 
     def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
@@ -403,14 +384,6 @@ class TraceRegressionCV(_TraceModel):
     taus: Any = "auto"
     _: KW_ONLY
     one_standard_error: bool = False
-    lam2: float | Literal["auto"] = "auto"
-    shape: tuple[int, int] | None = None
-    fit_intercept: bool = True
-    cv: Any = 5
-    tol: float = 1e-4
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
     lam1s: Any = DEPRECATED
     rule: Any = DEPRECATED
 

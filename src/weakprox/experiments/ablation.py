@@ -10,6 +10,7 @@ samples are needed, and the weak oracle is called no more often than an exact on
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from weakprox import theory
 from weakprox._minimize import minimize
 from weakprox.arguments import flag, one_of
-from weakprox.experiments.base import Experiment, Job, Record, matching, stream_seed
+from weakprox.experiments.base import Experiment, Job, Record, matching, mean, stream_seed
 from weakprox.experiments.figures import denoising
 from weakprox.experiments.instances import Matrix
 from weakprox.experiments.race import Watch, race
@@ -27,17 +28,15 @@ from weakprox.penalties import ElasticNet, Smoothed
 from weakprox.problem import Problem
 from weakprox.result import Status
 from weakprox.solvers import FISTA, SVRGCG
+from weakprox.solvers.base import Tools
 from weakprox.solvers.paper.svrgcg import Memory
-from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearBall
 from weakprox.theory._theorems import FRESH, SNAPSHOT
 from weakprox.theory.gradients import Snapshot
 
 ARMS: dict[str, Record] = {
-    "weak, reduced": {"oracle": "weak", "variance_reduction": True},
-    "weak, plain": {"oracle": "weak", "variance_reduction": False},
-    "exact, reduced": {"oracle": "exact", "variance_reduction": True},
-    "exact, plain": {"oracle": "exact", "variance_reduction": False},
+    f"{oracle}, {word}": {"oracle": oracle, "variance_reduction": word == "reduced"}
+    for oracle, word in product(("weak", "exact"), ("reduced", "plain"))
 }
 D = 300
 RANK = {"figure 1": 1, "figure 2": 10, "example 3": 2, "example 3, noisy": 2}
@@ -75,17 +74,11 @@ def jobs(quick: bool, seed: int) -> list[Job]:
 class Arm(SVRGCG):
     """`SVRGCG` with an exact oracle, without variance reduction, or both.
 
-    Parameters
-    ----------
-    oracle : {"weak", "exact"}
-        "exact" takes exact proximal gradient steps of weight 2 beta (a full decomposition
-        each): the paper's step with eta = 1 and full rank. The theorem still holds, since
-        the step minimises the model over all points, the paper's being one of them.
-    variance_reduction : bool
-        False draws fresh samples for every step, as many as the same bound needs
-        (`Parameters.k_fresh`, or `k_s` if given; all terms of a finite sum).
-
-    The other parameters are those of `SVRGCG`.
+    The exact oracle takes exact proximal gradient steps of weight 2 beta (a full
+    decomposition each): the paper's step with eta = 1 and full rank. The theorem still holds,
+    since the step minimises the model over all points, the paper's being one of them. Without
+    variance reduction, fresh samples are drawn for every step, as many as the same bound
+    needs (`Parameters.k_fresh`, or `k_s` if given; all terms of a finite sum).
     """
 
     oracle: Literal["weak", "exact"] = "weak"
@@ -181,13 +174,8 @@ def _sensing(
         A = rng.standard_normal((k, d, d))
         return A, np.tensordot(A, X0, 2) + noise * rng.standard_normal(k)
 
-    loss = Sensing(
-        sampler=sampler,
-        shape=(d, d),
-        smoothness=1.0,
-        strong_convexity=1.0,
-        term_smoothness=d * d + 2.0,
-    )
+    known: Any = {"smoothness": 1.0, "strong_convexity": 1.0, "term_smoothness": d * d + 2.0}
+    loss = Sensing(sampler=sampler, shape=(d, d), **known)
     watch = Watch(exact.smooth_value, best.certificate.lower_bound, [eps])
     return Problem(loss, R, h), watch
 
@@ -195,13 +183,13 @@ def _sensing(
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
     """Mean samples, rank-one SVDs and oracle calls per instance, accuracy and arm."""
     rows: list[Record] = []
-    for name, accuracies in ACCURACIES.items():
-        for accuracy in accuracies:
-            for arm in ARMS:
-                place = {"instance": name, "accuracy": accuracy, "arm": arm}
-                if mine := matching(jobs, results, **place):
-                    rows.append({**place, **_mean(mine)})
-    first = jobs[0]
+    places = [
+        (name, a, arm) for name, every in ACCURACIES.items() for a in every for arm in ARMS
+    ]
+    for name, accuracy, arm in places:
+        place = {"instance": name, "accuracy": accuracy, "arm": arm}
+        if mine := matching(jobs, results, **place):
+            rows.append({**place, **_mean(mine)})
     return {
         "rows": rows,
         "verdicts": _verdicts(rows),
@@ -210,7 +198,7 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
             "runs": 1 + max(job["run"] for job in jobs),
             "caps_on_oracle_calls": {job["instance"]: job["cap"] for job in jobs},
             "example 3": {**SENSED, "noise_to_signal": NOISE_TO_SIGNAL},
-            "seed": first["seed"],
+            "seed": jobs[0]["seed"],
         },
     }
 
@@ -218,12 +206,10 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
 def _mean(runs: list[Record]) -> Record:
     there = [run["X"][0] for run in runs if run["X"][0] is not None]
     names = ("samples", "gradients", "rank_one_svds", "calls", "seconds")
-    means: dict[str, Any] = dict.fromkeys(names)
-    if len(there) == len(runs):  # a mean over successful runs alone would be too small
-        means = {name: float(np.mean([hit[name] for hit in there])) for name in names}
-    promised = float(np.mean([run["theory_samples"] for run in runs]))
+    whole = len(there) == len(runs)  # a mean over successful runs alone would be too small
+    means = {name: mean(there, name) if whole else None for name in names}
     counted = {"reached": len(there), "runs": len(runs)}
-    return {**means, "theory_samples": promised, **counted}
+    return {**means, "theory_samples": mean(runs, "theory_samples"), **counted}
 
 
 def _verdicts(rows: list[Record]) -> list[Record]:
@@ -233,19 +219,14 @@ def _verdicts(rows: list[Record]) -> list[Record]:
         at.setdefault((row["instance"], row["accuracy"]), {})[row["arm"]] = row
     found = []
     for (name, accuracy), arms in at.items():
-        ours, plain, exact = (
-            arms[a] for a in ("weak, reduced", "weak, plain", "exact, reduced")
-        )
-        found.append(
-            {
-                "instance": name,
-                "accuracy": accuracy,
-                "samples_plain_over_reduced": _ratio(plain, ours, "samples"),
-                "theory_samples_plain_over_reduced": _ratio(plain, ours, "theory_samples"),
-                "calls_weak_over_exact": _ratio(ours, exact, "calls"),
-                "rank_one_svds_exact_over_weak": _ratio(exact, ours, "rank_one_svds"),
-            }
-        )
+        ours, plain, exact = (arms[arm] for arm in list(ARMS)[:3])
+        verdict = {
+            "samples_plain_over_reduced": _ratio(plain, ours, "samples"),
+            "theory_samples_plain_over_reduced": _ratio(plain, ours, "theory_samples"),
+            "calls_weak_over_exact": _ratio(ours, exact, "calls"),
+            "rank_one_svds_exact_over_weak": _ratio(exact, ours, "rank_one_svds"),
+        }
+        found.append({"instance": name, "accuracy": accuracy, **verdict})
     return found
 
 
@@ -255,11 +236,5 @@ def _ratio(above: Record, below: Record, name: str) -> float | None:
     return float(above[name] / below[name])
 
 
-EXPERIMENT = Experiment(
-    "ablation",
-    "Weak or exact prox, variance reduction or not",
-    jobs,
-    work,
-    summarise,
-    verdicts=("verdicts",),
-)
+TITLE = "Weak or exact prox, variance reduction or not"
+EXPERIMENT = Experiment("ablation", TITLE, jobs, work, summarise, verdicts=("verdicts",))

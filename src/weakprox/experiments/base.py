@@ -25,51 +25,26 @@ ORDER = ("table1", "figure1", "figure2", "table2", "ablation", "epochs")
 class Experiment:
     """One table or figure, of the paper or beyond it.
 
-    Parameters
-    ----------
-    name : str
-        Short name, as on the command line.
-    title : str
-        One line for people.
-    jobs : callable
-        `jobs(quick, seed)` lists the parameters of all jobs. A job may carry a number
-        "cost": costly jobs are started first.
-    work : callable
-        `work(job)` does one job, in another process, and returns a dict. It must be a
-        function at the top of a module.
-    summarise : callable
-        `summarise(jobs, results)` makes the JSON of the experiment; both lists are in the
-        order of `jobs`.
-    verdicts : tuple of str
-        Keys of the summary that state a conclusion; None after a quick run, which is too
-        small for conclusions.
+    `jobs(quick, seed)` lists the parameters of all jobs. A job may carry a number "cost":
+    costly jobs are started first. `work(job)` does one job, in another process; it must be a
+    function at the top of a module. `summarise(jobs, results)` makes the JSON of the
+    experiment; both lists are in the order of `jobs`.
     """
 
-    name: str
-    title: str
+    name: str  # short, as on the command line
+    title: str  # one line for people
     jobs: Callable[[bool, int], list[Job]]
     work: Callable[[Job], Record]
     summarise: Callable[[list[Job], list[Record]], Record]
+    # keys of conclusions in the summary, None after a quick run, which is too small for them
     verdicts: tuple[str, ...] = ()
 
 
 class JobError(WeakproxError):
-    """A job failed; the message names the experiment and the job's parameters.
-
-    Parameters
-    ----------
-    experiment : str
-        Name of the experiment.
-    job : dict
-        The job's parameters.
-    reason : str
-        What went wrong.
-    """
+    """A job failed; the message names the experiment and the job's parameters."""
 
     def __init__(self, experiment: str, job: Job, reason: str) -> None:
-        self.experiment = experiment
-        self.job = job
-        self.reason = reason
+        self.experiment, self.job, self.reason = experiment, job, reason
         super().__init__(f"{experiment}, job {job}: {reason}")
 
     def __reduce__(self) -> tuple[type[JobError], tuple[str, Job, str]]:
@@ -78,19 +53,13 @@ class JobError(WeakproxError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; the message says how much is done.
+    """Ctrl-C during a run; the message says how many jobs are done.
 
-    Parameters
-    ----------
-    done, total : int
-        Jobs finished, and jobs in all.
-    kept : bool
-        Whether finished jobs are in a cache, so that the same call continues from here.
+    `kept` says that they are in a cache, so that the same call continues from here.
     """
 
     def __init__(self, done: int, total: int, kept: bool) -> None:
-        self.done = done
-        self.total = total
+        self.done, self.total = done, total
         then = "; the same call continues from here" if kept else ", and nothing is kept"
         super().__init__(f"interrupted: {done} of {total} jobs are done{then}")
 
@@ -117,12 +86,15 @@ def matching(jobs: list[Job], results: list[Record], **wanted: Any) -> list[Reco
     ]
 
 
+def mean(records: list[Record], name: str) -> float:
+    """Return the mean of one of their numbers."""
+    return float(np.mean([record[name] for record in records]))
+
+
 def plain(value: Any) -> Any:
     """Return the value as JSON would read it back: no arrays, no tuples, null for NaN."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, np.generic)):
         return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

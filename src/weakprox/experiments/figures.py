@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from weakprox import theory
-from weakprox.experiments.base import Experiment, Job, Record, matching, stream_seed
+from weakprox.experiments.base import Experiment, Job, Record, matching, mean, stream_seed
 from weakprox.experiments.instances import (
     FiniteCopies,
     Matrix,
@@ -169,10 +170,13 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
                 measure: banded([run["curve"] for run in mine], column)
                 for column, measure in enumerate(MEASURES)
             }
-        for entries in spent.values():
-            _add_ratios(entries[key], spent[OURS][key])
+        ours = spent[OURS][key]
+        for entry in (entries[key] for entries in spent.values() if ours["exact"]):
+            # too small if the entry is not exact
+            ratios = {m: entry[m] / ours[m] if ours[m] else None for m in MEASURES}
+            entry["ratio_to_SVRGCG"] = ratios
     first = jobs[0]
-    setup = SETUPS[first["figure"]]
+    setup, sizes = SETUPS[first["figure"]], sorted(result["size"] for result in results)
     return {
         "methods": {
             method: {key: entry if entry["exact"] else None for key, entry in entries.items()}
@@ -183,15 +187,13 @@ def summarise(jobs: list[Job], results: list[Record]) -> Record:
         "epochs": epochs,
         "curves": curves,
         "settings": {
-            "d": setup.d,
-            "rank": setup.rank,
-            "oracle_rank": setup.oracle_rank,
+            **{name: getattr(setup, name) for name in ("d", "rank", "oracle_rank")},
             "lam": LAM,
             "noise": NOISE,
             "runs": {f"{j['accuracy']:g}": j["run"] + 1 for j in jobs},  # the last one counts
             "caps_on_oracle_calls": {f"{j['accuracy']:g}": j["cap"] for j in jobs},
             "seed": first["seed"],
-            "sizes": _spread([r["size"] for r in results]),
+            "sizes": {"least": sizes[0], "median": float(np.median(sizes)), "most": sizes[-1]},
         },
     }
 
@@ -203,26 +205,18 @@ def mean_work(runs: list[Record], point: str) -> Record:
     """
     there = [run[point][0] for run in runs if run[point][0] is not None]
     work = [run["spent"] if run[point][0] is None else run[point][0] for run in runs]
-    means = {name: float(np.mean([one[name] for one in work])) for name in MEASURES}
+    means = {name: mean(work, name) for name in MEASURES}
     more = ("calls", "gradients", "full_gradients", "seconds_sampling")
     exact = len(there) == len(runs)
     if exact:
-        means |= {name: float(np.mean([hit[name] for hit in there])) for name in more}
+        means |= {name: mean(there, name) for name in more}
     return {**means, "exact": exact, "reached": len(there), "runs": len(runs)}
 
 
 def epochs_run(runs: list[Record]) -> Record:
     """Return how many epochs SVRGCG began until X was accurate or it was stopped, and k_1."""
-    begun = [run["epochs"] for run in runs]
-    mean, k_1 = (float(np.mean(those)) for those in (begun, [run["k_1"] for run in runs]))
-    return {"least": min(begun), "most": max(begun), "mean": mean, "k_1": k_1}
-
-
-def _add_ratios(entry: Record, reference: Record) -> None:
-    """Add the work over SVRGCG's, if that is known; too small if the entry is not exact."""
-    if reference["exact"]:
-        ratios = {m: entry[m] / reference[m] if reference[m] else None for m in MEASURES}
-        entry["ratio_to_SVRGCG"] = ratios
+    begun, means = [run["epochs"] for run in runs], (mean(runs, "epochs"), mean(runs, "k_1"))
+    return {"least": min(begun), "most": max(begun), "mean": means[0], "k_1": means[1]}
 
 
 def claim(spent: Record, key: str) -> Record:
@@ -232,19 +226,13 @@ def claim(spent: Record, key: str) -> Record:
     had not yet spent more than ours needed.
     """
     ours = spent[OURS][key]
-    verdict: Record = {}
-    for measure in MEASURES:
-        verdict[measure] = {}
-        for rival in ("SCG", "SCGS", "SCGS convex"):
-            theirs = spent[rival][key]
-            fewer = ours["exact"] and ours[measure] < theirs[measure]
-            undecided = ours["exact"] and not fewer and not theirs["exact"]
-            verdict[measure][rival] = None if undecided else fewer
+    verdict: Record = {measure: {} for measure in MEASURES}
+    for measure, rival in product(MEASURES, ("SCG", "SCGS", "SCGS convex")):
+        theirs = spent[rival][key]
+        fewer = ours["exact"] and ours[measure] < theirs[measure]
+        undecided = ours["exact"] and not fewer and not theirs["exact"]
+        verdict[measure][rival] = None if undecided else fewer
     return verdict
-
-
-def _spread(values: list[float]) -> Record:
-    return {"least": min(values), "median": float(np.median(values)), "most": max(values)}
 
 
 EXPERIMENTS = [

@@ -145,9 +145,9 @@ class Cache:
         """Return the stored result of a job, None if there is none or the file is damaged."""
         if self.directory is None or not self.read:
             return None
-        key = _key(experiment, job)
+        key, path = self._place(experiment, job)
         try:
-            entry = json.loads(self._path(experiment, key).read_text(encoding="utf-8"))
+            entry = json.loads(path.read_text(encoding="utf-8"))
             result, known = entry["result"], entry["key"] == key
             sound = entry["digest"] == _digest(result)
         except (OSError, ValueError, KeyError, TypeError):
@@ -156,15 +156,16 @@ class Cache:
 
     def store(self, experiment: str, job: Job, result: Record) -> None:
         """Store a result; a crash leaves a whole file or none."""
-        if self.directory is None:
-            return
-        key = _key(experiment, job)
-        entry = {"key": key, "digest": _digest(result), "result": result}
-        write_json(self._path(experiment, key), entry)
+        if self.directory is not None:
+            key, path = self._place(experiment, job)
+            write_json(path, {"key": key, "digest": _digest(result), "result": result})
 
-    def _path(self, experiment: str, key: dict[str, Any]) -> Path:
+    def _place(self, experiment: str, job: Job) -> tuple[dict[str, Any], Path]:
+        """Return the key of a job's result, and its file."""
         assert self.directory is not None
-        return self.directory / f"{experiment}-{_digest(key)[:24]}.json"
+        key = {"experiment": experiment, "job": job, "version": weakprox.__version__}
+        key |= {"code": code_fingerprint(), "machine": _machine()}
+        return key, self.directory / f"{experiment}-{_digest(key)[:24]}.json"
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -172,16 +173,6 @@ def write_json(path: Path, value: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as part:
         part.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _key(experiment: str, job: Job) -> dict[str, Any]:
-    return {
-        "experiment": experiment,
-        "job": job,
-        "version": weakprox.__version__,
-        "code": code_fingerprint(),
-        "machine": _machine(),
-    }
 
 
 def _digest(value: Any) -> str:

@@ -16,21 +16,11 @@ Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Instance(NamedTuple):
-    """A noisy matrix of Section 5.
+    """A noisy matrix of Section 5."""
 
-    Attributes
-    ----------
-    M0 : array of shape (d, d)
-        YY' + N, the mean of the samples that a method may draw.
-    tau : float
-        tr(YY'), the radius of the nuclear ball.
-    size : float
-        |YY'|_F^2, the unit of the accuracy asked for.
-    """
-
-    M0: Matrix
-    tau: float
-    size: float
+    M0: Matrix  # YY' + N, the mean of the samples that a method may draw
+    tau: float  # tr(YY'), the radius of the nuclear ball
+    size: float  # |YY'|_F^2, the unit of the accuracy asked for
 
 
 class Signal(NamedTuple):
@@ -101,14 +91,10 @@ class NoisyCopies(Denoising):
         if self._batches > 0:  # the first batch evaluates f, off the clock
             self.seconds_drawing += time.perf_counter() - begun
         self._batches += 1
-        return Moments(mean, size, scatter, self._median_reach(size))
-
-    def _median_reach(self, size: int) -> float:
-        """Median of the largest of `size` distances, each noise times a chi."""
-        if size == 1:
-            return 0.0
+        # the median of the largest of `size` distances, each noise times a chi
         beyond = -math.expm1(math.log(0.5) / size)
-        return self._noise * math.sqrt(float(chdtri(self._M.size, beyond)))
+        far = self._noise * math.sqrt(float(chdtri(self._M.size, beyond)))
+        return Moments(mean, size, scatter, far if size > 1 else 0.0)
 
 
 class FiniteCopies(Denoising):

@@ -27,26 +27,13 @@ SHARP = 1e-5  # singular values below this share of the largest are lost in A'A
 
 @dataclass(frozen=True)
 class Optimum:
-    """A feasible point with its value and a proved bound.
-
-    Attributes
-    ----------
-    X : array
-        The point.
-    value, lower_bound : float
-        Its value, and a lower bound on the optimum; both recomputed at the end, and exact
-        up to rounding.
-    steps : int
-        Projections done.
-    dual : array
-        The S that proves the bound; a good `start` for a neighbouring problem.
-    """
+    """A feasible point with its value and a proved bound, both exact up to rounding."""
 
     X: Matrix
     value: float
     lower_bound: float
-    steps: int
-    dual: Matrix
+    steps: int  # projections done
+    dual: Matrix  # the S that proves the bound; a good `start` for a neighbouring problem
 
     @property
     def gap(self) -> float:
@@ -64,31 +51,12 @@ def optimum(
     max_steps: int = 10_000,
     start: Matrix | None = None,
 ) -> Optimum:
-    """Minimise 1/2 |X - M|^2 + lam |X|_1 over the set to a proved gap.
+    """Minimise 1/2 |X - M|^2 + lam |X|_1 over the set to a proved absolute gap.
 
-    Accelerated dual ascent; the momentum restarts whenever it points downhill.
-
-    Parameters
-    ----------
-    M : array of shape (m, d)
-        What to denoise; symmetric for `TracePSD`.
-    lam : float
-        Weight of the l1 norm.
-    spectral : NuclearBall or TracePSD
-        The set.
-    gap : float
-        Accuracy in value (absolute), proved by duality.
-    mu : float
-        If positive, |x| becomes the paper's Huber function: x^2 / (2 mu) up to |x| = mu,
-        and |x| - mu/2 beyond.
-    max_steps : int
-        Projections after which to give up; the gap then says how far it came.
-    start : array, optional
-        Dual point to start from, clipped to [-lam, lam]; M by default.
-
-    Returns
-    -------
-    Optimum
+    Accelerated dual ascent from `start` (M by default), clipped to [-lam, lam]; the momentum
+    restarts whenever it points downhill. After `max_steps` projections it gives up, and the
+    gap says how far it came. M must be symmetric for `TracePSD`. With a positive mu, |x|
+    becomes the paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
     """
     positive("gap", gap)
     spectral.check((M.shape[0], M.shape[1]))

@@ -29,9 +29,8 @@ class Task:
 
 def usable_cpus() -> int:
     """Return how many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    known = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
 def completed(
@@ -70,8 +69,7 @@ def performed(task: Task) -> Record:
     try:
         result: Record = plain(task.work(dict(task.job)))
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise JobError(task.name, task.job, reason) from error
+        raise JobError(task.name, task.job, f"{type(error).__name__}: {error}") from error
     return result
 
 

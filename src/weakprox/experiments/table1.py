@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from weakprox.experiments.base import Experiment, Job, Record, stream
+from weakprox.experiments.base import Experiment, Job, Record, mean, stream
 from weakprox.experiments.instances import Matrix, table1_signal
 from weakprox.experiments.optimum import optimum, project
 from weakprox.linalg import decompositions
@@ -80,21 +81,22 @@ def work(job: Job) -> Record:
     c = job["c"]
     rng = stream("table1", job["seed"], LEVELS.index(c), job["draw"])
     M, y = table1_signal(job["n"], c, rng, job["noise"])
-    taus = {rule: _tau(rule, M, y) for rule in job["taus"]}
-    return {
-        "nonzeros_of_y": int(np.count_nonzero(y)),
-        "low_rank": measured(_best_rank_one(M), y),
-        "projection": {
-            rule: measured(project(M, TracePSD(tau)), y) for rule, tau in taus.items()
-        },
-        "low_rank_sparse": {
-            rule: {
-                str(q): _l1(M, y, tau, q * c, certified_gap(rule, q, job["quick"]))
-                for q in LAMS
-            }
-            for rule, tau in taus.items()
-        },
-    }
+    w, V = decompositions.eigh(M)  # for the nearest PSD matrix of rank one (the paper's 1-SVD)
+    nearest = max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1])
+    nonzeros, unit = int(np.count_nonzero(y)), 0.5 * float(np.sum(M * M))  # the value at X = 0
+    projection: Record = {}
+    sparse: Record = {}
+    for rule in job["taus"]:
+        # the trace of M is known without y; |y|^2 >= 1, it need not be
+        tau = max(1.0, float(np.trace(M))) if rule == "tr M" else TAUS[rule] * float(y @ y)
+        projection[rule], sparse[rule] = measured(project(M, TracePSD(tau)), y), {}
+        for q in LAMS:
+            gap = certified_gap(rule, q, job["quick"]) * unit
+            best = optimum(M, q * c, TracePSD(tau), gap=gap, max_steps=20_000)
+            told = {"gap": best.gap / unit, "steps": best.steps}
+            sparse[rule][str(q)] = measured(best.X, y) | told
+    found = {"low_rank": measured(nearest, y), "projection": projection}
+    return {"nonzeros_of_y": nonzeros, **found, "low_rank_sparse": sparse}
 
 
 def measured(X: Matrix, y: Matrix) -> dict[str, Any]:
@@ -115,25 +117,6 @@ def measured(X: Matrix, y: Matrix) -> dict[str, Any]:
             for name, tol in RANK_TOLERANCES.items()
         },
     }
-
-
-def _l1(M: Matrix, y: Matrix, tau: float, lam: float, gap: float) -> dict[str, Any]:
-    """Solve the l1 problem; also return the proved gap."""
-    unit = 0.5 * float(np.sum(M * M))  # the value at X = 0
-    found = optimum(M, lam, TracePSD(tau), gap=gap * unit, max_steps=20_000)
-    return {**measured(found.X, y), "gap": found.gap / unit, "steps": found.steps}
-
-
-def _best_rank_one(M: Matrix) -> Matrix:
-    """The nearest PSD matrix of rank at most one (the paper's 1-SVD)."""
-    w, V = decompositions.eigh(M)
-    return max(0.0, float(w[-1])) * np.outer(V[:, -1], V[:, -1])
-
-
-def _tau(rule: str, M: Matrix, y: Matrix) -> float:
-    if rule == "tr M":  # known without y; |y|^2 >= 1, the trace of M need not be
-        return max(1.0, float(np.trace(M)))
-    return TAUS[rule] * float(y @ y)
 
 
 def certified_gap(tau: str, q: float, quick: bool) -> float:
@@ -214,14 +197,10 @@ class Table:
     def row(self, c: float, method: str, choice: dict[str, str]) -> Record:
         """One method at one noise level under one set of choices."""
         found = self.measured(choice["noise"], c, method, choice["tau"], choice["lam"])
-        return {
-            "c": c,
-            "method": method,
-            **_statistics("error", [one["error"] for one in found]),
-            **_statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found]),
-            **_statistics("rank", [one["rank"][choice["rank"]] for one in found]),
-            "paper": PAPER[c][method],
-        }
+        row = {"c": c, "method": method, "paper": PAPER[c][method]}
+        row |= _statistics("error", [one["error"] for one in found])
+        row |= _statistics("nnz_ratio", [one["nnz"][choice["nnz"]] for one in found])
+        return row | _statistics("rank", [one["rank"][choice["rank"]] for one in found])
 
     def variant(
         self, noise: str, c: float, method: str, tau: str | None, lam: str | None
@@ -230,16 +209,11 @@ class Table:
         found = self.measured(noise, c, method, tau, lam)
 
         def means(name: str) -> dict[str, float]:
-            return {
-                tol: float(np.mean([one[name][tol] for one in found])) for tol in found[0][name]
-            }
+            return {tol: mean([one[name] for one in found], tol) for tol in found[0][name]}
 
+        choice = {"noise": noise, "c": c, "method": method, "tau": tau, "lam": lam}
         return {
-            "noise": noise,
-            "c": c,
-            "method": method,
-            "tau": tau,
-            "lam": lam,
+            **choice,
             **_statistics("error", [one["error"] for one in found]),
             "nnz_ratio": means("nnz"),
             "rank": means("rank"),
@@ -247,20 +221,15 @@ class Table:
 
     def gaps(self) -> list[Record]:
         """Return the gap asked for and the largest one proved, for each tau and lam."""
-        return [
-            {
-                "tau": tau,
-                "lam": f"{q:g} c",
-                "asked": certified_gap(tau, q, self.quick),
-                "proved": max(
-                    draw["low_rank_sparse"][tau][str(q)]["gap"]
-                    for draws in self.draws.values()
-                    for draw in draws
-                ),
-            }
-            for tau in self.taus
-            for q in LAMS
-        ]
+        every = [draw["low_rank_sparse"] for draws in self.draws.values() for draw in draws]
+        found = []
+        for tau, q in product(self.taus, LAMS):
+            asked, proved = (
+                certified_gap(tau, q, self.quick),
+                [d[tau][str(q)]["gap"] for d in every],
+            )
+            found.append({"tau": tau, "lam": f"{q:g} c", "asked": asked, "proved": max(proved)})
+        return found
 
 
 def _statistics(name: str, values: list[float]) -> dict[str, float]:
@@ -326,30 +295,23 @@ def closest(table: Table) -> Record:
     }
     for statistic, suffix in (("mean", ""), ("median", "_median")):
         scored = [_compared(table, choice, suffix) for choice in tried]
+        scored.sort(key=itemgetter("distance"))
         found[statistic] = {
-            "best": _nearest(scored),
+            "best": scored[0],
             "best_by_noise": {
-                noise: _nearest([one for one in scored if one["choice"]["noise"] == noise])
+                noise: next(one for one in scored if one["choice"]["noise"] == noise)
                 for noise in table.noises
             },
             "headline": _compared(table, HEADLINE, suffix),
         }
-        found[statistic]["statement"] = _stated(statistic, **found[statistic])
+        best, headline = (found[statistic][one] for one in ("best", "headline"))
+        choice = ", ".join(f"{name} {value}" for name, value in best["choice"].items())
+        near, far = (f"{10 ** one['distance']:.2g}" for one in (best, headline))
+        found[statistic]["statement"] = (
+            f"By {statistic}s the paper's cells are met best with {choice}: within a factor of "
+            f"{near} on average (headline: {far})."
+        )
     return found
-
-
-def _stated(statistic: str, best: Record, headline: Record, **others: Record) -> str:
-    """Return the outcome of the search in a sentence."""
-    choice = ", ".join(f"{name} {value}" for name, value in best["choice"].items())
-    return (
-        f"By {statistic}s the paper's cells are met best with {choice}: within a factor of "
-        f"{10 ** best['distance']:.2g} on average (headline: {10 ** headline['distance']:.2g})."
-    )
-
-
-def _nearest(scored: list[Record]) -> Record:
-    best: Record = min(scored, key=lambda one: one["distance"])
-    return best
 
 
 def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:
@@ -361,18 +323,9 @@ def _compared(table: Table, choice: dict[str, str], suffix: str) -> Record:
     }
     # an estimate that is zero everywhere has no logarithm: count it as very far away
     distances = [abs(math.log10(max(ratio, 1e-12))) for ratio in ratios.values()]
-    return {
-        "choice": choice,
-        "distance": sum(distances) / len(distances),
-        "ours_over_paper": ratios,
-    }
+    distance = sum(distances) / len(distances)
+    return {"choice": choice, "distance": distance, "ours_over_paper": ratios}
 
 
-EXPERIMENT = Experiment(
-    "table1",
-    "Table 1: low rank, with and without l1",
-    jobs,
-    work,
-    summarise,
-    verdicts=("orderings", "closest"),
-)
+TITLE = "Table 1: low rank, with and without l1"
+EXPERIMENT = Experiment("table1", TITLE, jobs, work, summarise, ("orderings", "closest"))

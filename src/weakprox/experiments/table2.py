@@ -11,12 +11,13 @@ full rank, which covers the optimum.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from weakprox import theory
-from weakprox.experiments.base import Experiment, Job, Record, stream_seed
+from weakprox.experiments.base import Experiment, Job, Record, mean, stream_seed
 from weakprox.experiments.figures import COPIES
 from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies, instance
 from weakprox.experiments.optimum import optimum
@@ -48,12 +49,8 @@ THEORY: dict[str, Any] = {
     "HCGM": {"fixed": None, "tied": (2, 2)},  # its smoothing is its own
     "SHCGM": {"fixed": None, "tied": (3, 3)},
 }
-ORACLE_RANK = {
-    "SVRGCG": R,
-    "SVRGCG, full rank": D,
-    "SVRGCG finite": R,
-    "SVRGCG finite, full rank": D,
-}  # of the others, which solve linear subproblems: 1
+ORACLE_RANK = {"SVRGCG": R, "SVRGCG finite": R}  # of the others, for linear subproblems: 1
+ORACLE_RANK |= {f"{method}, full rank": D for method in ORACLE_RANK}
 FINITE = ("SVRGCG finite", "SVRGCG finite, full rank", "STORC", "SVRF", "HCGM")
 
 
@@ -104,41 +101,28 @@ def work(job: Job) -> Record:
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
     """Return exponents with standard errors beside the theory's, and the means behind them."""
     rows = []
-    for method, predicted in THEORY.items():
-        for mu in ("fixed", "tied"):
-            if predicted[mu] is None:
-                continue
-            hits: dict[float, list[Any]] = {}  # None for a run that fell short
-            for job, result in zip(jobs, results, strict=True):
-                if (job["method"], job["mu"]) == (method, mu):
-                    for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
-                        hits.setdefault(accuracy, []).append(hit)
-            # means over successful runs alone would bend the line
-            whole = sorted((a for a in hits if None not in hits[a]), reverse=True)
-            unit = "full_gradients" if method in FINITE else "samples"
-            rows.append(
-                {
-                    "method": method,
-                    "mu": mu,
-                    "sample_unit": unit,
-                    "samples": _fit(whole, hits, unit),
-                    "svds": _fit(whole, hits, "calls"),
-                    "theory_samples": predicted[mu][0],
-                    "theory_svds": predicted[mu][1],
-                    "accuracies": whole,
-                    "mean_samples": [_mean(hits[a], unit) for a in whole],
-                    "mean_svds": [_mean(hits[a], "calls") for a in whole],
-                    "oracle_rank": ORACLE_RANK.get(method, 1),
-                }
-            )
+    for method, mu in product(THEORY, ("fixed", "tied")):
+        if THEORY[method][mu] is None:
+            continue
+        hits: dict[float, list[Any]] = {}  # None for a run that fell short
+        for job, result in zip(jobs, results, strict=True):
+            if (job["method"], job["mu"]) == (method, mu):
+                for accuracy, hit in zip(job["accuracies"], result["X"], strict=True):
+                    hits.setdefault(accuracy, []).append(hit)
+        # means over successful runs alone would bend the line
+        whole = sorted((a for a in hits if None not in hits[a]), reverse=True)
+        units = ["full_gradients" if method in FINITE else "samples", "calls"]
+        row: Record = {"method": method, "mu": mu, "sample_unit": units[0], "accuracies": whole}
+        row["oracle_rank"] = ORACLE_RANK.get(method, 1)
+        for i, name in enumerate(("samples", "svds")):
+            row[name] = _fit(whole, hits, units[i])
+            row[f"theory_{name}"] = THEORY[method][mu][i]
+            row[f"mean_{name}"] = [mean(hits[a], units[i]) for a in whole]
+        rows.append(row)
     first = jobs[0]
     settings = {"d": D, "rank": R, "lam": LAM, "noise": NOISE, "terms": TERMS, "fixed_mu": MU}
     caps = {"cap_on_oracle_calls": first["cap"], "runs": 1 + max(j["run"] for j in jobs)}
     return {"rows": rows, "settings": {**settings, **caps, "seed": first["seed"]}}
-
-
-def _mean(hits: list[Record], unit: str) -> float:
-    return float(np.mean([hit[unit] for hit in hits]))
 
 
 def _fit(accuracies: list[float], hits: dict[float, list[Record]], unit: str) -> Record | None:
@@ -146,7 +130,7 @@ def _fit(accuracies: list[float], hits: dict[float, list[Record]], unit: str) ->
     if len(accuracies) < 3:
         return None
     x = -np.log(accuracies)
-    y = np.log([max(_mean(hits[a], unit), 1.0) for a in accuracies])
+    y = np.log([max(mean(hits[a], unit), 1.0) for a in accuracies])
     (slope, start), spread = np.polyfit(x, y, 1), x - x.mean()
     rest = y - slope * x - start
     error = np.sqrt(float(rest @ rest) / max(1, len(x) - 2) / float(spread @ spread))

@@ -2,8 +2,7 @@
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
-from weakprox.linalg.thin_svd import ThinSVD, thin_svd
+from weakprox.linalg.thin_svd import ThinEigh, ThinSVD, thin_eigh, thin_svd
 from weakprox.linalg.tiled import LowRankPlusSparse
 
 __all__ = [

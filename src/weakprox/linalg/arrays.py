@@ -1,20 +1,25 @@
 """Helpers for arrays of any namespace (NumPy, torch, ...).
 
 Mathematics elsewhere is written against the array API standard. This module holds what the
-standard lacks, such as moving random numbers to a device and passes over blocks of rows.
+standard lacks: moving numbers to a device, sums in float64, products with narrow blocks, and
+passes over blocks of rows. An inner step is limited by memory traffic, so passes work in place
+on blocks that stay in cache. Arrays in files are read block by block, and their pages released.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
 from typing import Any, TypeAlias
 
 import array_api_compat as compat
 import array_api_compat.numpy as compat_numpy
 import numpy as np
 
-from weakprox.resources.memory import let_go
+from weakprox.errors import InputError
+from weakprox.resources.memory import let_go, on_disk, scratch
 
 Array: TypeAlias = Any  # an array of any namespace that follows the array API
 """An array of any namespace that follows the array API standard."""
@@ -27,20 +32,22 @@ DOUBLE = float(np.finfo(np.float64).eps)
 FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
 CHAIN = 1024  # products in float32 that may be summed without accounting for rounding
 PIECE = 1 << 16  # largest number of float64 products that BLAS sums in any order
+ASIDE_FROM = 1 << 26  # bytes from which an array is moved to a file
+KEPT_BYTES = 1 << 28  # for reuse between runs: a quarter of a gigabyte
+SHARE = 0.75  # of the free memory, for one array: tiles and factors need the rest
 
 
 # one entry per array type; the general lookup is slow enough to matter on small matrices
 _known: dict[type, Any] = {np.ndarray: compat_numpy}
 
 
-def namespace(*arrays: Array) -> Any:
-    """Array-API namespace shared by the arrays."""
-    kind = type(arrays[0])
-    if kind in _known and all(type(x) is kind for x in arrays):
-        return _known[kind]
-    found = compat.array_namespace(*arrays)
-    if compat.is_torch_array(arrays[0]) and all(type(x) is kind for x in arrays):
-        _known[kind] = found
+def namespace(x: Array) -> Any:
+    """Array-API namespace of the array."""
+    found = _known.get(type(x))
+    if found is None:
+        found = compat.array_namespace(x)
+        if compat.is_torch_array(x):
+            _known[type(x)] = found
     return found
 
 
@@ -71,7 +78,7 @@ def is_real(x: Array) -> bool:
     Integers and booleans also count, since they are converted to such floats.
     """
     if is_floating(x):
-        return itemsize(x) in (4, 8)
+        return x.dtype.itemsize in (4, 8)
     return bool(namespace(x).isdtype(x.dtype, ("integral", "bool")))
 
 
@@ -85,11 +92,6 @@ def eps_of(x: Array) -> float:
     if x.dtype == np.float64:
         return DOUBLE
     return float(namespace(x).finfo(x.dtype).eps)
-
-
-def itemsize(x: Array) -> int:
-    """Bytes per entry."""
-    return int(namespace(x).finfo(x.dtype).bits) // 8
 
 
 def like(values: Any, reference: Array) -> Array:
@@ -135,6 +137,28 @@ def times_block(A: Array, Q: Array) -> Array:
 def block_times(Q: Array, A: Array) -> Array:
     """A' Q, likewise."""
     return (Q.T @ A).T if is_numpy(A) else A.T @ Q
+
+
+def times_by_rows(A: Any, Q: Array) -> Array:
+    """A Q, by blocks of rows."""
+    return np.concatenate([A[rows] @ Q for rows in row_blocks(A)])
+
+
+def transpose_times_by_rows(A: Any, Q: Array) -> Array:
+    """A' Q, by blocks of rows."""
+    return sum(A[rows].T @ Q[rows] for rows in row_blocks(A))
+
+
+def quick_times(A: Array, Q: Array) -> Array:
+    """A Q for a narrow block, in the dtype of A."""
+    Q = namespace(Q).astype(Q, A.dtype, copy=False)
+    return times_by_rows(A, Q) if in_file(A) else times_block(A, Q)
+
+
+def quick_transpose_times(A: Array, Q: Array) -> Array:
+    """A' Q, likewise."""
+    Q = namespace(Q).astype(Q, A.dtype, copy=False)
+    return transpose_times_by_rows(A, Q) if in_file(A) else block_times(Q, A)
 
 
 def to_numpy(x: Array) -> np.ndarray[Any, Any]:
@@ -202,6 +226,12 @@ def rough_inner(X: Array, Y: Array) -> float:
     return inner(X, Y)
 
 
+def abs_sum(X: Array) -> float:
+    """Sum of absolute values, block by block."""
+    xp = namespace(X)
+    return math.fsum(total(xp.abs(X[rows])) for rows in row_blocks(X))
+
+
 def norm(X: Array) -> float:
     """Frobenius norm as a Python float."""
     return math.sqrt(max(sqnorm(X), 0.0))
@@ -219,9 +249,16 @@ def contiguous(x: Array) -> Array:
     return x.contiguous() if getattr(x, "is_cuda", False) else x
 
 
-def positive_part(x: Array) -> Array:
-    """x with negative entries replaced by zero."""
-    return np.maximum(x, 0.0) if is_numpy(x) else namespace(x).clip(x, 0.0, None)
+def slopes(X: Array, above: float, below: float) -> float:
+    """Sum of above x_+ + below x_- over the entries; X may be overwritten."""
+    if above != below:
+        clip = namespace(X).clip
+        return above * total(clip(X, 0.0, None)) - below * total(clip(X, None, 0.0))
+    if not above:
+        return 0.0
+    if is_numpy(X):
+        return above * float(np.abs(X, out=X).sum())
+    return above * total(namespace(X).abs(X))
 
 
 def largest(X: Array) -> float:
@@ -230,22 +267,218 @@ def largest(X: Array) -> float:
     return max(float(namespace(part).max(namespace(part).abs(part))) for part in parts)
 
 
-def row_blocks(X: Array) -> Iterator[slice]:
-    """Row slices of cache size on the CPU, larger ones on an accelerator.
+def gram(*blocks: Array) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Y'Y of each narrow block on the host, in float64; one transfer if there are several."""
+    squares = [wide(Y).T @ wide(Y) for Y in blocks]
+    found = squares[0] if len(squares) == 1 else namespace(blocks[0]).stack(squares)
+    return np.asarray(to_numpy(found), dtype=float)
+
+
+def row_blocks(*arrays: Any) -> Iterable[slice]:
+    """Row slices, of cache size on the CPU, of arrays of one shape; None is ignored.
 
     Element-wise formulas evaluated block by block keep their temporaries in cache:
-    NumPy then pays one memory pass per formula rather than one per operator. Pages of a
-    memory map are released after each block.
+    NumPy then pays one memory pass per formula rather than one per operator. Pages of
+    memory maps are released after each block.
     """
-    rows = int(X.shape[0])
+    present = [x for x in arrays if x is not None]
+    X, rows = present[0], int(present[0].shape[0])
     if X.ndim < 2:
-        yield slice(0, rows)
-        return
+        return [slice(0, rows)]
     row_bytes = max(1, math.prod(X.shape[1:]) * X.dtype.itemsize)
-    usual = max(1, (BLOCK_BYTES if on_cpu(X) else DEVICE_BYTES) // row_bytes)
-    step = getattr(X, "block_rows", usual)  # tiled matrices declare their own block size
-    mapped = not is_numpy(X) or X.base is not None  # possibly a view of a memory map
-    for first in range(0, rows, step):
-        yield slice(first, min(rows, first + step))
-        if mapped:
-            let_go(X)
+    step = max(1, (BLOCK_BYTES if on_cpu(X) else DEVICE_BYTES) // row_bytes)
+    for x in reversed(present):  # tiled matrices declare their own block size
+        step = getattr(x, "block_rows", step)
+    blocks = [slice(first, min(rows, first + step)) for first in range(0, rows, step)]
+    mapped = [x for x in present if _maybe_mapped(x)]
+    return _releasing(blocks, mapped) if mapped else blocks
+
+
+def _releasing(blocks: list[slice], mapped: list[Any]) -> Iterator[slice]:
+    for block in blocks:
+        yield block
+        for x in mapped:
+            let_go(x)
+
+
+def _maybe_mapped(x: Any) -> bool:
+    """Whether x may be a view of a memory map; a quick test that is mostly False."""
+    return not isinstance(x, np.ndarray) or x.base is not None
+
+
+def in_file(x: Any) -> bool:
+    """Whether the entries are stored in a file; quick for arrays that own their memory."""
+    return _maybe_mapped(x) and on_disk(x)
+
+
+def copied(source: Array, out: Array) -> None:
+    """Copy `source` to `out`; both may be on disk or on a device."""
+    if hasattr(out, "take_over"):
+        out.take_over(source)
+    elif not on_disk(out) and not on_disk(source):
+        out[...] = source
+    else:
+        for rows in row_blocks(out, source):
+            out[rows] = source[rows]
+
+
+def set_aside(z: Array) -> Array:
+    """Copy a large array to a scratch file, so that its memory can be reused."""
+    if z.nbytes < ASIDE_FROM or on_disk(z):
+        return z
+    try:
+        found = scratch(z.shape, z.dtype)
+    except InputError:  # no disk space: it stays in memory
+        return z
+    copied(z, found)
+    return found
+
+
+def multiply(A: Array, B: Array, out: Array) -> Array:
+    """A B written over `out`."""
+    if is_numpy(out):
+        return np.matmul(A, B, out=out)
+    out[...] = A @ B
+    return out
+
+
+def clipped(X: Array, scale: float, bound: float, shift: Array | None = None) -> Array:
+    """clip(shift + scale X, -bound, bound) as a new array."""
+    out = empty(X.shape, X)
+    for rows in row_blocks(X):
+        part = out[rows]
+        _scale(X[rows], scale, part)
+        if shift is not None:
+            part += shift[rows]
+        clip_into(part, -bound, bound)
+    return out
+
+
+def clip_into(X: Array, low: float, high: float) -> None:
+    """Clip the entries of X in place."""
+    if is_numpy(X):
+        np.clip(X, low, high, out=X)
+    else:
+        X[...] = namespace(X).clip(X, low, high)
+
+
+def add_scaled(Y: Array, scale: float, X: Array) -> None:
+    """Y += scale X."""
+    if is_numpy(Y):
+        for rows in row_blocks(Y):
+            Y[rows] += X[rows] if scale == 1.0 else scale * X[rows]
+    else:
+        Y += scale * X
+
+
+def subtract(X: Array, Y: Array, out: Array) -> Array:
+    """X - Y written over `out`."""
+    if is_numpy(out):
+        return np.subtract(X, Y, out=out)
+    out[...] = X - Y
+    return out
+
+
+def difference(X: Array, a: float, Y: Array, b: float, out: Array) -> None:
+    """a X - b Y, written over `out`."""
+    X = X if a == 1.0 else a * X
+    Y = Y if b == 1.0 else b * Y
+    subtract(X, Y, out)
+
+
+def reflect(Y: Array, scale: float, X: Array, keep: float) -> None:
+    """Overwrite Y by keep X - scale Y."""
+    if scale != 1.0:
+        Y *= scale
+    if is_numpy(Y):
+        np.subtract(X if keep == 1.0 else keep * X, Y, out=Y)
+    else:  # without a temporary array if `keep` is 1
+        Y *= -1.0
+        Y += X if keep == 1.0 else keep * X
+
+
+def scaled(X: Array, scale: float) -> Array:
+    """Return scale X as a new array, for any step size; overflow gives infinity."""
+    out = empty(X.shape, X)
+    _scale(X, scale, out)
+    return out
+
+
+def _scale(X: Array, scale: float, out: Array) -> None:
+    scale = min(scale, float(namespace(X).finfo(X.dtype).max))  # infinity times 0 is NaN
+    if is_numpy(X):
+        with np.errstate(over="ignore"):
+            np.multiply(X, X.dtype.type(scale), out=out)
+    else:
+        out[...] = scale * X
+
+
+def _references(arrays: list[Any]) -> int:
+    """Number of references to the first of some arrays, counted as in `Arena.like`."""
+    for array in arrays:
+        return sys.getrefcount(array)
+    return 0
+
+
+# Number of references to an array that only the arena holds: list, loop and argument.
+# Python 3.14 no longer counts all of them.
+HELD_BY_US = _references([np.empty(0)])
+
+
+class Arena:
+    """Pool of arrays that reuses those without any other reference.
+
+    The operating system clears every fresh page of memory. For arrays of a few megabytes
+    this takes several times as long as writing to them. An array is reused only when all
+    other references to it (and to its views) are gone, so arrays in use keep their contents.
+    The allocators of namespaces other than NumPy already do this.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[np.ndarray[Any, Any]] = []
+        self._lock = Lock()
+
+    def like(self, reference: Array, shape: tuple[int, ...] | None = None) -> Array:
+        """Return an array of the reference's kind and this shape with arbitrary contents."""
+        fresh = getattr(reference, "fresh", None)
+        if fresh is not None:  # an array that lives elsewhere
+            return fresh()
+        shape = tuple(reference.shape) if shape is None else shape
+        if hasattr(reference, "new_empty"):  # a torch tensor
+            return reference.new_empty(shape)
+        with self._lock:
+            for array in self._arrays:
+                fits = array.shape == shape and array.dtype == reference.dtype
+                if fits and sys.getrefcount(array) == HELD_BY_US:
+                    return array
+            self._arrays.append(self._new(shape, reference.dtype))
+            return self._arrays[-1]
+
+    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        return np.empty(shape, dtype)
+
+    def trim(self, most: int = KEPT_BYTES) -> None:
+        """Release the oldest arrays until the rest take at most `most` bytes."""
+        with self._lock:
+            while sum(array.nbytes for array in self._arrays) > most:
+                self._arrays.pop(0)
+
+
+class DiskArena(Arena):
+    """Arena of a run with a memory budget: arrays that do not fit are kept in files.
+
+    `room()` returns the number of bytes still available.
+    """
+
+    def __init__(self, room: Callable[[], int]) -> None:
+        super().__init__()
+        self._room = room
+
+    def _new(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        fits = size <= SHARE * self._room()
+        return np.empty(shape, dtype) if fits else scratch(shape, dtype)
+
+
+SHARED = Arena()
+"""The arena of all runs in this process, trimmed at the end of each."""

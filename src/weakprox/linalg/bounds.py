@@ -16,10 +16,9 @@ import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
-from weakprox.linalg.blocks import independent, orthonormal
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
-from weakprox.linalg.thin_svd import Vector, thin_svd
+from weakprox.linalg.thin_svd import Vector, independent, orthonormal, thin_svd
 from weakprox.linalg.threads import all_threads
 
 # Failure probability of one randomised bound. A run that keeps the best of a hundred proofs is
@@ -31,14 +30,17 @@ FAILURE = 1e-12
 SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
 SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
 THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
-BELOW = 0.97  # of the value that a bound must reach: where Chebyshev polynomials start to grow
+BELOW = (
+    0.9875  # of the value that a bound must reach: where Chebyshev polynomials start to grow
+)
+LARGEST = 1e12  # length of a vector at which a bound cannot become much smaller
 DOUBLE = 2.0**-52
 EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
 
 def power_bound(
-    apply: Callable[[Array], Array],
-    apply_transpose: Callable[[Array], Array],
+    times: Callable[[Array], Array],
+    transpose_times: Callable[[Array], Array],
     columns: int,
     reference: Array,
     rng: np.random.Generator,
@@ -46,42 +48,44 @@ def power_bound(
     powers: int = 3,
     vectors: int = 16,
     enough: float = 0.0,
-    prepare: Callable[[Array], Array] | None = None,
+    kept: LowRank | None = None,
 ) -> float:
     """Upper bound on the norm of E from |E (E'E)^q w|, w Gaussian.
 
-    `prepare` may apply E's first operation to w, if E and its transpose need it only once.
+    E is the matrix of the products or, with `kept` triplets U, V, (I - UU') E (I - VV').
 
     That vector has length at least s_1^(2q+1) |<w, v_1>|, and the inner product is standard
     normal. It is therefore safe to divide by a number that it exceeds with probability
     1 - FAILURE. All q rely on this one event, so the first bound below `enough` is returned.
     """
-    xp = namespace(reference)
+    sure, log_scale, best, size = log_exceeded(vectors), 0.0, math.inf, None
+    xp, eps = namespace(reference), eps_of(reference)
     W = gaussian(rng, (columns, vectors), reference)
-    W = W if prepare is None else prepare(W)
-    log_scale, best, size = 0.0, math.inf, None
+    W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
     for q in range(powers + 1):
-        Y = apply(W)
+        # the result of one product is deflated, so the next need not deflate it again
+        Y = times(W)
+        Y = Y if kept is None else Y - kept.U @ (kept.U.T @ Y)
         longest = xp.max(xp.linalg.vector_norm(Y, axis=0))
-        read = xp.stack([longest] if size is None else [longest, size])
-        length, *scale = (float(number) for number in to_numpy(read))  # one transfer
+        read = to_numpy(xp.stack([longest] if size is None else [longest, size]))
+        length, *scale = read.tolist()  # one transfer
         if 0.0 in (length, *scale):
             return 0.0
         log_scale += math.log(scale[0]) if scale else 0.0
-        best = min(best, longest_bound(length, log_scale, q, vectors, eps_of(W)))
+        exponent = (math.log(length) + log_scale - sure) / (2 * q + 1)
+        best = min(best, math.exp(exponent) * (1 + 100 * eps))
         if q == powers or best <= enough:
             break
-        W = apply_transpose(Y)
+        W = transpose_times(Y)
+        W = W if kept is None else W - kept.Vt.T @ (kept.Vt @ W)
         size = xp.max(xp.abs(W))
         W = W / xp.where(size > 0, size, 1.0)  # avoids overflow in float32
     return best
 
 
-def longest_bound(length: float, log_scale: float, q: int, vectors: int, eps: float) -> float:
-    """Bound from the longest of some vectors E (E'E)^q w, divided by e^log_scale."""
-    x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
-    exponent = (math.log(length) + log_scale - math.log(x)) / (2 * q + 1)
-    return math.exp(exponent) * (1 + 100 * eps)
+def log_exceeded(vectors: int) -> float:
+    """Logarithm of what the longest of some standard normal numbers exceeds almost surely."""
+    return math.log(FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2))
 
 
 def chebyshev_bound(
@@ -95,8 +99,12 @@ def chebyshev_bound(
     degree: int = 40,
     vectors: int = 16,
     prepare: Callable[[Array], Array] | None = None,
-) -> float:
+    below: float = BELOW,
+) -> tuple[float, Array]:
     """Upper bound on the norm s of E from |T_q(2 E'E/a^2 - I) w|, w Gaussian, a < `enough`.
+
+    a is the share `below` of `enough`; s should not be much larger than a. Also return these
+    vectors: if the bound is not small enough, they show the directions in which E is large.
 
     As `power_bound`, with the Chebyshev polynomial T_q instead of a power. It stays below one
     for singular values up to a and grows much faster beyond, so that few products show that
@@ -105,20 +113,23 @@ def chebyshev_bound(
     xp = namespace(reference)
     W = gaussian(rng, (columns, vectors), reference)
     W = W if prepare is None else prepare(W)
-    a = BELOW * enough
+    a = below * enough
     x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
     before, best = W, math.inf
     for q in range(1, degree + 1):
-        product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
-        W, before = (product, W) if q == 1 else (2.0 * product - before, W)
-        length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
+        with np.errstate(over="ignore", invalid="ignore"):  # s may be far above a
+            product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
+            W, before = (product, W) if q == 1 else (2.0 * product - before, W)
+            length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
         if not math.isfinite(length):
+            return best, before
+        if length > LARGEST:
             break
         largest = math.cosh(math.acosh(max(1.0, length / x)) / q)
         best = min(best, a * math.sqrt(0.5 * (1.0 + largest)) * (1 + 100 * q * eps_of(W)))
         if best <= enough:
             break
-    return best
+    return best, W
 
 
 def norm_bound(s: Vector, gram: Vector, tail: float) -> float:
@@ -132,10 +143,17 @@ def norm_bound(s: Vector, gram: Vector, tail: float) -> float:
         return math.inf
     top, rest = float(s.max()), math.sqrt(max(0.0, float(np.trace(gram))))
     square = tail * tail
-    x = max(top * top / square - 1.0, rest / tail, 1e-12) if tail > 0.0 else 1e12
-    inside = np.diag(s * s) + (1.0 + 1.0 / x) * gram
-    first = float(np.linalg.eigvalsh(0.5 * (inside + inside.T))[-1])
-    return math.sqrt(max(first, (1.0 + x) * square)) * (1 + (64 + len(s)) * DOUBLE)
+    trials = [max(top * top / square - 1.0, rest / tail, 1e-12) if tail > 0.0 else 1e12]
+    worst = float(decompositions.eigvalsh(gram)[-1])
+    if tail > 0.0 and worst > 0.0:  # where top^2 + (1 + 1/x) |R'R| = (1 + x) t^2
+        b = square - top * top - worst
+        trials.append((math.sqrt(b * b + 4.0 * square * worst) - b) / (2.0 * square))
+    best = math.inf
+    for x in trials:
+        inside = np.diag(s * s) + (1.0 + 1.0 / max(x, 1e-12)) * gram
+        first = float(decompositions.eigvalsh(0.5 * (inside + inside.T))[-1])
+        best = min(best, max(first, (1.0 + max(x, 1e-12)) * square))
+    return math.sqrt(best) * (1 + (64 + len(s)) * DOUBLE)
 
 
 def deflated_norm(
@@ -143,25 +161,8 @@ def deflated_norm(
 ) -> float:
     """Upper bound on |(I - UU') A (I - VV')|_2, for the kept triplets U, V."""
     ops = A if isinstance(A, Products) else products(A)
-
-    # The result of one product is already deflated, so the next need not deflate it again.
-    def outside(W: Array) -> Array:
-        return W - kept.Vt.T @ (kept.Vt @ W)
-
-    def apply(W: Array) -> Array:
-        Y = ops.times(W)
-        return Y - kept.U @ (kept.U.T @ Y)
-
-    return power_bound(
-        apply,
-        lambda Y: outside(ops.transpose_times(Y)),
-        ops.shape[1],
-        ops.reference,
-        rng,
-        powers=powers,
-        enough=enough,
-        prepare=outside,
-    )
+    limits: Any = {"powers": powers, "enough": enough, "kept": kept}
+    return power_bound(ops.right, ops.left, ops.shape[1], ops.reference, rng, **limits)
 
 
 def raised(s: Array, residual: float, tail: float) -> Array:
@@ -236,7 +237,7 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
         values = np.asarray(to_numpy(svd.triplets.s), dtype=float)
         close = int((values >= CLOSE * values[0]).sum())
         if close < rank:
-            kept, top = _leading(svd.triplets, close), float(values[0])
+            kept, top = svd.triplets.leading(close), float(values[0])
             best = min(best, _deflated_bound(ops, kept, rng, SHARP_POWERS, 0.995 * top))
             if best <= (1 + SHARP) * top:
                 return best
@@ -246,10 +247,6 @@ def _sharp_bound(ops: Products, A: Any, rng: np.random.Generator) -> float:
     return power_bound(
         ops.times, ops.transpose_times, ops.shape[1], ops.reference, rng, powers=SHARP_POWERS
     )
-
-
-def _leading(X: LowRank, count: int) -> LowRank:
-    return LowRank(X.U[:, :count], X.s[:count], X.Vt[:count, :])
 
 
 def norm_estimate(A: Array, start: Array) -> float:

@@ -54,48 +54,37 @@ def eigh_error(n: int) -> float:
 
 def svd(A: Array) -> Triplets:
     """Thin decomposition A = U diag(s) Vt, values in descending order."""
-    try:
-        U, s, Vt = namespace(A).linalg.svd(A, full_matrices=False)
-        if _fine(s):
-            return U, s, Vt
-    except FAILURES as failure:
-        _unless_memory(failure)
-    U, s, Vt = _carefully(A, "singular values", _svd_routines(A))
+    found = _quickly(A, "svd", 1, full_matrices=False)
+    U, s, Vt = found or _carefully(A, "singular values", _svd_routines(A))
     return U, s, Vt
 
 
 def svdvals(A: Array) -> Array:
     """Singular values in descending order."""
-    try:
-        s = namespace(A).linalg.svdvals(A)
-        if _fine(s):
-            return s
-    except FAILURES as failure:
-        _unless_memory(failure)
-    return _carefully(A, "singular values", _svd_routines(A))[1]
+    s = _quickly(A, "svdvals")
+    return _carefully(A, "singular values", _svd_routines(A))[1] if s is None else s
 
 
 def eigh(A: Array) -> tuple[Array, Array]:
     """Ascending eigenvalues and eigenvectors of a symmetric matrix (reads its lower half)."""
-    try:
-        values, V = namespace(A).linalg.eigh(A)
-        if _fine(values):
-            return values, V
-    except FAILURES as failure:
-        _unless_memory(failure)
-    values, V = _carefully(A, "eigenvalues", EIGH_ROUTINES)
+    values, V = _quickly(A, "eigh", 0) or _carefully(A, "eigenvalues", EIGH_ROUTINES)
     return values, V
 
 
 def eigvalsh(A: Array) -> Array:
     """Eigenvalues of a symmetric matrix in ascending order."""
+    values = _quickly(A, "eigvalsh")
+    return _carefully(A, "eigenvalues", EIGH_ROUTINES)[0] if values is None else values
+
+
+def _quickly(A: Array, name: str, at: int | None = None, **options: Any) -> Any:
+    """Result of the namespace's own routine, None if it fails; the values are in place `at`."""
     try:
-        values = namespace(A).linalg.eigvalsh(A)
-        if _fine(values):
-            return values
+        found = getattr(namespace(A).linalg, name)(A, **options)
+        return found if _fine(found if at is None else found[at]) else None
     except FAILURES as failure:
         _unless_memory(failure)
-    return _carefully(A, "eigenvalues", EIGH_ROUTINES)[0]
+        return None
 
 
 def eigvals(A: Matrix) -> Matrix:
@@ -298,9 +287,7 @@ def _back(part: Matrix, A: Array) -> Array:
 
 def _fine(values: Array) -> bool:
     """Whether a decomposition has succeeded: some routines fail without raising."""
-    return math.isfinite(
-        float(values.sum() if is_numpy(values) else namespace(values).sum(values))
-    )
+    return math.isfinite(float(values.sum()))
 
 
 def _unless_memory(failure: BaseException) -> None:

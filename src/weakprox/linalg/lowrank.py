@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
@@ -10,7 +14,9 @@ from weakprox.linalg.arrays import (
     empty,
     eps_of,
     inner,
-    itemsize,
+    is_numpy,
+    like,
+    multiply,
     namespace,
     row_blocks,
     sqnorm,
@@ -18,6 +24,8 @@ from weakprox.linalg.arrays import (
     wide,
     zeros,
 )
+
+UNSEEN = 2.0**-46  # relative accuracy of norms of long vectors in float64
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,11 @@ class LowRank:
         right = xp.linalg.vector_norm(wide(self.Vt), axis=1)
         return total(xp.abs(wide(self.s)) * left * right)
 
+    def excess(self, tau: float, more: float = 0.0) -> float:
+        """Relative excess of the nuclear norm plus `more` over tau; 0 if it may be rounding."""
+        over = (self.nuclear_norm + more) / tau - 1.0
+        return over if over > UNSEEN else 0.0
+
     @property
     def sqnorm(self) -> float:
         """Squared Frobenius norm."""
@@ -64,7 +77,7 @@ class LowRank:
 
     def rounded(self) -> Array:
         """The m x d matrix, computed in float64 and rounded once to the factors' dtype."""
-        if itemsize(self.U) == 8:
+        if self.U.dtype.itemsize == 8:
             return self.dense()
         X = empty(self.shape, self.U)
         left, right = wide(self.U) * wide(self.s), wide(self.Vt)
@@ -80,8 +93,11 @@ class LowRank:
 
     def trimmed(self, tol: float = 0.0) -> LowRank:
         """Drop triplets with singular values of at most tol (at least one is kept)."""
-        keep = max(1, int((self.s > tol).sum()))
-        return LowRank(self.U[:, :keep], self.s[:keep], self.Vt[:keep, :])
+        return self.leading(max(1, int((self.s > tol).sum())))
+
+    def leading(self, count: int) -> LowRank:
+        """The matrix of the first triplets."""
+        return LowRank(self.U[:, :count], self.s[:count], self.Vt[:count, :])
 
     def significant(self) -> LowRank:
         """Drop triplets that are rounding errors, which would count towards the rank."""
@@ -121,3 +137,41 @@ def squared_norm(U: Array, s: Array, V: Array) -> float:
     r = int(s.shape[0])
     left, right = wide(U[:, :r]) * wide(s), wide(V[:, :r])
     return total((left.T @ left) * (right.T @ right))
+
+
+def dense(V: LowRank, out: Array | None) -> Array:
+    """V as a dense matrix, written to `out` if given."""
+    if out is None:
+        return V.dense()
+    return multiply(V.U * V.s, V.Vt, out)
+
+
+def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:
+    """Overwrite X by (1 - step) X + step V; `scratch`, like X, may be overwritten too."""
+    left = V.U * (step * V.s)
+    if compat.is_torch_array(X):
+        X.addmm_(left, V.Vt, beta=1.0 - step)
+        return
+    if scratch is not None and is_numpy(X):
+        np.matmul(left, V.Vt, out=scratch)
+    else:
+        scratch = None
+    for rows in row_blocks(X):
+        part = X[rows]
+        part *= 1.0 - step
+        part += left[rows] @ V.Vt if scratch is None else scratch[rows]
+
+
+def random_lowrank(
+    rng: np.random.Generator,
+    shape: tuple[int, int],
+    values: Any,
+    ref: Array,
+    *,
+    symmetric: bool = False,
+) -> LowRank:
+    """Low-rank matrix with random orthonormal factors and the given values."""
+    r = len(values)
+    U = np.linalg.qr(rng.standard_normal((shape[0], r)))[0]
+    V = U if symmetric else np.linalg.qr(rng.standard_normal((shape[1], r)))[0]
+    return LowRank(like(U, ref), like(values, ref), like(V.T, ref))

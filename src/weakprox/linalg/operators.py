@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from weakprox.linalg.arrays import (
     is_floating,
     namespace,
     times_block,
+    times_by_rows,
+    transpose_times_by_rows,
 )
-from weakprox.linalg.by_rows import times, transpose_times
-from weakprox.linalg.tiled import Tiled
+from weakprox.linalg.tiled import Factored, Tiled
 from weakprox.resources.memory import on_disk
 
 LARGE = 1 << 26  # bytes of a memory map from which its pages are released
@@ -30,13 +32,14 @@ LARGE = 1 << 26  # bytes of a memory map from which its pages are released
 
 @dataclass
 class Products:
-    """The two products that a thin SVD needs; `passes` counts them."""
+    """The two products, `right` A Q and `left` A' Q; `passes` counts calls of the methods."""
 
     shape: tuple[int, int]
     right: Callable[[Array], Array]
     left: Callable[[Array], Array]
     reference: Array  # sets the namespace, dtype and device of the factors
     source: Any
+    exact: bool = True  # whether the products are computed in float64
     passes: int = field(default=0)
 
     def times(self, Q: Array) -> Array:
@@ -67,11 +70,14 @@ def products(A: Any) -> Products:
         transposed = A.T
         reference = np.empty(0, dtype=A.dtype)
         return Products(shape, lambda Q: A @ Q, lambda Q: transposed @ Q, reference, A)
+    if isinstance(A, Factored):
+        right, left = A.times, A.transpose_times
+        operator = LinearOperator(shape, right, left, right, dtype=A.dtype, rmatmat=left)
+        return Products(shape, right, left, np.empty(0, dtype=A.dtype), operator)
     if isinstance(A, Tiled) or (on_disk(A) and A.nbytes > LARGE):
         reference = np.empty(0, dtype=np.result_type(A.dtype, np.float32))
-        return Products(
-            shape, lambda Q: times(A, Q), lambda Q: transpose_times(A, Q), reference, None
-        )
+        by_rows = partial(times_by_rows, A), partial(transpose_times_by_rows, A)
+        return Products(shape, *by_rows, reference, None)
     if not is_floating(A):
         A = namespace(A).astype(A, namespace(A).float64)
     return Products(shape, lambda Q: times_block(A, Q), lambda Q: block_times(Q, A), A, A)

@@ -1,10 +1,19 @@
-"""Projection of a vector on {p >= 0, sum p <= tau} and on the simplex {sum p = tau}."""
+"""Singular values with a bounded sum: projection, rounding, and h as a function of them.
+
+The projections are those of any vector on {p >= 0, sum p <= tau} and on {p >= 0, sum p = tau}.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from weakprox.linalg.arrays import Array, is_numpy, like, namespace, positive_part, to_numpy
+from weakprox.linalg.arrays import DOUBLE, Array, like, namespace, to_numpy
+
+Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 QUADRATIC_STEPS = 2000  # limit on the steps of a quadratic programme
 QUADRATIC_GAP = 1e-11  # relative Frank-Wolfe gap at which it stops
@@ -12,7 +21,7 @@ QUADRATIC_GAP = 1e-11  # relative Frank-Wolfe gap at which it stops
 
 def threshold(s: Array, tau: float) -> float:
     """The theta >= 0 with sum (s - theta)_+ = tau, or 0 if sum (s)_+ <= tau."""
-    positive = positive_part(s)
+    positive = _positive_part(s)
     if _fits(positive, tau):
         return 0.0
     return max(0.0, float(s.max()) + _level(positive, tau))
@@ -20,7 +29,7 @@ def threshold(s: Array, tau: float) -> float:
 
 def project_capped(s: Array, tau: float) -> Array:
     """Nearest point of {p >= 0, sum p <= tau}."""
-    positive = positive_part(s)
+    positive = _positive_part(s)
     return positive if _fits(positive, tau) else _scaled_inside(_cut(positive, tau), tau)
 
 
@@ -60,13 +69,19 @@ def quadratic_over_simplex(Q: Array, c: Array, start: Array | None = None) -> Ar
     return like(p, c)
 
 
+def _positive_part(x: Array) -> Array:
+    if isinstance(x, np.ndarray):
+        return np.maximum(x, 0.0)
+    return namespace(x).clip(x, 0.0, None)
+
+
 def _fits(positive: Array, tau: float) -> bool:
     return positive.shape[0] == 0 or float(positive.sum()) <= tau
 
 
 def _cut(s: Array, tau: float) -> Array:
     """(s - theta)_+ with sum tau; theta stays relative to the maximum, see `_level`."""
-    return positive_part((s - s.max()) - _level(s, tau))
+    return _positive_part((s - s.max()) - _level(s, tau))
 
 
 def _level(s: Array, tau: float) -> float:
@@ -75,7 +90,7 @@ def _level(s: Array, tau: float) -> float:
     Relative to the maximum, the sums stay of order tau. For huge entries, "sum - tau" would
     lose tau entirely.
     """
-    if is_numpy(s):  # spectra are NumPy arrays, and the general code is slower on small ones
+    if isinstance(s, np.ndarray):  # as spectra are; the general code is slower on small ones
         ordered = np.sort(s - s.max())[::-1]
         levels = (np.cumsum(ordered) - tau) / np.arange(1, s.shape[0] + 1, dtype=s.dtype)
         return float(levels[max(1, int(np.count_nonzero(ordered > levels))) - 1])
@@ -92,3 +107,49 @@ def _scaled_inside(p: Array, tau: float) -> Array:
     """Scale p by its rounding excess, so that sum p <= tau holds in floating point."""
     total = float(p.sum())
     return p if total <= tau else p * (tau / total)
+
+
+def rounded_inside(p: Any, tau: float, ref: Array) -> Array:
+    """Round the values to the dtype of ref so that their sum does not exceed tau."""
+    return like(rounded_on_host(p, tau, ref), ref)
+
+
+def rounded_on_host(p: Any, tau: float, ref: Array) -> np.ndarray[Any, Any]:
+    """As `rounded_inside`, as a NumPy array: transfers to a device would take longer."""
+    kind = np.float32 if ref.dtype.itemsize == 4 else np.float64
+    exact = np.asarray(p, dtype=float)
+    values: np.ndarray[Any, Any] = exact.astype(kind)
+    shorter = 0.5 * float(
+        np.finfo(kind).eps
+    )  # as small as possible, since proofs lose this much
+    while max(float(values.sum()), float(values.sum(dtype=float))) > tau:  # for any summation
+        inside = tau / max(tau, float(exact.sum()))
+        values = (exact * (inside * (1.0 - shorter))).astype(kind)
+        shorter *= 2
+    return values
+
+
+@dataclass(frozen=True)
+class ValueForm:
+    """h as a function of the singular values s: lam sum(s) if sum(s) <= tau.
+
+    If `symmetric`, the values are eigenvalues of a symmetric X, which must not be negative.
+    """
+
+    tau: float = math.inf
+    lam: float = 0.0
+    symmetric: bool = False
+
+    def prox(self, values: Vector, step: float) -> Vector:
+        """Values of prox_{step h} at a matrix with these values, in descending order."""
+        kept = np.maximum(values - step * self.lam, 0.0)
+        return kept if math.isinf(self.tau) else np.asarray(project_capped(kept, self.tau))
+
+    def conjugate(self, norm: float) -> tuple[float, float]:
+        """h*(shrink u) for a u of this spectral norm, and the largest shrink <= 1 allowed.
+
+        For symmetric X, the norm is the largest eigenvalue of u, or 0.
+        """
+        if math.isfinite(self.tau):
+            return self.tau * max(0.0, norm - self.lam), 1.0
+        return 0.0, 1.0 if norm <= self.lam else self.lam / norm * (1 - 4 * DOUBLE)

@@ -1,9 +1,14 @@
-"""Leading singular triplets by a warm-started block Krylov method, residual-checked.
+"""Leading singular triplets and eigenpairs by a warm-started block Krylov method.
 
 One sweep computes A Q, a small Rayleigh-Ritz problem, and A'U. The second product gives the
 residual of every triplet and, at no extra cost, the next block. With a good start (the last
 call's basis), one sweep is usually enough. From a random start the blocks form a Krylov
 space, which is restarted when it grows too wide (see Musco & Musco 2015 for the rate).
+
+The block for the algebraically largest eigenpairs spans the last Ritz vectors and their
+residuals (thick-restarted block Lanczos). Unlike a plain power iteration, it is not misled by
+large negative eigenvalues. Residuals need no extra product, since A V is a combination of known
+products.
 """
 
 from __future__ import annotations
@@ -19,13 +24,14 @@ from weakprox.errors import DecompositionError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
+    device_of,
     eps_of,
+    gaussian,
     is_numpy,
     like,
     namespace,
     to_numpy,
 )
-from weakprox.linalg.blocks import new_directions, small_svd, starting_block
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
 from weakprox.linalg.threads import all_threads
@@ -42,6 +48,7 @@ MAX_BLOCKS = 4  # width of the Krylov space in blocks before it is restarted
 FULL_BELOW = 48
 FULL_BELOW_COLD = 128
 FULL_SHARE = 0.25
+FRESH = 2  # random columns in every starting block
 
 
 @dataclass(frozen=True)
@@ -249,3 +256,185 @@ def both_residuals(top: LowRank, AV: Array, AtU: Array) -> Array:
     right = xp.linalg.vector_norm(AV - top.U * top.s, axis=0)
     left = xp.linalg.vector_norm(AtU - top.Vt.T * top.s, axis=0)
     return xp.maximum(right, left)
+
+
+@dataclass(frozen=True)
+class ThinEigh:
+    """Largest eigenpairs A v = w v, descending, with residual norms and the next Ritz value."""
+
+    values: Array
+    vectors: Array
+    residuals: Array
+    next_value: float
+    basis: Array
+    passes: int
+    exact: bool
+    sweeps: int = 1
+
+
+def thin_eigh(
+    A: Array,
+    rank: int,
+    *,
+    start: Array | None = None,
+    tol: float = 1e-8,
+    rng: np.random.Generator | None = None,
+    max_sweeps: int = 100,
+    strict: bool = True,
+    full: bool | None = None,
+    accept: Accept | None = None,
+) -> ThinEigh:
+    """Largest `rank` eigenpairs of a symmetric matrix; arguments as in `thin_svd`."""
+    ops = products(A)
+    n = ops.shape[0]
+    rank = min(rank, n)
+    xp = namespace(ops.reference)
+    if full is None:
+        full = ops.is_dense and wants_full(ops.shape, rank, start is not None)
+    if full:
+        with all_threads(n):
+            w, V = decompositions.eigh(A)
+        w, V = xp.flip(w), xp.flip(V, axis=1)
+        top = V[:, :rank]
+        residuals = xp.linalg.vector_norm(A @ top - top * w[:rank], axis=0)
+        after = float(w[rank]) if rank < n else -np.inf
+        return ThinEigh(
+            w[:rank], top, residuals, after, V[:, : rank + OVERSAMPLE], 0, exact=True
+        )
+    if rng is None:
+        rng = np.random.default_rng(0)
+    width = min(rank + OVERSAMPLE, n)
+    K = starting_block(start, n, width, rng, ops.reference)
+    AK = ops.times(K)
+    for sweep in range(1, max_sweeps + 1):
+        H = K.T @ AK
+        w, W = decompositions.eigh((H + H.T) / 2)
+        w, W = xp.flip(w)[:width], xp.flip(W, axis=1)[:, :width]
+        V, AV = K @ W, AK @ W
+        R = AV - V * w
+        sizes = xp.linalg.vector_norm(R, axis=0)
+        residuals = sizes[:rank]
+        worst = float(xp.max(residuals))
+        scale = max(float(xp.max(xp.abs(w))), float(xp.linalg.vector_norm(H)) / n)
+        limit = max(tol, 100 * eps_of(w)) * scale
+        after = float(w[rank]) if width > rank else -np.inf
+        if accept is not None and accept(to_numpy(w[:rank]), to_numpy(residuals), after):
+            break
+        if worst <= limit or K.shape[1] >= n or sweep == max_sweeps:
+            break
+        if K.shape[1] + width > min(MAX_BLOCKS * width, n):
+            K, AK = V, AV
+        fresh = new_directions(R, sizes, scale, K)
+        if fresh is None:
+            break
+        K = xp.concat([K, fresh], axis=1)
+        AK = xp.concat([AK, ops.times(fresh)], axis=1)
+    if strict and worst > 5 * limit and ops.is_dense and n <= FULL_BELOW:
+        # restarting a space that could hold everything loses more than it saves
+        return thin_eigh(A, rank, full=True)
+    if strict and worst > 5 * limit:
+        raise DecompositionError(
+            f"eigen-decomposition of rank {rank} ended with residual {worst:.1e}, "
+            f"above {limit:.1e}; allow more sweeps or use full=True."
+        )
+    return ThinEigh(w[:rank], V[:, :rank], residuals, after, V, ops.passes, False, sweep)
+
+
+def small_svd(B: Array, count: int) -> tuple[Array, Array, Array]:
+    """Leading triplets of a tall thin block, from the SVD of a small square matrix."""
+    Q, R = tall_qr(B)
+    U, s, Wt = decompositions.svd(R)
+    return Q @ U[:, :count], s[:count], Wt[:count, :]
+
+
+def orthonormal(B: Array) -> Array:
+    """Orthonormal basis of the columns of B, of the same width."""
+    return tall_qr(B)[0]
+
+
+def tall_qr(B: Array) -> tuple[Array, Array]:
+    """Q and R of a tall thin block by two rounds of Cholesky QR.
+
+    It uses only products and small factorisations, which run well on threads and
+    accelerators. It falls back to Householder QR if the columns are nearly dependent.
+    """
+    xp = namespace(B)
+    Q, R = B, None
+    for _ in range(2):
+        gram = Q.T @ Q
+        root = _cholesky(gram)
+        if root is None:
+            Q, R = xp.linalg.qr(B)
+            return Q, R
+        Q = Q @ xp.linalg.inv(root).T
+        R = root.T if R is None else root.T @ R
+    return Q, R
+
+
+def _cholesky(gram: Array) -> Array | None:
+    """Lower Cholesky factor, or None if the matrix is too close to singular."""
+    xp = namespace(gram)
+    sizes = xp.sqrt(xp.linalg.diagonal(gram))
+    if not float(xp.min(sizes)) > 0.0:
+        return None
+    try:
+        root = xp.linalg.cholesky(gram / (sizes[:, None] * sizes[None, :]))
+    except Exception as failure:  # the exception type depends on the namespace
+        if "definite" not in str(failure).lower() and "factoriz" not in str(failure).lower():
+            raise
+        return None
+    if not float(xp.min(xp.linalg.diagonal(root))) > eps_of(gram) ** 0.25:
+        return None
+    return root * sizes[:, None]
+
+
+def new_directions(R: Array, sizes: Array, scale: float, K: Array) -> Array | None:
+    """Orthonormal basis of the residuals that have not converged, orthogonal to the basis K.
+
+    Converged columns are rounding noise that lies mostly in the span of K. Normalising them
+    would destroy the orthogonality of the space within a few sweeps, so they are left out.
+    Return None if no column is left.
+    """
+    live = np.flatnonzero(to_numpy(sizes) > 100 * eps_of(R) * scale)
+    live = live[: int(K.shape[0] - K.shape[1])]
+    if live.size == 0:
+        return None
+    xp = namespace(R)
+    B = R / xp.where(sizes > 0, sizes, xp.ones_like(sizes))
+    B = xp.take(B, xp.asarray(live, device=device_of(R)), axis=1)
+    B = independent(B - K @ (K.T @ B))
+    return orthonormal(B - K @ (K.T @ B))
+
+
+def independent(B: Array) -> Array:
+    """Orthonormal basis of the directions that the columns of B clearly span.
+
+    After A has changed by a matrix of low rank, the residuals of a previously exact basis
+    are linearly dependent. The extra columns of a full-width basis would be rounding noise
+    and differ between machines.
+    """
+    xp = namespace(B)
+    root = _cholesky(B.T @ B)
+    if root is not None:
+        return B @ xp.linalg.inv(root).T
+    squares, W = decompositions.eigh(B.T @ B)
+    values = to_numpy(squares)
+    few = int((values <= 1000 * eps_of(B) * values[-1]).sum())
+    return B @ (W[:, few:] / xp.sqrt(squares[few:]))
+
+
+def starting_block(
+    start: Array | None, rows: int, width: int, rng: np.random.Generator, ref: Array
+) -> Array:
+    """Orthonormal rows x width block: the given start, completed by Gaussian columns.
+
+    At least FRESH columns are random. A basis that A maps into itself (common for sparse or
+    block structure) has no residuals, so without random columns the iteration would never
+    find larger values elsewhere.
+    """
+    xp = namespace(ref)
+    have = 0 if start is None else min(int(start.shape[1]), max(1, width - FRESH))
+    if start is None or have == 0:
+        return orthonormal(gaussian(rng, (rows, width), ref))
+    fresh = gaussian(rng, (rows, width - have), ref)
+    return orthonormal(xp.concat([start[:, :have], fresh], axis=1))

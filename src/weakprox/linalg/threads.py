@@ -35,7 +35,7 @@ _turns = threading.Condition()
 _before: dict[str, int] = {}  # threads of each library before the first section
 _runs = 0  # number of open sections
 _kind: Kind = "one"  # kind of the open sections, or of the last ones
-_waiting: dict[Kind, int] = {"one": 0, "all": 0}
+WAITING: dict[Kind, int] = {"one": 0, "all": 0}  # sections that wait for their turn
 _mine = threading.local()  # `kind`: that of the current section of this Python thread
 
 
@@ -63,20 +63,20 @@ def _set(counts: dict[str, int]) -> None:
 def _may_enter(kind: Kind) -> bool:
     """Whether this kind may enter: the kinds alternate while both are waiting."""
     if _runs == 0:
-        return _waiting[OTHER[kind]] == 0 or _kind != kind
+        return WAITING[OTHER[kind]] == 0 or _kind != kind
     if max(_before.values(), default=1) == 1:
         return True  # both kinds are the same
-    return _kind == kind and _waiting[OTHER[kind]] == 0
+    return _kind == kind and WAITING[OTHER[kind]] == 0
 
 
 def _enter(kind: Kind) -> None:
     global _runs, _kind
     with _turns:
-        _waiting[kind] += 1
+        WAITING[kind] += 1
         try:
             _turns.wait_for(lambda: _may_enter(kind), PATIENCE)
         finally:
-            _waiting[kind] -= 1
+            WAITING[kind] -= 1
             _turns.notify_all()  # an interrupted wait may have blocked others
         if _runs == 0:
             for library in _controller().lib_controllers:
@@ -103,7 +103,7 @@ def _begin_anew() -> None:
     """Reset the state in a forked child, which lacks the threads of open sections."""
     global _runs, _turns
     _turns, _runs = threading.Condition(), 0
-    _waiting.update({"one": 0, "all": 0})
+    WAITING.update({"one": 0, "all": 0})
     _mine.kind = None
     if _before:
         _set(_before)
@@ -135,9 +135,9 @@ def _section(kind: Kind) -> Iterator[None]:
 
 
 def pause() -> None:
-    """Let waiting sections of the other kind run first."""
+    """Let sections of the other kind run first if some are `WAITING`."""
     kind = _kind_here()
-    if kind is not None and _waiting[OTHER[kind]]:
+    if kind is not None and WAITING[OTHER[kind]]:
         _leave()
         _enter(kind)
 

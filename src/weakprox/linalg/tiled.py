@@ -7,16 +7,18 @@ replace an array in a pass, since a pass reads `C[rows]` and discards it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import BLOCK_BYTES, Array, row_blocks
+from weakprox.linalg.arrays import BLOCK_BYTES, Array, inner, largest, row_blocks
 from weakprox.linalg.lowrank import LowRank
 
 Tile = np.ndarray[Any, np.dtype[Any]]
+
+READ = 1 << 14  # entries up to which all are read for the size of the largest
 
 
 class Tiled(ABC):
@@ -26,6 +28,7 @@ class Tiled(ABC):
     dtype: np.dtype[Any]
     ndim = 2
     device = "cpu"
+    factored: ClassVar[bool] = False  # whether products cost less than reading the entries
 
     @abstractmethod
     def __getitem__(self, rows: slice) -> Tile:
@@ -44,6 +47,10 @@ class Tiled(ABC):
     def size(self) -> int:
         """Number of entries."""
         return self.shape[0] * self.shape[1]
+
+    def largest(self) -> float:
+        """Size of the largest entry, or a bound on it if reading all would take long."""
+        return largest(self)
 
     @property
     def block_rows(self) -> int:
@@ -66,7 +73,30 @@ class Tiled(ABC):
         return out
 
 
-class LowRankPlusSparse(Tiled):
+class Factored(Tiled):
+    """A matrix whose products with thin blocks need none of its dense entries."""
+
+    factored = True
+
+    @abstractmethod
+    def times(self, Q: Tile) -> Tile:
+        """A Q."""
+
+    @abstractmethod
+    def transpose_times(self, Q: Tile) -> Tile:
+        """A' Q."""
+
+    @property
+    @abstractmethod
+    def sqnorm(self) -> float:
+        """Squared Frobenius norm, in float64."""
+
+    @abstractmethod
+    def in_float64(self) -> Factored:
+        """The same matrix with its parts in float64."""
+
+
+class LowRankPlusSparse(Factored):
     """The matrix U diag(s) Vt + S, stored as its parts.
 
     Parameters
@@ -106,6 +136,50 @@ class LowRankPlusSparse(Tiled):
             tile += self.S[rows].toarray()
         return tile
 
+    def __truediv__(self, unit: float) -> LowRankPlusSparse:
+        S = None if self.S is None else self.S / unit
+        return LowRankPlusSparse(self.U, self.s / unit, self.Vt, S)
+
+    def times(self, Q: Tile) -> Tile:
+        """A Q, from the parts."""
+        found: Tile = self._left @ (self.Vt @ Q)
+        if self.S is not None:
+            found += self.S @ Q
+        return found
+
+    def transpose_times(self, Q: Tile) -> Tile:
+        """A' Q, from the parts."""
+        found: Tile = self.Vt.T @ (self._left.T @ Q)
+        if self.S is not None:
+            found += self.S.T @ Q
+        return found
+
+    @property
+    def sqnorm(self) -> float:
+        """Squared Frobenius norm, in float64."""
+        left, right = self._left.astype(float), self.Vt.astype(float)
+        found = float(np.sum((left.T @ left) * (right @ right.T)))
+        if self.S is None:
+            return found
+        S = self.S.astype(float)
+        return found + 2.0 * inner(left, S @ right.T) + float(S.data @ S.data)
+
+    def in_float64(self) -> LowRankPlusSparse:
+        """The same matrix with its parts in float64."""
+        if self.dtype == np.float64:
+            return self
+        S = None if self.S is None else self.S.astype(float)
+        U, s, Vt = (part.astype(float) for part in (self.U, self.s, self.Vt))
+        return LowRankPlusSparse(U, s, Vt, S)
+
+    def largest(self) -> float:
+        """Size of the largest entry, or a bound on it from the parts if there are many."""
+        if self.size <= READ:
+            return super().largest()
+        left, right = np.linalg.norm(self._left, axis=1), np.linalg.norm(self.Vt, axis=0)
+        found = float(left.max()) * float(right.max())
+        return found + (0.0 if self.S is None else _largest(self.S))
+
     def check_finite(self) -> bool:
         """Whether the parts are finite."""
         parts = [self._left, self.Vt, *([] if self.S is None else [self.S.data])]
@@ -118,13 +192,40 @@ class LowRankPlusSparse(Tiled):
         return sum(x.nbytes for x in (self.U, self.s, self.Vt, self._left)) + sparse
 
 
-class SparseTiles(Tiled):
+class SparseTiles(Factored):
     """A SciPy sparse matrix, stored by rows."""
 
     def __init__(self, S: Any, name: str = "M") -> None:
         self.S = _csr(name, S)
         self.shape = (int(S.shape[0]), int(S.shape[1]))
         self.dtype = _common(name, [self.S])
+
+    def __truediv__(self, unit: float) -> SparseTiles:
+        return SparseTiles(self.S.astype(self.dtype) / unit)
+
+    def times(self, Q: Tile) -> Tile:
+        """A Q."""
+        found: Tile = self.S @ Q
+        return found
+
+    def transpose_times(self, Q: Tile) -> Tile:
+        """A' Q."""
+        found: Tile = self.S.T @ Q
+        return found
+
+    @property
+    def sqnorm(self) -> float:
+        """Squared Frobenius norm, in float64."""
+        found = self.S.data.astype(float)
+        return float(found @ found)
+
+    def in_float64(self) -> SparseTiles:
+        """The same matrix in float64."""
+        return self if self.S.dtype == np.float64 else SparseTiles(self.S.astype(float))
+
+    def largest(self) -> float:
+        """Size of the largest entry."""
+        return _largest(self.S)
 
     def __getitem__(self, rows: slice) -> Tile:
         """These rows as a dense array."""
@@ -203,7 +304,11 @@ def _csr(name: str, S: Any) -> Any:
         raise InputError(name, type(S).__name__, "a SciPy sparse matrix")
     if 0 in S.shape:
         raise ShapeError(name, f"shape {S.shape}", "2 axes, none of them empty")
-    return csr_array(S)
+    found = csr_array(S)
+    if not found.has_canonical_format:  # entries given twice count with their sum
+        found = found.copy()
+        found.sum_duplicates()
+    return found
 
 
 def _common(name: str, parts: list[Any]) -> np.dtype[Any]:
@@ -213,6 +318,10 @@ def _common(name: str, parts: list[Any]) -> np.dtype[Any]:
             raise InputError(name, f"dtype {part.dtype}", "float32, float64 or integers")
     single = all(part.dtype == np.float32 for part in parts)
     return np.dtype(np.float32 if single else np.float64)
+
+
+def _largest(S: Any) -> float:
+    return float(np.abs(S.data).max()) if S.nnz else 0.0
 
 
 def _sparse_bytes(S: Any) -> int:

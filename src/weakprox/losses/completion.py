@@ -173,7 +173,7 @@ class Completion:
         data = self.observed()
         return data.fitted(self._entries(X))
 
-    def predict(self, X: Any, rows: Any, cols: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    def predict(self, X: Any, rows: Any, cols: Any) -> Array:
         """Predictions at these entries: those of L and the intercepts.
 
         For the logistic loss these are log-odds, for the Poisson loss logarithms of means.
@@ -412,7 +412,7 @@ class Completion:
         x = wide(xp.take(xp.reshape(X, (-1,)), cells))
         if data.left is not None:
             x = x * self._factors()[batch]
-        weights = data.weights if self._weights is None else data.weights[batch]
+        weights = data.weights if self._weights is None else self._weights[batch]
         return x, data.values[batch], weights
 
     def value(self, X: Array, batch: Any) -> float:

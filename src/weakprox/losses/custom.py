@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import number
+from weakprox.arguments import is_integer, number, refuse_foreign
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -18,11 +18,10 @@ from weakprox.linalg.arrays import (
     is_array,
     is_floating,
     largest,
-    norm,
     sqnorm,
     zeros,
 )
-from weakprox.linalg.foreign import refuse_foreign
+from weakprox.losses.empirical import curvature
 from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, positioned
 from weakprox.protocols import LossCapabilities
 
@@ -83,8 +82,8 @@ class Custom:
         for name, function in (("value", value), ("grad", grad)):
             if not callable(function):
                 raise InputError(name, type(function).__name__, "a callable")
-        whole = isinstance(n_terms, (int, np.integer)) and not isinstance(n_terms, bool)
-        if n_terms is not None and (sampler is not None or not whole or n_terms < 1):
+        alone = sampler is None and is_integer(n_terms)
+        if n_terms is not None and (not alone or n_terms < 1):
             came = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
             raise InputError("n_terms", came, "an integer >= 1, and no sampler with it")
         refuse_foreign("like", like)
@@ -104,7 +103,11 @@ class Custom:
         given = constant("sigma", sigma)
         self.sigma = 0.0 if self._deterministic else given
         self.reference = np.zeros(self.shape) if like is None else like[:0]
-        self._try()
+        # one call of each function at a random point finds errors before any work
+        X = gaussian(np.random.default_rng(0), self.shape, self.reference)
+        batch = self.draw(np.random.default_rng(0), 1)
+        self.grad(X, batch)
+        self.value(X, batch)
 
     @property
     def capabilities(self) -> LossCapabilities:
@@ -116,13 +119,6 @@ class Custom:
             pilot_samples=lambda: self.pilot_samples,
             stream=positioned(self._sampler),
         )
-
-    def _try(self) -> None:
-        """Call each function once at a random point to find errors before any work."""
-        X = gaussian(np.random.default_rng(0), self.shape, self.reference)
-        batch = self.draw(np.random.default_rng(0), 1)
-        self.grad(X, batch)
-        self.value(X, batch)
 
     @cached_property
     def size(self) -> float:
@@ -207,18 +203,8 @@ class Custom:
 
     def _curvature(self, batch: Any, sweeps: int = 30) -> float:
         """Largest curvature by power iteration on gradient differences, plus 5 %."""
-        rng = np.random.default_rng(6)
-        X = gaussian(rng, self.shape, self.reference)
-        D = gaussian(rng, self.shape, self.reference)
-        base, found = self.grad(X, batch), 0.0
-        for _ in range(sweeps):
-            size = norm(D)
-            if size == 0.0:
-                break
-            D = D / size
-            D = self.grad(X + D, batch) - base
-            found = max(found, norm(D))
-        return 1.05 * found
+        grad = lambda X: self.grad(X, batch)  # noqa: E731
+        return 1.05 * curvature(grad, self.shape, self.reference, seed=6, sweeps=sweeps)[0]
 
     @property
     def smoothness(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -13,37 +13,38 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed import is_dask
+from weakprox.distributed.chunks import stand_in
 from weakprox.distributed.copies import Copies
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
     inner,
-    itemsize,
     largest,
     norm,
+    row_blocks,
+    subtract,
     wide,
     zeros,
 )
-from weakprox.linalg.by_rows import tiles
-from weakprox.linalg.kernels import subtract
 from weakprox.linalg.tiled import Tiled
 from weakprox.losses.inputs import (
-    as_array,
+    as_operator,
     as_shape,
     as_sized,
+    as_stack,
     call_sampler,
     check_size,
     checked_draw,
     chunk_of,
+    chunks_of,
     constant,
     floating,
     positioned,
 )
 from weakprox.losses.moments import Moments
-from weakprox.losses.passed import as_operator, as_stack, batches_of, chunks_of, stand_in
 from weakprox.protocols import LossCapabilities
-from weakprox.resources.limits import room, shown_bytes
-from weakprox.streams.stream import Stream, as_stream, is_stream
+from weakprox.resources.memory import room, shown_bytes
+from weakprox.streams import Stream, as_stream, is_stream
 
 HINT = " (for missing entries use losses.Completion)"
 AT_ONCE = 4  # arrays needed to update a mean
@@ -67,6 +68,7 @@ class Denoising:
         none, and h is `NuclearBall` (or `NuclearNorm`, if M does not fit). With those terms,
         M may also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array
         or any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
+        Without a penalty, a large sparse M is solved in factors, also with `NuclearNorm`.
     samples : array, memory map or dask array of shape (n, m, d), optional
         A finite sum over noisy matrices, read in chunks and never copied whole. A zarr array
         or any iterable of matrices or of batches of them (`weakprox.streams`) also works; of
@@ -85,6 +87,7 @@ class Denoising:
     strong_convexity = 1.0
     samples_cancel = True
     n_terms = 0
+    chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
 
     def __init__(
@@ -96,26 +99,28 @@ class Denoising:
         shape: tuple[int, int] | None = None,
         sigma: float | None = None,
     ) -> None:
-        given = [
-            name
-            for name, value in (("M", M), ("samples", samples), ("sampler", sampler))
-            if value is not None
-        ]
+        sources = {"M": M, "samples": samples, "sampler": sampler}
+        given = [name for name, source in sources.items() if source is not None]
         if len(given) != 1:
-            raise InputError(
-                "M, samples, sampler", " and ".join(given) or "none", "exactly one"
-            )
+            raise InputError(", ".join(sources), " and ".join(given) or "none", "exactly one")
+        self.is_finite_sum = sampler is None  # whether the whole sum can be listed
         self._sigma = constant("sigma", sigma)
         self._unit = 1.0  # divisor of the samples
         self._sampler: Any = None
         self._size: float | None = None
         self.target: Array | None = None
         self._terms: Any = None
-        if is_dask(M):
-            self._place(M)
+        if is_dask(M):  # it stays on dask's workers, where X will be stored as well
+            from weakprox.distributed.blocked import Blocked
+
+            self._terms = self.target = Blocked("M", M)
+            most = float(np.finfo(self.target.dtype).max)
+            self._size = check_size("M", self.target.largest, self.target.shape, most)
+            self.reference = stand_in(self.target)
+            self.n_terms, self.elsewhere = 1, True
         elif is_dask(samples):
             self._terms = Copies("samples", samples)
-            self.reference = self._terms.like()
+            self.reference = stand_in(self._terms)
             self.n_terms = self._terms.count
         elif (operator := as_operator("M", M, nan_hint=HINT)) is not None:
             self.target, self._size = operator
@@ -125,20 +130,21 @@ class Denoising:
             self._pass_over(as_stream(samples))
         elif M is not None:
             self.target, self._size = as_sized("M", M, 2, nan_hint=HINT)
-            self._terms = self.target
-            self.reference = self.target
+            self._terms = self.reference = self.target
             self.n_terms = 1
         elif samples is not None:
-            stack = as_stack("samples", samples, 3)
-            self._terms = as_array("samples", samples, 3) if stack is None else stack
+            self._terms = as_stack("samples", samples)
             self.reference = floating(self._terms[0])
             self.n_terms = int(self._terms.shape[0])
         else:
-            self._prepare_sampler(sampler, shape)
-        self.shape: tuple[int, int] = (
-            int(self.reference.shape[0]),
-            int(self.reference.shape[1]),
-        )
+            if not callable(sampler):
+                raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
+            self._sampler, shape = sampler, as_shape(shape, ", with a sampler")
+            # One trial draw from a separate stream finds shape, dtype and device early.
+            trial = call_sampler(sampler, np.random.default_rng(0), 1)
+            self.reference = checked_draw(trial, (1, *shape))[0]
+        m, d = self.reference.shape
+        self.shape: tuple[int, int] = (int(m), int(d))
         if shape is not None and as_shape(shape) != self.shape:
             raise ShapeError("shape", tuple(shape), f"{self.shape}, that of the data")
 
@@ -158,22 +164,19 @@ class Denoising:
             target=self.target,
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
-            stream=positioned(self._sampler),
+            stream=None if self.is_finite_sum else positioned(self._sampler),
         )
-
-    def _place(self, M: Any) -> None:
-        """Keep the matrix on dask's workers, where X will be stored as well."""
-        from weakprox.distributed.blocked import Blocked
-
-        self._terms = self.target = Blocked("M", M)
-        most = float(np.finfo(self.target.dtype).max)
-        self._size = check_size("M", self.target.largest, self.target.shape, most)
-        self.reference = self.target.like()
-        self.n_terms, self.elsewhere = 1, True
 
     def _pass_over(self, stream: Stream) -> None:
         """Read samples that are available only once; keep their mean and scatter."""
-        chunks = batches_of(stream)
+
+        def matrices() -> Iterator[Array]:
+            for item in stream:
+                if isinstance(item, tuple):
+                    raise InputError("samples", "a stream of pairs", "a stream of matrices")
+                yield item
+
+        chunks = matrices()
         first = next(chunks, None)
         if first is None:
             raise InputError("samples", "an empty stream", "at least one matrix")
@@ -187,38 +190,20 @@ class Denoising:
         if not self.elsewhere:
             return self
         assert self.target is not None
-        size = math.prod(self.shape) * itemsize(self.reference)
+        size = math.prod(self.shape) * self.reference.dtype.itemsize
         if size > room():
             kind = type(self.target).__name__
             given = f"a {kind} whose {shown_bytes(size)} do not fit in this process"
             wanted = "a penalty without groups of columns and a nuclear norm or ball"
             raise InputError("M", given, wanted)
-        whole = (
-            self.target.dense() if isinstance(self.target, Tiled) else self.target.gathered()
-        )
+        tiled = isinstance(self.target, Tiled)
+        whole = self.target.dense() if tiled else self.target.gathered()
         return Denoising(whole, sigma=self._sigma)
 
-    def _prepare_sampler(self, sampler: Any, shape: tuple[int, int] | None) -> None:
-        if not callable(sampler):
-            raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
-        shape = as_shape(shape, ", with a sampler")
-        self._sampler = sampler
-        self._terms = None
-        # One trial draw from a separate stream finds shape, dtype and device early.
-        trial = call_sampler(sampler, np.random.default_rng(0), 1)
-        self.reference = checked_draw(trial, (1, *shape))[0]
-
     def __repr__(self) -> str:
-        if self._terms is None:
-            kind = "sampler"
-        else:
-            kind = "one matrix" if self.n_terms == 1 else f"{self.n_terms} samples"
+        kind = "one matrix" if self.n_terms == 1 else f"{self.n_terms} samples"
+        kind = "sampler" if self._terms is None else kind
         return f"Denoising({kind}, {self.shape[0]} x {self.shape[1]})"
-
-    @property
-    def is_finite_sum(self) -> bool:
-        """Whether the whole sum can be listed."""
-        return self._terms is not None
 
     @property
     def sigma(self) -> float | None:
@@ -246,10 +231,9 @@ class Denoising:
             other.target = other._terms = self.target / unit
             other.reference = self.reference if self.elsewhere else other.target
         if "_whole" in self.__dict__ and self.target is None:
-            whole = self._whole
-            scatter = whole.scatter / unit**2
-            furthest = whole.reach / unit
-            other.__dict__["_whole"] = Moments(whole.mean / unit, whole.size, scatter, furthest)
+            mean, scatter = self._whole.mean / unit, self._whole.scatter / unit**2
+            reach = self._whole.reach / unit
+            other.__dict__["_whole"] = Moments(mean, self._whole.size, scatter, reach)
         else:
             other.__dict__.pop("_whole", None)
         return other
@@ -257,18 +241,11 @@ class Denoising:
     def in_float64(self) -> Denoising:
         """The same loss computed in float64; of samples, only the mean is kept."""
         other, whole = copy.copy(self), self.everything()
-        other.reference = wide(whole.mean)
+        other.reference, other._terms = wide(whole.mean), KEPT_AS_MEAN
         if self.target is not None:
             other.target = other._terms = other.reference
-        else:
-            other._terms = KEPT_AS_MEAN
         other.__dict__["_whole"] = replace(whole, mean=other.reference)
         return other
-
-    @property
-    def chunk(self) -> int:
-        """A batch is reduced to one matrix while it is drawn, so any size fits."""
-        return 1 << 62
 
     @cached_property
     def _whole(self) -> Moments:
@@ -290,7 +267,7 @@ class Denoising:
 
     @property
     def _sample_bytes(self) -> int:
-        return self.shape[0] * self.shape[1] * itemsize(self.reference)
+        return int(self.shape[0] * self.shape[1] * self.reference.dtype.itemsize)
 
     def data(self) -> tuple[Any, ...]:
         """Arrays that identify this loss, for checkpoints."""
@@ -326,7 +303,7 @@ class Denoising:
     def value(self, X: Array, batch: Moments) -> float:
         """Half the squared distance to the batch mean, minus its sampling bias."""
         total = 0.0
-        for rows in tiles(X, batch.mean):
+        for rows in row_blocks(X, batch.mean):
             R = X[rows] - batch.mean[rows]
             total += inner(R, R)
         if self._terms is None and batch.size > 1:

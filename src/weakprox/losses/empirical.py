@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, norm, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, gaussian, norm, sqnorm
 from weakprox.protocols import Batch, Loss, LossCapabilities, loss_capabilities
 
 SWEEPS = 16  # of the power iterations that estimate curvatures
@@ -23,24 +22,16 @@ Weighted = tuple[tuple[Batch, float], ...]  # batches with their shares of a mea
 class Empirical:
     """The mean over samples of a sampled loss, as a finite sum.
 
-    Parameters
-    ----------
-    loss : Loss
-        The loss that drew the samples.
-    batches : sequence of (batch, size)
-        Return values of `loss.draw(rng, size)`. If the loss has `merged(batches)`, they are
-        reduced to one, so that memory does not grow with the number of samples.
-    strong_convexity : float, optional
-        Strong convexity of these samples, if known better than by a few power iterations.
+    `batches` are pairs (loss.draw(rng, size), size). If the loss has `merged(batches)`, they
+    are reduced to one, so that memory does not grow with the number of samples.
 
-    Notes
-    -----
-    Smoothness and strong convexity are estimated for these samples by a few power iterations.
-    The estimates serve for step sizes. Proofs about the expectation use its own strong
-    convexity instead.
+    Smoothness and strong convexity (unless given) are estimated for these samples by a few
+    power iterations. The estimates serve for step sizes. Proofs about the expectation use its
+    own strong convexity instead.
     """
 
     is_finite_sum = True
+    sigma: float | None = None  # unknown for these samples
 
     def __init__(
         self,
@@ -78,13 +69,7 @@ class Empirical:
         )
 
     @property
-    def sigma(self) -> float | None:
-        """None: unknown for these samples."""
-        return None
-
-    @property
     def chunk(self) -> int:
-        """Chunk size of the loss."""
         return self._loss.chunk
 
     def everything(self) -> Weighted:
@@ -158,20 +143,32 @@ class Empirical:
         return max(MARGIN * worst, self.smoothness)
 
     def _curvature(self, batch: Any, *, below: float = 0.0) -> tuple[float, Array]:
-        """Largest curvature, or how far the smallest lies below a bound, and its direction.
+        grad = lambda X: self.grad(X, batch)  # noqa: E731
+        return curvature(grad, self.shape, self.reference, seed=8, sweeps=SWEEPS, below=below)
 
-        Both are found by power iteration on gradient differences at one point.
-        """
-        rng = np.random.default_rng(8)
-        X = gaussian(rng, self.shape, self.reference)
-        D = gaussian(rng, self.shape, self.reference)
-        base, found, direction = self.grad(X, batch), 0.0, D
-        for _ in range(SWEEPS):
-            size = norm(D)
-            if size == 0.0:
-                break
-            direction = D / size
-            bent = self.grad(X + direction, batch) - base
-            D = below * direction - bent if below else bent
-            found = max(found, norm(D))
-        return found, direction
+
+def curvature(
+    grad: Callable[[Array], Array],
+    shape: tuple[int, int],
+    reference: Array,
+    *,
+    seed: int,
+    sweeps: int,
+    below: float = 0.0,
+) -> tuple[float, Array]:
+    """Largest curvature, or how far the smallest lies below a bound, and its direction.
+
+    Both are found by power iteration on gradient differences at one random point.
+    """
+    rng = np.random.default_rng(seed)
+    X, D = gaussian(rng, shape, reference), gaussian(rng, shape, reference)
+    base, found, direction = grad(X), 0.0, D
+    for _ in range(sweeps):
+        size = norm(D)
+        if size == 0.0:
+            break
+        direction = D / size
+        bent = grad(X + direction) - base
+        D = below * direction - bent if below else bent
+        found = max(found, norm(D))
+    return found, direction

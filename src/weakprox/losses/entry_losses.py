@@ -212,7 +212,7 @@ def _xlogx(p: Array) -> Array:
 def entry_loss(loss: Any) -> EntryLoss:
     """Return the loss of this name, or the user's own."""
     if isinstance(loss, str):
-        named = {"squared": Squared, "logistic": Logistic, "poisson": Poisson}
+        named: dict[str, Any] = {"squared": Squared, "logistic": Logistic, "poisson": Poisson}
         found: EntryLoss = named[one_of("loss", loss, NAMES)]()
         return found
     wanted = ("smoothness", "value", "derivative", "curvature", "conjugate", "check", "mean")

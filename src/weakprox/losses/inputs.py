@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import number
+from weakprox.arguments import is_integer, nonnegative, refuse_foreign
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -19,9 +19,8 @@ from weakprox.linalg.arrays import (
     largest,
     namespace,
 )
-from weakprox.linalg.foreign import refuse_foreign
-from weakprox.linalg.tiled import is_chunked
-from weakprox.resources.memory import budget
+from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
+from weakprox.resources.memory import budget, let_go
 
 MOST = math.sqrt(np.finfo(float).max)  # largest number whose square is finite
 CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
@@ -42,9 +41,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(name, "a masked array", "a plain array, or losses.Completion")
     if not is_array(value):
-        raise InputError(
-            name, type(value).__name__, f"a {ndim}-dimensional array (NumPy or torch)"
-        )
+        wanted = f"a {ndim}-dimensional array (NumPy or torch)"
+        raise InputError(name, type(value).__name__, wanted)
     if value.ndim != ndim or 0 in tuple(value.shape):
         wanted = f"{ndim} axes, none of them empty"
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
@@ -53,13 +51,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     return value
 
 
-def as_real(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> Array:
-    """A finite floating-point array; integers are converted to float64."""
-    return as_sized(name, value, ndim, nan_hint=nan_hint)[0]
-
-
 def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[Array, float]:
-    """As `as_real`, and the absolute value of the largest entry.
+    """A finite floating-point array, integers as float64, and the size of its largest entry.
 
     Sums of squares are computed in float64 (`weakprox.units`), so they must stay in range.
     """
@@ -87,24 +80,16 @@ def floating(value: Array) -> Array:
     return xp.astype(value, xp.float64)
 
 
-def constant(name: str, value: float | None, *, at_least: float = 0.0) -> float | None:
+def constant(name: str, value: float | None) -> float | None:
     """Check a given constant; return None if it is None."""
-    if value is None:
-        return None
-    wanted = f"a finite number >= {at_least:g}"
-    found = number(name, value, wanted)
-    if found < at_least:
-        raise InputError(name, repr(value), wanted)
-    return found
+    return None if value is None else nonnegative(name, value)
 
 
 def as_shape(value: Any, hint: str = "") -> tuple[int, int]:
     """A pair of positive integers."""
     wanted = f"(m, d), integers >= 1{hint}"
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise ShapeError("shape", repr(value), wanted)
-    whole = [isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in value]
-    if not all(whole) or min(value) < 1:
+    pair = isinstance(value, (tuple, list)) and len(value) == 2
+    if not pair or not all(is_integer(n) and n >= 1 for n in value):
         raise ShapeError("shape", repr(value), wanted)
     return int(value[0]), int(value[1])
 
@@ -122,9 +107,8 @@ def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: in
     except SamplerError:  # raised by a stream, with a more precise message
         raise
     except Exception as problem:
-        raise SamplerError(
-            "sampler", f"{type(problem).__name__}: {problem}", "samples from f(rng, k)"
-        ) from problem
+        given = f"{type(problem).__name__}: {problem}"
+        raise SamplerError("sampler", given, "samples from f(rng, k)") from problem
 
 
 def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> Array:
@@ -146,3 +130,32 @@ def chunk_of(bytes_per_sample: int) -> int:
     most = budget()
     size = CHUNK_BYTES if most is None else min(CHUNK_BYTES, most // 16)
     return max(1, size // max(1, bytes_per_sample))
+
+
+def as_operator(name: str, M: Any, *, nan_hint: str = "") -> tuple[Tiled, float] | None:
+    """M as tiles and the size of its largest entry; None if M is an array or not a matrix."""
+    found = as_tiled(M)
+    if found is None:
+        return None
+    if not found.check_finite():
+        raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
+    most = float(np.finfo(found.dtype).max)
+    return found, check_size(name, found.largest(), found.shape, most)
+
+
+def as_stack(name: str, value: Any) -> Any:
+    """An array with three axes; one of zarr stays as it is, to be read in parts."""
+    if not is_chunked(value):
+        return as_array(name, value, 3)
+    if value.ndim != 3 or 0 in value.shape:
+        raise ShapeError(name, f"shape {value.shape}", "3 axes, none of them empty")
+    if value.dtype.kind not in "fiub" or value.dtype.itemsize > 8:
+        raise InputError(name, f"dtype {value.dtype}", "float32, float64 or integers")
+    return value
+
+
+def chunks_of(stack: Any, parts: Any) -> Iterator[Array]:
+    """Yield these parts of a stack; release the pages of a map after each."""
+    for part in parts:
+        yield stack[part]
+        let_go(stack)

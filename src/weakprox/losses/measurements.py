@@ -1,59 +1,49 @@
-"""Linear measurements <A_i, X> in several forms, each of which exploits its structure."""
+"""Linear measurements <A_i, X> in several forms, each of which exploits its structure.
+
+All have `count` and `bytes_each`, bytes of one A_i, and these methods: `apply(X)` returns the
+vector of <A_i, X>, `adjoint(weights)` the sum of weights_i A_i, `sqnorms()` the |A_i|_F^2,
+`flat()` the n x md matrix, `take(indices)` a selection in the order of the indices,
+`scaled(factors)` the factors_i A_i, and `in_float64()` the same in float64, or None.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
+from scipy.sparse.linalg import LinearOperator
 
 from weakprox.distributed import is_dask
 from weakprox.distributed.measured import Measured
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     all_finite,
+    device_of,
     is_floating,
     is_real,
-    itemsize,
     namespace,
+    to_numpy,
     wide,
 )
-from weakprox.losses.inputs import as_array, as_real, as_shape, chunk_of, floating
-from weakprox.losses.on_disk import DiskMeasurements
-from weakprox.losses.passed import as_stack, chunks_of
-from weakprox.resources.memory import on_disk
+from weakprox.linalg.bounds import spectral_norm_bound
+from weakprox.linalg.tiled import is_chunked
+from weakprox.losses.inputs import (
+    as_shape,
+    as_sized,
+    as_stack,
+    chunk_of,
+    chunks_of,
+    floating,
+)
+from weakprox.resources.memory import let_go, on_disk
 
-
-class Measurements(Protocol):
-    """n linear functionals of X: evaluate them, and form weighted sums of them."""
-
-    @property
-    def count(self) -> int:
-        """Number of measurements."""
-
-    @property
-    def bytes_each(self) -> int:
-        """Bytes of one A_i."""
-
-    def apply(self, X: Array) -> Array:
-        """The vector of <A_i, X>."""
-
-    def adjoint(self, weights: Array) -> Array:
-        """Sum of weights_i A_i."""
-
-    def sqnorms(self) -> Array:
-        """|A_i|_F^2."""
-
-    def take(self, indices: Any) -> Measurements:
-        """A selection, in the order of the indices."""
-
-    def scaled(self, factors: Array) -> Measurements:
-        """factors_i A_i."""
-
-    def flat(self) -> Any:
-        """The n x md matrix, for products with it."""
+EIGEN_BELOW = 2000  # Gram matrices up to this size are formed and decomposed exactly
+FLAT_ENTRIES = 1 << 25  # n x md matrices up to this many entries may be formed
 
 
 @dataclass(frozen=True)
@@ -64,13 +54,12 @@ class DenseMeasurements:
 
     @property
     def count(self) -> int:
-        """Number of measurements."""
         return int(self.A.shape[0])
 
     @property
     def bytes_each(self) -> int:
         """Bytes of one A_i, as floats."""
-        width = itemsize(self.A) if is_floating(self.A) else 8
+        width = self.A.dtype.itemsize if is_floating(self.A) else 8
         return int(self.A.shape[1] * self.A.shape[2]) * width
 
     def flat(self) -> Array:
@@ -78,31 +67,66 @@ class DenseMeasurements:
         return namespace(self.A).reshape(floating(self.A), (self.count, -1))
 
     def apply(self, X: Array) -> Array:
-        """One matrix-vector product."""
         return self.flat() @ namespace(X).reshape(X, (-1,))
 
     def adjoint(self, weights: Array) -> Array:
-        """One vector-matrix product."""
-        return namespace(weights).reshape(
-            weights @ self.flat(), (self.A.shape[1], self.A.shape[2])
-        )
+        return namespace(weights).reshape(weights @ self.flat(), tuple(self.A.shape[1:]))
 
     def sqnorms(self) -> Array:
-        """Row norms of the flat matrix."""
         flat = self.flat()
         return namespace(flat).sum(flat * flat, axis=1)
 
     def in_float64(self) -> DenseMeasurements | None:
-        """The same measurements in float64, or None if they are in a file."""
-        return None if on_disk(self.A) else DenseMeasurements(wide(floating(self.A)))
+        return DenseMeasurements(wide(floating(self.A)))
 
     def take(self, indices: Any) -> DenseMeasurements:
-        """Rows of A."""
         return DenseMeasurements(self.A[indices])
 
     def scaled(self, factors: Array) -> DenseMeasurements:
-        """A new array."""
         return DenseMeasurements(floating(self.A) * factors[:, None, None])
+
+
+class DiskMeasurements(DenseMeasurements):
+    """A as an (n, m, d) memory map or zarr array; a selection of it is held in memory."""
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of one A_i, as floats."""
+        width = self.A.dtype.itemsize if self.A.dtype.kind == "f" else 8
+        return int(self.A.shape[1] * self.A.shape[2]) * width
+
+    def _parts(self) -> Iterator[tuple[slice, Array]]:
+        """Rows of the flat matrix in chunks, which are released one after the other."""
+        step = chunk_of(self.bytes_each)
+        for i in range(0, self.count, step):
+            rows = slice(i, min(self.count, i + step))
+            yield rows, floating(self.A[rows]).reshape(rows.stop - i, -1)
+            let_go(self.A)
+
+    def flat(self) -> Array:
+        """The whole matrix, in memory."""
+        return floating(np.asarray(self.A)).reshape(self.count, -1)
+
+    def apply(self, X: Array) -> Array:
+        return np.concatenate([flat @ X.reshape(-1) for _, flat in self._parts()])
+
+    def adjoint(self, weights: Array) -> Array:
+        total = sum(weights[rows] @ flat for rows, flat in self._parts())
+        return np.reshape(total, self.A.shape[1:])
+
+    def sqnorms(self) -> Array:
+        return np.concatenate([np.vecdot(flat, flat) for _, flat in self._parts()])
+
+    def in_float64(self) -> None:
+        """Return None: they may not fit in memory."""
+
+    def take(self, indices: Any) -> DenseMeasurements:
+        found = np.array(self.A[indices])
+        let_go(self.A)
+        return DenseMeasurements(found)
+
+    def scaled(self, factors: Array) -> DenseMeasurements:
+        return self.take(slice(None)).scaled(factors)
 
 
 @dataclass(frozen=True)
@@ -114,13 +138,11 @@ class RankOneMeasurements:
 
     @property
     def count(self) -> int:
-        """Number of measurements."""
         return int(self.U.shape[0])
 
     @property
     def bytes_each(self) -> int:
-        """Bytes of one pair."""
-        return int(self.U.shape[1] + self.V.shape[1]) * itemsize(self.U)
+        return int((self.U.shape[1] + self.V.shape[1]) * self.U.dtype.itemsize)
 
     def flat(self) -> Array:
         """Rows u_i kron v_i."""
@@ -137,16 +159,13 @@ class RankOneMeasurements:
         return (self.U.T * weights) @ self.V
 
     def sqnorms(self) -> Array:
-        """|u|^2 |v|^2."""
         xp = namespace(self.U)
         return xp.sum(self.U * self.U, axis=1) * xp.sum(self.V * self.V, axis=1)
 
     def in_float64(self) -> RankOneMeasurements:
-        """The same measurements in float64."""
         return RankOneMeasurements(wide(self.U), wide(self.V))
 
     def take(self, indices: Any) -> RankOneMeasurements:
-        """Selected pairs."""
         return RankOneMeasurements(self.U[indices], self.V[indices])
 
     def scaled(self, factors: Array) -> RankOneMeasurements:
@@ -163,7 +182,6 @@ class SparseMeasurements:
 
     @property
     def count(self) -> int:
-        """Number of measurements."""
         return int(self.A.shape[0])
 
     @property
@@ -172,32 +190,31 @@ class SparseMeasurements:
         return max(16, 16 * int(self.A.nnz) // max(1, self.count))
 
     def flat(self) -> csr_array:
-        """The matrix itself."""
         return self.A
 
     def apply(self, X: Array) -> Array:
-        """Sparse matrix times vector."""
         return self.A @ np.reshape(X, (-1,))
 
     def adjoint(self, weights: Array) -> Array:
-        """Transposed product."""
         return np.reshape(self.A.T @ weights, self.shape)
 
     def sqnorms(self) -> Array:
-        """Row sums of squares."""
         return np.asarray(self.A.multiply(self.A).sum(axis=1)).ravel()
 
     def in_float64(self) -> SparseMeasurements:
-        """The same measurements in float64."""
         return SparseMeasurements(self.A.astype(float), self.shape)
 
     def take(self, indices: Any) -> SparseMeasurements:
-        """Selected rows."""
         return SparseMeasurements(self.A[indices], self.shape)
 
     def scaled(self, factors: Array) -> SparseMeasurements:
         """Multiply by a diagonal matrix from the left."""
         return SparseMeasurements(csr_array(diags_array(factors) @ self.A), self.shape)
+
+
+Measurements: TypeAlias = (
+    DenseMeasurements | RankOneMeasurements | SparseMeasurements | Measured
+)
 
 
 def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, tuple[int, int]]:
@@ -214,47 +231,118 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
         if not np.issubdtype(A.dtype, np.floating):
             A = A.astype(float)
         return SparseMeasurements(A, shape), shape
-    if is_dask(A):
-        return _placed(DenseMeasurements, (A,), shape)
-    if isinstance(A, tuple):
-        if len(A) != 2:
-            raise InputError("A", f"a tuple of {len(A)}", "a pair (U, V)")
-        if any(is_dask(part) for part in A):
-            return _placed(RankOneMeasurements, A, shape)
-        U, V = as_real("A[0]", A[0], 2), as_real("A[1]", A[1], 2)
+    pair = isinstance(A, tuple)
+    if pair and len(A) != 2:
+        raise InputError("A", f"a tuple of {len(A)}", "a pair (U, V)")
+    remote = [is_dask(part) for part in (A if pair else (A,))]
+    found: Measurements
+    if any(remote):  # they stay on dask's workers
+        if not all(remote):
+            raise InputError("A", "one dask array and one other array", "two dask arrays")
+        form, arrays = (RankOneMeasurements, A) if pair else (DenseMeasurements, (A,))
+        found, size = Measured.of(form, "A", *arrays)
+    elif pair:
+        U, V = (as_sized(f"A[{i}]", A[i], 2)[0] for i in (0, 1))
         if U.dtype != V.dtype:
             raise InputError("A", f"{U.dtype} and {V.dtype}", "two arrays of one dtype")
         if U.shape[0] != V.shape[0]:
             raise ShapeError("A", f"{U.shape[0]} and {V.shape[0]} rows", "equally many")
-        found: Measurements = RankOneMeasurements(U, V)
+        found = RankOneMeasurements(U, V)
         size = (int(U.shape[1]), int(V.shape[1]))
     else:
-        stack = as_stack("A", A, 3)
-        A = as_array("A", A, 3) if stack is None else stack
-        apart = stack is not None or on_disk(A)
-        found = DiskMeasurements(A) if apart else DenseMeasurements(A)
+        A = as_stack("A", A)
+        found = (DiskMeasurements if is_chunked(A) or on_disk(A) else DenseMeasurements)(A)
         size, step = (int(A.shape[1]), int(A.shape[2])), chunk_of(found.bytes_each)
         parts = (slice(i, i + step) for i in range(0, found.count, step))
         if not all(all_finite(part) for part in chunks_of(A, parts)):
             raise InputError("A", "NaN or infinite entries", "finite numbers")
-    return found, _agreed(shape, size)
-
-
-def _placed(
-    form: type, arrays: tuple[Any, ...], shape: tuple[int, int] | None
-) -> tuple[Measurements, tuple[int, int]]:
-    """Measurements that stay on dask's workers."""
-    if not all(is_dask(array) for array in arrays):
-        raise InputError("A", "one dask array and one other array", "two dask arrays")
-    found, size = Measured.of(form, "A", *arrays)
-    return found, _agreed(shape, size)
-
-
-def _agreed(shape: tuple[int, int] | None, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the shape of X after checking that it equals the given one."""
     if shape is not None and as_shape(shape) != size:
         raise ShapeError("shape", tuple(shape), f"{size}, that of A")
-    return size
+    return found, size
+
+
+def mean_gram(terms: Measurements, md: int) -> Any | None:
+    """Mean of vec(A_i) vec(A_i)' in float64 if it is smaller than the data, else None."""
+    if md > min(EIGEN_BELOW, 2 * terms.count):
+        return None
+    if isinstance(terms, Measured):
+        return terms.gram() / terms.count
+    step = max(1, FLAT_ENTRIES // (8 * md))
+    total = np.zeros((md, md))
+    for i in range(0, terms.count, step):
+        flat = _double(terms.take(slice(i, i + step)).flat())
+        total += _dense(flat.T @ flat)
+    return total / terms.count
+
+
+def extremes(
+    terms: Measurements, shape: tuple[int, int], gram: Any | None
+) -> tuple[float, float]:
+    """Upper bound on the largest and lower bound on the smallest eigenvalue of `gram`.
+
+    They are exact up to rounding if a Gram matrix is small enough. Otherwise the largest is
+    bounded by the randomised power bound and the smallest by 0.
+    """
+    n, md = terms.count, shape[0] * shape[1]
+    if gram is None:
+        if not (n <= EIGEN_BELOW and n * md <= FLAT_ENTRIES):
+            rng = np.random.default_rng(3)
+            return spectral_norm_bound(_operator(terms, shape), rng, powers=10) ** 2 / n, 0.0
+        flat = _double(terms.flat())
+        gram = _dense(flat @ flat.T) / n
+    values = decompositions.eigvalsh(gram)
+    rounding = _rounding(values, n, md)
+    smallest = max(0.0, float(values[0]) - rounding) if md <= n else 0.0
+    return float(values[-1]) + rounding, smallest
+
+
+def smallest_eigenvalue(gram: Any, n: int) -> float:
+    """Lower bound on the smallest eigenvalue of a mean over n terms."""
+    values = decompositions.eigvalsh(gram)
+    return max(0.0, float(values[0]) - _rounding(values, n, len(values)))
+
+
+def on_symmetric(gram: Any, d: int) -> Any:
+    """The quadratic form of `gram` in an orthonormal basis of the symmetric d x d matrices."""
+    i, j = np.triu_indices(d)
+    basis = np.zeros((d * d, len(i)))
+    columns = np.arange(len(i))
+    basis[i * d + j, columns] = np.where(i == j, 0.5, np.sqrt(0.5))
+    basis[j * d + i, columns] += np.where(i == j, 0.5, np.sqrt(0.5))
+    return basis.T @ gram @ basis
+
+
+def _rounding(values: Any, n: int, size: int) -> float:
+    """Bound on the error of computed eigenvalues of a Gram matrix of n terms."""
+    return 4 * max(n, size) * float(np.finfo(float).eps) * float(values[-1])
+
+
+def _double(flat: Any) -> Any:
+    """Convert to float64: in float32 the smallest eigenvalue would be rounding noise."""
+    return flat.astype(float) if issparse(flat) else wide(flat)
+
+
+def _dense(gram: Any) -> Any:
+    """A small product of any kind as a float64 NumPy array."""
+    return np.asarray(gram.toarray() if issparse(gram) else to_numpy(gram), dtype=float)
+
+
+def _operator(terms: Measurements, shape: tuple[int, int]) -> LinearOperator:
+    """The map X -> (<A_i, X>)_i as a SciPy operator (host arrays)."""
+    first = terms.take(slice(0, 1))
+    ref = first.adjoint(first.sqnorms() * 0.0)
+    xp = namespace(ref)
+
+    def forward(x: Any) -> Any:
+        X = xp.asarray(np.reshape(x, shape), dtype=ref.dtype, device=device_of(ref))
+        return to_numpy(terms.apply(X))
+
+    def backward(y: Any) -> Any:
+        w = xp.asarray(np.ravel(y), dtype=ref.dtype, device=device_of(ref))
+        return np.ravel(to_numpy(terms.adjoint(w)))
+
+    size = (terms.count, shape[0] * shape[1])
+    return LinearOperator(size, matvec=forward, rmatvec=backward, dtype=float)
 
 
 @dataclass(frozen=True)

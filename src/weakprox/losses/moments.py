@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, all_finite, namespace, norm, sqnorm
-from weakprox.linalg.kernels import add_scaled
+from weakprox.linalg.arrays import Array, add_scaled, all_finite, namespace, norm, sqnorm
 from weakprox.losses.inputs import floating
 
 MANY = 64  # samples in a chunk: its mean is off by an eighth of a standard deviation
@@ -16,17 +15,12 @@ MANY = 64  # samples in a chunk: its mean is off by an eighth of a standard devi
 
 @dataclass(frozen=True)
 class Moments:
-    """A batch of matrices, stored as one matrix.
+    """A batch of matrices, stored as one matrix."""
 
-    The mean is computed in float64 and stored in the dtype of the samples.
-    `scatter` is the sum of squared distances of the samples to their mean. `furthest` is the
-    largest of the distances, or None if it was not measured.
-    """
-
-    mean: Array
+    mean: Array  # computed in float64 and stored in the dtype of the samples
     size: int
-    scatter: float
-    furthest: float | None = None
+    scatter: float  # sum of squared distances of the samples to their mean
+    furthest: float | None = None  # largest of the distances, or None if it was not measured
 
     @property
     def reach(self) -> float:

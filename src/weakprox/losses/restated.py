@@ -19,14 +19,13 @@ class Restated:
     def capabilities(self) -> LossCapabilities:
         """Capabilities of the loss."""
         one = loss_capabilities(self._loss)
-        in_float64 = None if one.in_float64 is None else self._in_float64
-        return replace(one, in_float64=in_float64)
+        compute = one.in_float64
 
-    def _in_float64(self) -> Restated | None:
-        """The same loss computed in float64, if it supports that."""
-        compute = loss_capabilities(self._loss).in_float64
-        found = None if compute is None else compute()
-        return None if found is None else Restated(found, self.strong_convexity)
+        def in_float64() -> Restated | None:
+            found = compute and compute()
+            return None if found is None else Restated(found, self.strong_convexity)
+
+        return replace(one, in_float64=compute and in_float64)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_loss":

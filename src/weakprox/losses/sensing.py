@@ -5,23 +5,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
 
+from weakprox.arguments import one_of
 from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    device_of,
-    like,
-    namespace,
-    sqnorm,
-    to_numpy,
-    wide,
-)
-from weakprox.losses.gram import extremes, mean_gram, on_symmetric, smallest_eigenvalue
+from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
 from weakprox.losses.inputs import (
     as_shape,
     as_sized,
@@ -31,7 +24,15 @@ from weakprox.losses.inputs import (
     constant,
     positioned,
 )
-from weakprox.losses.measurements import DenseMeasurements, Odds, measurements
+from weakprox.losses.measurements import (
+    DenseMeasurements,
+    Odds,
+    extremes,
+    mean_gram,
+    measurements,
+    on_symmetric,
+    smallest_eigenvalue,
+)
 from weakprox.protocols import LossCapabilities
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
@@ -79,24 +80,26 @@ class Sensing:
         sigma: float | None = None,
         sampling: Literal["uniform", "importance"] = "uniform",
     ) -> None:
-        if sampling not in ("uniform", "importance"):
-            raise InputError("sampling", repr(sampling), "'uniform' or 'importance'")
+        self.sampling = one_of("sampling", sampling, ("uniform", "importance"))
         if sampler is not None and sampling == "importance":
             wanted = "'uniform': a sampler draws by its own distribution"
             raise InputError("sampling", repr(sampling), wanted)
-        self.sampling = sampling
         self._given = {
             "smoothness": constant("smoothness", smoothness),
             "term_smoothness": constant("term_smoothness", term_smoothness),
             "strong_convexity": constant("strong_convexity", strong_convexity),
         }
         self.sigma = constant("sigma", sigma)
-        self._sampler = sampler
+        self._sampler, self.is_finite_sum = sampler, sampler is None
         self._unit = 1.0  # divisor of a sampler's b
         if sampler is not None:
             if A is not None or b is not None:
                 raise InputError("sampler", "a sampler and A, b", "either a sampler or A and b")
-            self._prepare_sampler(shape)
+            if not callable(sampler):
+                raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
+            self.shape = as_shape(shape, ", with a sampler")
+            self._trial, b = self.draw(np.random.default_rng(0), 1)
+            self._size, self.reference = float(abs(b[0])), self._trial.A[0] * 0.0
             return
         if A is None or b is None:
             raise InputError("A, b", "none", "both, or a sampler")
@@ -105,7 +108,13 @@ class Sensing:
         self._b, self._size = as_sized("b", b.compute() if is_dask(b) else b, 1)
         if tuple(self._b.shape) != (self.n_terms,):
             raise ShapeError("b", f"shape {tuple(self._b.shape)}", f"({self.n_terms},)")
-        self.reference = self._like()
+        first = self._terms.take(slice(0, 1))
+        self.reference = first.adjoint(first.sqnorms() * 0.0)
+        kind, xp = self.reference.dtype, namespace(self.reference)
+        if kind != self._b.dtype:
+            if self._size > float(xp.finfo(kind).max):
+                raise InputError("b", f"entries up to {self._size:.1e}", f"{kind}, like A")
+            self._b = xp.asarray(self._b, dtype=kind, device=device_of(self.reference))
 
     @property
     def capabilities(self) -> LossCapabilities:
@@ -125,34 +134,10 @@ class Sensing:
             stream=positioned(self._sampler),
         )
 
-    def _like(self) -> Array:
-        first = self._terms.take(slice(0, 1))
-        one = first.adjoint(first.sqnorms() * 0.0)
-        if one.dtype != self._b.dtype:
-            xp = namespace(one)
-            if self._size > float(xp.finfo(one.dtype).max):
-                raise InputError("b", f"entries up to {self._size:.1e}", f"{one.dtype}, like A")
-            self._b = xp.asarray(self._b, dtype=one.dtype, device=device_of(one))
-        return one
-
-    def _prepare_sampler(self, shape: tuple[int, int] | None) -> None:
-        if not callable(self._sampler):
-            given = type(self._sampler).__name__
-            raise InputError("sampler", given, "a callable f(rng, k)")
-        self.shape = as_shape(shape, ", with a sampler")
-        self._trial, b = self.draw(np.random.default_rng(0), 1)
-        self._size = float(abs(b[0]))
-        self.reference = self._trial.A[0] * 0.0
-
     def __repr__(self) -> str:
         kind = "sampler" if self._sampler else f"{self.n_terms} measurements"
         kind += ", drawn by importance" if self.sampling == "importance" else ""
         return f"Sensing({kind}, {self.shape[0]} x {self.shape[1]})"
-
-    @property
-    def is_finite_sum(self) -> bool:
-        """Whether the whole sum can be listed."""
-        return self._sampler is None
 
     @property
     def size(self) -> float:
@@ -173,8 +158,7 @@ class Sensing:
 
     def in_float64(self) -> Sensing | None:
         """The same loss computed in float64; None if the measurements are not in memory."""
-        widened = getattr(self._terms, "in_float64", None) if self._sampler is None else None
-        terms = None if widened is None else widened()
+        terms = self._terms.in_float64() if self._sampler is None else None
         if terms is None:
             return None
         other = copy.copy(self)
@@ -223,23 +207,16 @@ class Sensing:
 
     def value(self, X: Array, batch: tuple[Any, Array]) -> float:
         """Mean of the half squared residuals."""
-        return sum(0.5 * sqnorm(part.apply(X) - b) for part, b in self._parts(batch)) / int(
-            batch[1].shape[0]
-        )
+        squares = sum(0.5 * sqnorm(part.apply(X) - b) for part, b in self._parts(batch))
+        return squares / int(batch[1].shape[0])
 
     def grad(self, X: Array, batch: tuple[Any, Array]) -> Array:
         """Mean of (<A_i, X> - b_i) A_i; from the Gram matrix of all terms if available."""
-        if (
-            batch[0] is getattr(self, "_terms", None)
-            and "_gram" in self.__dict__
-            and self._gram is not None
-        ):
+        whole = batch[0] is getattr(self, "_terms", None)
+        if whole and self.__dict__.get("_gram") is not None:
             return namespace(X).reshape(self._gram @ X.reshape(-1), X.shape) + self.origin[1]
-        total = None
-        for part, b in self._parts(batch):
-            piece = part.adjoint((part.apply(X) - b) / int(batch[1].shape[0]))
-            total = piece if total is None else total + piece
-        return total
+        size, parts = int(batch[1].shape[0]), self._parts(batch)
+        return reduce(add, (part.adjoint((part.apply(X) - b) / size) for part, b in parts))
 
     def spread(self, X: Array, batch: tuple[Any, Array]) -> float:
         """Sample variance of one term's gradient at X."""
@@ -266,10 +243,8 @@ class Sensing:
         step = chunk_of(terms.bytes_each)
         if terms.count <= step:
             return [(terms, b)]
-        return (
-            (terms.take(slice(i, i + step)), b[i : i + step])
-            for i in range(0, terms.count, step)
-        )
+        places = (slice(i, i + step) for i in range(0, terms.count, step))
+        return ((terms.take(rows), b[rows]) for rows in places)
 
     @property
     def _whole(self) -> Any:
@@ -292,11 +267,9 @@ class Sensing:
 
         Since G is quadratic, G(X) = G(0) + <X, grad G(X) + grad G(0)>/2.
         """
-        total = None
-        for part, b in self._parts(self.everything()):
-            piece = part.adjoint(b / -self.n_terms)
-            total = piece if total is None else total + piece
-        return 0.5 * sqnorm(self._b) / self.n_terms, total
+        parts = self._parts(self.everything())
+        slope = reduce(add, (part.adjoint(b / -self.n_terms) for part, b in parts))
+        return 0.5 * sqnorm(self._b) / self.n_terms, slope
 
     @cached_property
     def _extremes(self) -> tuple[float, float]:
@@ -350,13 +323,9 @@ class Sensing:
     @cached_property
     def _sizes(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """|A_i|_F^2 of all terms, or of a pilot draw."""
-        terms = self._terms if self._sampler is None else self._many
-        step = chunk_of(terms.bytes_each)
-        parts = [
-            to_numpy(terms.take(slice(i, i + step)).sqnorms())
-            for i in range(0, terms.count, step)
-        ]
-        return np.concatenate(parts).astype(float)
+        terms = self._whole
+        parts = self._parts((terms, np.zeros(terms.count)))
+        return np.concatenate([to_numpy(part.sqnorms()) for part, _ in parts]).astype(float)
 
     @cached_property
     def _odds(self) -> Odds | None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numba
 import numpy as np
 
-from weakprox.linalg.arrays import Array, itemsize
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import own_threads
 from weakprox.passes import reference
-from weakprox.passes.formulas import Step, Sums, cut, group_norms
+from weakprox.passes.reference import Step, Sums, cut, group_norms
 
 TILE_BYTES = 1 << 18  # of each array in a tile: four of them fit in a cache
 CHAIN = 32  # longest chain of additions in sums that proofs rely on
@@ -242,7 +243,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
         return None if Q is None else quick_times(z, Q)
     block, B = _block(z, Q)
     scale, up, down = (z.dtype.type(k.gamma * x) for x in (k.beta, k.above, k.below))
-    _spread(z, lambda low, high, rows: _first(C, z, block, B, scale, up, down, low, high, rows))
+    _spread(z, _first, C, z, block, B, scale, up, down)
     return None if Q is None else B
 
 
@@ -252,14 +253,9 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     left, Vt = _rows(X.U, float) * X.s, _rows(X.Vt, float)
     sums, numbers = np.empty((6, C.shape[0])), tuple(float(x) for x in k[:5])
     level, columns = _groups(C, z, left, Vt, k)
-    _spread(
-        C,
-        lambda low, high, rows: _look(
-            C, at, left, Vt, numbers, level, columns, sums, low, high, rows
-        ),
-    )
+    _spread(C, _look, C, at, left, Vt, numbers, level, columns, sums)
     # sum the rows pairwise
-    return Sums.of(sums.sum(axis=1), group_norms(X, k))
+    return Sums._make([*map(float, sums.sum(axis=1)), group_norms(X, k)])
 
 
 def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple[float, Array]:
@@ -272,7 +268,7 @@ def _groups(C: Array, z: Array | None, left: Array, Vt: Array, k: Step) -> tuple
     numbers = tuple(float(x) for x in k[:5])
     rows = _tile_rows(z)
     squares = np.empty((-(-int(z.shape[0]) // rows), length))  # one row per tile
-    _spread(z, lambda low, high, n: _squares(C, z, left, Vt, numbers, squares, low, high, n))
+    _spread(z, _squares, C, z, left, Vt, numbers, squares)
     return 0.0, cut(np.sqrt(squares.sum(axis=0)), k, int(z.shape[0]))
 
 
@@ -294,22 +290,12 @@ def advance_from(
     if k.grouped:
         level, cuts = _groups(C, old, _rows(left, float), _rows(Vt, float), k)
         level, cuts = z.dtype.type(level), _rows(cuts, z.dtype)
-        _spread(
-            z,
-            lambda low, high, rows: _group_advance(
-                C, old, z, left, Vt, numbers, level, cuts, sums, low, high, rows
-            ),
-        )
+        _spread(z, _group_advance, C, old, z, left, Vt, numbers, level, cuts, sums)
         B = None if Q is None else quick_times(z, Q)
     else:
         block, B = _block(z, Q)
-        _spread(
-            z,
-            lambda low, high, rows: _advance(
-                C, old, z, left, Vt, block, B, numbers, sums, apart, low, high, rows
-            ),
-        )
-    found = Sums.of((*sums.sum(axis=0), square), group_norms(X, k))
+        _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, sums, apart)
+    found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k)])
     return found, None if Q is None else B
 
 
@@ -318,7 +304,7 @@ def times(z: Array, V: Array, dtype: Any = np.float64) -> Array:
     V = _rows(V, dtype)
     B = np.empty((z.shape[0], V.shape[1]), V.dtype)
     work = _times if V.dtype == z.dtype else _wide_times  # the latter copies each tile
-    _spread(z, lambda low, high, rows: work(z, V, B, low, high, rows))
+    _spread(z, work, z, V, B)
     return B
 
 
@@ -347,11 +333,6 @@ def quick_transpose_times(z: Array, U: Array) -> Array:
     return transpose_times(z, U, z.dtype)
 
 
-def quick_is_exact(z: Array) -> bool:
-    """Whether the precision of z is float64."""
-    return itemsize(z) == 8
-
-
 def _rows(x: Array, dtype: Any) -> Array:
     return np.ascontiguousarray(x, dtype)
 
@@ -362,9 +343,9 @@ def _block(z: Array, Q: Array | None) -> tuple[Array, Array]:
     return block, np.empty((z.shape[0], block.shape[1]), z.dtype)
 
 
-def _spread(z: Array, work: Callable[[int, int, int], None]) -> None:
-    """Process all tiles of rows, distributed over threads."""
-    _share(int(z.shape[0]), _tile_rows(z), work)
+def _spread(z: Array, work: Callable[..., None], *args: Any) -> None:
+    """Call work(*args, low, high, rows) for ranges of rows of z, distributed over threads."""
+    _share(int(z.shape[0]), _tile_rows(z), partial(work, *args))
 
 
 def _tile_rows(z: Array) -> int:

@@ -21,9 +21,10 @@ from weakprox.passes.cuda_kernels import (
     transpose_times_kernel,
     whitening_kernel,
 )
-from weakprox.passes.formulas import TERMS, Step, Sums, group_norms
+from weakprox.passes.reference import TERMS, Step, Sums, group_norms
 
 SAFE = 4e-7  # relative reduction of the cuts, since their squares are of float32 numbers
+IN_FLOAT64 = True  # products are summed in float64
 NARROWEST = 16  # narrowest block that tensor cores support
 PROGRAMS = 8192  # number that keeps the device busy until the end
 STRETCH = 512  # least number of columns per program
@@ -51,7 +52,7 @@ def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     if int(X.s.shape[0]) > WIDEST:
         return reference.look(C, z, X, k)
     terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one transfer to the host
-    found = Sums.of(terms, group_norms(X, k))
+    found = Sums._make([*terms, group_norms(X, k)])
     return found._replace(square=squared_norm(X.U, X.s, X.Vt.T)) if k.curvature else found
 
 
@@ -64,7 +65,8 @@ def advance(
     wide = Q is not None and Q.shape[1] > WIDEST
     numbers = _numbers((*k, change), C)
     out, B = enqueue_advance(C, z, X, numbers, None if wide else Q, groups=k.groups)
-    return Sums.of(out.tolist(), group_norms(X, k)), times(z, Q) if wide else B
+    sums = Sums._make([*out.tolist(), group_norms(X, k)])
+    return sums, times(z, Q) if wide else B
 
 
 def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:
@@ -187,11 +189,6 @@ def transpose_times(z: Array, U: Array) -> Array:
 
 # These kernels are faster than the library's products in float32, and in float64.
 quick_times, quick_transpose_times = times, transpose_times
-
-
-def quick_is_exact(z: Array) -> bool:
-    """Always true for these kernels."""
-    return True
 
 
 def _product(kernel: Any, shape: tuple[int, ...], z: Array, V: Array, m: int, n: int) -> Array:

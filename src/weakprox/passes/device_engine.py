@@ -8,6 +8,7 @@ kept, also between runs, and the data are copied into them.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from weakprox.linalg.arrays import Array, eps_of, gaussian, like
-from weakprox.linalg.bounds import longest_bound
+from weakprox.linalg.arrays import Array, gaussian, like
+from weakprox.linalg.bounds import log_exceeded
 from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.passes import Step, Sums, passes_for
 from weakprox.passes.device_queue import PIVOT, SQUARE, SQUARES, WIDTH, Queue
 from weakprox.passes.engine import POWERS, Engine
-from weakprox.passes.formulas import TERMS, group_norms
+from weakprox.passes.reference import TERMS, group_norms
 from weakprox.passes.ritz import (
     DEPENDENT,
     GRADED,
@@ -32,7 +33,6 @@ from weakprox.passes.ritz import (
     spanned,
     straightened,
     turned,
-    upright,
 )
 
 RECORDED = 1 << 25  # entries beyond which the cost of launches is negligible
@@ -90,7 +90,6 @@ class DeviceEngine(Engine):
         return bool(same and self.queue.groups == groups)
 
     def begin(self, k: Step, block: Array, powers: int) -> Ritz:
-        """As `Engine.begin`."""
         if k.grouped:
             return self.adopt(super().begin(k, block, powers))
         self.queue.V.copy_(block)
@@ -120,12 +119,11 @@ class DeviceEngine(Engine):
         found = self._found(kept)
         if found is None:
             Y, V = self.queue.Y, self.queue.V
-            found = spanned(self.z, Y, kept) or refined(self.z, V.clone())
+            found = spanned(self.products, Y, kept) or refined(self.products, V.clone())
         known = self.adopt(found)
         return X, sums, lambda: known
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
-        """As `Engine.rounded`."""
         if not self._owns(found):
             return super().rounded(found, values)
         r = len(values)
@@ -134,7 +132,6 @@ class DeviceEngine(Engine):
         return Projection(U, like(values, self.z), Vt[:r], found.s[:r])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
-        """As `Engine.look`."""
         if not self._owns(found):
             return super().look(found, values, k)
         self.queue.follow()
@@ -149,7 +146,6 @@ class DeviceEngine(Engine):
         return sums._replace(square=squared_norm(U, like(values, U), self.queue.V))
 
     def squares(self, found: Ritz, rng: np.random.Generator) -> Vector:
-        """As `Engine.squares`."""
         if not self._owns(found):
             return super().squares(found, rng)
         r = len(found.s)
@@ -165,7 +161,7 @@ class DeviceEngine(Engine):
         """As `Engine.tail`, after `squares`, which sets the kept triplets and starts."""
         if not self._owns(found):
             return super().tail(found, rng, enough)
-        logs, best = 0.0, float("inf")
+        sure, logs, best = log_exceeded(WIDTH), 0.0, float("inf")
         for q in range(POWERS + 1):
             if q:
                 self.queue.do("more_tail")
@@ -173,21 +169,19 @@ class DeviceEngine(Engine):
             if 0.0 in (length, size):
                 return 0.0
             logs += float(np.log(size))
-            best = min(best, longest_bound(length, logs, q, WIDTH, eps_of(self.z)))
+            exponent = (math.log(length) + logs - sure) / (2 * q + 1)
+            best = min(best, math.exp(exponent) * (1 + 100 * self.eps))
             if best <= enough:
                 return best
         return min(best, self._exact_tail(found))
 
     def kept(self) -> Array:
-        """As `Engine.kept`."""
         return self.z.clone() if self.queue.graphs else self.z
 
     def own(self, found: Ritz) -> Ritz:
-        """As `Engine.own`."""
         return Ritz(found.U.clone(), found.s, found.V.clone(), found.exact)
 
     def adopt(self, found: Ritz) -> Ritz:
-        """As `Engine.adopt`."""
         if found is self._own or len(found.s) != WIDTH:
             return found
         self.queue.B.copy_(found.U)
@@ -211,13 +205,12 @@ class DeviceEngine(Engine):
 
     def _found(self, needed: int | None = None) -> Ritz | None:
         """Triplets from the Gram matrices received; their vectors are queued."""
-        norms = self._squares(1)
-        solved = turned(self._squares(0), norms)
+        solved = turned(self._squares(0), self._squares(1), needed)
         self._own = None
         if solved is None:
             return None
-        s, W = solved
-        if upright(s, W, norms, needed):
+        s, W, upright = solved
+        if upright:
             return self._turned(s, W / s, W)
         self._send_turns(s, W / s, W)
         self.queue.do("check")

@@ -1,10 +1,18 @@
-"""One iteration of a splitting on large arrays: a step of z, and the triplets of the new z."""
+"""One iteration of a splitting on large arrays: a step of z, and the triplets of the new z.
+
+Let X = U diag(s) Vt be given in factors, C the centre of a squared distance and z the target
+of the splitting. An iteration needs z and sums over entries of functions of C, z and X. So X
+is computed tile by tile, used and discarded, by the fastest passes for such arrays.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache, partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,19 +21,21 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
     Array,
     eps_of,
+    in_file,
     is_array,
     like,
     namespace,
     norm,
+    set_aside,
     to_numpy,
     wide,
 )
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
-from weakprox.linalg.by_rows import set_aside
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tiled
-from weakprox.passes import Step, Sums, passes_for
+from weakprox.passes import reference
+from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import (
     Ritz,
     Vector,
@@ -38,6 +48,54 @@ from weakprox.passes.ritz import (
 )
 
 POWERS = 10  # limit for a randomised bound, which stops as soon as it is small enough
+COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
+
+
+def passes_for(z: Array, *others: Array) -> ModuleType:
+    """The fastest passes for such arrays, with `first`, `look` and `advance`.
+
+    Operators and arrays in files are read tile by tile by `reference`. Arrays stored
+    elsewhere provide their own passes as an attribute `passes`.
+    """
+    own: ModuleType | None = getattr(z, "passes", None)
+    if own is not None:
+        return own
+    for x in (z, *others):
+        if isinstance(x, Tiled) or in_file(x):
+            return reference
+    if isinstance(z, np.ndarray):
+        large = z.size >= COMPILED_FROM
+        return _compiled() if large and all(_plain(x) for x in (z, *others)) else reference
+    if not getattr(z, "is_cuda", False) or z.element_size() != 4 or not z.is_contiguous():
+        return reference
+    try:
+        from weakprox.passes import cuda
+    except ImportError:  # torch without Triton
+        return reference
+    return cuda
+
+
+def _plain(x: Array) -> bool:
+    return isinstance(x, np.ndarray) and bool(x.flags.c_contiguous) and x.dtype in ("f4", "f8")
+
+
+@cache
+def _compiled() -> ModuleType:
+    """The compiled passes if numba can be loaded and has a cache folder, else `reference`."""
+    try:
+        from weakprox.passes import compiled as cpu
+    except (ImportError, RuntimeError):  # the latter if no folder is writable
+        return reference
+    return cpu
+
+
+def products_for(z: Array, passes: Any = None) -> Products:
+    """Products of z with narrow blocks, by these passes or the fastest for it."""
+    passes = passes or passes_for(z)
+    # kernels sum in float64 whatever the dtype
+    exact = getattr(passes, "IN_FLOAT64", False) or z.dtype.itemsize == 8
+    right, left = partial(passes.quick_times, z), partial(passes.quick_transpose_times, z)
+    return Products((int(z.shape[0]), int(z.shape[1])), right, left, z, z, exact)
 
 
 class Engine:
@@ -53,18 +111,14 @@ class Engine:
 
     def __init__(self, C: Array, z: Array, *, symmetric: bool = False) -> None:
         self.C, self.z, self.symmetric = C, z, symmetric
-        self._passes = passes_for(z, C)
-
-    def ritz(self, block: Array, product: Array | None = None, powers: int = 1) -> Ritz:
-        """Triplets or eigenpairs of z from a block; `product` is z times it, if known."""
-        if self.symmetric:
-            return eigenpairs(self.z, block, product, 2 * powers)
-        return refined(self.z, block, product, powers)
+        self._passes, self.eps, self._cast = passes_for(z, C), eps_of(z), namespace(z).astype
+        self.products = products_for(z, self._passes)
+        # ritz(block, product=None, powers=1): triplets or eigenpairs of z from a block;
+        # `product` is z times it, if known
+        self.ritz = partial(eigenpairs if symmetric else refined, self.products)
 
     def in_float64(self, found: Ritz) -> Ritz:
-        """The triplets with products in float64, recomputed if necessary."""
-        if found.exact:
-            return found
+        """The triplets recomputed with products in float64."""
         Q = whitened(wide(found.V))
         B = self._passes.times(self.z, Q)
         return eigen(B, Q, exact=True) if self.symmetric else ritz(B, Q, exact=True)
@@ -84,18 +138,16 @@ class Engine:
         """
         X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
-        return X, sums, lambda: self._follow(near, product, len(values), powers)
-
-    def _follow(self, near: Ritz, product: Array, kept: int, powers: int) -> Ritz:
-        """Triplets of z from those of the last target and the product of z with them."""
         if powers == 1 and not self.symmetric:
-            return stepped(self.z, near, product, kept)
-        return self.ritz(near.V, product, powers)
+            return X, sums, partial(stepped, self.products, near, product, len(values))
+        return X, sums, partial(self.ritz, near.V, product, powers)
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:
         """The point with these values and vectors, in the dtype of z."""
-        U, V = (_as(x[:, : len(values)], self.z) for x in (found.U, found.V))
-        return Projection(U, like(values, self.z), V.T, found.s[: len(values)])
+        r, z, cast = len(values), self.z, self._cast
+        U, V = cast(found.U[:, :r], z.dtype), cast(found.V[:, :r], z.dtype)
+        s = values if isinstance(z, np.ndarray) else like(values, z)
+        return Projection(U, s, V.T, found.s[:r])
 
     def look(self, found: Ritz, values: Vector, k: Step) -> Sums:
         """The sums in float64 at the point with these values and vectors."""
@@ -108,26 +160,23 @@ class Engine:
 
         `tail` may be called next with this rng: its first product can be computed here.
         """
-        R = self._passes.transpose_times(self.z, found.U) - found.V * like(found.s, found.V)
-        parts = [x.T @ x for x in (R, found.U, found.V)]
-        stacked = namespace(R).stack([*parts, found.V.T @ R])  # one transfer to the host
-        return np.asarray(to_numpy(stacked), dtype=float)
+        U, V = found.U, found.V
+        R = self._passes.transpose_times(self.z, U) - V * like(found.s, V)
+        stacked = namespace(R).stack([R.T @ R, U.T @ U, V.T @ V, V.T @ R])
+        return np.asarray(to_numpy(stacked), dtype=float)  # one transfer to the host
 
     def tail(self, found: Ritz, rng: np.random.Generator, enough: float) -> float:
         """Upper bound on |(I - UU') z (I - VV')|_2; refinement stops once it is `enough`.
 
         For symmetric z, it may bound the largest eigenvalue alone.
         """
-        z = self.z
-        kept = LowRank(_as(found.U, z), like(found.s, z), _as(found.V, z).T)
-        products = Products(
-            (int(z.shape[0]), int(z.shape[1])),
-            lambda Q: _as(self._passes.quick_times(z, Q), z),
-            lambda Q: _as(self._passes.quick_transpose_times(z, Q), z),
-            z,
-            z,
-        )
-        bound = deflated_norm(products, kept, rng, powers=POWERS, enough=enough)
+        A, dtype, cast = self.products, self.z.dtype, self._cast
+        kept = LowRank(cast(found.U, dtype), like(found.s, self.z), cast(found.V, dtype).T)
+        if A.exact and dtype.itemsize == 4:  # kernels return their sums in float64
+            right, left = A.right, A.left
+            A = replace(A, right=lambda Q: cast(right(Q), dtype))
+            A = replace(A, left=lambda Q: cast(left(Q), dtype))
+        bound = deflated_norm(A, kept, rng, powers=POWERS, enough=enough)
         return min(bound, self._exact_tail(found)) if bound > enough else bound
 
     def _exact_tail(self, found: Ritz) -> float:
@@ -170,16 +219,12 @@ def engine_for(
     C: Array, arena: Any, width: int, k: Step, *, symmetric: bool = False
 ) -> Iterator[Engine]:
     """The fastest engine for such data and steps, for one run at a time."""
-    if getattr(C, "is_cuda", False) and not symmetric:
+    if getattr(C, "is_cuda", False):
         from weakprox.passes import device_engine
 
-        if device_engine.applies(C, width):
+        C = C.contiguous()
+        if not symmetric and device_engine.applies(C, width):
             with device_engine.lent(C, arena, k) as engine:
                 yield engine
             return
     yield Engine(C, arena.like(C), symmetric=symmetric)
-
-
-def _as(x: Array, reference: Array) -> Array:
-    """x in the dtype of the reference."""
-    return namespace(x).astype(x, reference.dtype)

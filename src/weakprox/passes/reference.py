@@ -1,50 +1,193 @@
-"""The passes in any namespace, by blocks of rows; the kernels are tested against them."""
+"""The formulas of a splitting step, and its passes in any namespace, by blocks of rows.
+
+G = beta/2 |X - C|^2, R in separable form, h a function of singular values. With
+X = prox_{gamma h}(z), a step takes the target t = 2X - z - gamma (beta (X - C) + curvature X)
+to Y = prox_{gamma R}(t) and moves z by Y - X. s = (t - Y)/gamma is a dual point of R. Passes
+for other arithmetic are tested against those here.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakprox.linalg import by_rows
-from weakprox.linalg.arena import SHARED
 from weakprox.linalg.arrays import (
+    DOUBLE,
+    SHARED,
     Array,
-    block_times,
-    is_numpy,
-    itemsize,
+    clip_into,
+    difference,
+    in_file,
+    multiply,
     namespace,
+    quick_times,
     rough_inner,
+    row_blocks,
+    slopes,
     sqnorm,
-    times_block,
+    subtract,
     total,
     wide,
 )
-from weakprox.linalg.by_rows import tiles
-from weakprox.linalg.kernels import add_scaled, difference, subtract
+from weakprox.linalg.arrays import quick_transpose_times as quick_transpose_times
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes.formulas import (
-    Step,
-    Sums,
-    cut,
-    group_norms,
-    split,
-    target,
-    thresholded,
-)
-from weakprox.resources.memory import on_disk
 
+TERMS = 6  # fields of Sums that are sums over entries; the last follows from factors
 Vector = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class SeparableForm:
+    """R(X) = sum above x_+ + below x_- + rows |row| + columns |column| (Euclidean norms).
+
+    The penalty's quadratic is not part of it but its `curvature`. The proximal map has a
+    closed form unless both rows and columns have a weight: entries are thresholded, groups
+    are scaled.
+    """
+
+    above: float = 0.0
+    below: float = 0.0
+    rows: float = 0.0
+    columns: float = 0.0
+
+    def __add__(self, other: SeparableForm) -> SeparableForm:
+        """The form of a sum of penalties."""
+        return SeparableForm(
+            self.above + other.above,
+            self.below + other.below,
+            self.rows + other.rows,
+            self.columns + other.columns,
+        )
+
+
+class Step(NamedTuple):
+    """Constants of a step: its size gamma, those of G, the curvature and form of R."""
+
+    gamma: float
+    beta: float
+    curvature: float
+    above: float
+    below: float
+    rows: float = 0.0
+    columns: float = 0.0
+
+    @classmethod
+    def l1(cls, gamma: float, beta: float, curvature: float, lam: float) -> Step:
+        """The constants for R = lam |X|_1 + curvature/2 |X|^2."""
+        return cls(gamma, beta, curvature, lam, lam)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether R has a part that acts on whole rows or columns."""
+        return bool(self.rows or self.columns)
+
+    @property
+    def groups(self) -> int:
+        """Code of the groups for kernels: 0 for none, 1 for rows, 2 for columns."""
+        return 1 if self.rows else 2 if self.columns else 0
+
+    @property
+    def weight(self) -> float:
+        """Weight of the groups."""
+        return self.rows or self.columns
+
+    def reach(self, shape: Any) -> float:
+        """Bound on the Frobenius norm of s."""
+        m, n = (int(size) for size in shape)
+        entries = max(self.above, self.below) * math.sqrt(m * n)
+        return entries + self.rows * math.sqrt(m) + self.columns * math.sqrt(n)
+
+
+class Sums(NamedTuple):
+    """Sums over all entries at X, in float64, with u = (z - X)/gamma."""
+
+    distance: float  # (X - C)^2
+    price: float  # above x_+ + below x_-
+    along: float  # s X
+    across: float  # u X; NaN if it is computed from the triplets of z instead
+    rest: float  # (beta (X - C) + curvature X + s + u)^2, zero at a solution
+    square: float  # X^2, from the factors
+    groups: float = 0.0  # weighted norms of rows or columns of X, from the factors
+
+    @property
+    def penalty(self) -> float:
+        """R(X) without its curvature."""
+        return self.price + self.groups
+
+    def value(self, k: Step) -> float:
+        """G(X) + R(X)."""
+        smooth = k.beta * self.distance + k.curvature * self.square
+        return 0.5 * smooth + self.penalty
+
+    def rounding(self, k: Step, eps: float) -> float:
+        """Bound on the increase of the value if each entry of X is rounded, eps the dtype's.
+
+        It is zero in float64, the precision of these sums.
+        """
+        if eps <= DOUBLE:
+            return 0.0
+        slope = k.beta * math.sqrt(self.distance * self.square)
+        terms = slope + self.penalty + k.curvature * self.square
+        return 0.5 * eps * (1.0 + eps) * terms + 0.125 * k.beta * eps * eps * self.square
+
+    def halves(self, k: Step) -> tuple[float, float]:
+        """The two halves of the step's gap: R(X) - <s, X>, and that of the smooth part."""
+        near = max(0.0, self.penalty - self.along)
+        return near, self.rest / (2 * (k.beta + k.curvature))
+
+
+def group_norms(X: Any, k: Step) -> float:
+    """Weighted sum of the norms of the rows or columns of X, from its factors in float64."""
+    if not k.grouped:
+        return 0.0
+    left, right = wide(X.U) * wide(X.s), wide(X.Vt)
+    if k.rows:
+        squares = ((left @ (right @ right.T)) * left).sum(1)
+    else:
+        squares = (((left.T @ left) @ right) * right).sum(0)
+    xp = namespace(squares)
+    return k.weight * total(xp.sqrt(xp.clip(squares, 0.0, None)))
+
+
+def cut(norms: Array, k: Step, length: int) -> Array:
+    """Share of each group that its penalty removes, given the norms after thresholding.
+
+    `length` is the number of entries in a group. Shares are reduced by the rounding errors
+    of such norms, so that s is a dual point in spite of them.
+    """
+    xp = namespace(norms)
+    level = k.gamma * k.weight * (1.0 - (length + 16) * 0.5 * DOUBLE)
+    return xp.where(norms > level, level / xp.clip(norms, level, None), xp.ones_like(norms))
+
+
+def target(C: Any, z: Any, X: Any, k: Step) -> Any:
+    """The target t of a step, for arrays or tiles."""
+    return (2.0 - k.gamma * (k.beta + k.curvature)) * X + (k.gamma * k.beta) * C - z
+
+
+def thresholded(t: Any, k: Step, clip: Any) -> tuple[Any, Any]:
+    """The dual point of the entrywise part of R at t, and the remainder of t."""
+    y = clip(t * (1.0 / k.gamma), -k.below, k.above)
+    return y, t - k.gamma * y
+
+
+def split(C: Any, z: Any, X: Any, k: Step, clip: Any, cuts: Any = 0.0) -> tuple[Any, Any]:
+    """The dual point s and the move Y - X of a step, given the cuts of groups."""
+    t = target(C, z, X, k)
+    y, left = thresholded(t, k, clip)
+    s = y + (cuts * left) * (1.0 / k.gamma)
+    return s, t - k.gamma * s - X
 
 
 def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
     """Overwrite z by prox_{gamma R}(gamma beta C); return z Q if a block Q is given."""
-    clip = namespace(z).clip
-    cuts = _column_cuts(C, z, None, k) if k.columns else None
-    room = None
-    for rows in tiles(C, z):
-        if is_numpy(z) and not k.grouped:
+    grouped, cuts = k.grouped, _column_cuts(C, z, None, k) if k.columns else None
+    clip, room = namespace(z).clip, None
+    for rows in row_blocks(C, z):
+        if isinstance(z, np.ndarray) and not grouped:
             t = z[rows]
             room = SHARED.like(z, t.shape) if room is None else room
             np.multiply(C[rows], z.dtype.type(k.gamma * k.beta), out=t)
@@ -52,7 +195,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
             t -= np.clip(t, *bounds, out=room[: t.shape[0]])
         else:
             _, t = thresholded((k.gamma * k.beta) * C[rows], k, clip)
-            if k.grouped:
+            if grouped:
                 t *= 1.0 - (_row_cuts(t, k) if cuts is None else cuts)
             z[rows] = t
     return None if Q is None else quick_times(z, Q)
@@ -74,7 +217,7 @@ def _column_cuts(
     """
     squares: Any = 0.0
     as_is: Any = wide if exact else (lambda x: x)
-    for rows in tiles(C, z):
+    for rows in row_blocks(C, z):
         c = as_is(C[rows])
         if X is None:
             t = (k.gamma * k.beta) * c
@@ -90,23 +233,23 @@ def _column_cuts(
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """The sums at X in float64; without z, only those that depend on X alone."""
     found: list[Vector] = []
-    left, right = wide(X.U) * wide(X.s), wide(X.Vt)
-    factors = LowRank(wide(X.U), wide(X.s), right)
+    grouped, groups = k.grouped, group_norms(X, k)
+    factors = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
+    left, right = factors.U * factors.s, factors.Vt
     cuts = None if z is None or not k.columns else _column_cuts(C, z, factors, k, exact=True)
-    room: list[Array] = []
-    for rows in tiles(C, z):
+    room = None
+    for rows in row_blocks(C, z):
         c = wide(C[rows])
         at = c if z is None else wide(z[rows])
-        if is_numpy(c) and not k.grouped:
-            if not room:  # the first block is the largest
-                room = [SHARED.like(c, c.shape) for _ in range(4)]
-            parts = [part[: c.shape[0]] for part in room]
+        if isinstance(c, np.ndarray) and not grouped:
+            if room is None:  # the first block is the largest
+                room = SHARED.like(c, (4, *c.shape))
+            parts = room[:, : c.shape[0]]
             np.matmul(left[rows], right, out=parts[0])
             found.append(_sums_within(c, at, parts, k))
         else:
             found.append(_sums(c, at, left[rows] @ right, k, cuts))
-    terms = [math.fsum(term) for term in zip(*found, strict=True)]
-    return Sums.of(terms, group_norms(X, k))
+    return Sums._make([*map(math.fsum, zip(*found, strict=True)), groups])
 
 
 def advance_from(
@@ -125,27 +268,26 @@ def advance(
     Also return z Q if a block Q is given. `change` is the factor by which gamma will change.
     """
     distance = price = along = rest = 0.0
-    left, clip = X.U * X.s, namespace(z).clip
-    room: list[Array] = []
-    parts: list[Array] = []  # of z Q, computed here so that a file is not read again
-    Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
+    grouped, groups = k.grouped, group_norms(X, k)
     columns = _column_cuts(C, z, X, k) if k.columns else None
-    for rows in tiles(C, z):
-        if not room:  # the first block is the largest
-            room = [SHARED.like(z, (rows.stop, int(z.shape[1]))) for _ in range(3)]
+    left, square, room = X.U * X.s, sqnorm(X.s), None
+    # products with a file are computed here, so that it is not read again
+    parts: list[Array] | None = [] if Q is not None and in_file(z) else None
+    Q = None if Q is None else namespace(Q).astype(Q, z.dtype, copy=False)
+    for rows in row_blocks(C, z):
+        if room is None:  # the first block is the largest
+            room = SHARED.like(z, (3, rows.stop, int(z.shape[1])))
         c, at = C[rows], z[rows]
-        point, s, move = (part[: c.shape[0]] for part in room)
-        _multiply(left[rows], X.Vt, point)
+        point, s, move = room[:, : c.shape[0]]
+        multiply(left[rows], X.Vt, point)
         subtract(point, c, s)
         distance += rough_inner(s, s)
         difference(c, k.gamma * k.beta, at, 1.0, move)
-        add_scaled(move, 2.0 - k.gamma * (k.beta + k.curvature), point)
+        move += (2.0 - k.gamma * (k.beta + k.curvature)) * point
         s[...] = move
         s *= 1.0 / k.gamma
-        s[...] = (
-            np.clip(s, -k.below, k.above, out=s) if is_numpy(s) else clip(s, -k.below, k.above)
-        )
-        if k.grouped:
+        clip_into(s, -k.below, k.above)
+        if grouped:
             after = move - k.gamma * s
             s += (_row_cuts(after, k) if columns is None else columns) * after / k.gamma
         along += rough_inner(s, point)
@@ -155,35 +297,15 @@ def advance(
         rest += rough_inner(move, move)
         if change != 1.0:
             at *= change
-            add_scaled(at, 1.0 - change, point)
+            at += (1.0 - change) * point
         at += move
-        if Q is not None and on_disk(z):
+        if parts is not None:
             parts.append(at @ Q)
-        price += _price(point, k)
-    square = sqnorm(X.s)
-    found = Sums(distance, price, along, 0.0, rest / k.gamma**2, square, group_norms(X, k))
-    if parts:
+        price += slopes(point, k.above, k.below)
+    found = Sums(distance, price, along, 0.0, rest / k.gamma**2, square, groups)
+    if parts is not None:
         return found, np.concatenate(parts)
     return found, None if Q is None else quick_times(z, Q)
-
-
-def _multiply(A: Array, B: Array, out: Array) -> None:
-    if is_numpy(out):
-        np.matmul(A, B, out=out)
-    else:
-        out[...] = A @ B
-
-
-def _price(X: Array, k: Step) -> float:
-    """Sum of the entrywise penalty; X may be overwritten."""
-    if k.above != k.below:
-        xp = namespace(X)
-        return k.above * total(xp.clip(X, 0.0, None)) - k.below * total(xp.clip(X, None, 0.0))
-    if not k.above:
-        return 0.0
-    if is_numpy(X):
-        return k.above * float(np.abs(X, out=X).sum())
-    return k.above * total(namespace(X).abs(X))
 
 
 def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
@@ -197,10 +319,10 @@ def _sums(C: Array, z: Array, X: Array, k: Step, cuts: Array | None) -> Vector:
     u, far = (z - X) / k.gamma, X - C
     rest = k.beta * far + k.curvature * X + s + u
     found = [total(term) for term in (far * far, s * X, u * X, rest * rest, X * X)]
-    return np.array([found[0], _price(X, k), *found[1:]])
+    return np.array([found[0], slopes(X, k.above, k.below), *found[1:]])
 
 
-def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
+def _sums_within(C: Any, z: Any, room: Any, k: Step) -> Vector:
     """The same at X = room[0] without groups, in place: allocation costs more than the sums."""
     X, s, rest, part = room
     np.multiply(C, k.gamma * k.beta, out=s)
@@ -223,37 +345,20 @@ def _sums_within(C: Any, z: Any, room: list[Any], k: Step) -> Vector:
     if k.curvature:
         rest += np.multiply(X, k.curvature, out=s)
     rest *= rest
-    price = _price(X, k)
+    price = slopes(X, k.above, k.below)
     return np.array([distance, price, along, across, rest.sum(), square])
 
 
 def times(z: Array, V: Array) -> Array:
     """z V for a narrow block in float64, summed in float64."""
-    parts = [wide(z[rows]) @ V for rows in tiles(z)]
+    parts = [wide(z[rows]) @ V for rows in row_blocks(z)]
     return parts[0] if len(parts) == 1 else namespace(V).concat(parts, axis=0)
 
 
 def transpose_times(z: Array, U: Array) -> Array:
     """z' U for a narrow block in float64, summed in float64."""
     found = None
-    for rows in tiles(z):
+    for rows in row_blocks(z):
         part = wide(z[rows]).T @ U[rows]
         found = part if found is None else found + part
     return found
-
-
-def quick_times(z: Array, V: Array) -> Array:
-    """z V in the fastest precision."""
-    V = namespace(V).astype(V, z.dtype, copy=False)
-    return by_rows.times(z, V) if on_disk(z) else times_block(z, V)
-
-
-def quick_transpose_times(z: Array, U: Array) -> Array:
-    """z' U in the fastest precision."""
-    U = namespace(U).astype(U, z.dtype, copy=False)
-    return by_rows.transpose_times(z, U) if on_disk(z) else block_times(U, z)
-
-
-def quick_is_exact(z: Array) -> bool:
-    """Whether the fastest precision is float64."""
-    return itemsize(z) == 8

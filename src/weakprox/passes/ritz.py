@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, like, namespace, to_numpy, wide
+from weakprox.linalg.arrays import Array, gram, like, namespace, to_numpy, wide
 from weakprox.linalg.decompositions import (
     eigh,
     small_cholesky,
@@ -19,7 +19,7 @@ from weakprox.linalg.decompositions import (
     small_inverse,
     svd,
 )
-from weakprox.passes import passes_for
+from weakprox.linalg.operators import Products
 
 TINY = float(np.finfo(float).tiny)
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -72,24 +72,27 @@ class Ritz:
         return Ritz(V, np.concatenate([self.s[:count], self.s[end:]]), V, self.exact)
 
 
-def refined(A: Array, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
+def refined(A: Products, start: Array, product: Array | None = None, powers: int = 1) -> Ritz:
     """Ritz triplets after `powers` steps with A'A from a right block; `product` is A start.
 
     Blocks are orthonormalised once after each step, as long as that loses no accuracy: on a
     device, the number of transfers to the host dominates the cost.
     """
-    Q: Array | None = start
-    B = product
-    for _ in range(powers - 1):
-        Q, B = _whitened_once(_powered(A, Q, B)), None
-        if Q is None:
+    Q, B = start, product
+    for _ in range(powers):
+        B = wide(A.right(Q) if B is None else B)
+        xp = namespace(B)
+        size = xp.max(xp.abs(B))  # stays on the device; dividing by it avoids overflow
+        Y, B = wide(A.left(B / xp.where(size > 0, size, 1.0))), None
+        turn = independent(gram(Y))
+        if turn is None:
             return _carefully(A, start, product, powers)
-    Q = _whitened_once(_powered(A, Q, B))
-    found = None if Q is None else _triplets(A, Q)
-    return _carefully(A, start, product, powers) if found is None else found
+        Q = Y @ like(turn, Y)
+    B = wide(A.right(Q))
+    return _triplets(A, Q, B, gram(B, Q)) or _carefully(A, start, product, powers)
 
 
-def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
+def stepped(A: Products, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
     """One power step from triplets of a nearby matrix; `product` is A V.
 
     A'A V is then nearly V s^2: the columns only need scaling, and a generalised eigenproblem
@@ -99,23 +102,25 @@ def stepped(A: Array, near: Ritz, product: Array, needed: int | None = None) -> 
     if near.s[-1] > LEAST * near.s[0]:
         product = wide(product)
         damping = like(1.0 / near.s**2, product) if near.damping is None else near.damping
-        Y = wide(passes_for(A).quick_transpose_times(A, product * damping))
-        found = spanned(A, Y, needed)
+        Y = wide(A.left(product * damping))
+        B = wide(A.right(Y))
+        found = _triplets(A, Y, B, gram(B, Y), needed) or _straightly(A, Y, needed)
         if found is not None:
             return found
     return _carefully(A, near.V, product, 1)
 
 
-def eigenpairs(A: Array, start: Array, product: Array | None = None, powers: int = 2) -> Ritz:
-    """Ritz pairs of a symmetric A after `powers` products with it; `product` is A start.
+def eigenpairs(
+    A: Products, start: Array, product: Array | None = None, powers: int = 1
+) -> Ritz:
+    """Ritz pairs of a symmetric A after two products with it for each of the `powers`.
 
-    They are sorted by value and include both ends of the spectrum.
+    `product` is A start. They are sorted by value and include both ends of the spectrum.
     """
-    passes, Q, B = passes_for(A), start, product
-    for _ in range(powers):
-        B = wide(passes.quick_times(A, Q) if B is None else B)
-        Q, B = whitened(B), None
-    return eigen(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
+    Q, B = start, product
+    for _ in range(2 * powers):
+        Q, B = whitened(wide(A.right(Q) if B is None else B)), None
+    return eigen(A.right(Q), Q, exact=A.exact)
 
 
 def eigen(B: Array, Q: Array, *, exact: bool) -> Ritz:
@@ -131,52 +136,57 @@ def eigen(B: Array, Q: Array, *, exact: bool) -> Ritz:
     return Ritz(V, values, V, exact, residuals=residuals)
 
 
-def spanned(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
+def spanned(A: Products, Y: Array, needed: int | None = None) -> Ritz | None:
     """Triplets of A in the span of any Y, with one more product if Y is badly conditioned."""
-    found = _triplets(A, Y, needed)
-    if found is None:
-        Q = _whitened_once(Y)
-        found = None if Q is None else _triplets(A, Q, needed)
-    return found
+    B = wide(A.right(Y))
+    return _triplets(A, Y, B, gram(B, Y), needed) or _straightly(A, Y, needed)
 
 
-def _powered(A: Array, Q: Array, product: Array | None) -> Array:
-    """A'A Q up to a factor that avoids overflow."""
-    passes = passes_for(A)
-    B = wide(passes.quick_times(A, Q) if product is None else product)
-    xp = namespace(B)
-    size = xp.max(xp.abs(B))  # stays on the device
-    return wide(passes.quick_transpose_times(A, B / xp.where(size > 0, size, 1.0)))
+def _straightly(A: Products, Y: Array, needed: int | None) -> Ritz | None:
+    """Triplets of A in the span of Y, made orthonormal first if that is possible."""
+    Q = _whitened_once(Y)
+    if Q is None:
+        return None
+    B = wide(A.right(Q))
+    return _triplets(A, Q, B, gram(B, Q), needed)
 
 
-def _triplets(A: Array, Y: Array, needed: int | None = None) -> Ritz | None:
-    """Triplets of A in the span of any Y, if its columns are clearly independent."""
-    passes = passes_for(A)
-    B = wide(passes.quick_times(A, Y))
-    squares, norms = np.asarray(to_numpy(namespace(B).stack([B.T @ B, Y.T @ Y])), dtype=float)
-    solved = turned(squares, norms)
+def _triplets(
+    A: Products, Y: Array, B: Array, squares: Vector, needed: int | None = None
+) -> Ritz | None:
+    """Triplets of A in the span of Y, from B = A Y and the squares of both.
+
+    Return None if the columns of Y are not clearly independent.
+    """
+    solved = turned(squares[0], squares[1], needed)
     if solved is None:
         return None
-    s, W = solved
-    k, exact = len(s), passes.quick_is_exact(A)
+    s, W, upright = solved
+    k = len(s)
     packed = like(np.hstack([W / s, W, 1.0 / s[:, None] ** 2]), B)  # in one transfer
     U, V = B @ packed[:, :k], Y @ packed[:, k : 2 * k]
-    if upright(s, W, norms, needed):
-        return Ritz(U, s, V, exact, packed[:, 2 * k])
+    if upright:
+        return Ritz(U, s, V, A.exact, packed[:, 2 * k])
     again = straightened(gram(U), s)
     if again is None:
         return None
     s, left, right = again
     packed = like(np.hstack([left, right]), U)
-    return Ritz(U @ packed[:, :k], s, V @ packed[:, k:], exact)
+    return Ritz(U @ packed[:, :k], s, V @ packed[:, k:], A.exact)
 
 
-def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
+def turned(
+    squares: Vector, norms: Vector, needed: int | None = None
+) -> tuple[Vector, Vector, bool] | None:
     """Singular values s and W with Y W orthonormal, (A Y W)'(A Y W) = s^2, from squares.
 
     `squares` is (AY)'(AY) and `norms` is Y'Y. Return None if the columns of Y are not clearly
-    independent, or if the values differ too much for their squares. If the result is not
-    `upright`, A Y W / s must be `straightened`.
+    independent, or if the values differ too much for their squares.
+
+    Squares lose values that are small relative to the largest, and more if Y is skew. The last
+    part of the result tells whether the columns of A Y W / s are orthogonal in spite of that:
+    the first `needed` (all if None) to 1e-10, the others to 1e-4. Otherwise they must be
+    `straightened`.
     """
     root = independent(norms, CLEAR)
     if root is None:
@@ -187,18 +197,10 @@ def turned(squares: Vector, norms: Vector) -> tuple[Vector, Vector] | None:
     values, W = small_eigh(inside)
     if not values[0] > LEAST**2 * values[-1]:
         return None
-    return np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
-
-
-def upright(s: Vector, W: Vector, norms: Vector, needed: int | None = None) -> bool:
-    """Whether the columns of A Y W / s are orthogonal in spite of the squaring.
-
-    Squares lose values that are small relative to the largest, and more if Y is skew. The
-    first `needed` columns (all if None) must be orthogonal to 1e-10, the others to 1e-4.
-    """
+    s, W = np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
     skew = np.linalg.norm(W * np.sqrt(np.diagonal(norms))[:, None], axis=0)  # 1 if orthonormal
     kept = s / (skew * s[0])
-    return bool(kept[:needed].min() > GRADED and kept.min() > ASKEW)
+    return s, W, bool(kept[:needed].min() > GRADED and kept.min() > ASKEW)
 
 
 def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
@@ -223,14 +225,13 @@ def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
     return np.asarray(small_inverse(root).T * scale[:, None])
 
 
-def _carefully(A: Array, start: Array, product: Array | None, powers: int) -> Ritz:
+def _carefully(A: Products, start: Array, product: Array | None, powers: int) -> Ritz:
     """As `refined`, with orthonormal blocks throughout, for values of very different size."""
-    Q, passes = start, passes_for(A)
+    Q = start
     for _ in range(powers):
-        B = wide(passes.quick_times(A, Q) if product is None else product)
-        Y = passes.quick_transpose_times(A, whitened(B, rounds=1))
-        Q, product = whitened(wide(Y)), None
-    return ritz(passes.quick_times(A, Q), Q, exact=passes.quick_is_exact(A))
+        B = wide(A.right(Q) if product is None else product)
+        Q, product = whitened(wide(A.left(whitened(B, rounds=1)))), None
+    return ritz(A.right(Q), Q, exact=A.exact)
 
 
 def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
@@ -250,7 +251,9 @@ def whitened(Y: Array, rounds: int = 2) -> Array:
     for _ in range(rounds):
         found = _whitened_once(Y)
         if found is None:
-            return _householder(Y)
+            xp = namespace(Y)
+            largest = float(xp.max(xp.abs(Y))) or 1.0
+            return xp.linalg.qr(wide(Y) / largest)[0]
         Y = found
     return Y
 
@@ -259,15 +262,3 @@ def _whitened_once(Y: Array) -> Array | None:
     """Y with nearly orthonormal columns, if they are clearly independent."""
     turn = independent(gram(Y))
     return None if turn is None else Y @ like(turn, Y)
-
-
-def _householder(Y: Array) -> Array:
-    xp = namespace(Y)
-    largest = float(xp.max(xp.abs(Y))) or 1.0
-    return xp.linalg.qr(wide(Y) / largest)[0]
-
-
-def gram(Y: Array) -> Vector:
-    """Y'Y on the host, summed in float64."""
-    Y = wide(Y)
-    return np.asarray(to_numpy(Y.T @ Y), dtype=float)

@@ -2,17 +2,9 @@
 
 from weakprox.penalties.base import Combinable as Combinable
 from weakprox.penalties.base import Smoothed as Smoothed
-from weakprox.penalties.combine import Sum as Sum
-from weakprox.penalties.groups import GroupL2
-from weakprox.penalties.l1 import L1, ElasticNet
-from weakprox.penalties.l1 import Zero as Zero
+from weakprox.penalties.base import Sum as Sum
 from weakprox.penalties.max_affine import MaxAffine
-from weakprox.penalties.signed import SignedL1
+from weakprox.penalties.separable import L1, ElasticNet, GroupL2, SignedL1
+from weakprox.penalties.separable import Zero as Zero
 
-__all__ = [
-    "L1",
-    "ElasticNet",
-    "GroupL2",
-    "MaxAffine",
-    "SignedL1",
-]
+__all__ = ["L1", "ElasticNet", "GroupL2", "MaxAffine", "SignedL1"]

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from weakprox.arguments import nonnegative
-from weakprox.linalg.arrays import Array, empty, eps_of, inner, row_blocks, sqnorm
-from weakprox.linalg.kernels import add_scaled, difference, reflect
-from weakprox.protocols import Penalty, Smoothability
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import (
+    Array,
+    add_scaled,
+    difference,
+    empty,
+    eps_of,
+    inner,
+    norm,
+    reflect,
+    row_blocks,
+    sqnorm,
+)
+from weakprox.passes import SeparableForm
+from weakprox.penalties.proximal import ACCURACY, proximal_dual
+from weakprox.protocols import (
+    Geometry,
+    Penalty,
+    PenaltyCapabilities,
+    Smoothability,
+    penalty_capabilities,
+)
 
-if TYPE_CHECKING:
-    from weakprox.penalties.combine import Sum
+ROUNDS = 30  # limit for one proximal map of a sum; the next call continues from its result
 
 
 class Combinable:
@@ -21,8 +39,6 @@ class Combinable:
 
     def __add__(self, other: Penalty) -> Sum:
         """Sum of two penalties."""
-        from weakprox.penalties.combine import Sum
-
         return Sum((self, other))  # type: ignore[arg-type]
 
     def __rmul__(self, factor: float) -> Any:
@@ -118,3 +134,127 @@ class Smoothed:
         quadratic = 0.5 * self.penalty.curvature * sqnorm(X)
         prox = self.mu * self.penalty.distance(y) if self.constants.theta > 0 else 0.0
         return quadratic + linear - prox
+
+
+@dataclass(frozen=True)
+class Sum(Combinable):
+    """R = R_1 + R_2 + ...; created by `+`.
+
+    A dual step with total Lipschitz constant t gives each part t theta_i / theta, which
+    corresponds to one smoothing parameter mu for all parts.
+    """
+
+    parts: tuple[Penalty, ...]
+    separable: bool = False
+
+    def __post_init__(self) -> None:
+        """Flatten nested sums."""
+        flat: list[Penalty] = []
+        for part in self.parts:
+            if isinstance(part, type) or not hasattr(part, "smoothability"):
+                raise InputError("penalty", f"a sum with {part!r}", "penalties only")
+            flat.extend(part.parts if isinstance(part, Sum) else (part,))
+        if not flat:
+            raise InputError("penalty", "an empty sum", "at least one penalty")
+        object.__setattr__(self, "parts", tuple(flat))
+
+    def __rmul__(self, factor: float) -> Sum:
+        """Scale every part."""
+        factor = nonnegative("factor", factor)
+        return Sum(tuple(factor * cast(Any, part) for part in self.parts))
+
+    __mul__ = __rmul__
+
+    def in_unit(self, unit: float) -> Sum:
+        """R/unit^2 of X/unit."""
+        return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """Those of all parts: forms and lower bounds add; the map is Dykstra's method."""
+        parts = [penalty_capabilities(part) for part in self.parts]
+        forms: list[Any] = [part.form for part in parts]
+        infima: list[Any] = [part.infimum for part in parts]
+        sizes = [part.size for part in parts if part.size is not None]
+        return PenaltyCapabilities(
+            form=None if None in forms else sum(forms, SeparableForm()),
+            proximal=self.proximal,
+            infimum=None if None in infima else sum(infima, 0.0),
+            in_unit=self.in_unit if all(part.in_unit for part in parts) else None,
+            size=lambda: max((size() for size in sizes), default=0.0),
+        )
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether every part acts on each row separately."""
+        return all(part.rowwise for part in self.parts)
+
+    @property
+    def curvature(self) -> float:
+        return sum(part.curvature for part in self.parts)
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """theta, gamma and K add."""
+        each = [part.smoothability(shape) for part in self.parts]
+        thetas, gammas, Ks = zip(*((c.theta, c.gamma, c.K) for c in each), strict=True)
+        return Smoothability(sum(thetas), sum(gammas), sum(Ks))
+
+    def value(self, X: Array) -> float:
+        return sum(part.value(X) for part in self.parts)
+
+    def pull(self, y: tuple[Any, ...]) -> Array:
+        """Sum of the parts' K'y."""
+        total = self.parts[0].pull(y[0])
+        for part, dual in zip(self.parts[1:], y[1:], strict=True):
+            total = total + part.pull(dual)
+        return total
+
+    def dual_value(self, y: tuple[Any, ...]) -> float:
+        return sum(p.dual_value(v) for p, v in zip(self.parts, y, strict=True))
+
+    def feasible(self, y: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Projection of each part's dual point on its own set."""
+        return tuple(p.feasible(v) for p, v in zip(self.parts, y, strict=True))
+
+    def ascend(
+        self, y: tuple[Any, ...] | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> tuple[Any, ...]:
+        """One step of each part, with t shared in proportion to theta."""
+        shape = (int(X.shape[0]), int(X.shape[1]))
+        thetas = [part.smoothability(shape).theta for part in self.parts]
+        total = sum(thetas)
+        shares = [t * theta / total if total > 0 else 0.0 for theta in thetas]
+        duals = [None] * len(self.parts) if y is None else list(y)
+        return tuple(
+            part.ascend(dual, X, share, geometry=geometry)
+            for part, dual, share in zip(self.parts, duals, shares, strict=True)
+        )
+
+    def proximal(
+        self, v: Array, step: float, start: tuple[Any, ...] | None = None
+    ) -> tuple[Any, ...]:
+        """Dual points of the proximal map, by cycling over the parts (Dykstra's method)."""
+        if start is None:
+            start = self.ascend(None, 0.0 * v, 1.0 / step)
+        duals = list(start)
+        pulls = [part.pull(dual) for part, dual in zip(self.parts, duals, strict=True)]
+        left = v - step * sum(pulls[1:], pulls[0])
+        for _ in range(ROUNDS):
+            moved = 0.0
+            for i, part in enumerate(self.parts):
+                add_scaled(left, step, pulls[i])
+                duals[i] = proximal_dual(part, left, step, duals[i])
+                before, pulls[i] = pulls[i], part.pull(duals[i])
+                add_scaled(left, -step, pulls[i])
+                moved = max(moved, norm(pulls[i] - before))
+            if moved <= ACCURACY * norm(v) / step:
+                break
+        return tuple(duals)
+
+    def distance(self, y: tuple[Any, ...]) -> float:
+        return sum(p.distance(v) for p, v in zip(self.parts, y, strict=True))
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Check that every part fits this shape."""
+        for part in self.parts:
+            part.check(shape)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from weakprox.arguments import nonnegative
+from weakprox.arguments import nonnegative, refuse_foreign
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -18,14 +18,12 @@ from weakprox.linalg.arrays import (
     is_array,
     is_floating,
     is_real,
-    itemsize,
     largest,
     like,
     namespace,
     wide,
 )
 from weakprox.linalg.bounds import spectral_norm_bound
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
@@ -57,9 +55,8 @@ class MaxAffine(Combinable):
         refuse_foreign("A", A)
         refuse_foreign("b", b)
         if not is_array(A) or A.ndim != 3 or min(A.shape) < 1:
-            raise ShapeError(
-                "A", getattr(A, "shape", type(A).__name__), "an array (n, m, d), n >= 1"
-            )
+            given = getattr(A, "shape", type(A).__name__)
+            raise ShapeError("A", given, "an array (n, m, d), n >= 1")
         if not is_real(A):
             raise InputError("A", f"dtype {A.dtype}", "real numbers")
         if not is_floating(A):
@@ -162,7 +159,7 @@ class MaxAffine(Combinable):
     @cached_property
     def gram(self) -> Array:
         """Inner products <A_i, A_j> in float64, since squares may overflow in float32."""
-        if itemsize(self._flat) == 8:
+        if self._flat.dtype.itemsize == 8:
             return self._flat @ self._flat.T
         firsts = range(0, int(self._flat.shape[1]), COLUMNS)
         parts = (wide(self._flat[:, i : i + COLUMNS]) for i in firsts)
@@ -185,6 +182,5 @@ class MaxAffine(Combinable):
     def check(self, shape: tuple[int, int]) -> None:
         """Check that the pieces have the shape of X."""
         if tuple(self.A.shape[1:]) != tuple(shape):
-            raise ShapeError(
-                "penalty", f"pieces of shape {tuple(self.A.shape[1:])}", f"{shape}"
-            )
+            given = f"pieces of shape {tuple(self.A.shape[1:])}"
+            raise ShapeError("penalty", given, f"{shape}")

@@ -22,16 +22,10 @@ def proximal_dual(penalty: Penalty, v: Array, step: float, start: Dual | None = 
     own = penalty_capabilities(penalty).proximal
     if own is not None:
         return own(v, step, start)
-    return _by_ascent(penalty, v, step, start)
-
-
-def _by_ascent(penalty: Penalty, v: Array, step: float, start: Dual | None) -> Dual:
-    """Projected dual ascent by the penalty's own Euclidean steps, without momentum.
-
-    `ascend(y, X, t)` moves along K X with a step that makes `pull` t-Lipschitz, so that
-    t = 1/step matches the curvature of step/2 |K'y|^2. Dual points may be tuples, so only
-    the matrices K'y are combined here.
-    """
+    # Projected dual ascent by the penalty's own Euclidean steps, without momentum.
+    # `ascend(y, X, t)` moves along K X with a step that makes `pull` t-Lipschitz, so that
+    # t = 1/step matches the curvature of step/2 |K'y|^2. Dual points may be tuples, so only
+    # the matrices K'y are combined here.
     t = 1.0 / step
     y: Any = penalty.ascend(None, v, t, geometry="euclidean") if start is None else start
     pulled = penalty.pull(y)

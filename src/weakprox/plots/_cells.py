@@ -72,7 +72,18 @@ def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
         right = to_numpy(given.Vt).astype(float)
         return Rows(given.shape, lambda rows: left[rows] @ right)
     if scipy.sparse.issparse(given):
-        return _sparse_rows(given, stored_only)
+        given = scipy.sparse.csr_array(given)
+
+        def some(rows: slice) -> Matrix:
+            block = given[rows]
+            if not stored_only:
+                return np.asarray(block.toarray(), dtype=float)
+            found = np.full(block.shape, np.nan)
+            entries = block.tocoo()
+            found[entries.row, entries.col] = entries.data
+            return found
+
+        return Rows((int(given.shape[0]), int(given.shape[1])), some)
     if not is_array(given):
         try:
             given = np.asarray(given, dtype=float)
@@ -81,27 +92,7 @@ def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
     if len(given.shape) != 2:
         raise ShapeError(argument, tuple(given.shape), "two dimensions")
     shape = (int(given.shape[0]), int(given.shape[1]))
-
-    def read(rows: slice) -> Matrix:
-        found: Matrix = np.asarray(to_numpy(given[rows]), dtype=float)
-        return found
-
-    return Rows(shape, read)
-
-
-def _sparse_rows(given: Any, stored_only: bool) -> Rows:
-    by_rows = scipy.sparse.csr_array(given)
-
-    def read(rows: slice) -> Matrix:
-        block = by_rows[rows]
-        if not stored_only:
-            return np.asarray(block.toarray(), dtype=float)
-        found = np.full(block.shape, np.nan)
-        entries = block.tocoo()
-        found[entries.row, entries.col] = entries.data
-        return found
-
-    return Rows((int(by_rows.shape[0]), int(by_rows.shape[1])), read)
+    return Rows(shape, lambda rows: np.asarray(to_numpy(given[rows]), dtype=float))
 
 
 @dataclass(frozen=True)
@@ -238,9 +229,7 @@ def name_lines(ax: Any, rows: Sequence[str] | None, columns: Sequence[str] | Non
         ax.set_xticks(range(len(named)), named, rotation=90, fontsize="small")
 
 
-def mark_blocks(
-    ax: Any, shape: tuple[int, ...], labels: Sequence[str] | None, *, names: bool = True
-) -> None:
+def mark_blocks(ax: Any, shape: tuple[int, ...], labels: Sequence[str] | None) -> None:
     """Draw lines between runs of equal labels, one name in the middle of each run."""
     ax.set_xticks([])
     ax.set_yticks([])
@@ -250,10 +239,9 @@ def mark_blocks(
     ends = np.cumsum([length for _, length in runs])
     if len(runs) > MOST_TICKS:
         return
-    if names:
-        middles = ends - [(length + 1) / 2 for _, length in runs]
-        ax.set_yticks(middles, [name for name, _ in runs], fontsize="small")
-        ax.tick_params(length=0)
+    middles = ends - [(length + 1) / 2 for _, length in runs]
+    ax.set_yticks(middles, [name for name, _ in runs], fontsize="small")
+    ax.tick_params(length=0)
     if len(runs) < shape[0]:  # lines between single rows would hide the picture
         for end in ends[:-1]:
             ax.axhline(end - 0.5, color="#7a7a7a", linewidth=0.5)

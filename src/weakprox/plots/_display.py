@@ -19,16 +19,11 @@ def matplotlib_for(what: str) -> Any:
 
 
 class Display:
-    """Base of the displays.
+    """Base of the displays."""
 
-    Attributes
-    ----------
-    ax_, figure_
-        Axes and figure of the last call of `plot`.
-    """
-
-    ax_: Any = None
+    ax_: Any = None  # axes, figure and image of the last call of `plot`
     figure_: Any = None
+    image_: Any = None
 
     def _draw_on(self, ax: Any) -> Any:
         """Return the user's axes, or those of a new figure."""

@@ -18,7 +18,6 @@ Vector = np.ndarray[Any, np.dtype[np.float64]]
 # The same as --s0 to --s6 in report/assets/page.css.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5a5a5a")
 DOTS_BELOW = 40  # points of a line that are marked
-WIDE_RANGE = 50.0  # an x axis that spans more than this factor is logarithmic
 
 
 class _Record:
@@ -39,28 +38,16 @@ class _Record:
 
 @dataclass(frozen=True)
 class Series(_Record):
-    """One line of a plot.
+    """One line of a plot."""
 
-    Attributes
-    ----------
-    name : str
-        Shown in the legend; equal names share colour and legend entry across panels.
-    x, y : sequence of float
-        Points; NaN leaves a gap.
-    low, high : sequence of float, optional
-        A band around the line.
-    dashed, steps, stems : bool
-        Draw dashed; draw as a staircase; draw as stems from the axis.
-    """
-
-    name: str
-    x: Any
+    name: str  # in the legend; equal names share colour and entry across panels
+    x: Any  # sequences of numbers; NaN leaves a gap
     y: Any
-    low: Any = None
+    low: Any = None  # a band around the line
     high: Any = None
     dashed: bool = False
-    steps: bool = False
-    stems: bool = False
+    steps: bool = False  # a staircase
+    stems: bool = False  # from the axis
 
     def __post_init__(self) -> None:
         """Convert the points to vectors of one length."""
@@ -79,27 +66,15 @@ class Series(_Record):
 
 @dataclass(frozen=True)
 class Panel(_Record):
-    """One pair of axes with its series.
+    """One pair of axes with its series."""
 
-    Attributes
-    ----------
-    series : sequence of Series or mapping
-        The lines.
-    x_label, y_label, title : str
-        Words beside the axes and above them.
-    log_x, log_y : bool
-        Logarithmic axes (points that are not positive are left out).
-    y_range : (float, float), optional
-        Initial range of the y axis; zooming shows the rest.
-    """
-
-    series: Any
+    series: Any  # sequence of Series, or of mappings of their fields
     x_label: str = ""
     y_label: str = ""
     title: str = ""
-    log_x: bool = False
+    log_x: bool = False  # points that are not positive are left out
     log_y: bool = False
-    y_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None  # at first; zooming shows the rest
 
     def __post_init__(self) -> None:
         """Convert mappings to Series."""
@@ -152,24 +127,3 @@ def _draw_series(ax: Any, one: Series, number: int) -> None:
         drawstyle="steps-post" if one.steps else "default",
         label=one.name,
     )
-
-
-def best_so_far(bound: Vector) -> Vector:
-    """The best lower bound so far; NaN until there is one."""
-    return np.fmax.accumulate(bound) if bound.size else bound
-
-
-def spans_widely(column: Vector) -> bool:
-    """Whether an x axis should be logarithmic."""
-    positive = column[column > 0]
-    return positive.size > 0 and float(positive.max()) > WIDE_RANGE * float(positive.min())
-
-
-def value_range(values: Vector, final: float, gap: float) -> tuple[float, float] | None:
-    """A y range that is not stretched by early, poor bounds and first steps."""
-    seen = values[np.isfinite(values)]
-    if seen.size == 0:
-        return None
-    lowest = min(final, float(seen.min()))
-    height = max(float(seen[0]) - lowest, 3.0 * gap, 1e-12 * abs(lowest))
-    return (lowest - 0.3 * height, lowest + 1.1 * height) if height > 0 else None

@@ -9,17 +9,11 @@ import numpy as np
 
 from weakprox.arguments import one_of
 from weakprox.plots._display import Display, checked_result, fitted_result
-from weakprox.plots._panels import (
-    Panel,
-    Series,
-    best_so_far,
-    draw_panel,
-    spans_widely,
-    value_range,
-)
+from weakprox.plots._panels import Panel, Series, draw_panel
 
 AXES = {"svds": "thin SVDs", "seconds": "seconds", "samples": "samples"}
 GREY = "#7a7a7a"
+WIDE_RANGE = 50.0  # an x axis that spans more than this factor is logarithmic
 
 
 class ConvergenceDisplay(Display):
@@ -101,13 +95,14 @@ class ConvergenceDisplay(Display):
         work, points = self.work[x], {"iterate": self.value}
         if self.low_rank is not None:
             points["low-rank point"] = self.low_rank
-        bound, log_x = best_so_far(self.lower_bound), spans_widely(work)
+        bound = self.lower_bound  # the best so far; NaN until there is one
+        bound = np.fmax.accumulate(bound) if bound.size else bound
+        positive = work[work > 0]
+        log_x = positive.size > 0 and bool(positive.max() > WIDE_RANGE * positive.min())
         if kind == "value":
             lines = [Series(name, work, value) for name, value in points.items()]
             lines.append(Series("proved lower bound", work, bound, dashed=True, steps=True))
-            gap = self.final_value - self.final_bound if self._proved else 0.0
-            view = value_range(np.concatenate(list(points.values())), self.final_value, gap)
-            return Panel(lines, AXES[x], "f", log_x=log_x, y_range=view)
+            return Panel(lines, AXES[x], "f", log_x=log_x, y_range=self._view(points))
         least = np.fmin.reduce(list(points.values()))
         lines = [Series(name, work, v - self.final_bound) for name, v in points.items()]
         lines.append(Series("proved at the time", work, least - bound, steps=True))
@@ -115,6 +110,17 @@ class ConvergenceDisplay(Display):
             ends = [self.eps, self.eps]
             lines.append(Series("requested (eps)", work[[0, -1]], ends, dashed=True))
         return Panel(lines, AXES[x], "value minus bound", log_x=log_x, log_y=True)
+
+    def _view(self, points: dict[str, Any]) -> tuple[float, float] | None:
+        """A y range that is not stretched by early, poor bounds and first steps."""
+        values = np.concatenate(list(points.values()))
+        seen = values[np.isfinite(values)]
+        if seen.size == 0:
+            return None
+        gap = self.final_value - self.final_bound if self._proved else 0.0
+        lowest = min(self.final_value, float(seen.min()))
+        height = max(float(seen[0]) - lowest, 3.0 * gap, 1e-12 * abs(lowest))
+        return (lowest - 0.3 * height, lowest + 1.1 * height) if height > 0 else None
 
     def plot(
         self,

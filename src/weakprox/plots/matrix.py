@@ -72,7 +72,6 @@ class MatrixDisplay(Display):
             if square and columns is not None:
                 columns = [columns[row] for row in rows]
         self.matrix, self.labels, self.columns, self.title = M, labels, columns, title
-        self.image_: Any = None
 
     @classmethod
     def from_estimator(

@@ -49,7 +49,6 @@ class PathDisplay(Display):
             raise ShapeError(
                 "scores", self.scores.shape, f"an array of shape {self.taus.shape}"
             )
-        self.image_: Any = None
 
     @classmethod
     def from_path(

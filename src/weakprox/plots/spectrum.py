@@ -52,8 +52,8 @@ class SpectrumDisplay(Display):
         return cls._of(getattr(estimator, "low_rank_", result.low_rank)).plot(ax, **options)
 
     @classmethod
-    def _of(cls, low_rank: Any, labels: Any = None) -> SpectrumDisplay:
-        return cls(values=to_numpy(low_rank.s), matrix=low_rank, labels=labels)
+    def _of(cls, low_rank: Any) -> SpectrumDisplay:
+        return cls(values=to_numpy(low_rank.s), matrix=low_rank)
 
     def plot(
         self, ax: Any = None, *, kind: Literal["values", "support"] = "values"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,15 +48,12 @@ class Description:
 def described(problem: Problem) -> Description:
     """Describe a problem; the user's own functions are called as they are."""
     own: Own = {}
-    loss, pieces = _told_loss(problem, own)
-    parts: list[Terms] = []
-    for i, part in enumerate(parts_of(problem.penalty)):
-        told, data = _told_penalty(part, i, problem, own)
-        parts.append(told)
-        pieces += data
-    shape = [int(n) for n in problem.shape]
-    spectral = _told_spectral(problem, own)
-    terms = {"shape": shape, "loss": loss, "penalty": parts, "spectral": spectral}
+    terms: Terms = {"shape": [int(n) for n in problem.shape]}
+    terms["loss"], pieces = _told_loss(problem, own)
+    told = [_told_penalty(*part, problem, own) for part in enumerate(parts_of(problem.penalty))]
+    terms["penalty"] = [part for part, _ in told]
+    terms["spectral"] = _told_spectral(problem, own)
+    pieces = [*pieces, *(one for _, data in told for one in data)]
     return Description(terms, pieces, _statement(terms, pieces, own))
 
 
@@ -78,9 +76,20 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
         for name in names
     ]
     if kind == "Sensing":
-        b = names.index("b")
-        pieces[b] = piece("b", np.asarray(arrays["b"]).astype(pieces[0].dtype))
-    _check_shapes(terms, pieces)
+        pieces[names.index("b")] = piece("b", np.asarray(arrays["b"]).astype(pieces[0].dtype))
+    m, d = terms["shape"]
+    count = {one.name: one.shape[0] if one.shape else 0 for one in pieces}
+    n = count.get("b", count.get("values", 0))
+    wanted: dict[str, tuple[int, ...]] = {"M": (m, d), "A": (n, m, d), "U": (n, m), "V": (n, d)}
+    wanted |= dict.fromkeys(("rows", "cols", "values", "b"), (n,))
+    for i, part in enumerate(terms["penalty"]):
+        if part["kind"] == "largest":
+            A, b = largest_names(i)
+            wanted |= {A: (part["count"], m, d), b: (part["count"],)}
+    for one in pieces:
+        if one.shape != wanted[one.name]:
+            given = f"{one.name} of shape {one.shape}"
+            raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
     return Description(terms, pieces, _statement(terms, pieces, {}))
 
 
@@ -98,23 +107,6 @@ def largest_names(i: int) -> tuple[str, str]:
 def _needs_problem(what: str) -> ProofError:
     wanted = "wp.verify(proof, problem), which has the problem's own functions and data"
     return ProofError("proof", f"one about {what}", wanted)
-
-
-def _check_shapes(terms: Terms, pieces: list[Piece]) -> None:
-    """Raise unless data from files have the shapes that the proof states."""
-    m, d = terms["shape"]
-    count = {one.name: one.shape[0] if one.shape else 0 for one in pieces}
-    n = count.get("b", count.get("values", 0))
-    wanted: dict[str, tuple[int, ...]] = {"M": (m, d), "A": (n, m, d), "U": (n, m), "V": (n, d)}
-    wanted |= dict.fromkeys(("rows", "cols", "values", "b"), (n,))
-    for i, part in enumerate(terms["penalty"]):
-        if part["kind"] == "largest":
-            A, b = largest_names(i)
-            wanted |= {A: (part["count"], m, d), b: (part["count"],)}
-    for one in pieces:
-        if one.shape != wanted[one.name]:
-            given = f"{one.name} of shape {one.shape}"
-            raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
 
 
 def _statement(terms: Terms, pieces: list[Piece], own: Own) -> plain.Statement:
@@ -152,41 +144,33 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         told = {"kind": "Completion", "reduction": reduction}
         return told, [rows, cols, piece("values", np.asarray(values))]
     if type(loss) is Sensing and loss.is_finite_sum:
-        pieces = [*_measurements(loss._terms), piece("b", loss._b)]
-        form = {"form": "sparse"} if pieces[0].name == "data" else {}
-        return {"kind": "Sensing", **form}, pieces
+        terms, form = loss._terms, {}
+        if isinstance(terms, Measured):
+            pieces = measured(terms)
+        elif isinstance(terms, RankOneMeasurements):
+            pieces = [piece("U", terms.U), piece("V", terms.V)]
+        elif isinstance(terms, SparseMeasurements):
+            A, form = terms.A, {"form": "sparse"}
+            places = [indices("indices", A.indices), indices("indptr", A.indptr)]
+            pieces = [piece("data", A.data), *places]
+        else:
+            pieces = [piece("A", terms.A)]
+        return {"kind": "Sensing", **form}, [*pieces, piece("b", loss._b)]
     if not loss.is_finite_sum:
         wanted = "a finite sum: a bound from samples holds at a confidence only"
         raise ProofError("problem", "a loss that is known through samples", wanted)
     batch, reference = loss.everything(), loss.reference
-    own["loss"] = plain.OwnLoss(
-        lambda X: loss.value(like(X, reference), batch),
-        lambda X: to_numpy(loss.grad(like(X, reference), batch)),
-        shape,
-        float(loss.strong_convexity),
-        eps_of(reference),
-        loss_capabilities(loss).infimum,
-    )
+    value = lambda X: loss.value(like(X, reference), batch)  # noqa: E731
+    grad = lambda X: to_numpy(loss.grad(like(X, reference), batch))  # noqa: E731
+    strong, infimum = float(loss.strong_convexity), loss_capabilities(loss).infimum
+    own["loss"] = plain.OwnLoss(value, grad, shape, strong, eps_of(reference), infimum)
     return {"kind": "own", "name": type(loss).__name__}, []
-
-
-def _measurements(terms: Any) -> list[Piece]:
-    if isinstance(terms, Measured):
-        return measured(terms)
-    if isinstance(terms, RankOneMeasurements):
-        return [piece("U", terms.U), piece("V", terms.V)]
-    if isinstance(terms, SparseMeasurements):
-        A = terms.A
-        places = [indices("indices", A.indices), indices("indptr", A.indptr)]
-        return [piece("data", A.data), *places]
-    return [piece("A", terms.A)]
 
 
 def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
     if told["kind"] == "Denoising":
         if "samples" in told:
-            mean = _Mean(data["samples"])
-            return plain.Squares(mean.read, shape, mean.relative)
+            return plain.Squares(_mean(data["samples"]), shape, relative=4 * 2.0**-53)
         return plain.Squares(data["M"].read, shape)
     if told["kind"] == "Completion":
         rows, cols, values = (data[name].whole() for name in ("rows", "cols", "values"))
@@ -198,34 +182,38 @@ def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own)
         return plain.Entries(rows, cols, values, shape, weight)
     if told["kind"] == "Sensing":
         return _sensing(data, shape)
-    if "loss" not in own:
-        raise _needs_problem(f"a loss of the user's, {told.get('name')}")
-    return own["loss"]  # type: ignore[no-any-return]
+    return _built({}, told, own, "loss", "a loss")  # type: ignore[no-any-return]
 
 
-class _Mean:
-    """The mean of a stack, made when it is first read."""
+def _built(kinds: dict[str, Any], told: Terms, own: Own, key: Any, what: str) -> Any:
+    """A term of the verifier with the numbers told, or the user's own."""
+    if told["kind"] in kinds:
+        kind = kinds[told["kind"]]
+        return kind(*(told[field.name] for field in fields(kind)))
+    if key not in own:
+        raise _needs_problem(f"{what} of the user's, {told.get('name')}")
+    return own[key]
 
-    relative = 4 * 2.0**-53
 
-    def __init__(self, stack: Piece) -> None:
-        self._stack = stack
-        self._mean: Any = None
+def _mean(stack: Piece) -> Any:
+    """Reader of the mean of a stack, made when it is first read.
 
-    def read(self, first: int, last: int) -> Any:
-        """Rows of the mean; sums are carried in two parts, so that they round once."""
-        if self._mean is None:
-            high = np.zeros(self._stack.shape[1:])
-            low = np.zeros(self._stack.shape[1:])
-            for part in self._stack.parts():
-                for one in part:
-                    x = one.astype(np.float64)
-                    s = high + x
-                    z = s - high
-                    low += (high - (s - z)) + (x - z)
-                    high = s
-            self._mean = (high + low) / self._stack.shape[0]
-        return self._mean[first:last]
+    Sums are carried in two parts, so that they round once.
+    """
+
+    @cache
+    def whole() -> Any:
+        high, low = np.zeros((2, *stack.shape[1:]))
+        for part in stack.parts():
+            for one in part:
+                x = one.astype(np.float64)
+                s = high + x
+                z = s - high
+                low += (high - (s - z)) + (x - z)
+                high = s
+        return (high + low) / stack.shape[0]
+
+    return lambda first, last: whole()[first:last]
 
 
 def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
@@ -257,13 +245,10 @@ def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
 # penalties
 
 
-def _told_penalty(part: Any, i: int, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
-    if type(part) in (L1, ElasticNet):
-        lam = float(part.capabilities.form.above)
-        box = {"kind": "box", "above": lam, "below": lam, "curvature": float(part.curvature)}
-        return box, []
-    if type(part) is SignedL1:
-        told = {"kind": "box", "above": part.above, "below": part.below}
+def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
+    if type(part) in (L1, ElasticNet, SignedL1):
+        form = part.capabilities.form
+        told = {"kind": "box", "above": float(form.above), "below": float(form.below)}
         return {**told, "curvature": float(part.curvature)}, []
     if type(part) is GroupL2:
         axis = 1 if part.groups == "rows" else 0
@@ -274,53 +259,34 @@ def _told_penalty(part: Any, i: int, problem: Problem, own: Own) -> tuple[Terms,
         return told, [piece(A, part.A), piece(b, part.b)]
     reference = problem.loss.reference
 
+    def restored(y: Any) -> Any:
+        """A stored dual point, in the arrays that the penalty expects."""
+        return tuple(map(restored, y)) if isinstance(y, list) else like(y, reference)
+
     def pull(y: Any) -> tuple[Any, float]:
-        y = part.feasible(_restored(y, reference))
+        y = part.feasible(restored(y))
         return to_numpy(part.pull(y)), float(part.dual_value(y))
 
-    own[i] = plain.OwnPenalty(
-        lambda X: part.value(like(X, reference)),
-        pull,
-        float(part.curvature),
-        eps_of(reference),
-        penalty_capabilities(part).infimum,
-    )
+    value = lambda X: part.value(like(X, reference))  # noqa: E731
+    constants = (float(part.curvature), eps_of(reference), penalty_capabilities(part).infimum)
+    own[i] = plain.OwnPenalty(value, pull, *constants)
     return {"kind": "own", "name": type(part).__name__}, []
 
 
-def _restored(y: Any, reference: Any) -> Any:
-    """A stored dual point of a user's penalty, in the arrays that it expects."""
-    if isinstance(y, list):
-        return tuple(_restored(one, reference) for one in y)
-    return like(y, reference)
-
-
 def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
-    if told["kind"] == "box":
-        return plain.Box(told["above"], told["below"], told["curvature"])
-    if told["kind"] == "groups":
-        return plain.Groups(told["lam"], told["axis"])
     if told["kind"] == "largest":
         A, b = largest_names(i)
         return plain.Largest(data[A], data[b].whole())
-    if i not in own:
-        raise _needs_problem(f"a penalty of the user's, {told.get('name')}")
-    return own[i]  # type: ignore[no-any-return]
+    kinds = {"box": plain.Box, "groups": plain.Groups}
+    return _built(kinds, told, own, i, "a penalty")  # type: ignore[no-any-return]
 
 
 # spectral terms
 
 
 def _spectral(told: Terms, own: Own) -> Spectral:
-    if told["kind"] == "ball":
-        return plain.Ball(told["tau"])
-    if told["kind"] == "psd":
-        return plain.Psd(told["tau"])
-    if told["kind"] == "norm":
-        return plain.Norm(told["lam"])
-    if "spectral" not in own:
-        raise _needs_problem(f"a spectral term of the user's, {told.get('name')}")
-    return own["spectral"]  # type: ignore[no-any-return]
+    kinds = {"ball": plain.Ball, "psd": plain.Psd, "norm": plain.Norm}
+    return _built(kinds, told, own, "spectral", "a spectral term")  # type: ignore[no-any-return]
 
 
 def _told_spectral(problem: Problem, own: Own) -> Terms:
@@ -344,9 +310,8 @@ def _told_spectral(problem: Problem, own: Own) -> Terms:
         if w == 0.0:
             return -float(term.conjugate(like(-c, reference), rng))
         A = -c / w
-        found = term.weak_prox(
-            like(A, reference), weight=w, rank=min(c.shape), certify=True, rng=rng
-        )
+        how = {"weight": w, "rank": min(c.shape), "certify": True, "rng": rng}
+        found = term.weak_prox(like(A, reference), **how)
         return float(found.lower) - 0.5 * w * float(np.vdot(A, A))
 
     own["spectral"] = plain.OwnSpectral(value, least, eps_of(reference))

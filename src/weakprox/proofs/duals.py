@@ -16,18 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.certificates.evidence import Evidence, Target
-from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.certificates.split import FixedDual, SplitDual, reflected_dual
 from weakprox.distributed.blocked import Target as RemoteTarget
-from weakprox.linalg.arrays import Array, to_numpy
+from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import COMPILED_FROM, SeparableForm, Step
-from weakprox.passes.formulas import cut
+from weakprox.passes.reference import cut
 from weakprox.penalties import Smoothed, Sum, Zero
-from weakprox.penalties.proximal import proximal_dual
 from weakprox.proofs.describe import parts_of
-from weakprox.proofs.pieces import blocks_of, piece
+from weakprox.proofs.pieces import blocks_of, compiled_passes, piece
 from weakprox.resources.memory import scratch
+from weakprox.run.state import Evidence, Target
 from weakprox.verifier import Box, Factors, Groups
 from weakprox.verifier.sums import blocks
 
@@ -63,13 +62,20 @@ def dual_parts(evidence: Evidence) -> list[Any]:
     if isinstance(dual, Target):
         return _of_target(dual, penalty, shape)
     by_rows = penalty.separable and penalty.rowwise
-    if isinstance(dual, SplitDual) and dual.y is None and by_rows:
-        return [Rows(_of_split(evidence, dual), shape)]
-    if isinstance(dual, Smoothed) and by_rows:
-        X = _dense(evidence.at)
-        read = lambda a, b: _host(penalty.pull(dual.dual(X[a:b])))  # noqa: E731
-        return [Rows(read, shape)]
-    y = _whole(evidence)
+    if isinstance(dual, Smoothed):
+        at = evidence.at
+        X: Any = at.dense() if isinstance(at, LowRank) else at
+        if by_rows:
+            return [Rows(lambda a, b: _host(penalty.pull(dual.dual(X[a:b]))), shape)]
+        y = dual.dual(X)
+    elif isinstance(dual, SplitDual) and dual.y is None:
+        if by_rows:
+            return [Rows(_of_split(evidence, dual), shape)]
+        X, loss = dual.at.dense(), evidence.problem.loss
+        y = reflected_dual(penalty, X, loss.grad(X, loss.everything()), dual.A, dual.weight)
+    else:
+        assert isinstance(dual, (FixedDual, SplitDual))
+        y = dual.y
     duals = list(y) if type(penalty) is Sum else [y]
     parts = penalty.parts if type(penalty) is Sum else (penalty,)
     kept = [one for one, part in zip(duals, parts, strict=True) if type(part) is not Zero]
@@ -81,33 +87,7 @@ def _stored(y: Any, shape: tuple[int, int]) -> Any:
     if isinstance(y, (tuple, list)):
         return [_stored(one, (-1, -1)) for one in y]
     host = _host(y)
-    if host.shape == shape:
-        return Rows(lambda a, b: host[a:b], shape)
-    return host
-
-
-def _whole(evidence: Evidence) -> Any:
-    """The dual point in one piece."""
-    problem, dual = evidence.problem, evidence.dual
-    if isinstance(dual, FixedDual):
-        return dual.y
-    if isinstance(dual, SplitDual):
-        if dual.y is not None:
-            return dual.y
-        X, loss = dual.at.dense(), problem.loss
-        G = loss.grad(X, loss.everything())
-        return _proximal(problem.penalty, dual, X, G, dual.A)
-    assert isinstance(dual, Smoothed)
-    return dual.dual(_dense(evidence.at))
-
-
-def _proximal(penalty: Any, dual: SplitDual, X: Array, G: Array, A: Array) -> Any:
-    """The dual point of the proximal step that follows, as `split_bound` computes it."""
-    step = 1.0 / dual.weight
-    target = G * -step
-    target += (2.0 - step * penalty.curvature) * X
-    target -= A
-    return proximal_dual(penalty, target, step)
+    return Rows(lambda a, b: host[a:b], shape) if host.shape == shape else host
 
 
 def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matrix]:
@@ -121,7 +101,8 @@ def _of_split(evidence: Evidence, dual: SplitDual) -> Callable[[int, int], Matri
     def read(a: int, b: int) -> Matrix:
         X = left[a:b] @ V.Vt
         g = smooth * (X - C[a:b]) if G is None else G[a:b]
-        return _host(problem.penalty.pull(_proximal(problem.penalty, dual, X, g, dual.A[a:b])))
+        R = problem.penalty
+        return _host(R.pull(reflected_dual(R, X, g, dual.A[a:b], dual.weight)))
 
     return read
 
@@ -139,7 +120,7 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
     room = np.empty((3, 0, shape[1]))
     rows = 0
 
-    def steep(a: int, b: int) -> Matrix:
+    def steep(a: int, b: int) -> Any:
         """(2/gamma - beta - curvature) X + beta C - z/gamma, in reused arrays."""
         nonlocal room, rows
         rows = b - a
@@ -153,13 +134,11 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
             y += X
         elif ahead:
             y += np.multiply(X, ahead, out=more)
-        found: Matrix = y
-        return found
+        return y
 
-    def entries(a: int, b: int) -> Matrix:
+    def entries(a: int, b: int) -> Any:
         t = steep(a, b)
-        clipped: Matrix = np.clip(t, -k.below, k.above, out=t)
-        return clipped
+        return np.clip(t, -k.below, k.above, out=t)
 
     parts = parts_of(penalty)
     point = lambda: room[0, :rows]  # noqa: E731
@@ -173,7 +152,7 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
             squares = squares + np.square(t - np.clip(t, -k.below, k.above)).sum(axis=0)
         cuts = cut(np.sqrt(squares), k._replace(gamma=1.0), shape[0])
 
-    def grouped(a: int, b: int) -> Matrix:
+    def grouped(a: int, b: int) -> Any:
         t = steep(a, b)
         t -= np.clip(t, -k.below, k.above)
         shares = cuts
@@ -181,8 +160,7 @@ def _of_target(dual: Target, penalty: Any, shape: tuple[int, int]) -> list[Rows]
             norms = np.linalg.norm(t, axis=1, keepdims=True)
             shares = cut(norms, k._replace(gamma=1.0), shape[1])
         t *= shares
-        found: Matrix = t
-        return found
+        return t
 
     return [_share(part, k, shape, entries, grouped) for part in parts]
 
@@ -195,16 +173,11 @@ def _share(part: Any, k: Step, shape: tuple[int, int], entries: Any, grouped: An
         return Rows(lambda a, b: weight * grouped(a, b), shape)
     up, down = form.above / (k.above or 1.0), form.below / (k.below or 1.0)
 
-    def read(a: int, b: int) -> Matrix:
+    def read(a: int, b: int) -> Any:
         y = entries(a, b)
-        found: Matrix = np.where(y > 0.0, up, down) * y
-        return found
+        return np.where(y > 0.0, up, down) * y
 
     return Rows(read, shape)
-
-
-def _dense(at: Any) -> Array:
-    return at.dense() if isinstance(at, LowRank) else at
 
 
 def _host(y: Any) -> Matrix:
@@ -237,8 +210,7 @@ def width_for(part: Any, size: int, gap: float, most: float, w: float, reach: fl
         if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
             cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
         else:
-            expected = Loss(-reach * length / math.sqrt(size), length)
-            cost = expected.cost(gap, w, reach)
+            cost = Loss(-reach * length / math.sqrt(size), length).cost(gap, w, reach)
         if cost <= most:
             return kind
     return WIDTHS[-1]
@@ -281,17 +253,13 @@ def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> An
 def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float, float] | None:
     """<X, delta> and |delta|^2 by a compiled pass, if there is one for these arrays."""
     dual = y.target
-    if dual is None or whole == 1.0 or not isinstance(part, Box) or not part.above > 0.0:
-        return None
-    if part.above != part.below:
+    even = isinstance(part, Box) and part.above == part.below > 0.0
+    if dual is None or whole == 1.0 or not even:
         return None
     arrays = (dual.C, dual.z)
     plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in arrays)
-    if not plain or q.size < COMPILED_FROM:
-        return None
-    try:
-        from weakprox.proofs import compiled
-    except (ImportError, RuntimeError):  # no numba, or no cache directory
+    compiled = compiled_passes() if plain and q.size >= COMPILED_FROM else None
+    if compiled is None:
         return None
     U, s, Vt = (np.ascontiguousarray(x, np.float64) for x in (dual.at.U, dual.at.s, dual.at.Vt))
     k = dual.step

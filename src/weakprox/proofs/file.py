@@ -7,17 +7,19 @@ import math
 import re
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
 
 from weakprox.errors import ProofError
-from weakprox.resources.limits import room, shown_bytes
+from weakprox.resources.memory import room, shown_bytes
 from weakprox.storage.arrays import DAMAGED, read_header
 from weakprox.storage.atomic import atomic
-from weakprox.storage.table import FileError, PathLike, shown_path
+from weakprox.storage.checkpoint import no_constant
+from weakprox.storage.table import FileError, PathLike, refusing, shown_path
 
 VERSION = 2
 NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
@@ -28,92 +30,75 @@ NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
 MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
 CHUNK = 1 << 24
 
+Arrays: TypeAlias = dict[str, Any]
+Kinds: TypeAlias = Callable[[str], tuple[str, ...]]  # types that a member may have, by name
 
-def write(path: PathLike, meta: Callable[[], dict[str, Any]], arrays: dict[str, Any]) -> None:
+
+def write(path: PathLike, meta: Callable[[], Arrays], arrays: Arrays) -> None:
     """Write the archive, the description last; it appears whole or not at all."""
     # no fsync: checksums detect a damaged file, and it can be made again
-    with (
-        atomic(path, durable=False) as temporary,
-        zipfile.ZipFile(temporary, "w") as archive,
-    ):
+    with atomic(path, durable=False) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             _write_member(archive, name, array)
-        told = {"weakprox_proof": VERSION, **meta()}
-        text = json.dumps(told, allow_nan=False).encode()
+        text = json.dumps({"weakprox_proof": VERSION, **meta()}, allow_nan=False).encode()
         _write_member(archive, "meta", np.frombuffer(text, np.uint8))
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, array: Any) -> None:
-    entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-    with archive.open(entry, "w", force_zip64=True) as handle:
-        _write_array(handle, array)
-
-
-def _write_array(handle: Any, array: Any) -> None:
     """One member, in C order, little-endian, block by block."""
+    entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
     dtype = array.dtype.newbyteorder("<")
     header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": array.shape}
-    npy.write_array_header_1_0(handle, header)
     row = max(1, array.nbytes // max(1, len(array)))
     step = max(1, CHUNK // row)
-    for first in range(0, len(array), step):
-        part = np.ascontiguousarray(array[first : first + step], dtype=dtype)
-        handle.write(part.reshape(-1).view(np.uint8).data)
+    with archive.open(entry, "w", force_zip64=True) as handle:
+        npy.write_array_header_1_0(handle, header)
+        for first in range(0, len(array), step):
+            part = np.ascontiguousarray(array[first : first + step], dtype=dtype)
+            handle.write(part.reshape(-1).view(np.uint8).data)
 
 
-def read(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(path: PathLike) -> tuple[Arrays, Arrays]:
     """Read the description and the arrays; raises ProofError unless all of it is valid."""
     if not Path(path).exists():
         raise ProofError(shown_path(path), "no such file", "a proof file")
+    kinds: Kinds = lambda name: {"m": ("u1",), "y": DUALS}.get(name[0], FLOATS)  # noqa: E731
     try:
-        arrays = _archive(path, NAMES, _allowed, "an .npz file written by Proof.save")
+        arrays = _archive(path, NAMES, kinds, "an .npz file written by Proof.save")
     except FileError as problem:
         raise ProofError(problem.argument, problem.given, problem.wanted) from None
-    meta = _described(path, arrays.pop("meta", None))
-    _check(path, meta, arrays)
-    return meta, arrays
-
-
-def read_data(path: PathLike) -> dict[str, Any]:
-    """Read the arrays of an .npz file, for problems whose data are more than one matrix."""
-    wanted = "an .npz file with arrays of numbers"
-    return _archive(path, DATA, lambda name: NUMBERS, wanted)
-
-
-def _archive(
-    path: PathLike,
-    names: re.Pattern[str],
-    kinds: Callable[[str], tuple[str, ...]],
-    wanted: str,
-) -> dict[str, Any]:
-    """Arrays of an archive by name."""
+    meta, wanted = arrays.pop("meta", None), "a description written by Proof.save"
+    if meta is None:
+        raise ProofError(shown_path(path), "no description", wanted)
     try:
-        with zipfile.ZipFile(Path(path)) as archive:
-            return _members(Path(path), archive, names, kinds)
-    except (FileError, ProofError):
-        raise
-    except DAMAGED as problem:
-        given = f"a file that cannot be read ({type(problem).__name__})"
-        raise FileError(path, given, wanted) from None
+        told = json.loads(bytes(meta).decode(), parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        raise ProofError(shown_path(path), "a damaged description", wanted) from None
+    if not isinstance(told, dict) or told.get("weakprox_proof") != VERSION:
+        given = told.get("weakprox_proof") if isinstance(told, dict) else told
+        raise ProofError(shown_path(path), f"version {given!r:.40}", f"version {VERSION}")
+    _check(path, told, arrays)
+    return told, arrays
 
 
-def _allowed(name: str) -> tuple[str, ...]:
-    """Types that a member of a proof may have."""
-    return ("u1",) if name == "meta" else DUALS if name[0] == "y" else FLOATS
+def read_data(path: PathLike) -> Arrays:
+    """Read the arrays of an .npz file, for problems whose data are more than one matrix."""
+    return _archive(path, DATA, lambda name: NUMBERS, "an .npz file with arrays of numbers")
+
+
+def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Arrays:
+    """Arrays of an archive by name."""
+    given = "a file that cannot be read ({})"
+    with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
+        return _members(Path(path), archive, names, kinds)
 
 
 def _members(
-    where: Path,
-    archive: zipfile.ZipFile,
-    names: re.Pattern[str],
-    kinds: Callable[[str], tuple[str, ...]],
-) -> dict[str, Any]:
+    where: Path, archive: zipfile.ZipFile, names: re.Pattern[str], kinds: Kinds
+) -> Arrays:
     """Arrays by name, each checked before it is read."""
-
-    def refuse(given: str, wanted: str) -> ProofError:
-        return ProofError(shown_path(where), given, wanted)
-
-    found: dict[str, Any] = {}
+    refuse = partial(ProofError, shown_path(where))
+    found: Arrays = {}
     free = room()
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
@@ -128,9 +113,8 @@ def _members(
                 raise refuse(given, "numbers in C order")
             size = header.end - header.start
             if header.end != info.file_size or (name == "meta" and size > LONGEST):
-                raise refuse(
-                    f"{name} of {shown_bytes(info.file_size)}", shown_bytes(header.end)
-                )
+                given = f"{name} of {shown_bytes(info.file_size)}"
+                raise refuse(given, shown_bytes(header.end))
             mapped = size >= MAPPED and info.compress_type == zipfile.ZIP_STORED
             if size > free and not mapped:
                 raise refuse(f"{name} of {shown_bytes(size)}", f"at most {shown_bytes(free)}")
@@ -139,40 +123,15 @@ def _members(
             while part := handle.read(CHUNK):
                 parts.append(b"" if mapped else part)
         if mapped:
-            start = _start(where, info) + header.start
-            array: Any = np.memmap(where, header.dtype, "r", start, header.shape)
+            with where.open("rb") as raw:  # the lengths of name and extra field come first
+                raw.seek(info.header_offset + 26)
+                lengths = [int.from_bytes(raw.read(2), "little") for _ in range(2)]
+            start = info.header_offset + 30 + sum(lengths) + header.start
+            found[name] = np.memmap(where, header.dtype, "r", start, header.shape)
         else:
-            array = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
+            found[name] = np.frombuffer(b"".join(parts), header.dtype).reshape(header.shape)
             free -= size
-        found[name] = array
     return found
-
-
-def _start(where: Path, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a member that is not compressed begin."""
-    with where.open("rb") as handle:
-        handle.seek(info.header_offset + 26)
-        lengths = handle.read(4)
-    name, extra = (int.from_bytes(lengths[i : i + 2], "little") for i in (0, 2))
-    return info.header_offset + 30 + name + extra
-
-
-def _described(path: PathLike, meta: Any) -> dict[str, Any]:
-    wanted = "a description written by Proof.save"
-    if meta is None:
-        raise ProofError(shown_path(path), "no description", wanted)
-    try:
-        told = json.loads(bytes(meta).decode(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise ProofError(shown_path(path), "a damaged description", wanted) from None
-    if not isinstance(told, dict) or told.get("weakprox_proof") != VERSION:
-        given = told.get("weakprox_proof") if isinstance(told, dict) else told
-        raise ProofError(shown_path(path), f"version {given!r:.40}", f"version {VERSION}")
-    return told
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(name)  # NaN and infinity are not JSON
 
 
 def _number(x: Any, *, least: float = -math.inf) -> bool:
@@ -191,12 +150,9 @@ KINDS = {
 }
 
 
-def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
     """Raise unless claims, terms and arrays are of the kind that `Proof.save` writes."""
-
-    def refuse(given: str, wanted: str) -> ProofError:
-        return ProofError(shown_path(path), given, wanted)
-
+    refuse = partial(ProofError, shown_path(path))
     claims, terms = meta.get("claims"), meta.get("terms")
     names = ("value", "lower_bound", "eps", "strong_convexity")
     if not isinstance(claims, dict) or not all(_number(claims.get(name)) for name in names):
@@ -205,9 +161,8 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
         raise refuse("damaged claims", "certified: true or false, strong_convexity >= 0")
     if not isinstance(meta.get("digest"), dict) or not isinstance(terms, dict):
         raise refuse("a damaged description", "terms and a digest")
-    shape: Any = terms.get("shape")
-    loss: Any = terms.get("loss")
-    parts: Any = terms.get("penalty")
+    found: list[Any] = [terms.get(name) for name in ("shape", "loss", "penalty")]
+    shape, loss, parts = found
     whole = isinstance(shape, list) and len(shape) == 2
     if not whole or not all(isinstance(n, int) and 1 <= n < 1 << 40 for n in shape):
         raise refuse(f"the shape {shape!r:.40}", "two positive integers")
@@ -225,22 +180,17 @@ def _check(path: PathLike, meta: dict[str, Any], arrays: dict[str, Any]) -> None
         if kind in ("ball", "psd", "norm") and not term.get("tau", term.get("lam")) > 0.0:
             raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
     m, d = shape
-    _check_factors(refuse, arrays, "X", (m, d))
+    for name in ("X", "X0") if "X0_U" in arrays else ("X",):
+        factors: list[Any] = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
+        if any(factor is None for factor in factors):
+            raise refuse(f"no factors of {name}", "three")
+        U, s, Vt = factors
+        fits = s.ndim == 1 and U.shape == (m, len(s)) and Vt.shape == (len(s), d)
+        if not fits or len({factor.dtype for factor in factors}) != 1:
+            given = f"factors of {name} of shapes {[factor.shape for factor in factors]}"
+            raise refuse(given, f"{(m, d)}")
     if "X0" in arrays and arrays["X0"].shape != (m, d):
         raise refuse(f"X0 of shape {arrays['X0'].shape}", f"{(m, d)}")
-    if "X0_U" in arrays:
-        _check_factors(refuse, arrays, "X0", (m, d))
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise refuse(f"NaN or infinite entries of {name}", "finite numbers")
-
-
-def _check_factors(refuse: Any, arrays: Any, name: str, shape: tuple[int, int]) -> None:
-    """Raise unless the three factors fit together."""
-    parts = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
-    if any(part is None for part in parts):
-        raise refuse(f"no factors of {name}", "three")
-    U, s, Vt = parts
-    fits = s.ndim == 1 and U.shape == (shape[0], len(s)) and Vt.shape == (len(s), shape[1])
-    if not fits or len({part.dtype for part in parts}) != 1:
-        raise refuse(f"factors of {name} of shapes {[p.shape for p in parts]}", f"{shape}")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -64,7 +65,6 @@ class Piece:
         return found % (1 << 64)
 
     def whole(self) -> np.ndarray[Any, Any]:
-        """All of it."""
         return self.read(0, self.shape[0])
 
     def __getitem__(self, i: int) -> np.ndarray[Any, Any]:
@@ -78,8 +78,7 @@ def piece(name: str, array: Any) -> Piece:
     if isinstance(array, Blocked):
         return Piece(name, shape, _dtype(array), blocks_of(array.slices, array.held()))
     if isinstance(array, Copies):
-        stops = [*array.starts[1:], array.count]
-        slices = [slice(*ends) for ends in zip(array.starts, stops, strict=True)]
+        slices = [slice(*ends) for ends in pairwise([*array.starts, array.count])]
         shape = (array.count, *array.shape)
         return Piece(name, shape, _dtype(array), blocks_of(slices, array._chunks))
     dtype = _dtype(array)
@@ -97,8 +96,7 @@ def piece(name: str, array: Any) -> Piece:
 
 def measured(terms: Measured) -> list[Piece]:
     """Measurements on workers: the arrays of each chunk one after the other."""
-    stops = np.cumsum(terms._sizes).tolist()
-    slices = [slice(a, b) for a, b in zip([0, *stops[:-1]], stops, strict=True)]
+    slices = [slice(*ends) for ends in pairwise([*terms._starts, terms.count])]
     first = vars(fetch([terms._parts[0]], terms._parts)[0])
     found = []
     for name, array in first.items():
@@ -134,8 +132,7 @@ def blocks_of(
 def indices(name: str, array: Any) -> Piece:
     """Integers, as int64."""
     found = np.asarray(array, dtype=np.int64)
-    read: Callable[[int, int], np.ndarray[Any, Any]] = lambda first, last: found[first:last]  # noqa: E731
-    return Piece(name, found.shape, found.dtype, read, held=True)
+    return Piece(name, found.shape, found.dtype, lambda i, j: found[i:j], held=True)
 
 
 def _dtype(array: Any) -> np.dtype[Any]:
@@ -146,13 +143,9 @@ def _dtype(array: Any) -> np.dtype[Any]:
 
 def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
     """Sum of words[i] (2 (first + i) + 1) modulo 2**64."""
-    if words.size >= COMPILED_FROM:
-        try:
-            from weakprox.proofs import compiled
-        except (ImportError, RuntimeError):  # no numba, or no cache directory
-            pass
-        else:
-            return int(compiled.weighted(words, first))
+    compiled = compiled_passes() if words.size >= COMPILED_FROM else None
+    if compiled is not None:
+        return int(compiled.weighted(words, first))
     total = 0
     for start in range(0, words.size, ENTRIES):
         some = words[start : start + ENTRIES].astype(np.uint64)
@@ -160,6 +153,15 @@ def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
         some *= np.arange(begin, begin + 2 * some.size, 2, dtype=np.uint64)
         total += int(some.sum())
     return total
+
+
+def compiled_passes() -> Any:
+    """The module of compiled passes, or None."""
+    try:
+        from weakprox.proofs import compiled
+    except (ImportError, RuntimeError):  # no numba, or no cache directory
+        return None
+    return compiled
 
 
 def digest(pieces: list[Piece]) -> Digest:

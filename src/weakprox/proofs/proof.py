@@ -108,36 +108,22 @@ class Proof:
         """The claim that the verifier checks."""
         arrays = self.arrays
         X = plain.Factors(arrays["X_U"], arrays["X_s"], arrays["X_Vt"])
-        at: Any = None
-        if "X0" in arrays:
-            at = plain.Dense(arrays["X0"])
-        elif "X0_U" in arrays:
+        at: Any = plain.Dense(arrays["X0"]) if "X0" in arrays else None
+        if at is None and "X0_U" in arrays:
             at = plain.Factors(arrays["X0_U"], arrays["X0_s"], arrays["X0_Vt"])
-        duals = [self._dual(i) for i in range(len(self.terms["penalty"]))]
-        eps = float(np.finfo(arrays["X_U"].dtype).eps)
-        allowed = max(FEASIBLE, 64 * eps)
-        claims = self.claims
-        return plain.Claim(
-            X,
-            at,
-            duals,
-            strong_convexity=float(claims["strong_convexity"]),
-            value=self.value,
-            lower_bound=self.lower_bound,
-            eps=self.eps,
-            certified=self.certified,
-            allowed=allowed,
+        duals: list[Any] = []
+        for i in range(len(self.terms["penalty"])):
+            names = [name for name in arrays if name.startswith(f"y{i}_")]
+            names.sort(key=lambda name: int(name.rpartition("_")[2]))
+            duals.append(arrays.get(f"y{i}", [arrays[name] for name in names]))
+        allowed = max(FEASIBLE, 64 * float(np.finfo(arrays["X_U"].dtype).eps))
+        numbers = (
+            float(self.claims["strong_convexity"]),
+            self.value,
+            self.lower_bound,
+            self.eps,
         )
-
-    def _dual(self, i: int) -> Any:
-        """The stored dual point of one part of the penalty."""
-        if f"y{i}" in self.arrays:
-            return self.arrays[f"y{i}"]
-        names = sorted(
-            (name for name in self.arrays if name.startswith(f"y{i}_")),
-            key=lambda name: int(name.rpartition("_")[2]),
-        )
-        return [self.arrays[name] for name in names]
+        return plain.Claim(X, at, duals, *numbers, self.certified, allowed)
 
 
 def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:
@@ -183,22 +169,13 @@ def _checked(proof: Proof, told: Description) -> Verdict:
         if proof.terms[name] != told.terms[name]:
             given = f"one about another {name}: {proof.terms[name]}"
             raise ProofError("proof", given, f"{told.terms[name]}, as the problem has")
-    _check_arrays(proof, told)
+    for i, part in enumerate(told.terms["penalty"]):
+        y = proof.arrays.get(f"y{i}")
+        shape = (part["count"],) if part["kind"] == "largest" else proof.shape
+        if part["kind"] != "own" and (y is None or y.shape != shape):
+            given = "none" if y is None else f"shape {y.shape}"
+            raise ProofError("proof", f"a dual point of {given}", f"one of shape {shape}")
     if digest(told.pieces) != proof.digest:
         raise ProofError("proof", "one about other data", "the data that it was made from")
     with np.errstate(over="ignore", invalid="ignore"):  # extreme numbers lead to refusal
         return check(proof.claim(), told.statement)
-
-
-def _check_arrays(proof: Proof, told: Description) -> None:
-    """Raise unless the arrays fit the terms."""
-    for i, part in enumerate(told.terms["penalty"]):
-        y = proof.arrays.get(f"y{i}")
-        shape: tuple[int, ...] | None = proof.shape
-        if part["kind"] == "largest":
-            shape = (part["count"],)
-        elif part["kind"] == "own":
-            shape = None
-        if shape is not None and (y is None or y.shape != shape):
-            given = "none" if y is None else f"shape {y.shape}"
-            raise ProofError("proof", f"a dual point of {given}", f"one of shape {shape}")

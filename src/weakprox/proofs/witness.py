@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from weakprox import verifier as plain
-from weakprox.certificates.evidence import Evidence, Target, centre_of
 from weakprox.errors import ProofError
-from weakprox.linalg.arrays import eps_of, itemsize, to_numpy
+from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.problem import Problem
@@ -23,6 +21,7 @@ from weakprox.proofs.pieces import digested
 from weakprox.proofs.proof import Proof
 from weakprox.result import Result
 from weakprox.run.escalate import in_float64
+from weakprox.run.state import Evidence, Target
 from weakprox.verifier.claims import prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
@@ -42,16 +41,11 @@ class Witness:
     """
 
     def __init__(self, problem: Problem, evidence: Evidence, *, keep: bool) -> None:
-        self._problem: Callable[[], Problem | None] = weakref.ref(problem)
-        if keep:
-            self._problem = lambda: problem
+        self._problem: Any = (lambda: problem) if keep else weakref.ref(problem)
         run = evidence.problem
-        self._single = itemsize(run.loss.reference) == 4
+        self._single = run.loss.reference.dtype.itemsize == 4
         self._strong = float(run.loss.strong_convexity)
-        dual = evidence.dual
-        if isinstance(dual, Target):
-            dual = replace(dual, C=None)
-        self._evidence = replace(evidence, problem=None, dual=dual)  # type: ignore[arg-type]
+        self._evidence = replace(evidence, problem=None)  # type: ignore[arg-type]
 
     def proof(self, result: Result) -> Proof:
         """The proof of this result's certificate."""
@@ -67,25 +61,21 @@ class Witness:
         """The evidence, with the problem in the run's unit and precision."""
         run = problem.in_unit(unit)
         dual = self._evidence.dual
-        if not isinstance(dual, Target):
+        if not isinstance(dual, Target) and run.sparse_target is None:
             run = run.gathered()
-        if itemsize(run.loss.reference) == 4 and not self._single:
+        if run.loss.reference.dtype.itemsize == 4 and not self._single:
             run = in_float64(run) or run
         if run.loss.strong_convexity != self._strong:
             run = run.restated(self._strong)
         if isinstance(dual, Target):
-            dual = replace(dual, C=centre_of(run))
+            dual = replace(dual, C=run.centre())
         return replace(self._evidence, problem=run, dual=dual)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        return _nothing, ()
+        return type(None), ()
 
     def __repr__(self) -> str:
         return f"Witness({self._evidence.lower!r})"
-
-
-def _nothing() -> None:
-    """Unpickled in place of a witness."""
 
 
 def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:
@@ -100,10 +90,10 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     statement, unit = told.statement, float(result.unit)
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
-    if told.terms["loss"]["kind"] != "Denoising" and evidence.at is not None:
-        at = evidence.at
-        point = _factors("X0", at, unit) if isinstance(at, LowRank) else None
-        arrays |= {"X0": to_numpy(at) * unit} if point is None else point
+    at = evidence.at
+    if told.terms["loss"]["kind"] != "Denoising" and at is not None:
+        low_rank = isinstance(at, LowRank)
+        arrays |= _factors("X0", at, unit) if low_rank else {"X0": to_numpy(at) * unit}
     X = plain.Factors(*(answer[f"X_{name}"] for name in ("U", "s", "Vt")))
     run, value = evidence.problem, float(result.value)
     lower = min(unit**2 * evidence.lower, value)
@@ -118,28 +108,22 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     for i, y in enumerate(dual_parts(evidence)):
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
-            size = math.prod(y.shape)
-            kind = width_for(part, size, gap, most, w, extent)
+            kind = width_for(part, math.prod(y.shape), gap, most, w, extent)
             arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
         else:
             arrays |= _named(f"y{i}", y)
+    strong = float(run.loss.strong_convexity)
+    if isinstance(statement.loss, plain.Measurements):  # verifiers may find less
+        strong = statement.loss.convexity(strong, statement.spectral.symmetric, 4.0)[0]
     digests = digested(told.pieces)  # computed while the file is written
     claims = {
         "value": value,
         "lower_bound": lower - lost.cost(gap, w, rho),
         "eps": float(result.eps),
         "certified": False,
-        "strong_convexity": _convexity(statement, float(run.loss.strong_convexity)),
+        "strong_convexity": strong,
     }
-    found = Proof(claims, told.terms, digests, arrays)
-    return _allowed(found, told, result)
-
-
-def _convexity(statement: plain.Statement, known: float) -> float:
-    """The strong convexity that the run used, or less if verifiers will find less."""
-    if isinstance(statement.loss, plain.Measurements):
-        return statement.loss.convexity(known, statement.spectral.symmetric, 4.0)[0]
-    return known
+    return _allowed(Proof(claims, told.terms, digests, arrays), told, result)
 
 
 def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
@@ -171,7 +155,7 @@ def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
     shown = [both for both in tries if both[0] - both[1] <= proof.eps]
     value, lower = (shown or tries)[0]
     found_out = {"value": value, "lower_bound": lower, "certified": bool(shown)}
-    return Proof({**proof.claims, **found_out}, proof.terms, proof.digests, proof.arrays)
+    return replace(proof, claims={**proof.claims, **found_out})
 
 
 def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:

@@ -4,8 +4,7 @@ Pages need nothing beyond weakprox itself. Pictures (`overview`, and `write_repo
 `figures`) need matplotlib: `pip install weakprox[plot]`.
 """
 
-from weakprox.report.figures import overview
 from weakprox.report.page import Page as Page
-from weakprox.report.run import write_report
+from weakprox.report.run import overview, write_report
 
 __all__ = ["overview", "write_report"]

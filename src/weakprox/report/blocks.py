@@ -1,16 +1,24 @@
-"""The figures of a page: each has its HTML and the data that the script draws."""
+"""The figures of a page: HTML, the data that its script draws, and image files."""
 
 from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from weakprox.errors import InputError
-from weakprox.plots._panels import Panel
+from weakprox.plots._cells import draw_cells, draw_support, name_lines
+from weakprox.plots._panels import Panel, draw_panel
 from weakprox.report.markup import clean
+from weakprox.storage.atomic import atomic
+
+SUFFIXES = {b"\x89PNG": "png", b"\xff\xd8": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,10 @@ class Figure(ABC):
     def data(self) -> dict[str, Any]:
         """Data for the script."""
 
+    @abstractmethod
+    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
+        """Draw with matplotlib into the directory, one file per format; return the paths."""
+
     def html(self) -> str:
         """The figure as HTML."""
         note = f"<p class=note>{escape(self.note)}</p>" if self.note else ""
@@ -45,6 +57,17 @@ class Figure(ABC):
             f'<figcaption><h3 id="{self.name}-title">{escape(self.title)}</h3></figcaption>'
             f"<div class=drawing>{self.drawing()}</div>{note}</figure>"
         )
+
+    def _written(self, canvas: Any, directory: Path, formats: Sequence[str]) -> list[Path]:
+        """Write the canvas without a date, so that two runs give the same bytes."""
+        canvas.suptitle(self.title)
+        paths = [directory / f"{self.name}.{suffix}" for suffix in formats]
+        for path, suffix in zip(paths, formats, strict=True):
+            undated = {"CreationDate" if suffix == "pdf" else "Date": None}
+            about: dict[str, Any] = {} if suffix == "png" else undated
+            with atomic(path) as temporary:
+                canvas.savefig(temporary, format=suffix, dpi=150, metadata=about)
+        return paths
 
 
 @dataclass(frozen=True)
@@ -69,6 +92,22 @@ class Panels(Figure):
         panels: list[Any] = clean([asdict(panel) for panel in self.panels])
         return {"kind": self.kind, "title": self.title, "names": self.names, "panels": panels}
 
+    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
+        """Draw the panels side by side, with one legend that has each name once."""
+        from matplotlib.figure import Figure as Canvas
+
+        count, found = len(self.panels), dict[str, Any]()
+        canvas = Canvas(figsize=(max(5.2, 4.2 * count), 3.6), layout="constrained")
+        for ax, panel in zip(np.ravel(canvas.subplots(1, count)), self.panels, strict=True):
+            draw_panel(ax, panel, self.names)
+            handles, names = ax.get_legend_handles_labels()
+            found |= dict(zip(names, handles, strict=True))
+        if len(found) > 1:
+            order = [name for name in self.names if name in found]
+            handles = [found[name] for name in order]
+            canvas.legend(handles, order, loc="outside lower center", ncols=min(4, len(order)))
+        return self._written(canvas, directory, formats)
+
 
 @dataclass(frozen=True)
 class Heatmap(Figure):
@@ -87,10 +126,24 @@ class Heatmap(Figure):
         names = ("kind", "title", "cells", "rows", "columns", "limit", "binary", "reduced")
         return {name: getattr(self, name) for name in names}
 
+    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
+        """Draw the cells, with names if there are few."""
+        from matplotlib.figure import Figure as Canvas
+
+        canvas = Canvas(figsize=(5.2, 4.6), layout="constrained")
+        ax, cells = canvas.subplots(), np.array(self.cells, dtype=float)  # None becomes NaN
+        if self.binary:
+            draw_support(ax, cells)
+        else:
+            draw_cells(ax, cells, limit=self.limit)
+        ax.set_aspect("auto")
+        name_lines(ax, self.rows, self.columns)
+        return self._written(canvas, directory, formats)
+
 
 @dataclass(frozen=True)
 class Picture(Figure):
-    """An embedded image file."""
+    """An embedded image file, saved as it is."""
 
     image: bytes
     alt: str
@@ -99,7 +152,11 @@ class Picture(Figure):
     @property
     def suffix(self) -> str:
         """png, jpeg, gif, webp or svg, from the first bytes."""
-        return image_suffix(self.image)
+        found = [suffix for start, suffix in SUFFIXES.items() if self.image.startswith(start)]
+        if not found and b"<svg" not in self.image[:2000]:
+            given = f"bytes that begin {self.image[:4]!r}"
+            raise InputError("image", given, "PNG, JPEG, GIF, WebP or SVG")
+        return found[0] if found else "svg"
 
     def drawing(self) -> str:
         """The image in a data URI."""
@@ -111,13 +168,9 @@ class Picture(Figure):
         """Title and description; the image itself is in the HTML."""
         return {"kind": self.kind, "title": self.title, "alt": self.alt}
 
-
-def image_suffix(image: bytes) -> str:
-    """Kind of an image file, from its first bytes."""
-    starts = {b"\x89PNG": "png", b"\xff\xd8": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
-    for start, suffix in starts.items():
-        if image.startswith(start):
-            return suffix
-    if b"<svg" in image[:2000]:
-        return "svg"
-    raise InputError("image", f"bytes that begin {image[:4]!r}", "PNG, JPEG, GIF, WebP or SVG")
+    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
+        """Write the image into the directory and return its path."""
+        path = directory / f"{self.name}.{self.suffix}"
+        with atomic(path) as temporary:
+            temporary.write_bytes(self.image)
+        return [path]

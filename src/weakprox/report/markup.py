@@ -23,63 +23,33 @@ SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.
 LEAST_CONTENTS = 3  # sections from which on there is a table of contents
 DASH = "\u2013"
 # Inside <script> these would end the block or, in old parsers, the line.
-_UNSAFE = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
+_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _NUMBER_LIKE = re.compile(r"^[+\-\u2212<≤>≥~≈(]?\s*\d")
 
 
 def clean(value: Any) -> Any:
     """The value as plain JSON types; NaN and infinities become None."""
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, np.ndarray):
-        return clean(value.tolist())
-    if isinstance(value, (np.bool_, np.integer, np.floating)):
-        return clean(value.item())
-    if isinstance(value, int):
-        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): clean(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range)):
         return [clean(item) for item in value]
-    return str(value)
-
-
-def safe_json(value: Any) -> str:
-    """JSON that is safe inside a script element."""
-    text = json.dumps(clean(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character, code in _UNSAFE.items():
-        text = text.replace(character, code)
-    return text
-
-
-def short(number: float) -> str:
-    """Six significant digits; a dash for NaN and infinities."""
-    if not math.isfinite(number):
-        return DASH
-    return f"{number:.6g}"
+    return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
 def cell_html(value: Any) -> str:
-    """Escape text; round numbers, with all digits in the markup; None is a dash."""
-    if value is None:
+    """Escape text; round numbers, with all digits in the markup; None and NaN are a dash."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return DASH
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, (int, np.integer)):
-        return f'<data value="{int(value)}">{int(value)}</data>'
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        if not math.isfinite(number):
-            return DASH
-        return f'<data value="{number!r}">{short(number)}</data>'
+    if isinstance(value, (int, float)):
+        shown = f"{value:.6g}" if isinstance(value, float) else value
+        return f'<data value="{value}">{shown}</data>'
     return escape(str(value))
 
 
@@ -121,38 +91,21 @@ def script() -> str:
     return f'(() => {{\n"use strict";\n{joined}\n}})();'
 
 
-def policy() -> str:
-    """Content security policy that allows only the page's own style and script."""
-    return (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
-    )
-
-
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode()
-
-
-def section_html(name: str, title: str, blocks: Sequence[str]) -> str:
-    """A section with its blocks."""
-    heading = f"<h2>{escape(title)}</h2>" if title else ""
-    body = "\n".join(blocks)
-    return f'<section id="{name}">{heading}<div class=blocks>\n{body}\n</div></section>'
 
 
 def table_html(
     headers: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str, note: str | None
 ) -> str:
     """A table that scrolls inside itself, columns of numbers to the right."""
-    listed = [list(row) for row in rows]
-    for row in listed:
+    for row in rows:
         if len(row) != len(headers):
             raise ShapeError("rows", f"a row of {len(row)} cells", f"{len(headers)} cells")
-    right = [
-        bool(listed) and all(is_number_like(row[column]) for row in listed)
-        for column in range(len(headers))
+    mark = [
+        " class=number" if rows and all(is_number_like(row[k]) for row in rows) else ""
+        for k in range(len(headers))
     ]
-    mark = [" class=number" if it else "" for it in right]
     head = "".join(
         f"<th scope=col{m}>{escape(str(h))}</th>" for m, h in zip(mark, headers, strict=True)
     )
@@ -160,7 +113,7 @@ def table_html(
         "<tr>"
         + "".join(f"<td{m}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True))
         + "</tr>"
-        for row in listed
+        for row in rows
     )
     below = f"<p class=note>{escape(note)}</p>" if note else ""
     label = escape(caption or "table")
@@ -176,20 +129,29 @@ def document(
     title: str,
     subtitle: str,
     contents: Sequence[tuple[str, str]],
-    sections: Sequence[str],
+    body: str,
     data: dict[str, Any],
 ) -> str:
     """The whole file."""
     generator = f"weakprox {__version__}"
     below = f"<p class=subtitle>{escape(subtitle)}</p>" if subtitle else ""
     links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in contents)
+    text = json.dumps(
+        clean({"generator": generator, **data}),
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+    )
+    policy = (  # allows only the page's own style and script
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"
+    )
     nav = f"<nav aria-label=Contents><ul>{links}</ul></nav>"
-    body = "\n".join(sections)
     page = f"""<!DOCTYPE html>
 <html lang="en-GB">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy()}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="{generator}">
@@ -211,9 +173,7 @@ numbers behind the plots stand as JSON at the end of this file.</p></noscript>
 {body}
 </main>
 <footer>Made by {generator}. This file is complete in itself and loads nothing.</footer>
-<script type="application/json" id="report-data">{
-        safe_json({"generator": generator, **data})
-    }</script>
+<script type="application/json" id="report-data">{text.translate(_UNSAFE)}</script>
 <script>{script()}</script>
 </body>
 </html>

@@ -24,6 +24,7 @@ from weakprox.plots._cells import (
     colour_limit,
     reduced,
 )
+from weakprox.plots._display import matplotlib_for
 from weakprox.plots._panels import Panel, Series
 from weakprox.report.blocks import Figure, Heatmap, Panels, Picture
 from weakprox.report.markup import (
@@ -31,29 +32,21 @@ from weakprox.report.markup import (
     clean,
     document,
     rounded,
-    section_html,
     slug,
     table_html,
 )
-from weakprox.report.still import save_figures
 from weakprox.storage.atomic import atomic
 
 NOTICES = ("good", "plain", "warning", "bad")
+FORMATS = ("pdf", "png", "svg")
+# Text in pictures stays text, and two runs give the same bytes.
+STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "weakprox", "font.size": 9.0}
 DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
 
 
 class Page:
     """A report page: words, tables and plots that are drawn in the reader's browser.
 
-    Parameters
-    ----------
-    title : str
-        The page's heading.
-    subtitle : str
-        A line below it.
-
-    Notes
-    -----
     The file holds its data, style and script and loads nothing. Plots show their values
     under the pointer, zoom and offer their data as CSV.
     """
@@ -208,12 +201,15 @@ class Page:
 
     def html(self) -> str:
         """The whole page as text."""
-        sections = [
-            section_html(name, title, [b if isinstance(b, str) else b.html() for b in blocks])
-            for name, title, blocks in self._sections
-        ]
+        sections = []
+        for name, title, blocks in self._sections:
+            heading = f"<h2>{escape(title)}</h2>" if title else ""
+            inner = "\n".join(b if isinstance(b, str) else b.html() for b in blocks)
+            block = f"{heading}<div class=blocks>\n{inner}\n</div>"
+            sections.append(f'<section id="{name}">{block}</section>')
         contents = [(name, title) for name, title, _ in self._sections if title]
-        return document(self.title, self.subtitle, contents, sections, self.data())
+        body = "\n".join(sections)
+        return document(self.title, self.subtitle, contents, body, self.data())
 
     def write(self, path: str | Path) -> Path:
         """Write the page atomically: a reader sees the old file or the new one."""
@@ -225,7 +221,12 @@ class Page:
         self, directory: str | Path, formats: Sequence[str] = ("png", "svg")
     ) -> list[Path]:
         """Draw every plot with matplotlib into files named after its title."""
-        return save_figures(self.figures, Path(directory), formats)
+        if isinstance(formats, str) or set(formats) - set(FORMATS):
+            raise InputError("formats", formats, f"some of {', '.join(FORMATS)}")
+        mpl, folder = matplotlib_for("save_figures"), Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        with mpl.rc_context(STYLE):
+            return [path for one in self.figures for path in one.save(folder, formats)]
 
     def _add(self, block: str | Figure) -> None:
         if not self._sections:  # blocks before the first section follow the title

@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from weakprox.plots._panels import Panel, Series
 from weakprox.report.page import Page
 
 Summary = Mapping[str, Any]
 Table = tuple[list[str], list[list[Any]]]
-NAMES = {
-    "low_rank": "1-SVD",
-    "projection": "projection",
-    "low_rank_sparse": "with l1",
-}
+NAMES = {"low_rank": "1-SVD", "projection": "projection", "low_rank_sparse": "with l1"}
 UNWELCOME = ((None, "is not decided", "warning"), (False, "FAILS", "bad"))
 AXES = {
     "samples": "stochastic gradients",
@@ -83,7 +80,7 @@ def methods_table(summary: Summary) -> Table:
             for measure in ("samples", "rank_one_svds", "seconds"):
                 found = [entry[measure], ratios.get(measure)]
                 if not entry["exact"]:  # some runs were stopped, so this is a lower bound
-                    found = [None if x is None else f"> {_short(x, 3)}" for x in found]
+                    found = [None if x is None else f"> {_short(x)}" for x in found]
                 cells += found
             rows.append(cells)
     return headers, rows
@@ -150,38 +147,25 @@ MAIN: dict[str, Callable[[Summary], Table]] = {
 }
 
 
-def tables(name: str, summary: Summary) -> Table:
-    """Headers and rows of an experiment's main table."""
-    return MAIN[name](summary)
-
-
-def rounded(table: Table, digits: int = 3) -> Table:
-    """Return the table with floats rounded to a few significant digits."""
+def rounded(table: Table) -> Table:
+    """Return the table with floats rounded to three significant digits."""
     headers, rows = table
-    return headers, [[_short(cell, digits) for cell in row] for row in rows]
+    return headers, [[_short(cell) for cell in row] for row in rows]
 
 
-def _short(cell: Any, digits: int) -> Any:
+def _short(cell: Any) -> Any:
     if not isinstance(cell, float):
         return cell
-    if abs(cell) >= 10 ** (digits - 1):
-        return f"{cell:.0f}"
-    return f"{cell:.{digits}g}"
+    return f"{cell:.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
 
 
 def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) -> Path:
-    """Write report.html, and its plots as PNG and SVG, into the directory.
+    """Write report.html, and its plots as PNG and SVG, into an existing directory.
 
-    Parameters
-    ----------
-    directory : path
-        An existing directory. Plots go to `figures` inside it; without matplotlib there are
-        none, and the page says so.
-    summaries : mapping
-        What `weakprox.experiments.run` returned.
+    Plots go to `figures` inside it; without matplotlib there are none, and the page says so.
+    `summaries` is what `weakprox.experiments.run` returned.
     """
-    page = reproduction_page(summaries)
-    directory = Path(directory)
+    page, directory = reproduction_page(summaries), Path(directory)
     path = page.write(directory / "report.html")
     if page.figures:
         try:
@@ -263,15 +247,15 @@ def _table1(page: Page, name: str, summary: Summary) -> None:
 
 
 def _orderings(page: Page, which: str, orderings: Summary) -> None:
-    parts = []
-    for key, words in (
-        ("l1_has_smallest_error", "l1 has the smallest error"),
-        ("l1_has_ten_times_fewer_nonzeros", "l1 has ten times fewer nonzeros than the others"),
-    ):
-        parts += [
-            f"{words} at c = {c}: {'yes' if held else 'NO'}"
-            for c, held in orderings[key].items()
-        ]
+    claims = {
+        "l1_has_smallest_error": "l1 has the smallest error",
+        "l1_has_ten_times_fewer_nonzeros": "l1 has ten times fewer nonzeros than the others",
+    }
+    parts = [
+        f"{words} at c = {c}: {'yes' if held else 'NO'}"
+        for key, words in claims.items()
+        for c, held in orderings[key].items()
+    ]
     kind = "good" if orderings["hold"] else "bad"
     page.notice("; ".join(parts) + ".", kind, heading=f"{which}, by means:")
 
@@ -288,7 +272,7 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
             summary,
         ),
         [
-            *_epochs(summary, paper),
+            _epochs(summary, paper),
             f"d = {settings['d']}, lam = {settings['lam']:g}, noise {settings['noise']:g} per "
             f"entry. Accuracy is relative to |YY'|_F^2, measured on the original nonsmooth "
             f"objective against a proved lower bound, after every step. Runs: {runs}. Caps on "
@@ -301,28 +285,12 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
             "large enough for the accuracy, and every full gradient counts all its terms.",
         ],
     )
-    for accuracy, by_method in summary["curves"].items():
+    for accuracy in summary["curves"]:
         page.panels(
             f"{title} at accuracy {accuracy}",
             [
-                {
-                    "x_label": AXES[measure],
-                    "y_label": "(f - f*) / |YY'|^2",
-                    "log_x": True,
-                    "log_y": True,
-                    "series": [
-                        {
-                            "name": _series(method, summary, accuracy),
-                            "x": curves[measure]["x"],
-                            "y": curves[measure]["mean"],
-                            "low": curves[measure]["low"],
-                            "high": curves[measure]["high"],
-                        }
-                        for method, curves in by_method.items()
-                        if curves[measure]["x"]
-                    ],
-                }
-                for measure in AXES
+                _log_panel(label, "(f - f*) / |YY'|^2", _curves(summary, accuracy, measure))
+                for measure, label in AXES.items()
             ],
             note="Mean over runs, band from the tenth to the ninetieth percentile; a run that "
             "has ended keeps its last value.",
@@ -334,15 +302,22 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
         _claim(page, summary["claim"], where)
 
 
-def _series(method: str, summary: Summary, accuracy: str) -> str:
-    """Legend entry; for SVRGCG with the number of epochs."""
-    if method != "SVRGCG":
-        return method
-    count = epochs_run(summary, accuracy)
-    return f"{method}, {count} epoch{'' if count == '1' else 's'}"
+def _log_panel(x_label: str, y_label: str, series: list[Series]) -> Panel:
+    return Panel(series, x_label, y_label, log_x=True, log_y=True)
 
 
-def _epochs(summary: Summary, paper: bool) -> list[str]:
+def _curves(summary: Summary, accuracy: str, measure: str) -> list[Series]:
+    """One line for each method; SVRGCG is named with its number of epochs."""
+    count, found = epochs_run(summary, accuracy), []
+    for method, curves in summary["curves"][accuracy].items():
+        curve, epochs = curves[measure], f", {count} epoch{'' if count == '1' else 's'}"
+        if curve["x"]:
+            name = method + (epochs if method == "SVRGCG" else "")
+            found.append(Series(name, curve["x"], curve["mean"], curve["low"], curve["high"]))
+    return found
+
+
+def _epochs(summary: Summary, paper: bool) -> str:
     """Sentences on the number of epochs that SVRGCG ran."""
     found = summary["epochs"]
     counts = ", ".join(f"{epochs_run(summary, key)} at {key}" for key in found)
@@ -360,7 +335,7 @@ def _epochs(summary: Summary, paper: bool) -> list[str]:
             "accuracies that need later snapshots. An oracle of the rank of Y would stall "
             f"before the finer one; the oracle's rank is {summary['settings']['oracle_rank']}."
         )
-    return [said]
+    return said
 
 
 def _claim(page: Page, claim: Summary, where: str) -> None:
@@ -407,20 +382,14 @@ def _table2(page: Page, name: str, summary: Summary) -> None:
         page.panels(
             f"Work against accuracy, mu {mu}",
             [
-                {
-                    "x_label": "1/eps (relative)",
-                    "y_label": label,
-                    "log_x": True,
-                    "log_y": True,
-                    "series": [
-                        {
-                            "name": row["method"],
-                            "x": [1 / a for a in row["accuracies"]],
-                            "y": row[key],
-                        }
+                _log_panel(
+                    "1/eps (relative)",
+                    label,
+                    [
+                        Series(row["method"], [1 / a for a in row["accuracies"]], row[key])
                         for row in rows
                     ],
-                }
+                )
                 for label, key in (
                     ("samples, or full gradients", "mean_samples"),
                     ("oracle calls", "mean_svds"),

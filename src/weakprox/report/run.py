@@ -1,22 +1,31 @@
-"""The report of one run as a web page."""
+"""The report of one run, as a web page and as a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakprox.plots import ConvergenceDisplay
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.arrays import Array, is_array, to_numpy
+from weakprox.plots import ConvergenceDisplay, MatrixDisplay, SpectrumDisplay
 from weakprox.plots._cells import Reduced, colour_limit, support
+from weakprox.plots._display import matplotlib_for
+from weakprox.plots._panels import Panel, Series, draw_panel
 from weakprox.plots.convergence import AXES
+from weakprox.plots.spectrum import SUPPORT
 from weakprox.problem import Problem
 from weakprox.report.page import Page
 from weakprox.report.summary import Gathered, gather, verdict
 from weakprox.result import Result
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Matrix = np.ndarray[Any, np.dtype[np.floating[Any]]]
 FAINT = 0.3  # an answer smaller than this share of the data gets its own colour scale
 
 
@@ -58,36 +67,20 @@ def write_report(
     found = gather(
         result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
     )
-    page = run_page(result, found, rows, columns)
-    if figures is not None:
-        page.save_figures(figures)
-    return page.write(path)
-
-
-def run_page(
-    result: Result,
-    found: Gathered,
-    rows: Sequence[Any] | None = None,
-    columns: Sequence[Any] | None = None,
-) -> Page:
-    """The page that `write_report` writes."""
-    numbers = found.numbers
+    numbers, said = found.numbers, verdict(result)
     m, d = numbers["shape"]
     page = Page(f"{result.solver} on {m} x {d}", subtitle=f"weakprox {numbers['weakprox']}")
     page.attach("report", numbers)
-    _certificate(page, result)
+    page.section("Accuracy of the answer")
+    page.notice(said.sentences[0], said.kind, said.heading)
+    page.text(said.sentences[1:])
     _key_figures(page, result, numbers)
     _problem(page, numbers)
     _matrices(page, result, found, rows, columns)
     _history(page, result)
-    return page
-
-
-def _certificate(page: Page, result: Result) -> None:
-    said = verdict(result)
-    page.section("Accuracy of the answer")
-    page.notice(said.sentences[0], said.kind, said.heading)
-    page.text(said.sentences[1:])
+    if figures is not None:
+        page.save_figures(figures)
+    return page.write(path)
 
 
 def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
@@ -148,19 +141,11 @@ def _matrices(
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
         # Penalties shrink X: on the data's scale, a much smaller answer would be all white.
         faint = own < FAINT * scale
+        same = "Colours as for the data."
+        note = "Colours have their own scale." if faint else same
         draw("Data", found.data, limit=scale)
-        draw(
-            "Answer",
-            found.estimate,
-            limit=own if faint else scale,
-            note="Colours have their own scale." if faint else "Colours as for the data.",
-        )
-        draw(
-            "Residual: data minus answer",
-            found.residual,
-            limit=scale,
-            note="Colours as for the data.",
-        )
+        draw("Answer", found.estimate, limit=own if faint else scale, note=note)
+        draw("Residual: data minus answer", found.residual, limit=scale, note=same)
     else:
         draw("Answer", found.estimate)
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
@@ -199,3 +184,69 @@ def _history(page: Page, result: Result) -> None:
             note="Value minus the best bound of the whole run, and minus the best bound at the "
             "time. The true distance from the optimum is smaller.",
         )
+
+
+def overview(
+    result: Result, data: Array | None = None, labels: Sequence[str] | None = None
+) -> Figure:
+    """Draw the answer, its singular values, its support and the history of the run.
+
+    Parameters
+    ----------
+    result : Result
+        What `weakprox.minimize` returned.
+    data : array of shape (m, d), optional
+        The matrix that was observed, drawn beside the answer.
+    labels : sequence of str, optional
+        One per row. Neighbours with the same label are marked as one block, on the
+        columns too if X is square.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Save it with `figure.savefig("picture.png")`.
+    """
+    plt = matplotlib_for("overview").pyplot
+    if not isinstance(result, Result):
+        raise InputError("result", type(result).__name__, "what weakprox.minimize returned")
+    X, M = np.asarray(to_numpy(result.X), dtype=float), None
+    if data is not None:
+        if not is_array(data) or tuple(data.shape) != X.shape:
+            given = getattr(data, "shape", type(data).__name__)
+            raise ShapeError("data", given, f"an array of shape {X.shape}")
+        M = np.asarray(to_numpy(data), dtype=float)
+    if labels is not None and len(labels) != X.shape[0]:
+        raise ShapeError("labels", f"{len(labels)} of them", f"{X.shape[0]}, one per row")
+
+    figure: Figure = plt.figure(figsize=(13.0, 7.6), layout="constrained")
+    top = ["answer", "support", "sizes"] if M is None else ["data", "answer", "support"]
+    low = ["run", "run", "values"] if M is None else ["run", "values", "sizes"]
+    mosaic: list[Any] = [top, low]
+    axes = figure.subplot_mosaic(mosaic, height_ratios=[1.25, 1.0])
+    answer = f"the answer, rank {result.rank}"
+    for name, matrix, title in (("data", M, "the data"), ("answer", X, answer)):
+        if matrix is not None:
+            MatrixDisplay(matrix=matrix, labels=labels, title=title).plot(axes[name])
+    spectrum = SpectrumDisplay(values=to_numpy(result.low_rank.s), matrix=X, labels=labels)
+    spectrum.plot(axes["support"], kind="support")
+    spectrum.plot(axes["values"])
+    ConvergenceDisplay.from_result(result, ax=axes["run"])
+    axes["run"].set_title("history of the run")
+    _entry_sizes(axes["sizes"], {"data": M, "answer": X})
+    m, d = X.shape
+    figure.suptitle(f"{result.solver} on {m} x {d}: {result.status.label}")
+    return figure
+
+
+def _entry_sizes(ax: Any, matrices: dict[str, Matrix | None]) -> None:
+    """Draw the share of entries above any threshold: sparsity, whatever counts as zero."""
+    thresholds, lines = np.geomspace(1e-4, 1.0, 81), []
+    for name, matrix in matrices.items():
+        if matrix is not None:
+            size = np.sort(np.abs(matrix[np.isfinite(matrix)]))
+            above = size.size - np.searchsorted(size, thresholds * size[-1], side="right")
+            lines.append(Series(name, thresholds, above / size.size))
+    label, title = "threshold, relative to the largest entry", "entries above a threshold"
+    draw_panel(ax, Panel(lines, label, "share", title, log_x=True, y_range=(0.0, 1.02)))
+    ax.axvline(SUPPORT, color="#7a7a7a", linestyle=":", linewidth=1.0)
+    ax.legend(fontsize="small")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -14,7 +14,7 @@ from weakprox import __version__, losses, penalties, spectral
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.thin_svd import thin_svd
-from weakprox.plots._cells import SUPPORT, Reduced, Rows, as_rows, reduced
+from weakprox.plots._cells import SUPPORT, Reduced, as_rows, reduced
 from weakprox.problem import Problem
 from weakprox.report.markup import clean
 from weakprox.result import Result
@@ -22,6 +22,14 @@ from weakprox.result import Result
 DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
 CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
+GROUNDS = {  # by `Certificate.rests_on`
+    "exact": "The bound rests on weak duality alone, without randomness. It holds up to "
+    "rounding, however the run went.",
+    "sampled": "The bound rests on weak duality and on samples, whose mean gradient is assumed "
+    "to be nearly normal. It holds at that confidence.",
+    "high-probability": "The bound rests on weak duality and a randomised bound on singular "
+    "values, which fails with probability at most 1e-10.",
+}
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,16 @@ def gather(
 ) -> Gathered:
     """Check the arguments of `write_report` and compute each number once."""
     _check(result, problem, data, rows, columns)
-    answer = _answer(result)
+    # dense if it is available or small, otherwise from its factors
+    dense = "X" in vars(result) or math.prod(result.low_rank.shape) <= DENSE_BELOW
+    answer = as_rows("result", result.X if dense else result.low_rank)
     estimate = reduced(answer)
     # Cells keep the extremes of their blocks, so the largest entry is one of them.
     largest = float(np.nanmax(np.abs(estimate.cells)))
+    stated: dict[str, Any] | None = None
+    if problem is not None:
+        terms = {name: repr(getattr(problem, name)) for name in ("loss", "penalty", "spectral")}
+        stated = {"formula": formula(problem), **terms, "weights": weights(problem)}
     numbers: dict[str, Any] = {
         "weakprox": __version__,
         **_run_numbers(result),
@@ -56,7 +70,7 @@ def gather(
         "entries": math.prod(result.low_rank.shape),
         "largest_entry": largest,
         "singular_values": {"answer": to_numpy(result.low_rank.s)},
-        "problem": None if problem is None else _problem_numbers(problem),
+        "problem": stated,
         "settings": dict(settings or {}),
     }
     seen = residual = None
@@ -92,13 +106,6 @@ def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> Non
             raise ShapeError(name, f"{len(labels)} labels", f"{length}, one each")
 
 
-def _answer(result: Result) -> Rows:
-    """The answer: dense if it is available or small, otherwise from its factors."""
-    if "X" in vars(result) or math.prod(result.low_rank.shape) <= DENSE_BELOW:
-        return as_rows("result", result.X)
-    return as_rows("result", result.low_rank)
-
-
 def _run_numbers(result: Result) -> dict[str, Any]:
     status, proof, words = result.status, result.certificate, verdict(result)
     parameters: Any = result.parameters
@@ -109,9 +116,9 @@ def _run_numbers(result: Result) -> dict[str, Any]:
         "solver": result.solver,
         "shape": list(result.low_rank.shape),
         "status": {"name": status.name, "label": status.label, "advice": status.advice},
-        "confirmed": confirmed(result),
+        "confirmed": status.reached or result.certified,
         "certified": result.certified,
-        "verdict": {"heading": words.heading, "sentences": list(words.sentences)},
+        "verdict": {"heading": words.heading, "sentences": words.sentences},
         "certificate": certificate,
         **{name: getattr(result, name) for name in (*of_result, "seconds", "seed")},
         "counts": asdict(result.counts),
@@ -120,16 +127,6 @@ def _run_numbers(result: Result) -> dict[str, Any]:
             for field in (fields(parameters) if is_dataclass(parameters) else ())
         },
         "trace": result.trace.to_dict(),
-    }
-
-
-def _problem_numbers(problem: Problem) -> dict[str, Any]:
-    return {
-        "formula": formula(problem),
-        "loss": repr(problem.loss),
-        "penalty": repr(problem.penalty),
-        "spectral": repr(problem.spectral),
-        "weights": weights(problem),
     }
 
 
@@ -149,13 +146,12 @@ def _leading_values(data: Any, count: int, missing: bool) -> Any:
     return to_numpy(found.triplets.s)
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What is proved about the answer: kind of notice, a heading, and sentences."""
 
     kind: str
     heading: str
-    sentences: tuple[str, ...]
+    sentences: list[str]
 
 
 def formula(problem: Problem) -> str:
@@ -173,13 +169,11 @@ def weights(problem: Problem) -> dict[str, float]:
     """The weights and radii of the terms, by name."""
     found: dict[str, float] = {}
     parts = problem.penalty.parts if isinstance(problem.penalty, penalties.Sum) else ()
-    terms = [*(parts or (problem.penalty,)), problem.spectral]
-    for term in terms:
+    for term in (*(parts or (problem.penalty,)), problem.spectral):
         for name in ("lam", "lam1", "lam2", "tau"):
             number = getattr(term, name, None)
             if isinstance(number, (int, float)):
-                kind = type(term).__name__
-                found[f"{name} ({kind})"] = float(number)
+                found[f"{name} ({type(term).__name__})"] = float(number)
     return found
 
 
@@ -224,17 +218,12 @@ def _spectral(term: Any) -> tuple[str, str]:
     return repr(term), ""
 
 
-def confirmed(result: Result) -> bool:
-    """Whether the requested accuracy is reached, proved or in expectation."""
-    return result.status.reached or result.certified
-
-
 def verdict(result: Result) -> Verdict:
     """Put the certificate into words; say clearly if the target is not confirmed."""
     proof = result.certificate
     sentences = [str(proof)]
     if proof.proves:
-        sentences.append(_rests_on(proof.rests_on))
+        sentences.append(GROUNDS.get(proof.rests_on, GROUNDS["high-probability"]))
     if result.sampled:
         sentences.append("G is known only through samples: the value is an estimate.")
     sentences.append(f"How the run ended: {result.status.label}. {result.status.advice}")
@@ -247,26 +236,9 @@ def verdict(result: Result) -> Verdict:
         if result.sampled:
             sure = f"{100 * proof.confidence:.4g} % confidence"
             heading = f"Within {result.eps:g} of the optimum at {sure}."
-        return Verdict("good", heading, tuple(sentences))
+        return Verdict("good", heading, sentences)
     if result.status.reached:
         heading = f"Within {result.eps:g} of the optimum in expectation, not proved."
-        return Verdict("warning", heading, tuple(sentences))
+        return Verdict("warning", heading, sentences)
     heading = f"TARGET NOT CONFIRMED: not shown to be within {result.eps:g} of the optimum."
-    return Verdict("bad", heading, tuple(sentences))
-
-
-def _rests_on(ground: str) -> str:
-    if ground == "exact":
-        return (
-            "The bound rests on weak duality alone, without randomness. It holds up to "
-            "rounding, however the run went."
-        )
-    if ground == "sampled":
-        return (
-            "The bound rests on weak duality and on samples, whose mean gradient is assumed to "
-            "be nearly normal. It holds at that confidence."
-        )
-    return (
-        "The bound rests on weak duality and a randomised bound on singular values, which "
-        "fails with probability at most 1e-10."
-    )
+    return Verdict("bad", heading, sentences)

@@ -1,4 +1,4 @@
-"""Memory use of the process, its budget, and arrays in files."""
+"""Memory that the process holds and may allocate, its budget, and arrays in files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from weakprox.errors import InputError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-SHARED = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
+SHARE = 0.8  # of the available memory; the rest is for computations
+UNKNOWN = 4 << 30  # assumed if the system does not report it
+CGROUP = Path("/sys/fs/cgroup")
+MODES = ("r", "r+", "w+")  # modes of maps whose pages can be read again from the file
 # Decimal and binary units, as for disks and for memory.
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 UNITS |= {unit + "i": 1024 ** (i + 1) for i, unit in enumerate("kmgt")}
@@ -87,12 +90,9 @@ def peak() -> int:
     Mapped pages of files are included. (For a child process, `getrusage` may report the
     peak of its parent.)
     """
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
+    known = _told("/proc/self/status", "VmHWM:")
+    if known is not None:
+        return known
     try:
         import resource
     except ImportError:  # Windows
@@ -105,7 +105,7 @@ def mapping(x: Any) -> mmap.mmap | None:
     """The memory map that holds an array's entries, or None if they are in memory."""
     shared = False
     while isinstance(x, np.ndarray):
-        shared = shared or (isinstance(x, np.memmap) and x.mode in SHARED)
+        shared = shared or (isinstance(x, np.memmap) and x.mode in MODES)
         x = x.base
     return x if shared and isinstance(x, mmap.mmap) else None
 
@@ -145,3 +145,52 @@ def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, np.dtype[Any]
         wanted = f"room for it there ({failure.strerror}), or another TMPDIR"
         raise InputError("max_memory", given, wanted) from None
     return found
+
+
+def room() -> int:
+    """Bytes that may be allocated: most of the available memory, within the budget."""
+    known = [free for free in (_system(), _container()) if free is not None]
+    free = int(SHARE * min(known, default=UNKNOWN))
+    most = budget()
+    return free if most is None else max(0, min(free, most - resident()))
+
+
+def _system() -> int | None:
+    """Available memory as estimated by the kernel, or the total memory."""
+    known = _told("/proc/meminfo", "MemAvailable:")
+    if known is not None:
+        return known
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _told(path: str, name: str) -> int | None:
+    """Bytes that a file of the kernel tells under a name, in kibibytes; None if it does not."""
+    try:
+        for line in Path(path).read_text(encoding="ascii").splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _container() -> int | None:
+    """Memory left within a container's limit, if there is one."""
+    try:
+        most = int((CGROUP / "memory.max").read_text(encoding="ascii"))
+        used = int((CGROUP / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such files, or "max": no limit
+        return None
+    return max(0, most - used)
+
+
+def shown_bytes(size: float) -> str:
+    """Format a number of bytes with a suitable unit."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.3g} PiB"

@@ -153,10 +153,7 @@ class Keeper:
     def reopened(self, problem: Problem, call: Call, *besides: str) -> Checkpoint | None:
         """Return the state in the file; None if there is no file yet.
 
-        Raises
-        ------
-        InputError
-            If the file is of another call, or cannot be read. It is left unchanged.
+        Raises `InputError` if the file is of another call, or cannot be read.
         """
         stored = self._stored()
         if stored is None:

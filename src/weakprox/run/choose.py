@@ -8,9 +8,9 @@ from typing import Any
 from weakprox import solvers
 from weakprox.arguments import integer
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import itemsize, on_cpu
+from weakprox.linalg.arrays import on_cpu
 from weakprox.problem import Problem
-from weakprox.resources.limits import room, shown_bytes
+from weakprox.resources.memory import room, shown_bytes
 from weakprox.solvers import (
     AdaptiveSVRGCG,
     DavisYin,
@@ -18,6 +18,7 @@ from weakprox.solvers import (
     FactoredProximal,
     LeanSplitting,
     SampleAverage,
+    Thresholding,
 )
 from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_bytes
 
@@ -93,10 +94,13 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     If those do not fit in memory, the paper's method needs only a few.
     """
     name, reference = type(problem.loss).__name__, problem.loss.reference
+    if Thresholding.applies(problem):
+        why = "without a penalty the solution follows from leading singular triplets of a "
+        return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)
-    if FactoredProximal.applies(problem):
+    if problem.observed is not None:
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
     short, lean = _short_of(problem), LeanSplitting.applies(problem)
@@ -106,7 +110,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         return Choice(LeanSplitting(rank=rank), why)
     if lean and short:
         return Choice(LeanSplitting(rank=rank), f"{short}; this method holds one or two arrays")
-    if lean and itemsize(reference) == 4:
+    if lean and reference.dtype.itemsize == 4:
         why += "proves its bounds in float64, although the data are in float32. "
         why += "DavisYin takes over if the solution is not low-rank"
         return Choice(LeanSplitting(rank=rank), why)
@@ -136,7 +140,7 @@ def _short_of(problem: Problem) -> str:
     """Return how DavisYin's arrays exceed the memory available; "" if they fit."""
     arrays = ARRAYS["DavisYin"]
     needed = int(arrays.most) * array_bytes(problem) + thin_bytes(problem, arrays)
-    if not on_cpu(problem.loss.reference) or needed <= SMALL or needed <= room():
+    if needed <= SMALL or not on_cpu(problem.loss.reference) or needed <= room():
         return ""
     size = f"{arrays.most:g} arrays the size of X ({shown_bytes(needed)})"
     return (

@@ -6,7 +6,6 @@ again. `begin(state, X)` starts the state's solver at X, None for zero.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,19 +13,17 @@ from typing import Any
 
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import Array, itemsize, namespace, on_cpu, to_numpy, wide
+from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import rounded_inside
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.protocols import spectral_capabilities
-from weakprox.resources.limits import room
 from weakprox.run.plan import held_bytes
 from weakprox.run.state import State
-from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.base import ON_DEVICE, Method
+from weakprox.solvers._gap_driven import Contradicted, TooWide
+from weakprox.solvers.base import Method, fits
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
-from weakprox.spectral.checks import rounded_inside
 
 Begin = Callable[[State, Array | None], State]
 
@@ -147,12 +144,12 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
 
 def is_single(problem: Problem) -> bool:
     """Return True if the data are in float32."""
-    return itemsize(problem.loss.reference) == 4
+    return bool(problem.loss.reference.dtype.itemsize == 4)
 
 
 def is_wide(X: Array | LowRank) -> bool:
     """Return True if a point is in float64."""
-    return itemsize(X.s if isinstance(X, LowRank) else X) == 8
+    return bool((X.s if isinstance(X, LowRank) else X).dtype.itemsize == 8)
 
 
 def in_float64(problem: Problem) -> Problem | None:
@@ -160,8 +157,7 @@ def in_float64(problem: Problem) -> Problem | None:
     found, spectral = smooth_in_float64(problem), _wide(problem.spectral)
     if found is None or spectral is None:
         return None
-    found.spectral = spectral
-    return found
+    return found.altered(spectral=spectral)
 
 
 def smooth_in_float64(problem: Problem) -> Problem | None:
@@ -171,9 +167,7 @@ def smooth_in_float64(problem: Problem) -> Problem | None:
     loss = None if offered is None or penalty is None else offered()
     if loss is None:
         return None
-    found = copy.copy(problem)  # whose constants may have been restated
-    found.loss, found.penalty = loss, penalty
-    return found
+    return problem.altered(loss=loss, penalty=penalty)  # constants may have been restated
 
 
 def affordable(problem: Problem, solver: Method) -> bool:
@@ -182,8 +176,7 @@ def affordable(problem: Problem, solver: Method) -> bool:
     if arrays is None or problem.elsewhere:
         return False
     needed = 8 * arrays.most * math.prod(problem.shape)
-    needed += 2 * held_bytes(problem)
-    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
+    return fits(problem, needed + 2 * held_bytes(problem))
 
 
 def rounded(answer: LowRank, reference: Array, spectral: Any) -> LowRank:

@@ -13,7 +13,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from weakprox.certificates.evidence import Evidence
 from weakprox.certificates.factored import FactoredDual
 from weakprox.certificates.observed import ObservedDual
 from weakprox.certificates.sampled import (
@@ -26,37 +25,31 @@ from weakprox.certificates.sampled import (
     groups_that_fit,
 )
 from weakprox.certificates.split import SplitDual, lower_bound, split_bound
+from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import SamplerError
 from weakprox.linalg.arrays import (
+    DOUBLE,
     Array,
     contiguous,
     eps_of,
-    itemsize,
     namespace,
-    on_cpu,
     sqnorm,
     wide,
 )
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
-from weakprox.problem import Problem
+from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import (
     Candidate,
     DualPoint,
-    SpectralTerm,
     WeakProx,
-    spectral_capabilities,
 )
-from weakprox.resources.limits import room
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
-from weakprox.run.state import State, Tracker
-from weakprox.solvers.base import ON_DEVICE
-from weakprox.solvers.tools import SMALL
-from weakprox.spectral.checks import excess
+from weakprox.run.state import Evidence, State, Tracker
+from weakprox.solvers.base import SMALL, fits
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
 PROOF_GROWTH = 1.5  # proofs cost a decomposition each, so they come more rarely
@@ -65,7 +58,11 @@ EVALUATION, CERTIFICATE = 1 << 62, 1 << 63  # names of random streams, beyond an
 UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept despite a proof
 CONFIDENCE = 0.95  # of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
-OWN_BOUND = (FactoredDual, ObservedDual)  # dual points that compute their own bound
+OWN_BOUND = (
+    FactoredDual,
+    ObservedDual,
+    ThresholdedDual,
+)  # dual points that compute their own bound
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
 
@@ -96,8 +93,9 @@ def _accuracy(
     if X is None or X == 0.0:
         return tol * abs(value)
     half = 0.5 * problem.loss.smoothness
-    longest = problem.of_spectral.tau
-    if longest is None:
+    form = problem.of_spectral.form
+    longest = math.inf if form is None else form.tau
+    if longest == math.inf:
         longest = problem.radius(value)
     if SMALL * half * longest * longest <= abs(value):  # infinite if it overflows
         return tol * abs(value)
@@ -196,8 +194,8 @@ def offered(
     problem, tracker = state.problem, state.tracker
     if value is None:
         value = problem.value(V, state.batch, scratch=scratch)
-    else:  # rounding of an estimate may go below the infimum
-        value = max(value, state.infimum)
+    elif problem.infimum is not None:  # rounding of an estimate may go below it
+        value = max(value, problem.infimum)
     better = value < tracker.best_value or tracker.best is None
     if better and state.solver.answer != "iterate":
         state = replace(state, tracker=replace(tracker, best=V, best_value=value))
@@ -225,9 +223,12 @@ def _bounded(
     the user's may be wrong) and is dropped.
     """
     tracker, reached = state.tracker, state.tracker.best_value
-    rounding = 256 * eps_of(state.problem.loss.reference) * (abs(reached) + abs(lower))
-    if not math.isfinite(lower) or lower > reached + rounding:
+    if not math.isfinite(lower):
         return state
+    if lower > reached:
+        rounding = 256 * eps_of(state.problem.loss.reference) * (abs(reached) + abs(lower))
+        if lower > reached + rounding:
+            return state
     # a resumed run knows the last bound but not its evidence
     if evidence is not None and (state.evidence is None or lower > state.evidence.lower):
         kept = evidence if evidence.wanted(state.fixed.settings.proof) else None
@@ -253,14 +254,8 @@ def prove(state: State, candidate: Candidate) -> State:
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
         used: list[WeakProx] = []
-        found = split_bound(
-            problem,
-            dual,
-            rng=rng,
-            accuracy=0.05 * aim_of(state),
-            arena=state.tools.arena,
-            used=used,
-        )
+        accuracy, arena = 0.05 * aim_of(state), state.tools.arena
+        found = split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=arena, used=used)
         shown = replace(dual, prox=used[-1]) if used else dual
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):
@@ -290,7 +285,7 @@ def finish(state: State, status: Status) -> Result:
     seconds, settings = fixed.meter.seconds, fixed.settings
     own = None if state.memory is None else solver.proof(state.memory)
     state, answer, iterate_value = _answer(state, own)
-    doubled = _doubled(state) or itemsize(answer.s) != itemsize(fixed.reference)
+    doubled = _doubled(state) or answer.s.dtype != fixed.reference.dtype
     if doubled:
         answer = rounded(answer, fixed.reference, problem.spectral)
     dual = None if state.latest is None else state.latest.dual
@@ -320,7 +315,7 @@ def finish(state: State, status: Status) -> Result:
         certificate = Certificate(value, lower, state.tracker.rests_on, rounding=rounding)
     value = certificate.value
     eps = asked(value)
-    proved = certificate.gap <= eps
+    proved = value - certificate.lower_bound + certificate.rounding <= eps
     if proved and status not in UNMOVED:
         status = Status.CONFIDENT if fixed.sampled else Status.CERTIFIED
     elif not proved and status is Status.CERTIFIED:
@@ -338,7 +333,7 @@ def finish(state: State, status: Status) -> Result:
     return Result(
         low_rank=_times(answer, unit),
         value=unit**2 * value,
-        violation=violation(problem.spectral, answer),
+        violation=violation(problem, answer),
         status=status,
         eps=unit**2 * eps,
         certificate=certificate if unit == 1.0 else certificate.times(unit**2),
@@ -374,7 +369,8 @@ def _reason(state: State, *, doubled: bool) -> str:
 
 def _doubled(state: State) -> bool:
     """Return True if the run continued in float64 on float32 data."""
-    return itemsize(state.problem.loss.reference) != itemsize(state.fixed.reference)
+    reference, given = state.problem.loss.reference, state.fixed.reference
+    return bool(reference.dtype.itemsize != given.dtype.itemsize)
 
 
 def _answer(state: State, own: Proof | None) -> tuple[State, LowRank, float]:
@@ -458,26 +454,30 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
 
     The problem may be in float64 though the answer is in float32, if the run changed to it.
     """
-    problem, batch, short = state.problem, state.batch, itemsize(answer.s) == 4
+    problem, batch, short = state.problem, state.batch, answer.s.dtype.itemsize == 4
     h, rough = problem.spectral.value(answer), 0.0
     growth = problem.of_spectral.growth
     if growth and short:  # h grows with the nuclear norm
         rough = growth * _lost(answer)
-    step = problem.entrywise() if problem.loss.is_finite_sum else None
-    unit = SUMS * eps_of(wide(answer.s))
+    unit = SUMS * DOUBLE
     if problem.observed is not None:  # from factors, in float64
         smooth = problem.smooth_value(answer)
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
-    if step is not None and (problem.by_passes or short):
+    if problem.sparse_target is not None:
+        smooth, lost = distance_parts(problem.sparse_target, answer)
+        return smooth + h, rough + lost + unit * (abs(smooth) + abs(h))
+    step = problem.entrywise() if short or problem.by_passes else None
+    if step is not None and problem.loss.is_finite_sum:
         # X is too large to store, or these sums in float64 save a copy of the data
         C = contiguous(problem.centre())
         sums = passes_for(C).look(C, None, answer, step)
         smooth = sums.value(step)
         rough += sums.rounding(step, eps_of(answer.s))
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
-    single = itemsize(problem.loss.reference) == 4
+    single = problem.loss.reference.dtype.itemsize == 4
     if single:
-        precise = smooth_in_float64(problem) if _fits(problem) else None
+        twice = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)  # data and X
+        precise = smooth_in_float64(problem) if fits(problem, twice) else None
         if precise is None:
             unit = IN_SINGLE * eps_of(answer.s)
         else:
@@ -486,7 +486,7 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
         X = answer.rounded()
         X = X if single else wide(X)
     else:
-        X = dense(answer, state.tools.arena.like(answer.U, answer.shape))
+        X = dense(answer, state.tools.arena.like(answer.U, problem.shape))
     G, R = problem.smooth_values(X, batch)
     if single:  # small residuals are differences of larger numbers
         beta, eps, length = problem.loss.smoothness, eps_of(answer.s), math.sqrt(answer.sqnorm)
@@ -495,24 +495,18 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     return G + R + h, rough + unit * (abs(G) + abs(R) + abs(h))
 
 
-def violation(spectral: SpectralTerm, answer: LowRank) -> float:
+def violation(problem: Problem, answer: LowRank) -> float:
     """Return the relative distance of the X that is returned from the set of h."""
-    found = spectral.violation(answer)
-    tau = spectral_capabilities(spectral).tau
-    if tau is None or itemsize(answer.s) != 4:
+    found = problem.spectral.violation(answer)
+    if answer.s.dtype.itemsize != 4 or problem.of_spectral.tau is None:
         return found
-    if spectral.symmetric:  # rounding also makes eigenvalues negative
-        found = max(found, _lost(answer) / max(float(tau), answer.nuclear_norm))
-    return max(found, excess(answer.nuclear_norm + _lost(answer), float(tau)))
+    tau = float(problem.of_spectral.tau)
+    if problem.spectral.symmetric:  # rounding also makes eigenvalues negative
+        found = max(found, _lost(answer) / max(tau, answer.nuclear_norm))
+    return max(found, answer.excess(tau, _lost(answer)))
 
 
 def _lost(answer: LowRank) -> float:
     """Bound the nuclear norm of the rounding error of the product of float32 factors."""
     least = min(answer.shape)
     return 0.5 * eps_of(answer.s) * math.sqrt(least * answer.sqnorm)
-
-
-def _fits(problem: Problem) -> bool:
-    """Return True if the data and X fit in memory again in float64."""
-    needed = 2 * held_bytes(problem) + 16 * math.prod(problem.shape)
-    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from typing import Any
 
 from weakprox.errors import InputError, SamplerError, WeakproxError
-from weakprox.linalg.arena import SHARED, Arena, DiskArena
-from weakprox.linalg.arrays import Array
-from weakprox.linalg.threads import one_thread, pause
-from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, StopRun
+from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena
+from weakprox.linalg.threads import WAITING, one_thread, pause
+from weakprox.metering import Meter, StopRun
 from weakprox.problem import Problem
 from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
@@ -42,30 +42,17 @@ from weakprox.run.state import (
     State,
     Tracker,
     data_of,
-    infimum_of,
     named,
-    settle,
 )
-from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers._gap_driven import Contradicted, TooWide
+from weakprox.solvers.base import Method, Tools, Warmth
 
 
 class Run:
     """One run of a solver: to its end, to a proof, to a limit or to an interruption.
 
-    Parameters
-    ----------
-    problem, solver, settings
-        What to solve, and how.
-    last : Checkpoint, optional
-        State to resume.
-    warm : Warmth, optional
-        The end of a neighbouring problem's run.
-    keeper : Keeper, optional
-        Writes checkpoints to a file.
+    It resumes `last`, or begins at `warm`, the end of a neighbouring problem's run. The keeper
+    writes checkpoints to a file.
     """
 
     def __init__(
@@ -89,32 +76,22 @@ class Run:
             last = None  # proved before its first epoch end: repeated, to the same bits
         self.checkpoint = last
         begin = last or Checkpoint(None, Tracker(), Counts(), Trace(), self.call, origin)
-        self.meter = Meter(settings.budget, begin.counts.copy())
+        self.arena: Arena = SHARED if budget() is None else DiskArena(left_for_arrays)
+        self.meter = Meter(settings.budget, replace(begin.counts))
         trace = Trace(list(begin.trace.rows))
-        self.meter.idle = -float(trace["seconds"][-1]) if len(trace) else 0.0  # continues
+        self.meter.idle = -float(trace["seconds"][-1]) if trace.rows else 0.0  # continues
         shown = sys.stderr.isatty() if settings.progress == "auto" else settings.progress
         self.progress = RunProgress(True, type(solver).__name__) if shown else None
-        self.arena: Arena = SHARED if budget() is None else DiskArena(left_for_arrays)
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
-        tools = Tools(
-            problem,
-            MeteredLoss(problem.loss, self.meter),
-            MeteredSpectral(problem.spectral, self.meter),
-            settings.eps,
-            settings.seed,
-            self.tick,
-            chosen,
-            self.arena,
-            settings.tol,
-        )
+        eps, seed, tol = settings.eps, settings.seed, settings.tol
+        tools = Tools(problem, self.meter, eps, seed, self.tick, chosen, self.arena, tol)
         self.state = State(
             Fixed(settings, origin, self.meter, trace, reference, sampled, proves),
             problem,
             solver,
             tools,
-            infimum_of(problem),
             memory=begin.memory,
             first=begin.first,
             tracker=begin.tracker,
@@ -191,7 +168,8 @@ class Run:
 
     def tick(self, candidate: Candidate) -> None:
         """After an inner step: look if a look is due, show progress, check the limits."""
-        pause()  # other runs in this process may be waiting for their turn
+        if any(WAITING.values()):
+            pause()  # other runs in this process are waiting for their turn
         self._look(candidate, ticked)
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
@@ -247,14 +225,15 @@ class Run:
         loss = self.state.problem.loss
         if self.stream is not None:  # evaluation samples come from the beginning of a stream
             self.stream.seek(self.state.fixed.origin.stream)
-        with self._off_the_clock():
-            if self.state.fixed.sampled:
-                size = settings.evaluation_samples
-                batch = loss.draw(self.state.tools.rng(EVALUATION), size)
-                if last is None:
-                    self.meter.counts.evaluation_samples += size
-            else:
-                batch = loss.everything()
+        begun = time.perf_counter()
+        if self.state.fixed.sampled:
+            size = settings.evaluation_samples
+            batch = loss.draw(self.state.tools.rng(EVALUATION), size)
+            if last is None:
+                self.meter.counts.evaluation_samples += size
+        else:
+            batch = loss.everything()
+        self.meter.idle += time.perf_counter() - begun
         self.state = replace(self.state, batch=batch)
         # A wrong loss fails here. One with a centre was checked before, and its short runs
         # need no identity unless they are resumed.
@@ -270,7 +249,7 @@ class Run:
         memory = self.state.memory
         if memory is not None and is_wide(self.state.solver.candidate(memory).X):
             self.state = in_double(self.state, resumed=True) or self.state
-        settle(loss, streamed=self.stream is not None)
+        _settle(loss, streamed=self.stream is not None)
         if self.stream is not None and last is not None:
             self.stream.seek(last.stream)
         state = self.state
@@ -303,7 +282,7 @@ class Run:
         self.checkpoint = Checkpoint(
             state.memory,
             state.tracker,
-            self.meter.counts.copy(),
+            replace(self.meter.counts),
             trace,
             self.call,
             state.fixed.origin,
@@ -336,3 +315,15 @@ def _call(problem: Problem, solver: Method, settings: Settings) -> Call:
     s = settings
     asked = {"eps": s.eps, "tol": s.tol, "seed": s.seed, "automatic": ""}
     return Call.of(problem, solver, evaluation_samples=s.evaluation_samples, **asked)
+
+
+def _settle(loss: Any, *, streamed: bool) -> None:
+    """Make a loss compute its constants now, at the same place in every run.
+
+    What it keeps of that may change the bits of its gradients (`Sensing` keeps a Gram
+    matrix), and a resumed run does not start its solver. A stream of samples advances by
+    the samples that are drawn for them.
+    """
+    names = ["smoothness", "strong_convexity"] if loss.is_finite_sum or streamed else []
+    for name in [*names, *(["term_smoothness"] if streamed else [])]:
+        getattr(loss, name)

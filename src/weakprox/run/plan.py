@@ -13,57 +13,40 @@ import numpy as np
 
 from weakprox import solvers
 from weakprox.errors import InputError
-from weakprox.linalg.arena import SHARE
-from weakprox.linalg.arrays import is_numpy
-from weakprox.linalg.by_rows import ASIDE_FROM
+from weakprox.linalg.arrays import ASIDE_FROM, is_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import COMPILED_FROM
 from weakprox.problem import Problem
-from weakprox.resources.limits import room, shown_bytes
-from weakprox.resources.memory import budget, honours_budget, on_disk, resident
+from weakprox.resources.memory import (
+    SHARE,
+    budget,
+    honours_budget,
+    on_disk,
+    resident,
+    room,
+    shown_bytes,
+)
 from weakprox.run.choose import chosen_for
-from weakprox.solvers.base import Arrays, Method, array_bytes, thin_bytes
+from weakprox.solvers.base import Method, array_bytes, thin_bytes
 
 COMPILER = 120 << 20  # bytes of numba and what it has compiled
 
 
 @dataclass(frozen=True)
 class Need:
-    """Memory that a solver holds at its peak; arrays are of the size of X.
+    """Memory that a solver holds at its peak: arrays of the size of X, and bytes."""
 
-    Attributes
-    ----------
-    solver : str
-        Its name.
-    data : float
-        Arrays of data in memory.
-    first, work : float
-        Arrays it works on in its first 16 iterations, and in a longer run.
-    proof : float
-        Further arrays for a moment, while f is evaluated or a bound is proved.
-    factors : int
-        Bytes of thin factors, of the tiles in which passes are done, and of the compiler
-        behind those (numba) where it is yet to be loaded.
-    early, peak, most : int
-        Bytes in all: in the first 16 iterations, of an ordinary long run, and where
-        decompositions are full ones.
-    disk : float
-        Arrays kept in scratch files, for a budget that they do not fit in.
-    fits : bool
-        Whether the peak fits into the room there is.
-    """
-
-    solver: str
-    data: float
-    first: float
-    work: float
-    proof: float
-    factors: int
-    early: int
-    peak: int
-    most: int
-    disk: float
-    fits: bool
+    solver: str  # its name
+    data: float  # arrays of data in memory
+    first: float  # arrays it works on in its first 16 iterations,
+    work: float  # and in a longer run
+    proof: float  # further arrays for a moment, while f is evaluated or a bound is proved
+    factors: int  # bytes of thin factors, of tiles, and of numba where it is yet to be loaded
+    early: int  # bytes in all: in the first 16 iterations,
+    peak: int  # of an ordinary long run,
+    most: int  # and where decompositions are full ones
+    disk: float  # arrays in scratch files, for a budget that they do not fit in
+    fits: bool  # whether the peak fits into the room there is
 
 
 def need_of(problem: Problem, solver: Method) -> Need:
@@ -76,7 +59,7 @@ def need_of(problem: Problem, solver: Method) -> Need:
     pending, reading = (0, 0) if waiting is None else waiting()
     operator = isinstance(problem.of_loss.target, Tiled)
     aside = operator and arrays.tiles and array >= ASIDE_FROM  # the checkpoint's copy is
-    work = 1.0 if aside else arrays.work
+    work = min(1.0, arrays.work) if aside else arrays.work
     if problem.elsewhere and arrays.tiles and not operator:
         work = 0.0  # on the workers, beside the data
     away = problem.elsewhere or on_disk(problem.of_loss.target)  # not here yet
@@ -88,7 +71,9 @@ def need_of(problem: Problem, solver: Method) -> Need:
             held += 1.0
     disk = work - held
     first = min(arrays.first, work)
-    library = library_bytes(problem, arrays) if held else 0  # files are passed over without
+    large = math.prod(problem.shape) >= COMPILED_FROM and is_numpy(problem.loss.reference)
+    # passes over files are not compiled
+    library = _compiler_bytes() if held and arrays.tiles and large else 0
     early, peak = (
         max(int((taken + arrays.proof) * array) + thin + library + pending, reading)
         for taken in (min(first, held), held)
@@ -136,13 +121,6 @@ def held_bytes(problem: Problem) -> int:
     for term in (problem.loss, problem.penalty, problem.spectral):
         _gather(vars(term) if hasattr(term, "__dict__") else {}, seen, 3)
     return sum(seen.values())
-
-
-def library_bytes(problem: Problem, arrays: Arrays) -> int:
-    """Return the bytes of the compiler behind compiled passes, if it is yet to be loaded."""
-    large = math.prod(problem.shape) >= COMPILED_FROM
-    wanted = arrays.tiles and large and is_numpy(problem.loss.reference)
-    return _compiler_bytes() if wanted else 0
 
 
 def _compiler_bytes() -> int:
@@ -213,7 +191,8 @@ class Plan:
                 f"{need.solver:<21}{round(need.data, 2):>6.3g}{work:>14}{need.proof:>7.3g}"
                 f"{need.disk:>6.3g}"
                 + "".join(f"{size:>11}" for size in sizes)
-                + _remark(need, self.chosen)
+                + ("" if need.fits else "  does not fit")
+                + ("  <- would run" if need.fits and need.solver == self.chosen else "")
             )
         lines.append(f"{self.chosen}: {self.reason}.")
         lines.append(
@@ -221,13 +200,6 @@ class Plan:
             f"{shown_bytes(self.early)} in the first 16 iterations."
         )
         return "\n".join(lines)
-
-
-def _remark(need: Need, chosen: str) -> str:
-    """Return the remark at the end of a solver's line."""
-    if not need.fits:
-        return "  does not fit"
-    return "  <- would run" if need.solver == chosen else ""
 
 
 @honours_budget

@@ -14,22 +14,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.certificates.evidence import Evidence
-from weakprox.linalg.arena import Arena
-from weakprox.linalg.arrays import Array, gaussian, to_numpy, zeros
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
-from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.certificates.factored import FactoredDual
+from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.certificates.thresholded import ThresholdedDual
+from weakprox.linalg.arrays import Arena, Array, gaussian, to_numpy, zeros
+from weakprox.linalg.lowrank import LowRank, dense
+from weakprox.linalg.tiled import Tiled
+from weakprox.metering import Budget, Meter
+from weakprox.passes import Step
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.resources.memory import budget
 from weakprox.result import Look, Trace
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Method, Tools
 from weakprox.storage.layout import is_torch
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in names of functions and of unnamed objects
 READ = 1 << 28  # bytes up to which an array is read whole; of larger ones some rows are
 ROWS = 64  # blocks of rows then
+KEPT_BYTES = 1 << 28  # limit on the arrays of the evidence that a result keeps by default
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Call:
     def of(cls, problem: Any, solver: Any, start: Any = None, **asked: Any) -> Call:
         """Return the call with these arguments."""
         told = "" if start is None else digest(start)
-        return cls(named(problem), named(solver), start=told, **asked)
+        method = named(solver)
+        return cls(named(problem), method, start=told, **asked)
 
     def unlike(self, other: Call, *, besides: tuple[str, ...] = ()) -> list[str]:
         """Return the names of the arguments that differ."""
@@ -76,6 +80,67 @@ class Settings:
     call: Call | None = None  # the user's call, if these settings do not say it all
     proof: bool | None = None  # whether to keep what a proof needs; None: if it is small
     estimated: bool = False  # accept the method's own estimate of its gap without a proof
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target z of a step in factors, its constants, and the point X0 next to z."""
+
+    z: Array
+    step: Step
+    at: LowRank
+    C: Array = None  # the data, read from the problem when a proof is made
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A dual point, and the point at which G is linearised with it."""
+
+    problem: Problem  # in the unit and precision of the run
+    dual: DualPoint | Target  # the dual point, or the data from which it is computed
+    at: LowRank | Array | None  # where G is linearised; None if the dual point has it
+    lower: float  # the lower bound found with it
+    moving: bool = True  # whether the solver may overwrite one of its arrays in its next step
+
+    def wanted(self, proof: bool | None) -> bool:
+        """Return whether to keep it; None keeps it if it is small and memory is not limited."""
+        return self.nbytes <= KEPT_BYTES and budget() is None if proof is None else proof
+
+    @property
+    def cheap(self) -> bool:
+        """Whether a copy costs little compared with the decomposition of the bound."""
+        return not isinstance(self.dual, FactoredDual)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the large arrays in it."""
+        dual, at = self.dual, self.at
+        held: list[Any] = [None if isinstance(at, LowRank) else at]
+        if isinstance(dual, FactoredDual):
+            held.append(dual.engine.z)
+        elif isinstance(dual, (SplitDual, FixedDual)):
+            held += [getattr(dual, "A", None), dual.y]
+        return sum(_bytes(array) for array in held)
+
+    def detached(self, *, copy: bool) -> Evidence:
+        """Return the evidence in arrays that nothing overwrites.
+
+        With `copy` all large arrays are copied, otherwise only those of an engine, which
+        later runs reuse.
+        """
+        dual, at = self.dual, self.at
+        if isinstance(dual, ThresholdedDual):  # the point says it all: there is no penalty
+            fixed = FixedDual(self.problem.penalty, None)
+            return replace(self, dual=fixed, at=dual.point, moving=False)
+        if isinstance(dual, FactoredDual):
+            engine, exact = dual.engine, dual.engine.own(dual.exact)
+            z = engine.z if isinstance(engine.C, Tiled) else engine.kept()
+            if copy and z is engine.z:
+                z = _copied(z)
+            at = LowRank(exact.U, dual.values, exact.V.T)
+            return replace(self, dual=Target(z, dual.k, at), at=at, moving=False)
+        whole = at is not None and not isinstance(at, LowRank)
+        return replace(self, at=_copied(at) if copy and whole else at, moving=False)
 
 
 @dataclass(frozen=True)
@@ -126,7 +191,6 @@ class State:
     problem: Problem  # as the solver sees it: perhaps gathered, in float64 or restated
     solver: Method
     tools: Tools  # oracles of the problem
-    infimum: float  # that G + R is never below, perhaps minus infinity
     batch: Any = None  # all terms, or the evaluation samples
     memory: Any = None  # the solver's state; None before the first step
     first: Array | None = None  # the user's first point
@@ -138,16 +202,8 @@ class State:
 
     def on(self, problem: Problem, **changes: Any) -> State:
         """Return the state with oracles of another problem, and these changes of `tools`."""
-        loss = MeteredLoss(problem.loss, self.fixed.meter)
-        spectral = MeteredSpectral(problem.spectral, self.fixed.meter)
-        changes |= {"problem": problem, "loss": loss, "spectral": spectral}
-        tools, infimum = replace(self.tools, **changes), infimum_of(problem)
-        return replace(self, problem=problem, tools=tools, infimum=infimum)
-
-
-def infimum_of(problem: Problem) -> float:
-    """Return a number that G + R is never below, minus infinity if none is known."""
-    return -math.inf if problem.infimum is None else problem.infimum
+        tools = replace(self.tools, problem=problem, **changes)
+        return replace(self, problem=problem, tools=tools)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,18 +233,6 @@ def data_of(problem: Problem, batch: Any, arena: Arena, *, read: bool) -> Data:
     listed = problem.of_loss.data if read else None
     arrays: tuple[Any, ...] = () if listed is None else listed()
     return Data(problem.smooth_value(X, batch), digest(*arrays) if read else "")
-
-
-def settle(loss: Any, *, streamed: bool) -> None:
-    """Make a loss compute its constants now, at the same place in every run.
-
-    What it keeps of that may change the bits of its gradients (`Sensing` keeps a Gram
-    matrix), and a resumed run does not start its solver. A stream of samples advances by
-    the samples that are drawn for them.
-    """
-    names = ["smoothness", "strong_convexity"] if loss.is_finite_sum or streamed else []
-    for name in [*names, *(["term_smoothness"] if streamed else [])]:
-        getattr(loss, name)
 
 
 def named(thing: Any) -> str:
@@ -231,3 +275,18 @@ def _parts(array: Any) -> Any:
     if size > READ:
         starts = [i * (rows - 1) // (ROWS - 1) for i in range(ROWS)]
     return (array[first : first + step] for first in starts)
+
+
+def _bytes(array: Any) -> int:
+    if isinstance(array, (tuple, list)):
+        return sum(_bytes(part) for part in array)
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        return 0
+    return math.prod(map(int, array.shape)) * int(array.dtype.itemsize)
+
+
+def _copied(array: Any) -> Any:
+    """Return a copy in an array of the same kind."""
+    if hasattr(array, "moves"):  # blocks on workers, recomputed from their moves
+        return type(array)(array.source, list(array.moves))
+    return array.clone() if hasattr(array, "clone") else array.copy()

@@ -5,15 +5,14 @@ from weakprox.selection.grid import default_grid
 from weakprox.selection.held_out import Copies as Copies
 from weakprox.selection.held_out import HeldOut as HeldOut
 from weakprox.selection.held_out import folded as folded
-from weakprox.selection.held_out import held_out, thinned
+from weakprox.selection.held_out import held_out, sure, thinned
+from weakprox.selection.held_out import sure_over_grid as sure_over_grid
 from weakprox.selection.noise import noise_level
 from weakprox.selection.noise import noise_of_mean as noise_of_mean
 from weakprox.selection.observed_path import ObservedPath as ObservedPath
 from weakprox.selection.observed_path import observed_path
 from weakprox.selection.path import Path, regularization_path
 from weakprox.selection.path import Point as Point
-from weakprox.selection.sure import sure
-from weakprox.selection.sure import sure_over_grid as sure_over_grid
 
 __all__ = [
     "Path",

@@ -17,16 +17,15 @@ import numpy as np
 from weakprox.linalg.arrays import is_numpy
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.metering import Budget, Meter
 from weakprox.passes import reference
 from weakprox.passes.engine import Engine
 from weakprox.problem import Problem
 from weakprox.run.choose import chosen
 from weakprox.solvers._factored import Factored
 from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.davis_yin import LeanSplitting, Memory, Splitting
-from weakprox.solvers.tools import Tools
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers.base import Tools, Warmth
+from weakprox.solvers.davis_yin import LeanSplitting, Memory, balance
 
 SPARE = 8  # columns of the block beyond the rank, of which
 FRESH = 2  # are random, to find what the others miss
@@ -56,18 +55,12 @@ def applies(problem: Problem) -> bool:
 
 def _shrunk(problem: Problem) -> np.ndarray[Any, Any]:
     """The minimiser of G + R."""
-    step, C = problem.entrywise(), _centre(problem)
+    step, C = problem.entrywise(), problem.centre()
     assert step is not None
-    weight = step.beta + step.curvature
-    X = np.empty_like(C)
+    X: np.ndarray[Any, Any] = np.empty_like(C)
     # prox of R/(beta + curvature) at beta C/(beta + curvature)
-    reference.first(C, X, step._replace(gamma=1.0 / weight))
+    reference.first(C, X, step._replace(gamma=1.0 / (step.beta + step.curvature)))
     return X
-
-
-def _centre(problem: Problem) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = problem.centre()
-    return found
 
 
 def free_radius(problem: Problem) -> float:
@@ -87,19 +80,11 @@ def unconstrained(problem: Problem) -> Solved | None:
 
 def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> Solved | None:
     """Iterate from where neighbours ended; None if a more patient method is called for."""
-    C, meter = _centre(problem), Meter(Budget())
-    tools = Tools(
-        problem,
-        MeteredLoss(problem.loss, meter),
-        MeteredSpectral(problem.spectral, meter),
-        0.0,
-        seed,
-        lambda candidate: None,
-        chosen,
-        tol=tol,
-    )
+    C: np.ndarray[Any, Any] = problem.centre()
+    meter = Meter(Budget())
+    tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)
     engine = Engine(C, np.empty_like(C), symmetric=problem.spectral.symmetric)
-    steps = Factored(problem, engine, tools, thin=True)
+    steps = Factored(problem, engine, tools, thin=lambda: True)
     state = LeanSplitting().start(problem, None, tools)
     step, R = problem.entrywise(), problem.penalty
     assert step is not None
@@ -124,7 +109,7 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
         bound = max(bound, value - near - far - lost / gamma)
         if value - bound <= tol * abs(value):
             break
-        state = Splitting.balance(steps, state, near, far)
+        state = balance(steps, state, near, far)
     else:
         return None
     assert state.V is not None

@@ -13,7 +13,7 @@ from weakprox.linalg.arrays import row_blocks
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.held_out import THINNING, Copies, HeldOut, held_out, thinned
 from weakprox.selection.noise import Values, matrix, noise_level
@@ -40,30 +40,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class NoisyMatrix:
-    """A matrix with noise in its entries, and the settings of the search on it.
-
-    Attributes
-    ----------
-    M : array of shape (m, d)
-        Signal plus noise.
-    psd : bool
-        Whether the signal is symmetric positive semidefinite.
-    rank : int or None
-        Largest rank of the answers.
-    debias : bool
-        Whether answers are rescaled before they are compared with held-out data.
-    seed : int
-        Fixes every random choice.
-    deadline : Deadline
-        When the search has to end.
-    progress : bool or "auto"
-        Whether to show a progress bar.
-    """
+    """A matrix with noise in its entries, and the settings of the search on it."""
 
     M: Values
-    psd: bool = False
-    rank: int | None = None
-    debias: bool = True
+    psd: bool = False  # whether the signal is symmetric positive semidefinite
+    rank: int | None = None  # of the answers, at most
+    debias: bool = True  # whether answers are rescaled before they are compared
     seed: int = 0
     deadline: Deadline = Deadline()  # noqa: RUF009 (immutable)
     progress: bool | Literal["auto"] = False

@@ -11,8 +11,7 @@ import numpy as np
 from weakprox.arguments import integer, nonnegative, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
-from weakprox.linalg.thin_eigh import thin_eigh
-from weakprox.linalg.thin_svd import thin_svd
+from weakprox.linalg.thin_svd import thin_eigh, thin_svd
 from weakprox.selection.noise import (
     Values,
     matrix,
@@ -28,18 +27,10 @@ FULL_BELOW = 600  # full decompositions up to this size
 
 @dataclass(frozen=True)
 class Grid:
-    """Weights and radii to try.
+    """Weights and radii to try."""
 
-    Attributes
-    ----------
-    lams : array of shape (n,)
-        Weights of the penalty, falling.
-    taus : array of shape (n, k)
-        Radii, rising along each row; row i belongs to `lams[i]`.
-    """
-
-    lams: Values
-    taus: Values
+    lams: Values  # of shape (n,): weights of the penalty, falling
+    taus: Values  # of shape (n, k): radii, rising along each row; row i belongs to lams[i]
 
     @property
     def shape(self) -> tuple[int, int]:

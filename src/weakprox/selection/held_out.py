@@ -1,4 +1,4 @@
-"""Noisy copies of one matrix, and errors on copies that a fit has not seen."""
+"""Errors of denoised matrices: on copies that a fit has not seen, and by Stein's estimate."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from weakprox.arguments import integer, nonnegative
+from weakprox.arguments import integer, nonnegative, positive
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Denoising
@@ -23,37 +23,30 @@ from weakprox.selection.path import walk
 from weakprox.selection.search import Deadline, Search, stream
 from weakprox.spectral import NuclearBall
 
-THINNING = 0x7EA5  # name of the random stream of copies and groups
+# A copy, and the answers of the path that is fitted without it.
+Fold: TypeAlias = tuple[Values, Iterator[tuple[int, int, Solved]]]
+THINNING = 0x7EA5  # name of the random stream of copies, groups and probes
+PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Independent noisy copies of one matrix: some to fit, the others to score.
+    """Independent noisy copies of one matrix: some to fit, the others to score."""
 
-    Attributes
-    ----------
-    means : array of shape (k, m, d)
-        The copies.
-    counts : array of shape (k,)
-        Number of samples that each copy is the mean of.
-    """
-
-    means: Values
-    counts: Values
+    means: Values  # of shape (k, m, d): the copies
+    counts: Values  # of shape (k,): number of samples that each copy is the mean of
 
     def __len__(self) -> int:
         return int(self.means.shape[0])
 
     def mean(self) -> Values:
         """The mean of all samples."""
-        found: Values = np.average(self.means, axis=0, weights=self.counts)
-        return found
+        return np.average(self.means, axis=0, weights=self.counts)
 
     def without(self, k: int) -> Values:
         """The mean of all samples but those of copy k."""
         kept = np.delete(np.arange(len(self)), k)
-        found: Values = np.average(self.means[kept], axis=0, weights=self.counts[kept])
-        return found
+        return np.average(self.means[kept], axis=0, weights=self.counts[kept])
 
     def louder(self, k: int) -> float:
         """Factor by which the noise grows if copy k is left out."""
@@ -93,20 +86,9 @@ def thinned(M: Any, noise: float, copies: int = 5, seed: int = 0) -> Copies:
 
 
 def folded(samples: Any, folds: int = 5, seed: int = 0) -> Copies:
-    """Means of disjoint random groups of samples.
+    """Means of disjoint random groups of samples, at most as many as there are samples.
 
-    Parameters
-    ----------
-    samples : array or memory map of shape (n, m, d)
-        At least two noisy copies of one matrix; read one by one.
-    folds : int
-        Number of groups, at least two and at most the number of samples.
-    seed : int
-        Fixes the groups.
-
-    Returns
-    -------
-    Copies
+    Samples are two or more noisy copies of one matrix, of shape (n, m, d), read one by one.
     """
     n = sample_stack(samples)
     k = min(integer("folds", folds, least=2), n)
@@ -127,21 +109,12 @@ class HeldOut:
 
     An answer X is multiplied by a factor c before it is compared with an unseen copy Z:
     |c X - Z|^2 = c^2 |X|^2 - 2 c <X, Z> + |Z|^2.
-
-    Attributes
-    ----------
-    along, squares : arrays of shape (folds, n, k)
-        <X, Z> and |X|^2.
-    constants : array of shape (folds,)
-        |Z|^2.
-    entries : int
-        Number of entries of a matrix.
     """
 
-    along: Values
-    squares: Values
-    constants: Values
-    entries: int
+    along: Values  # <X, Z>, of shape (folds, n, k)
+    squares: Values  # |X|^2, likewise
+    constants: Values  # |Z|^2, of shape (folds,)
+    entries: int  # of a matrix
 
     def scales(self, *, debias: bool = True) -> Values:
         """The factor that is best on the unseen copies, at least 1; or 1 for all."""
@@ -156,8 +129,7 @@ class HeldOut:
         """Mean squared error per entry, for every fold and point."""
         c = self.scales(debias=debias)
         total = c**2 * self.squares - 2.0 * c * self.along + self.constants[:, None, None]
-        found: Values = total / self.entries
-        return found
+        return total / self.entries
 
 
 def held_out(
@@ -187,22 +159,13 @@ def held_out(
         Weights and radii.
     folds : int, optional
         Number of copies to leave out, one after the other; all by default.
-    penalty, spectral : callable
-        Make a penalty of a weight and a spectral term of a radius, as in
-        `regularization_path`.
-    tol : float
-        Accuracy of the answers, relative to f.
-    rank : int, optional
-        Largest rank of the answers.
-    seed : int
-        Fixes every random choice of the solver.
+    penalty, spectral, tol, rank, seed, progress
+        As in `regularization_path`; there is no progress bar with `n_jobs`.
     n_jobs : int, optional
         Folds to work on at a time, by joblib, each with one thread of BLAS.
     max_seconds : float, optional
         Time limit. The points of the first copy that are not reached have errors NaN;
         further copies that are not completed are left out.
-    progress : bool or "auto"
-        Whether to show a progress bar on stderr; only without `n_jobs`.
 
     Returns
     -------
@@ -229,13 +192,6 @@ def held_out(
     return HeldOut(found[0], found[1], constants, copies.means[0].size)
 
 
-class _LeftOut(NamedTuple):
-    """A copy, and the answers of the path that was fitted without it."""
-
-    Z: Values
-    steps: Iterator[tuple[int, int, Solved]]
-
-
 def _left_out(
     copies: Copies,
     grid: Grid,
@@ -243,13 +199,91 @@ def _left_out(
     spectral: Callable[[float], SpectralTerm],
     settings: dict[str, Any],
     k: int,
-) -> _LeftOut:
+) -> Fold:
     louder = Grid(copies.louder(k) * grid.lams, grid.taus)
     loss = Denoising(copies.without(k))
-    return _LeftOut(copies.means[k], walk(loss, louder, penalty, spectral, **settings))
+    return copies.means[k], walk(loss, louder, penalty, spectral, **settings)
 
 
-def _compared(fold: _LeftOut, at: tuple[int, int], start: None) -> tuple[Any, None]:
+def _compared(fold: Fold, at: tuple[int, int], start: None) -> tuple[Any, None]:
     """<X, Z> and |X|^2 of the next point; the path itself provides the warm starts."""
-    X = next(fold.steps)[2].low_rank
-    return (X.inner(fold.Z), X.sqnorm), None
+    Z, steps = fold
+    X = next(steps)[2].low_rank
+    return (X.inner(Z), X.sqnorm), None
+
+
+def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
+    r"""Unbiased estimate of :math:`\|X - \mathbb{E} M\|_F^2`.
+
+    :math:`-md\,\sigma^2 + \|X - M\|_F^2 + 2\sigma^2\,\mathrm{div}` for an answer :math:`X`
+    that depends on :math:`M` in a weakly differentiable way (Stein 1981).
+
+    Parameters
+    ----------
+    M : array of shape (m, d)
+        The noisy matrix.
+    X : array of shape (m, d)
+        The estimate.
+    noise : float
+        Standard deviation of its entries.
+    divergence : float
+        Sum over entries of the derivative of that entry of X by that entry of M.
+
+    Returns
+    -------
+    float
+    """
+    A, B = matrix("M", M), matrix("X", X)
+    if A.shape != B.shape:
+        raise InputError("X", f"shape {B.shape}", f"shape {A.shape}, that of M")
+    variance = nonnegative("noise", noise) ** 2
+    return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * divergence)
+
+
+def sure_over_grid(
+    M: Any,
+    grid: Grid,
+    noise: float,
+    *,
+    penalty: Callable[[float], Penalty] = L1,
+    spectral: Callable[[float], SpectralTerm] = NuclearBall,
+    probes: int = 1,
+    tol: float = 1e-4,
+    rank: int | None = None,
+    seed: int = 0,
+) -> Values:
+    r"""Stein's estimate for every point of a grid, divergences by Monte Carlo.
+
+    The divergence is estimated by :math:`\langle w, X(M + h w) - X(M)\rangle / h` for random
+    :math:`w` and a small :math:`h` (Ramani et al. 2008), averaged over `probes` directions.
+    Each costs one more path. Errors of the answers, of accuracy `tol`, are divided by h. Other
+    parameters are those of `held_out`; the estimates are summed over entries.
+    """
+    A, noise = matrix("M", M), positive("noise", noise)
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed}
+    rng = stream(seed, THINNING)
+    symmetric = bool(np.array_equal(A, A.T)) and getattr(spectral, "symmetric", False)
+
+    def answers(B: Values) -> list[Any]:
+        steps = walk(Denoising(B), grid, penalty, spectral, **settings)
+        return [found.low_rank for _, _, found in steps]
+
+    plain = answers(A)
+    divergence = np.zeros(len(plain))
+    for _ in range(integer("probes", probes, least=1)):
+        w = np.asarray(rng.standard_normal(A.shape))
+        if symmetric:
+            w = (w + w.T) / 2.0
+        h = PROBE * noise
+        moved = answers(A + h * w)
+        divergence += [
+            (there.inner(w) - here.inner(w)) / h
+            for here, there in zip(plain, moved, strict=True)
+        ]
+    divergence /= probes
+    size = float(np.sum(A * A))
+    found = [
+        X.sqnorm - 2.0 * X.inner(A) + size - A.size * noise**2 + 2.0 * noise**2 * div
+        for X, div in zip(plain, divergence, strict=True)
+    ]
+    return np.array(found).reshape(grid.shape)

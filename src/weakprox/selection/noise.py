@@ -44,27 +44,20 @@ def noise_level(M: Any, method: Method = "auto") -> float:
     """
     A = matrix("M", M)
     one_of("method", method, ("auto", "spectrum", "entries"))
+    from_entries = 0.0
+    if method != "spectrum":
+        from_entries = GAUSSIAN * float(np.median(np.abs(A - np.median(A))))
     if method == "entries":
-        return _from_entries(A)
-    if method == "spectrum":
-        return _from_spectrum(A)
-    from_spectrum, from_entries = _from_spectrum(A), _from_entries(A)
+        return from_entries
+    from_spectrum = _from_spectrum(A)
     return min(from_spectrum, from_entries) if from_entries > 0.0 else from_spectrum
 
 
 def noise_of_mean(samples: Any) -> float:
-    """Standard deviation of the noise in the entries of the mean of repeated samples.
+    """Standard deviation of the noise in the entries of the mean of n >= 2 samples.
 
-    Parameters
-    ----------
-    samples : array of shape (n, m, d)
-        At least two noisy copies of one matrix. Read sample by sample, so that a memory map
-        is never loaded whole.
-
-    Returns
-    -------
-    float
-        Root of the mean, over entries, of the variance across samples, over sqrt(n).
+    The root of the mean, over entries, of the variance across samples, over sqrt(n). Samples
+    have the shape (n, m, d) and are read one by one: a memory map is never loaded whole.
     """
     sample_stack(samples)
     return SampleMean.of(samples).noise()
@@ -125,10 +118,6 @@ def matrix(name: str, M: Any) -> Values:
     return A
 
 
-def _from_entries(A: Values) -> float:
-    return GAUSSIAN * float(np.median(np.abs(A - np.median(A))))
-
-
 def _from_spectrum(A: Values) -> float:
     rng = np.random.default_rng(0)  # a part of a large matrix has the same noise
     for axis in (0, 1):
@@ -180,5 +169,4 @@ def shrunk_values(s: Values, shape: tuple[int, int], noise: float) -> Values:
     s = np.asarray(s, dtype=float)
     s = s[s > noise_edge(shape, noise)]
     total, product = sum(shape) * noise**2, 4.0 * shape[0] * shape[1] * noise**4
-    found: Values = np.sqrt(np.maximum((s * s - total) ** 2 - product, 0.0)) / s
-    return found
+    return np.sqrt(np.maximum((s * s - total) ** 2 - product, 0.0)) / s

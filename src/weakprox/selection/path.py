@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import itemsize, to_numpy
+from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget
@@ -22,7 +22,7 @@ from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.progress import Progress
 from weakprox.protocols import Loss, Penalty, SpectralTerm, loss_capabilities
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.result import Result
 from weakprox.run.choose import choose
 from weakprox.run.loop import Run
@@ -31,7 +31,7 @@ from weakprox.selection._lean import Solved, applies, free_radius, lean_point, u
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, least
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers.base import Warmth
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 TINY = float(np.finfo(float).tiny)
@@ -184,32 +184,24 @@ def regularization_path(
     -------
     Path
     """
-    need_finite(loss)
+    if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
+        raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
     grid = grid_for(loss, lams, taus, spectral)
     shape = grid.shape
     values, gaps = np.full(shape, np.nan), np.full(shape, np.inf)
     ranks, nonzeros, svds = (np.zeros(shape, dtype=np.int64) for _ in range(3))
     answers: list[list[LowRank]] = [[] for _ in grid.lams]
-    begun = time.perf_counter()
-    deadline = Deadline.after(max_seconds)
-    steps = walk(
-        loss,
-        grid,
-        penalty,
-        spectral,
-        tol=tol,
-        rank=rank,
-        seed=seed,
-        certify=certify,
-        deadline=deadline,
-    )
+    begun, deadline = time.perf_counter(), Deadline.after(max_seconds)
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed, "certify": certify}
+    steps = walk(loss, grid, penalty, spectral, deadline=deadline, **settings)
     with Progress(progress, counted=True) as display:
         bar = display.add("regularization path", values.size)
         for i, j, found in steps:
             answer = found.low_rank
             values[i, j], gaps[i, j] = found.value, found.gap
             ranks[i, j], svds[i, j] = answer.rank, found.svds
-            nonzeros[i, j] = count_nonzeros(answer)
+            size = np.abs(np.asarray(to_numpy(answer.dense())))
+            nonzeros[i, j] = np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY))
             answers[i].append(answer)
             note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
             display.advance(bar, note=note)
@@ -263,21 +255,15 @@ def walk(
     tol = positive("tol", tol)
     if rank is not None:
         rank = integer("rank", rank, least=1)
-    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed, "certify": certify}
-    chain = Chain(loss, columns=grid.shape[1], deadline=deadline, **settings)
+    chain = Chain(loss, grid.shape[1], tol, seed, rank, certify, deadline)
     for i, lam in enumerate(grid.lams):
         chain.next_row()
         R = penalty(float(lam))
         for j, tau in enumerate(grid.taus[i]):
-            yield i, j, chain.solve(R, spectral(float(tau)), float(tau))
+            yield i, j, chain.solve(Problem(loss, R, spectral(float(tau))), float(tau))
 
 
-def count_nonzeros(X: LowRank) -> int:
-    """Entries above a thousandth of the largest in size."""
-    size = np.abs(np.asarray(to_numpy(X.dense())))
-    return int(np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY)))
-
-
+@dataclass
 class Chain:
     """Solves neighbouring problems one after the other, row by row of a grid.
 
@@ -285,68 +271,56 @@ class Chain:
     from an extrapolation of its three neighbours.
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        *,
-        tol: float,
-        seed: int,
-        rank: int | None,
-        certify: bool,
-        columns: int,
-        deadline: Deadline,
-    ) -> None:
-        self.loss, self.columns, self.deadline = loss, columns, deadline
-        self.tol, self.seed, self.rank, self.certify = tol, seed, rank, certify
-        self.above: list[Warmth | None] = []  # of the row before
-        self.row: list[Warmth | None] = []
-        self.tau = math.nan  # radius of the last point,
-        self.last: Solved | None = None  # and its answer, if that radius had no effect
-        self.corner: Warmth | None = None  # of the row before, at the last column
-        self.free: float | None = None  # balls of at least this radius have no effect
-        self.count = 0  # points so far: names of random streams
-        self.memory = room()
+    loss: Loss
+    columns: int
+    tol: float
+    seed: int
+    rank: int | None
+    certify: bool
+    deadline: Deadline
+    memory: int = field(default_factory=room)
+    above: list[Warmth | None] = field(default_factory=list)  # of the row before
+    row: list[Warmth | None] = field(default_factory=list)
+    tau: float = math.nan  # radius of the last point,
+    last: Solved | None = None  # and its answer, if that radius had no effect
+    corner: Warmth | None = None  # of the row before, at the last column
+    free: float | None = None  # balls of at least this radius have no effect
+    count: int = 0  # points so far: names of random streams
 
     def next_row(self) -> None:
         """Start the next row of the grid."""
         self.above, self.row, self.corner = self.row, [], None
         self.free = self.last = None
 
-    def solve(self, penalty: Penalty, ball: SpectralTerm, tau: float) -> Solved:
+    def solve(self, problem: Problem, tau: float) -> Solved:
         """Solve the next point of this row."""
         if self.last is not None and not self.certify:
             # a ball that was not touched is not touched when it grows
             self.row.append(self.row[-1])
             return self.last._replace(svds=0)
-        if self.count == 0:
-            Problem(self.loss, penalty, ball)  # raises if the terms do not fit together
-        past = self._past(penalty, tau)
+        past = self._past(problem.penalty, tau)
         self.tau, self.count = tau, self.count + 1
         with one_thread(math.prod(self.loss.shape)):
-            found = self._lean(penalty, ball, past) or self._whole(penalty, ball, past)
+            found = self._lean(problem, past) or self._whole(problem, past)
         self._keep(found.warmth)
-        loose = inside(found.low_rank, ball, tau)
-        found = self._cut(found, penalty, ball)
+        loose = inside(found.low_rank, problem.spectral, tau)
+        found = self._cut(found, problem)
         self.last = found if loose else None
         return found
 
-    def _cut(self, found: Solved, R: Penalty, ball: SpectralTerm) -> Solved:
+    def _cut(self, found: Solved, problem: Problem) -> Solved:
         """Truncate the answer to the rank allowed; the gap includes the cost."""
         X, most = found.low_rank, self.rank
         if most is None or X.rank <= most:
             return found
-        X = LowRank(X.U[:, :most], X.s[:most], X.Vt[:most])
-        value = Problem(self.loss, R, ball).value(X)
-        return found._replace(
-            low_rank=X, value=value, gap=max(0.0, found.gap + value - found.value)
-        )
+        X = X.leading(most)
+        value = problem.value(X)
+        gap = max(0.0, found.gap + value - found.value)
+        return found._replace(low_rank=X, value=value, gap=gap)
 
-    def _lean(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved | None:
+    def _lean(self, problem: Problem, past: Warmth | None) -> Solved | None:
         """Solve by the bare iteration if the problem has its form and stays low-rank."""
-        if self.certify:
-            return None
-        problem = Problem(self.loss, R, ball)
-        if not applies(problem):
+        if self.certify or not applies(problem):
             return None
         form = problem.values_form
         if form is not None and math.isfinite(form.tau) and not (form.lam or form.symmetric):
@@ -356,9 +330,8 @@ class Chain:
                 return unconstrained(problem)
         return lean_point(problem, past, self.tol, self.seed + self.count)
 
-    def _whole(self, R: Penalty, ball: SpectralTerm, past: Warmth | None) -> Solved:
+    def _whole(self, problem: Problem, past: Warmth | None) -> Solved:
         """Solve by an ordinary run."""
-        problem = Problem(self.loss, R, ball)
         choice = choose(problem)
         if choice.solver.warm_starts:
             choice.solver.check(problem)
@@ -382,7 +355,8 @@ class Chain:
             )
         answer, warmth = result.low_rank, None
         # a problem whose ball has no effect is nearly solved: neighbours need no warm start
-        if isinstance(result.dual, SplitDual) and not inside(answer, ball, self.tau):
+        loose = inside(answer, problem.spectral, self.tau)
+        if isinstance(result.dual, SplitDual) and not loose:
             warmth = Warmth.of(problem, result.dual)
         return Solved(answer, result.value, result.gap, result.counts.svds, warmth)
 
@@ -401,7 +375,7 @@ class Chain:
 
     def _keep(self, warmth: Warmth | None) -> None:
         """Keep the end of a run for its neighbours; of large matrices only the last one."""
-        bytes_each = 2 * itemsize(self.loss.reference) * math.prod(self.loss.shape)
+        bytes_each = 2 * self.loss.reference.dtype.itemsize * math.prod(self.loss.shape)
         if bytes_each * (self.columns + 2) > SHARE * self.memory:
             self.above, self.row = [], [None] * len(self.row)
         self.row.append(warmth)
@@ -411,9 +385,3 @@ def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
     """Whether an answer lies inside its ball, away from the sphere."""
     ball = isinstance(term, (NuclearBall, TracePSD))
     return ball and answer.nuclear_norm < (1.0 - INSIDE) * tau
-
-
-def need_finite(loss: Any) -> None:
-    """Raise unless the loss is a finite sum, whose values and gaps can be compared."""
-    if not getattr(loss, "is_finite_sum", False):
-        raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")

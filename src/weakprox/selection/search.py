@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -60,17 +60,11 @@ class Deadline:
 
 
 def least(losses: Any, simplicity: Sequence[Any] | None = None) -> int:
-    """Index of the least mean loss, or of the simplest candidate near it.
+    """Index of the least mean of losses of shape (folds, candidates), NaN if not tried.
 
-    Parameters
-    ----------
-    losses : array of shape (folds, candidates)
-        Losses on held-out data; NaN for candidates that were not tried.
-    simplicity : sequence, optional
-        A key per candidate, smaller for simpler ones. With it the one-standard-error rule
-        applies: the simplest candidate is taken whose mean loss exceeds the least by no
-        more than one standard error. The error is that of the difference, fold by fold,
-        since candidates share the noise of a fold.
+    With `simplicity`, a key per candidate that is smaller for simpler ones, the simplest
+    candidate is taken that is worse by at most one standard error. The error is that of the
+    difference, fold by fold, since candidates share the noise of a fold.
     """
     found = np.asarray(losses, dtype=float)
     mean = found.mean(axis=0)
@@ -121,44 +115,28 @@ class Scores:
         return columns | {f"split{k}_test_score": score for k, score in enumerate(scores)}
 
 
+@dataclass(eq=False)
 class Search(Generic[C]):
     """Tries candidates on folds of the data and remembers their losses.
 
-    Parameters
-    ----------
-    folds : sequence
-        The parts of the data that are left out in turn.
-    trial : callable
-        `trial(data, candidate, start)` fits a candidate to the data that are kept, starting
-        from the answer `start` or from nothing (None). It returns the loss on the data
-        that are left out (the smaller, the better; several losses if a model compares by
-        more than one) and the answer.
-    prepare : callable, optional
-        `prepare(fold)` makes the data of a trial, once per fold; by default the fold itself.
-    deadline : Deadline
-        No candidate is begun after it, except the first.
-    progress : bool or "auto"
-        Whether to show a progress bar on stderr; "auto" shows it on a terminal only.
-    n_jobs : int, optional
-        Folds to work on at a time, by joblib, each with one thread of BLAS.
+    `prepare(fold)` makes the data of a trial, once per fold. `trial(data, candidate, start)`
+    fits a candidate to the data that are kept, from the answer `start` or from nothing (None),
+    and returns the loss on the data that are left out (several losses if a model compares by
+    more than one) and the answer. No candidate is begun after the deadline, except the first.
+    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS.
     """
 
-    def __init__(
-        self,
-        folds: Sequence[Any],
-        trial: Trial[C],
-        *,
-        prepare: Callable[[Any], Any] = lambda fold: fold,
-        deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
-        progress: bool | Literal["auto"] = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.folds, self.trial = folds, trial
-        self.prepare, self.n_jobs = prepare, n_jobs
-        self.deadline, self.progress = deadline, progress
-        self.losses: dict[C, list[Loss]] = {}
-        self.answers: dict[C, list[Any]] = {}  # of the candidates that `best_of` returned
-        self._data: list[Any] | None = None
+    folds: Sequence[Any]
+    trial: Trial[C]
+    _: KW_ONLY
+    prepare: Callable[[Any], Any] = lambda fold: fold
+    deadline: Deadline = Deadline()
+    progress: bool | Literal["auto"] = False
+    n_jobs: int | None = None
+    losses: dict[C, list[Loss]] = field(default_factory=dict, init=False)
+    # of the candidates that `best_of` returned
+    answers: dict[C, list[Any]] = field(default_factory=dict, init=False)
+    _data: list[Any] | None = field(default=None, init=False)
 
     def grid(
         self, candidates: Sequence[C], linked: Callable[[C, C], bool] = lambda a, b: True
@@ -197,24 +175,13 @@ class Search(Generic[C]):
     ) -> C:
         """Try candidates one after the other; return the one of least mean (first) loss.
 
-        If there is no time for any of them, the first is returned.
-
-        Parameters
-        ----------
-        candidates : sequence
-            Those already tried are not tried again.
-        start : {"before", "best"}, optional
-            Whose answers a trial starts from: the candidate before it, or the best so far.
-        patience : int, optional
-            End after so many candidates in a row that are no better.
-        last_of_equals : bool
-            Whether the last of equally good candidates is returned instead of the first.
-        gain : float
-            A later candidate counts as better if it lowers the loss by this share.
+        Those already tried are not tried again; the first is returned if there is no time. A
+        trial starts from the answers of the candidate `start` names: the one before it, or the
+        best so far. The search ends after `patience` candidates in a row that are no better,
+        that is, that do not lower the loss by the share `gain`.
         """
         best: C | None = None
-        before: C | None = None
-        waited = 0
+        before, waited = best, 0
         with Progress(self.progress, counted=True) as display:
             bar = display.add("search", len(candidates))
             for k, candidate in enumerate(candidates):
@@ -257,17 +224,15 @@ class Search(Generic[C]):
         starts = self.answers.get(origin) if origin is not None else None
         if self._data is None:
             self._data = [self.prepare(fold) for fold in self.folds]
-        losses: list[Loss] = []
-        answers: list[Any] = []
+        done: list[tuple[Loss, Any]] = []
         for k, data in enumerate(self._data):
-            if self.deadline.passed and (self.losses or losses):
+            if self.deadline.passed and (self.losses or done):
                 break
-            loss, answer = self.trial(data, candidate, starts[k] if starts else None)
-            losses.append(loss)
-            answers.append(answer)
-        if len(losses) < len(self._data) and self.losses:
+            done.append(self.trial(data, candidate, starts[k] if starts else None))
+        if len(done) < len(self._data) and self.losses:
             return False
-        self.losses[candidate], self.answers[candidate] = losses, answers
+        self.losses[candidate] = [loss for loss, _ in done]
+        self.answers[candidate] = [answer for _, answer in done]
         return True
 
 

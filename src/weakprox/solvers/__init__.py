@@ -6,14 +6,12 @@ from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
 from weakprox.solvers.factored_proximal import FactoredProximal
 from weakprox.solvers.paper.adaptive_svrgcg import AdaptiveSVRGCG
-from weakprox.solvers.paper.fista import FISTA
-from weakprox.solvers.paper.hcgm import HCGM, SHCGM
-from weakprox.solvers.paper.scg import SCG
-from weakprox.solvers.paper.scgs import SCGS
-from weakprox.solvers.paper.storc import STORC, SVRF
-from weakprox.solvers.paper.subgradient import ProjectedSubgradient
+from weakprox.solvers.paper.conditional import HCGM, SCG, SHCGM, SVRF
+from weakprox.solvers.paper.exact import FISTA, ProjectedSubgradient
+from weakprox.solvers.paper.sliding import SCGS, STORC
 from weakprox.solvers.paper.svrgcg import SVRGCG
 from weakprox.solvers.sample_average import SampleAverage
+from weakprox.solvers.thresholding import Thresholding
 
 __all__ = [
     "FISTA",
@@ -33,4 +31,5 @@ __all__ = [
     "Look",
     "ProjectedSubgradient",
     "SampleAverage",
+    "Thresholding",
 ]

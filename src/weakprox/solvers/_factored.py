@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.linalg.arrays import Array, contiguous, eps_of, gaussian, namespace
-from weakprox.linalg.by_rows import copied
+from weakprox.linalg.arrays import Array, copied, gaussian, namespace
+from weakprox.linalg.simplex import rounded_on_host
 from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
 from weakprox.passes.ritz import Ritz
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import TooWide
-from weakprox.solvers.tools import Tools
-from weakprox.spectral.checks import rounded_on_host
+from weakprox.solvers.base import Tools
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
@@ -49,9 +48,10 @@ class Factored:
         tools: Tools,
         *,
         rank: int | None = None,
-        thin: bool = False,
+        thin: Callable[[], bool] = lambda: False,
+        step: Step | None = None,
     ) -> None:
-        form, step = problem.values_form, problem.entrywise()
+        form, step = problem.values_form, step or problem.entrywise()
         assert form is not None
         assert step is not None
         self._step = step
@@ -77,19 +77,19 @@ class Factored:
         engine, shape, tools = self.engine, self.problem.shape, self.tools
         z, found, powers = engine.z, state.ritz, max(COLD, state.powers)
         if found is None:
-            block = _block(state, self.problem, tools.rng(k))
+            step = self.step(state.gamma)
             tools.spectral.counted(state.width, 2 * powers)
-            found = engine.begin(self.step(state.gamma), block, powers)
+            found = engine.begin(step, _block(state, self.problem, tools.rng(k)), powers)
         while True:
             p = self.form.prox(found.s, state.gamma)
-            kept = max(1, int((p > max(shape) * eps_of(z) * p[0]).sum()))
+            kept = max(1, int((p > max(shape) * engine.eps * p[0]).sum()))
             width = len(found.s)
             # discarded values must be visible, also at the lower end of a symmetric z
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
             if seen <= width - SPARE or width >= min(shape):
                 break
             width = min(WIDER * width, *shape)
-            if self.thin and width > max(THIN, WIDEST * min(shape)):
+            if width > max(THIN, WIDEST * min(shape)) and self.thin():
                 raise TooWide
             more = gaussian(tools.rng(k, width), (shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
@@ -105,6 +105,8 @@ class Factored:
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
         """A dual point at z, before it moves, if the gap is expected to be small enough."""
+        if state.gap == math.inf:
+            return state, None
         size = 0.5 * self.problem.loss.smoothness * float(state.values @ state.values)
         wanted = self.tools.accuracy(state.value, size=size)
         if not state.gap * state.ratio <= 1.5 * wanted:
@@ -131,12 +133,12 @@ class Factored:
         more = found.with_last(near, last) if near > r and not last else None
         dual = FactoredDual(engine, found.with_last(r, last), step, self.form, more)
         values = rounded_on_host(dual.values[:r], self.form.tau, z)
-        V = engine.rounded(dual.exact.leading(r), values)
+        V = engine.rounded(dual.exact, values)
         h = self.form.lam * float(values.sum())
         state = self._judged(replace(state, values=values, h=h), dual.sums, step, k)
         # rounding of the factors, and of the dense solution
         assert state.last is not None
-        rounding = eps_of(z) * abs(state.last) + dual.sums.rounding(step, eps_of(z))
+        rounding = engine.eps * abs(state.last) + dual.sums.rounding(step, engine.eps)
         return replace(state, V=V, gap=state.gap + rounding), dual
 
     def advance(
@@ -146,24 +148,15 @@ class Factored:
         step, near = self.step(state.gamma), state.ritz
         assert near is not None
         self.tools.spectral.counted(int(near.V.shape[1]), 2 * state.powers)
-        V, sums, self._follow = self.engine.advance(
-            None if dual is None else state.V,
-            state.values,
-            step,
-            state.change,
-            near,
-            state.powers,
-        )
         self.tools.loss.counted(1)
+        known = None if dual is None else state.V
+        V, sums, self._follow = self.engine.advance(
+            known, state.values, step, state.change, near, state.powers
+        )
         if dual is None:
             # estimates must not count as the best value
-            state = self._judged(state, sums, step, k, doubt=64 * eps_of(self.engine.z))
+            state = self._judged(state, sums, step, k, doubt=64 * self.engine.eps)
         return replace(state, V=V), *sums.halves(step)
-
-    def rebalance(self, state: Memory, change: float) -> Memory:
-        """Record a change of gamma, which the next pass makes."""
-        later = change if state.change == 1.0 else 1.0
-        return replace(state, gamma=state.gamma * state.change, change=later)
 
     def _judged(
         self, state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0
@@ -191,10 +184,15 @@ class Factored:
 
 @contextmanager
 def factored(
-    problem: Problem, memory: Memory, tools: Tools, *, rank: int | None, thin: bool
+    problem: Problem,
+    memory: Memory,
+    tools: Tools,
+    *,
+    rank: int | None,
+    thin: Callable[[], bool],
 ) -> Iterator[tuple[Factored, Memory]]:
     """Yield the steps of a problem on their own arrays, with the state copied to them."""
-    C = contiguous(tools.loss.centre(tools.loss.everything(), counted=False))
+    C = tools.loss.whole_centre()
     step, symmetric = problem.entrywise(), problem.spectral.symmetric
     assert step is not None
     with engine_for(C, tools.arena, memory.width, step, symmetric=symmetric) as engine:
@@ -202,7 +200,7 @@ def factored(
         if memory.z is not None and memory.ritz is not None:
             copied(memory.z, engine.z)  # the checkpoint keeps its own array
             state = replace(memory, ritz=engine.adopt(memory.ritz))
-        yield Factored(problem, engine, tools, rank=rank, thin=thin), state
+        yield Factored(problem, engine, tools, rank=rank, thin=thin, step=step), state
 
 
 def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:

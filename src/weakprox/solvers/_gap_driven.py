@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
 
 from weakprox.arguments import optional_counts
+from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.linalg.arrays import Array, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
-from weakprox.solvers._prox import capped
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
+from weakprox.protocols import Candidate, Dual, DualPoint, Tolerance, WeakProx
+from weakprox.solvers.base import Method, Tools
+from weakprox.spectral.singular import gram_is_cheaper
 
 STRETCH = 16  # iterations of one outer step
 SHARE = 1e-3  # of the gap: allowed cost of an inexact decomposition
 PATIENCE = 400  # iterations without progress after which the gap has stalled
+FIRST_RANK = 12
+GROWTH = 4  # factor for the rank if it is too small
+SPARE = 3  # extra triplets, so that the next decomposition need not be repeated
+
+
+class TooWide(Exception):  # noqa: N818 (a signal, not an error)
+    """The proximal points are not low-rank, or the gap falls slowly: use the fallback."""
+
+
+class Contradicted(Exception):  # noqa: N818 (a signal, not an error)
+    """Gradients contradict the declared strong convexity; the run restates the loss."""
+
+    def __init__(self, strong_convexity: float) -> None:
+        super().__init__(f"strong convexity is at most {strong_convexity:.3g}")
+        self.strong_convexity = strong_convexity
 
 
 @dataclass(frozen=True)
@@ -28,8 +47,29 @@ class Plan:
     beta: float
 
 
-class TooWide(Exception):  # noqa: N818 (a signal, not an error)
-    """The proximal points are not low-rank, or the gap falls slowly: use the fallback."""
+@dataclass(frozen=True, kw_only=True)
+class GapMemory:
+    """State that these methods share."""
+
+    X: Array
+    V: LowRank | None
+    h: float
+    rank: int
+    parameters: Plan
+    epoch: int = 0
+    done: int = 0
+    basis: Array | None = None
+    cut: bool = False  # whether the cap on the rank discarded more than allowed
+    y: Dual | None = None  # dual point of R
+    last: float | None = None  # f at X, if it is known
+    value: float = math.inf  # best value seen
+    bound: float = -math.inf  # best estimate of a lower bound seen
+    dual: SplitDual | FixedDual | None = None  # dual point of that bound
+    gap: float = math.inf  # the method's own estimate
+    progress: int = 0  # iteration that last improved the gap by a hundredth
+
+
+State = TypeVar("State", bound=GapMemory)
 
 
 class GapDriven(Method):
@@ -41,8 +81,7 @@ class GapDriven(Method):
     relative: ClassVar[bool] = True  # supports an accuracy relative to f
     patience: ClassVar[int] = PATIENCE
 
-    def check_rank(self, problem: Problem) -> None:
-        """Raise unless the cap on the rank is a positive integer or None."""
+    def check(self, problem: Problem) -> None:
         optional_counts(rank=self.rank)
 
     def first(
@@ -55,12 +94,30 @@ class GapDriven(Method):
         h = problem.spectral.value(tools.compressed(X))
         return cut.trimmed(1e-14 * float(cut.s[0])), h
 
+    def candidate(self, memory: Any) -> Candidate:
+        """The last proximal point, and the best dual point."""
+        about = {"gap": memory.value - memory.bound, "dual": memory.dual, "value": memory.last}
+        return Candidate(memory.X, memory.V, memory.h, memory.epoch, 0, **about)
+
+    def dual(self, problem: Problem, memory: Any) -> DualPoint:
+        """The dual points of the best bound."""
+        return memory.dual or FixedDual(problem.penalty, memory.y)
+
+    def stretch(
+        self, memory: State, tools: Tools, iteration: Callable[[State, int], State]
+    ) -> State:
+        """Run `iteration(state, k)` for a stretch of k, and report each."""
+        state = replace(memory, epoch=memory.epoch + 1)
+        for k in range(memory.done + 1, memory.done + STRETCH + 1):
+            state = replace(iteration(state, k), done=k)
+            tools.tick(replace(self.candidate(state), step=k))
+        return state
+
     def finished(self, memory: Any) -> bool:
         """Whether the gap has stalled, because of rounding or the cap on the rank."""
-        return bool(memory.done - memory.progress >= self.patience)
+        return self.stalled(memory) >= self.patience
 
     def stalled(self, memory: Any) -> int:
-        """Return the number of iterations since the gap last shrank."""
         return int(memory.done - memory.progress)
 
 
@@ -72,10 +129,54 @@ def start_at(problem: Problem, X: Array | None) -> Array:
     return namespace(one).broadcast_to(one, problem.shape)
 
 
-def allowed(tools: Tools, value: float, bound: float, guess: float) -> float:
-    """Allowed cost of inexactness in the next decomposition, given value and bound so far.
+def judged(state: State, value: float, bound: float, dual: Any, k: int) -> State:
+    """Update the best value, the best estimated bound with its dual point, and the progress."""
+    best = min(value, state.value)
+    if state.bound < bound < math.inf:  # infinite if a user's term is
+        state = replace(state, bound=bound, dual=dual)
+    gap = max(0.0, best - state.bound)  # may be negative by rounding
+    if gap < 0.99 * state.gap:
+        state = replace(state, progress=k, gap=gap)
+    return replace(state, value=best)
 
-    The guess replaces the value while there is none.
+
+def capped(rank: int, shape: tuple[int, int], cap: int | None) -> int:
+    """Limit the rank to at least 1 and at most the shape and the user's cap."""
+    return max(1, min(rank, *shape, rank if cap is None else cap))
+
+
+def adaptive_prox(
+    tools: Tools,
+    A: Array,
+    state: State,
+    *,
+    weight: float,
+    guess: float,
+    cap: int | None,
+    rng: np.random.Generator,
+) -> tuple[WeakProx, State]:
+    """Proximal point of h at A, and the state with the rank and the basis to start with next.
+
+    The rank grows until the truncation costs at most a share of the gap (by the oracle's
+    own estimate), or until it reaches the cap. It decreases slowly, since a rank that is
+    too small costs a second decomposition. The guess replaces the value of f while there
+    is none.
     """
-    gap = value - bound
-    return SHARE * max(tools.accuracy(value, guess), gap if gap < math.inf else 0.0)
+    gap, rank, start = state.value - state.bound, state.rank, state.basis
+    allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)
+    tolerance = Tolerance(2 * allowed / weight)
+    shape, last = tools.problem.shape, (3 * rank) // 4
+    while True:
+        if gram_is_cheaper(shape, rank, start is not None):
+            rank = capped(min(shape), shape, cap)  # a full decomposition costs the same
+        prox = tools.spectral.weak_prox(
+            A, weight=weight, rank=rank, tolerance=tolerance, start=start, rng=rng
+        )
+        enough = prox.V.rank < rank or prox.delta_estimate <= tolerance.delta1
+        larger = capped(GROWTH * rank, shape, cap)
+        if enough or larger <= rank:
+            after = capped(max(prox.V.rank + SPARE, last), shape, cap)
+            at_cap = cap is not None and prox.V.rank >= cap
+            cut = at_cap and prox.delta_estimate > 0.0
+            return prox, replace(state, basis=prox.basis, rank=after, cut=cut)
+        rank, start = larger, prox.basis

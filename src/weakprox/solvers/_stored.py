@@ -1,45 +1,152 @@
 """Davis-Yin steps on stored arrays: X, its gradient and z, for any terms.
 
-Anderson acceleration of z (Walker & Ni 2011) combines earlier steps, which are also stored.
+Anderson acceleration of the iteration z <- z + F(z) combines the last points so that their
+moves nearly cancel: Walker & Ni, "Anderson acceleration for fixed-point iterations", SIAM
+Journal on Numerical Analysis 49(4), 2011. The constants that a loss declares are compared
+with the curvature of its gradients.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from weakprox.certificates.split import SplitDual
 from weakprox.linalg.arrays import (
+    Arena,
     Array,
     eps_of,
     gaussian,
     inner,
     namespace,
+    norm,
     rough_inner,
     row_blocks,
+    sqnorm,
     zeros,
 )
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, Penalty, WeakProx
-from weakprox.solvers._curvature import Curvature
-from weakprox.solvers._extrapolation import History
-from weakprox.solvers._gap_driven import allowed
-from weakprox.solvers._prox import adaptive_prox
-from weakprox.solvers.tools import Tools
+from weakprox.solvers._gap_driven import Contradicted, adaptive_prox, judged
+from weakprox.solvers.base import Tools
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
 STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # stride, in moves
-ROUNDING = 1e3  # units of rounding below which a move counts as zero
+UNMOVED = 1e3  # units of rounding below which a move counts as zero
 FLAT_VECTORS = 4  # random vectors, in addition to those of X, for the norm of a dual point
+RIDGE = 1e-10  # relative regularisation for moves that hardly differ
+WILDEST = 1e4  # combinations with larger weights are noise
+FEW = 8  # differences needed before a declared smoothness is considered far too large
+LOOSE = 4.0  # ratio to the largest curvature seen above which it is far too large
+MARGIN = 1.5  # factor on the largest curvature seen, for directions not seen yet
+VISIBLE = 1e-6  # relative length below which a difference is mostly rounding
+ROUNDING = 32  # units of rounding in a gradient
+CLEAR = 1e-3  # relative excess that contradicts a declared constant beyond rounding
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Smallest and largest curvature of G between iterates so far, and the last gradient."""
+
+    X: Array
+    gradient: Array
+    least: float = math.inf
+    most: float = 0.0
+    seen: int = 0
+
+    def then(self, X: Array, gradient: Array) -> Curvature:
+        """Return the curvature updated by another iterate."""
+        move, turn = X - self.X, gradient - self.gradient
+        length, along = sqnorm(move), inner(turn, move)
+        if not (along > 0.0 and length > VISIBLE**2 * sqnorm(X)):
+            return Curvature(X, gradient, self.least, self.most, self.seen)
+        # near zero, differences of iterates are small compared with the rounding of gradients
+        noise = ROUNDING * eps_of(X) * norm(gradient) * math.sqrt(length)
+        least, most = min(self.least, (along + noise) / length), self.most
+        if along > noise / CLEAR:
+            most = max(most, sqnorm(turn) / along)
+        return Curvature(X, gradient, least, most, self.seen + 1)
+
+    def smoothness(self, declared: float) -> float:
+        """Return the declared smoothness, unless it is contradicted or far too large."""
+        if self.most > (1 + CLEAR) * declared:
+            return MARGIN * self.most
+        if self.seen >= FEW and declared > LOOSE * MARGIN * self.most > 0.0:
+            return MARGIN * self.most
+        return declared
+
+    def check(self, declared: float) -> None:
+        """Raise if the curvature is below the declared strong convexity."""
+        if self.least < (1 - CLEAR) * declared:
+            raise Contradicted(0.5 * self.least)
+
+
+@dataclass(frozen=True)
+class History:
+    """The last moves F and their end points z + F, oldest first."""
+
+    moves: tuple[Array, ...] = ()
+    ends: tuple[Array, ...] = ()
+
+    def extended(self, z: Array, move: Array, most: int, arena: Arena) -> tuple[History, Array]:
+        """The history with this move from z, and the next point.
+
+        That point may be part of the history, so it must not be overwritten.
+        There are three passes in blocks of rows: for z + F, for inner products of differences
+        of moves, and for the combination of end points.
+        """
+        end = arena.like(z)
+        for rows in row_blocks(z):
+            end[rows] = z[rows] + move[rows]
+        if most == 0:
+            return self, end
+        moves, ends = (*self.moves, move)[-most - 1 :], (*self.ends, end)[-most - 1 :]
+        history = History(moves, ends)
+        if len(moves) < 2:
+            return history, end
+        weights = _weights(moves)
+        if weights is None:
+            return History(moves[-1:], ends[-1:]), end
+        # end - sum of w_i (end_{i+1} - end_i), collected by end points
+        shares = np.concatenate([weights, [0.0]]) - np.concatenate([[0.0], weights])
+        shares[-1] += 1.0
+        point = arena.like(end)
+        for rows in row_blocks(end):
+            part = point[rows]
+            part[...] = float(shares[0]) * ends[0][rows]
+            for share, other in zip(shares[1:], ends[1:], strict=True):
+                part += float(share) * other[rows]
+        return history, point
+
+
+def _weights(moves: tuple[Array, ...]) -> Any:
+    """Weights with which the differences of moves best approximate the last move."""
+    size = len(moves) - 1
+    gram, right = np.zeros((size, size)), np.zeros(size)
+    for rows in row_blocks(moves[-1]):
+        last = moves[-1][rows]
+        steps = [later[rows] - sooner[rows] for sooner, later in pairwise(moves)]
+        for i, a in enumerate(steps):
+            right[i] += rough_inner(a, last)
+            for j in range(i + 1):
+                gram[i, j] += rough_inner(a, steps[j])
+    gram = gram + np.tril(gram, -1).T
+    gram += RIDGE * float(np.trace(gram)) * np.eye(size)
+    try:
+        weights = np.linalg.solve(gram, right)
+    except np.linalg.LinAlgError:
+        return None
+    fine = np.all(np.isfinite(weights)) and float(np.abs(weights).max()) <= WILDEST
+    return weights if fine else None
 
 
 class Stored:
@@ -57,19 +164,12 @@ class Stored:
         """The proximal point of z, by a decomposition of the necessary rank."""
         z, gamma, tools = state.z, state.gamma, self.tools
         guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
-        prox, rank, cut = adaptive_prox(
-            tools,
-            z,
-            weight=1.0 / gamma,
-            allowed=allowed(tools, state.value, state.bound, guess),
-            rank=state.rank,
-            cap=self.cap,
-            start=state.basis,
-            rng=tools.rng(k),
+        self._prox, state = adaptive_prox(
+            tools, z, state, weight=1.0 / gamma, guess=guess, cap=self.cap, rng=tools.rng(k)
         )
-        self._prox = prox
-        X, h = dense(prox.V, tools.arena.like(z)), self.problem.spectral.value(prox.V)
-        return replace(state, X=X, V=prox.V, h=h, basis=prox.basis, rank=rank, cut=cut)
+        V = self._prox.V
+        X, h = dense(V, tools.arena.like(z)), self.problem.spectral.value(V)
+        return replace(state, X=X, V=V, h=h)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, None]:
         """Return the state unchanged: z is stored, so the loop may prove later."""
@@ -89,12 +189,26 @@ class Stored:
         if state.parameters.alpha > 0.0:
             far = parts.length / (2 * state.parameters.alpha * gamma**2)
         else:
-            reached, rng = min(value, state.value), tools.rng(k, 1)
-            far = _flat_half(problem, prox.V, X, z, parts.move, gamma, reached, rng)
+            far = self._flat_half(state, prox.V, min(value, state.value), tools.rng(k, 1))
         point = SplitDual(problem.penalty, z, 1.0 / gamma, prox, parts.y)
         lost = near + far + prox.delta_estimate / (2 * gamma)
         state = replace(state, y=parts.y, last=value)
-        return _judged(state, value, lost, point, k), near, far
+        return judged(state, value, value - lost, point, k), near, far
+
+    def _flat_half(self, state: Memory, V: LowRank, reached: float, rng: Any) -> float:
+        """Estimate h(X) + h*(U) - <U, X>, U = -(grad G + s), which is `far` if alpha = 0."""
+        U: Array = state.z  # an array here
+        U, h = U - state.X, self.problem.spectral
+        U += self._move
+        U *= 1.0 / state.gamma
+        rough = self.problem.of_spectral.rough_conjugate
+        if rough is None:
+            dual = h.conjugate(U, rng)
+        else:
+            random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
+            block = namespace(U).concat([V.Vt.T, random], axis=1)
+            dual = rough(U, block, self.problem.radius(reached))
+        return max(0.0, h.value(V) + dual - inner(U, state.X))
 
     def rebalance(self, state: Memory, change: float) -> Memory:
         """Move z by an accelerated step, or by a plain step if gamma changes."""
@@ -183,7 +297,7 @@ def _stride(state: Memory, move: Array) -> float:
         apart += rough_inner(turn, turn)
         size += rough_inner(move[rows], move[rows])
         length += rough_inner(z, z)
-    visible = size > (ROUNDING * eps_of(move)) ** 2 * length
+    visible = size > (UNMOVED * eps_of(move)) ** 2 * length
     steady = visible and apart <= STEADY**2 * size
     return min(2.0 * state.stride, LONGEST) if steady else 1.0
 
@@ -224,38 +338,3 @@ def _value(problem: Problem, X: Array, gradient: Array) -> float:
         return problem.loss.value(X, problem.loss.everything())
     value, slope = origin()
     return float(value) + 0.5 * (inner(X, gradient) + inner(X, slope))
-
-
-def _flat_half(
-    problem: Problem,
-    V: LowRank,
-    X: Array,
-    z: Array,
-    move: Array,
-    gamma: float,
-    reached: float,
-    rng: np.random.Generator,
-) -> float:
-    """Estimate of h(X) + h*(U) - <U, X>, U = -(grad G + s), which is `far` if alpha = 0."""
-    U = z - X
-    U += move
-    U *= 1.0 / gamma
-    h, rough = problem.spectral, problem.of_spectral.rough_conjugate
-    if rough is None:
-        dual = h.conjugate(U, rng)
-    else:
-        random = gaussian(rng, (int(U.shape[1]), FLAT_VECTORS), U)
-        block = namespace(U).concat([V.Vt.T, random], axis=1)
-        dual = rough(U, block, problem.radius(reached))
-    return max(0.0, h.value(V) + dual - inner(U, X))
-
-
-def _judged(state: Memory, value: float, lost: float, dual: SplitDual, k: int) -> Memory:
-    """Update the best value, the best estimated bound with its dual point, and the progress."""
-    best, bound = min(value, state.value), value - lost
-    if state.bound < bound < math.inf:  # infinite if a user's term is
-        state = replace(state, bound=bound, dual=dual)
-    gap = max(0.0, best - state.bound)  # may be negative by rounding
-    if gap < 0.99 * state.gap:
-        state = replace(state, progress=k, gap=gap)
-    return replace(state, value=best)

@@ -1,27 +1,32 @@
-"""The base class of solvers: what a run reads of one, with a default for each member."""
+"""The base class of solvers, and what a run hands to one: tools, and warm starts."""
 
 from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, is_dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache, cached_property
+from typing import Any, ClassVar, Literal
 
+import numpy as np
+
+from weakprox.certificates.sampled import Proof
+from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import BLOCK_BYTES, Array, itemsize
+from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, on_cpu, sqnorm, zeros
+from weakprox.linalg.lowrank import LowRank
+from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
+from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
-
-if TYPE_CHECKING:
-    from weakprox.certificates.sampled import Proof
-    from weakprox.solvers.tools import Tools
-    from weakprox.solvers.warm import Warmth
+from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
+from weakprox.resources.memory import room
 
 REQUIRED = ("check", "start", "step", "finished", "candidate", "dual")
 TILES = 7  # blocks of rows that passes hold at once
 EACH_SIDE = 6  # thin blocks that a decomposition holds at once, for rows and for columns
 ON_DEVICE = 16 << 30  # bytes of an accelerator that a run may use without asking
+SMALL = 1e-5  # smallest value of f, as a share of the size of its point, that `tol` refers to
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Arrays:
 # Measured by benchmarks/memory.py, which prints the table.
 ARRAYS = {
     "LeanSplitting": Arrays(1, 2, tiles=True),
+    "Thresholding": Arrays(0, 0, width=64, tiles=True),
     "DavisYin": Arrays(7.5, 22.5, wide=27),
     "DualAscent": Arrays(7.5, 7.5),
     "Extragradient": Arrays(23, 28),
@@ -68,16 +74,136 @@ ARRAYS = {
 
 def array_bytes(problem: Problem) -> int:
     """Return the bytes of one array of the size of X."""
-    return int(math.prod(problem.shape)) * itemsize(problem.loss.reference)
+    return int(math.prod(problem.shape) * problem.loss.reference.dtype.itemsize)
 
 
 def thin_bytes(problem: Problem, arrays: Arrays) -> int:
     """Return the bytes of thin blocks and of tiles, which are held beside whole arrays."""
     m, d = problem.shape
     width = min(arrays.width, m, d)
-    row = d * itemsize(problem.loss.reference)
+    row = d * problem.loss.reference.dtype.itemsize
     tile = max(row, min(BLOCK_BYTES, m * row))
     return int(EACH_SIDE * width * (m + d) * 8 + TILES * tile)
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Oracles that count their calls, named random streams, and callbacks of the run.
+
+    `tick` reports an inner step; `choose` returns the default solver of a problem. `eps` is
+    the absolute accuracy to aim at; if `tol` is not 0, the aim is relative to f instead.
+    """
+
+    problem: Problem
+    meter: Meter
+    eps: float
+    seed: int
+    tick: Tick
+    choose: Callable[[Problem, int | None], Method]
+    arena: Arena = SHARED
+    tol: float = 0.0
+
+    @cached_property
+    def loss(self) -> MeteredLoss:
+        """The loss, with its calls counted."""
+        return MeteredLoss(self.problem.loss, self.meter, self.problem.of_loss)
+
+    @cached_property
+    def spectral(self) -> MeteredSpectral:
+        """The spectral term, with its calls counted."""
+        return MeteredSpectral(self.problem.spectral, self.meter)
+
+    def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
+        """Return the accuracy to aim at if f has this value, or this guess while unknown.
+
+        With `tol`, it is relative to max(|value|, SMALL size), where size is smoothness/2
+        |X|^2 at the point with that value: the optimum may be zero.
+        """
+        if not self.tol:
+            return self.eps
+        value = value if math.isfinite(value) else guess
+        return self.tol * max(abs(value), SMALL * size) if math.isfinite(value) else self.eps
+
+    def rng(self, *stream: int) -> np.random.Generator:
+        """Return the random stream of this name; it yields the same numbers every time."""
+        return np.random.default_rng([self.seed, *stream])
+
+    def compressed(self, X: Array | LowRank, rank: int | None = None) -> LowRank:
+        """Return a feasible point as factors, of full rank unless a rank is given."""
+        return X if isinstance(X, LowRank) else self.problem.factored(X, self.rng(0), rank)
+
+
+@dataclass(frozen=True)
+class Warmth:
+    """The end of a neighbouring problem's run.
+
+    The ratio of two values of `size` shows how a penalty's weight, and with it the dual
+    point, has changed, whatever the weight is.
+    """
+
+    X: LowRank | Array  # the answer
+    pull: Array  # K'y, the dual point as a matrix: nearly a subgradient of R's nonsmooth part
+    size: float  # value of that part at the answer
+    weight: float  # of the last proximal step, 1/gamma
+    rank: int  # of the answer
+    basis: Array | None  # block to start the first decomposition from
+
+    @classmethod
+    def of(cls, problem: Problem, dual: SplitDual) -> Warmth:
+        """Return the warm start that the dual points of a run with the same loss give."""
+        R, V, y = dual.penalty, dual.prox.V, dual.y
+        X = V.dense()
+        if y is None:
+            target = gradient(problem.loss, X, problem.loss.everything(), None)
+            target *= -1.0 / dual.weight
+            target += (2.0 - R.curvature / dual.weight) * X
+            target -= dual.A
+            y = proximal_dual(R, target, 1.0 / dual.weight)
+        return cls(V, R.pull(y), nonsmooth(R, X), dual.weight, V.rank, dual.prox.basis)
+
+    def step(self, beta: float) -> float:
+        """A gamma to begin with, between the first one and the last one there was."""
+        return math.sqrt(1.0 / (beta * max(beta, self.weight))) if self.size else 1.0 / beta
+
+    @property
+    def point(self) -> Array:
+        """The answer as a dense matrix."""
+        return self.X.dense() if isinstance(self.X, LowRank) else self.X
+
+    def scaled(self, penalty: Penalty) -> Warmth:
+        """Return the warm start for another weight of the penalty, with a guessed dual."""
+        size = nonsmooth(penalty, self.point)
+        factor = size / self.size if self.size > 0.0 else 1.0
+        if factor == 1.0 or not math.isfinite(factor):
+            return self
+        return replace(self, pull=self.pull * factor, size=size)
+
+    def beside(self, before: Warmth, across: Warmth) -> Warmth:
+        """Extrapolate to a corner of a grid cell from the other three.
+
+        This corner and `across` share a row, `before` is below this one. The error is a
+        second difference, so that a fine grid costs few iterations.
+        """
+        X = self.point + (before.point - across.point)
+        pull = self.pull + (before.pull - across.pull)
+        rank = max(self.rank, before.rank)
+        return replace(before, X=X, pull=pull, rank=rank)
+
+
+def nonsmooth(penalty: Penalty, X: Array) -> float:
+    """Return R(X) without its quadratic part."""
+    value = penalty.value(X)
+    return value - 0.5 * penalty.curvature * sqnorm(X) if penalty.curvature else value
+
+
+def fits(problem: Problem, needed: float) -> bool:
+    """Return True if so many bytes fit in memory, or on the device of the problem."""
+    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
+
+
+def first_point(problem: Problem, X: Array | None) -> Array:
+    """Return the user's first point, or zero."""
+    return zeros(problem.shape, problem.loss.reference) if X is None else X
 
 
 class Method:
@@ -170,10 +296,7 @@ class Method:
 def as_method(solver: Any) -> Method:
     """Return the solver as a `Method`; one that does not derive from it gets the defaults.
 
-    Raises
-    ------
-    InputError
-        If it is not a dataclass of settings, or lacks a required member.
+    Raises `InputError` if it is not a dataclass of settings, or lacks a required member.
     """
     kind: Any = type(solver)
     settings = isinstance(solver, Method) or (is_dataclass(solver) and hasattr(kind, "step"))
@@ -183,12 +306,8 @@ def as_method(solver: Any) -> Method:
         raise InputError("solver", given, wanted)
     # an inherited declaration of `Method` is no definition
     required = (*REQUIRED, "warm") if getattr(kind, "warm_starts", False) else REQUIRED
-    declared = [vars(Method)[name] for name in required]
-    missing = [
-        name
-        for name, own in zip(required, declared, strict=True)
-        if not callable(getattr(kind, name, None)) or getattr(kind, name) is own
-    ]
+    own = {name: getattr(kind, name, None) for name in required}
+    missing = [n for n, f in own.items() if not callable(f) or f is vars(Method)[n]]
     if missing:
         given = f"{kind.__name__}, which has no {', '.join(missing)}"
         wanted = f"a solver with {', '.join(REQUIRED)}: see docs/extend.md"

@@ -19,32 +19,37 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from weakprox.arguments import optional_counts
-from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.certificates.split import FixedDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, contiguous, itemsize, on_cpu, to_numpy
+from weakprox.linalg.arrays import Array, contiguous, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
 from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, Dual, DualPoint
-from weakprox.resources.limits import room
-from weakprox.solvers._curvature import Curvature
-from weakprox.solvers._extrapolation import History
+from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide, start_at
-from weakprox.solvers._prox import FIRST_RANK, SPARE, capped
-from weakprox.solvers._stored import Stored, first_target
-from weakprox.solvers.base import ARRAYS, ON_DEVICE, array_bytes
-from weakprox.solvers.tools import Tools
-from weakprox.solvers.warm import Warmth
+from weakprox.solvers._gap_driven import (
+    FIRST_RANK,
+    SPARE,
+    STRETCH,
+    GapDriven,
+    GapMemory,
+    Plan,
+    TooWide,
+    capped,
+    start_at,
+)
+from weakprox.solvers._stored import Curvature, History, Stored, first_target
+from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
 APART = 4.0  # largest ratio of the halves of the gap
 FASTEST = 4.0  # largest change of gamma in one iteration
@@ -53,32 +58,17 @@ SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
 NOT_LOW = 1 << 30  # more than any rank
 
 
-@dataclass(frozen=True)
-class Memory:
+@dataclass(frozen=True, kw_only=True)
+class Memory(GapMemory):
     """State of the iteration; copied at the start of an outer step."""
 
-    V: LowRank | None
-    h: float
-    z: Array | Target | None
+    X: Array | None = None  # for stored steps only
+    z: Array | Target | None = None
     gamma: float
-    rank: int
-    parameters: Plan
-    epoch: int = 0
-    done: int = 0
-    cut: bool = False  # whether the cap on the rank discarded more than allowed
-    value: float = math.inf  # best value seen
-    last: float | None = None  # f at X
-    gap: float = math.inf  # the method's own estimate
-    progress: int = 0  # iteration that last improved the gap by a hundredth
-    # for stored steps
-    X: Array | None = None
-    basis: Array | None = None
+    # for stored steps; an iteration for the dual point starts from the last y
     history: History = field(default_factory=History)
     curvature: Curvature | None = None  # of G, if it is not known exactly
-    y: Dual | None = None  # dual point of R, from which an iteration for it starts
     stride: float = 1.0  # length of the last step, in moves
-    bound: float = -math.inf  # best estimate of a lower bound seen
-    dual: SplitDual | None = None  # dual point of that bound
     # for factored steps
     values: Any = None  # of V, on the host
     ritz: Ritz | None = None
@@ -89,35 +79,30 @@ class Memory:
     ratio: float = SHARPLY  # by which the last step changed the gap
 
     def candidate(self, step: int, gap: float = math.nan, dual: Any = None) -> Candidate:
-        """The proximal point, as a candidate for the loop."""
-        X = self.V if self.X is None else self.X
+        """The proximal point of a factored step, as a candidate for the loop."""
         options = {"gap": gap, "dual": dual, "value": self.last}
-        return Candidate(X, self.V, self.h, self.epoch, step, **options)
+        return Candidate(self.V, self.V, self.h, self.epoch, step, **options)
 
 
-class Splitting(GapDriven):
-    """The iteration, for both kinds of steps."""
+def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
+    """Project z, attempt a proof if it is due, and move z; also return if the loop saw X."""
+    state = steps.project(state, k)
+    state, dual = steps.prove(state, k)
+    state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
+    return balance(steps, state, near, far), dual is not None
 
-    @staticmethod
-    def iterate(steps: Stored | Factored, state: Memory, k: int) -> tuple[Memory, bool]:
-        """One iteration: project z, attempt a proof if it is due, and move z.
 
-        Also return whether the loop has seen the point.
-        """
-        state = steps.project(state, k)
-        state, dual = steps.prove(state, k)
-        state, near, far = steps.advance(state, k, dual)  # type: ignore[arg-type]
-        return Splitting.balance(steps, state, near, far), dual is not None
-
-    @staticmethod
-    def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
-        """Change gamma if one half of the gap is much larger than the other."""
-        gamma = state.gamma * state.change
-        return steps.rebalance(state, balanced(near, far, gamma * state.parameters.beta))
+def balance(steps: Stored | Factored, state: Memory, near: float, far: float) -> Memory:
+    """Change gamma if one half of the gap is much larger than the other."""
+    gamma = state.gamma * state.change
+    change = balanced(near, far, gamma * state.parameters.beta)
+    if isinstance(steps, Factored):  # z has moved; its next pass makes the change
+        return replace(state, gamma=gamma, change=change if state.change == 1.0 else 1.0)
+    return steps.rebalance(state, change)
 
 
 @dataclass(frozen=True)
-class DavisYin(Splitting):
+class DavisYin(GapDriven):
     """Deterministic splitting for every penalty and spectral term, without tuning.
 
     Parameters
@@ -138,8 +123,7 @@ class DavisYin(Splitting):
     warm_starts: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
-        """Raise on invalid settings before any work."""
-        self.check_rank(problem)
+        super().check(problem)
         optional_counts(first_rank=self.first_rank)
         whole = isinstance(self.memory, (int, np.integer)) and not isinstance(self.memory, bool)
         if not whole or self.memory < 0:
@@ -159,7 +143,7 @@ class DavisYin(Splitting):
         else:
             z[...] = first
         rank = capped(self.first_rank, problem.shape, self.rank)
-        return Memory(given, h, z, gamma, rank, plan, X=first)
+        return Memory(V=given, h=h, z=z, gamma=gamma, rank=rank, parameters=plan, X=first)
 
     def warm(self, problem: Problem, past: Warmth, tools: Tools) -> Memory:
         """Start from the result of a neighbouring problem.
@@ -176,12 +160,9 @@ class DavisYin(Splitting):
         z *= -gamma
         z += (1.0 - gamma * problem.penalty.curvature) * X
         rank = capped(past.rank + SPARE, problem.shape, self.rank)
-        start = start_at(problem, None)
-        return Memory(given, h, z, gamma, rank, plan, X=start, basis=past.basis)
-
-    def candidate(self, memory: Memory) -> Candidate:
-        """The last proximal point, and the best dual point."""
-        return memory.candidate(0, gap=memory.value - memory.bound, dual=memory.dual)
+        first = start_at(problem, None)
+        cold = Memory(V=given, h=h, gamma=gamma, rank=rank, parameters=plan, X=first)
+        return replace(cold, z=z, basis=past.basis)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
         """The dual points of the best bound."""
@@ -191,16 +172,12 @@ class DavisYin(Splitting):
         return memory.dual
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """Run a stretch of iterations."""
-        state, steps = memory, Stored(problem, tools, rank=self.rank, memory=self.memory)
-        for k in range(memory.done + 1, memory.done + STRETCH + 1):
-            state, _ = self.iterate(steps, state, k)
-            tools.tick(replace(self.candidate(state), epoch=memory.epoch + 1, step=k))
-        return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+        steps = Stored(problem, tools, rank=self.rank, memory=self.memory)
+        return self.stretch(memory, tools, lambda state, k: iterate(steps, state, k)[0])
 
 
 @dataclass(frozen=True)
-class LeanSplitting(Splitting):
+class LeanSplitting(GapDriven):
     """Splitting with X in factors, for squared distances with separable penalties.
 
     R is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows or of columns, or zero;
@@ -223,11 +200,10 @@ class LeanSplitting(Splitting):
         return problem.values_form is not None and problem.loss.is_finite_sum
 
     def check(self, problem: Problem) -> None:
-        """Raise on invalid settings before any work."""
-        self.check_rank(problem)
         if not self.applies(problem):
             wanted = "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
             raise InputError("problem", repr(problem), wanted)
+        super().check(problem)
 
     @property
     def fallback(self) -> DavisYin:
@@ -236,14 +212,16 @@ class LeanSplitting(Splitting):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Constants only; the row space of a given first point starts the block."""
-        plan = Plan(tools.eps, problem.strong_convexity(), _plan(problem, tools).beta)
-        width = capped(FIRST_WIDTH, problem.shape, None)
+        beta = problem.loss.smoothness + problem.penalty.curvature
+        plan, width = Plan(tools.eps, problem.strong_convexity(), beta), FIRST_WIDTH
+        width = min(width, *problem.shape)
         given, values = LowRank.zero(problem.shape, problem.loss.reference), np.zeros(1)
         if X is not None:
             given = tools.compressed(X, width)
             values = to_numpy(given.s)
-        h = problem.spectral.value(given)
-        return Memory(given, h, None, 1.0 / plan.beta, 1, plan, values=values, width=width)
+        h = 0.0 if X is None else problem.spectral.value(given)
+        start = Memory(V=given, h=h, gamma=1.0 / plan.beta, rank=1, parameters=plan)
+        return replace(start, values=values, width=width)
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last proximal point; it cannot be proved after its target has moved."""
@@ -262,15 +240,14 @@ class LeanSplitting(Splitting):
         return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """Run a stretch of iterations."""
-        thin = self.affordable(problem)
-        with factored(problem, memory, tools, rank=self.rank, thin=thin) as (steps, state):
+        other = partial(self.affordable, problem)  # whether there is room for the fallback
+        with factored(problem, memory, tools, rank=self.rank, thin=other) as (steps, state):
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
-                state, shown = self.iterate(steps, state, k)
+                state, shown = iterate(steps, state, k)
                 if not shown:
                     tools.tick(state.candidate(k))
             engine = steps.engine
-            if self._is_slow(state, memory, engine.z) and thin:
+            if self._is_slow(state, memory, engine.z) and other():
                 raise TooWide  # acceleration or float64 is worth its memory here
             state = steps.settle(state)
             assert state.ritz is not None
@@ -283,7 +260,7 @@ class LeanSplitting(Splitting):
 
         In float32, only a gap that hardly falls counts: a restart in float64 is expensive.
         """
-        if itemsize(z) == 4:
+        if z.dtype.itemsize == 4:
             return state.progress <= before.done
         return state.least > SLOW * before.least
 
@@ -292,10 +269,9 @@ class LeanSplitting(Splitting):
         """Whether methods that hold many arrays fit in memory."""
         if problem.elsewhere and not isinstance(problem.of_loss.target, Tiled):
             return False
-        reference = problem.loss.reference
         # in float64, since float32 would not allow accurate proofs
-        needed = ARRAYS["DavisYin"].most * array_bytes(problem) * 8 / itemsize(reference)
-        return needed <= (room() if on_cpu(reference) else ON_DEVICE)
+        size = array_bytes(problem) * 8 / problem.loss.reference.dtype.itemsize
+        return fits(problem, ARRAYS["DavisYin"].most * size)
 
 
 def _plan(problem: Problem, tools: Tools) -> Plan:

@@ -13,16 +13,22 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, rough_inner, row_blocks, wide
-from weakprox.linalg.kernels import dense
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.lowrank import dense
 from weakprox.problem import Problem
-from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, allowed, start_at
-from weakprox.solvers._prox import FIRST_RANK, adaptive_prox, capped
-from weakprox.solvers.tools import Tools
+from weakprox.solvers._gap_driven import (
+    FIRST_RANK,
+    GapDriven,
+    GapMemory,
+    Plan,
+    adaptive_prox,
+    capped,
+    judged,
+    start_at,
+)
+from weakprox.solvers.base import Tools
 
 REMEMBERED = 5  # dual values; a step is undone if the next one is below all of them
 SHORTER = 0.25  # factor for a step that was undone
@@ -30,30 +36,14 @@ LONGER = 4.0  # factor for a step along which the dual function has no curvature
 FAR = 1e3  # first trial step, relative to the shortest safe one
 
 
-@dataclass(frozen=True)
-class Memory:
+@dataclass(frozen=True, kw_only=True)
+class Memory(GapMemory):
     """State of the iteration."""
 
-    X: Array
-    V: LowRank | None
-    h: float
-    y: Array
-    epoch: int
-    done: int
-    rank: int
-    basis: Array | None
-    parameters: Plan
     step: float = 0.0  # size of the next step
     base: Array | None = None  # last accepted dual point,
     slope: Any = None  # its gradient,
     values: tuple[float, ...] = ()  # and the last dual values
-    last: float | None = None  # f at X
-    cut: bool = False  # whether the cap on the rank discarded more than allowed
-    value: float = math.inf
-    bound: float = -math.inf
-    dual: SplitDual | None = None
-    progress: int = 0
-    gap: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -75,8 +65,7 @@ class DualAscent(GapDriven):
         return bool(simple and problem.of_penalty.pieces is not None)
 
     def check(self, problem: Problem) -> None:
-        """Raise on invalid settings before any work."""
-        self.check_rank(problem)
+        super().check(problem)
         problem.check_finite_sum("DualAscent", "SampleAverage")
         if problem.of_loss.centre is None:
             raise InputError("loss", repr(problem.loss), "Denoising; DavisYin takes others")
@@ -91,65 +80,33 @@ class DualAscent(GapDriven):
         given, h = self.first(problem, X, first, tools)
         y = R.ascend(None, first, 0.0, geometry="euclidean")
         rank = capped(FIRST_RANK, problem.shape, self.rank)
-        return Memory(first, given, h, y, 0, 0, rank, None, plan)
-
-    def candidate(self, memory: Memory) -> Candidate:
-        """Return the last proximal point, and the best dual point."""
-        found = Candidate(memory.X, memory.V, memory.h, memory.epoch, 0)
-        gap = memory.value - memory.bound
-        return replace(found, gap=gap, dual=memory.dual, value=memory.last)
-
-    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """Return the dual point of the best bound."""
-        return memory.dual or FixedDual(problem.penalty, memory.y)
+        return Memory(X=first, V=given, h=h, y=y, rank=rank, parameters=plan)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        """Run a stretch of iterations."""
-        state, R, loss = memory, problem.penalty, problem.loss
+        R, loss = problem.penalty, problem.loss
         weight = loss.smoothness + R.curvature
         pieces_of = problem.of_penalty.pieces
         assert pieces_of is not None
-        for k in range(memory.done + 1, memory.done + STRETCH + 1):
-            everything = tools.loss.everything()
-            C, s = tools.loss.centre(everything, counted=True), R.pull(state.y)
+
+        def iteration(state: Memory, k: int) -> Memory:
+            C, s = tools.loss.centre(tools.loss.everything(), counted=True), R.pull(state.y)
             A = tools.arena.like(state.X)
             for rows in row_blocks(A):
                 A[rows] = (loss.smoothness / weight) * C[rows] - s[rows] / weight
             guess = 0.5 * weight * rough_inner(A, A) if math.isinf(state.value) else 0.0
-            prox, rank, cut = adaptive_prox(
-                tools,
-                A,
-                weight=weight,
-                allowed=allowed(tools, state.value, state.bound, guess),
-                rank=state.rank,
-                cap=self.rank,
-                start=state.basis,
-                rng=tools.rng(k),
+            prox, state = adaptive_prox(
+                tools, A, state, weight=weight, guess=guess, cap=self.rank, rng=tools.rng(k)
             )
             X, h = dense(prox.V, tools.arena.like(A)), problem.spectral.value(prox.V)
             pieces = pieces_of(X)
             worst, mean = float(namespace(pieces).max(pieces)), float(state.y @ pieces)
             value = problem.smooth_value(X) + h
             bound = value - max(0.0, worst - mean) - 0.5 * weight * prox.delta_estimate
-            state = replace(
-                state, X=X, V=prox.V, h=h, basis=prox.basis, rank=rank, cut=cut, last=value
-            )
-            dual = SplitDual(R, A, weight, prox, state.y)
-            state = _judged(state, value, bound, dual, k)
-            state = _moved(state, R, pieces, bound, weight)
-            tools.tick(replace(self.candidate(state), epoch=memory.epoch + 1, step=k))
-        return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
+            state = replace(state, X=X, V=prox.V, h=h, last=value)
+            state = judged(state, value, bound, SplitDual(R, A, weight, prox, state.y), k)
+            return _moved(state, R, pieces, bound, weight)
 
-
-def _judged(state: Memory, value: float, bound: float, dual: SplitDual, k: int) -> Memory:
-    """Update the best value, the best bound with its dual point, and the progress."""
-    if state.bound < bound < math.inf:
-        state = replace(state, bound=bound, dual=dual)
-    best = min(value, state.value)
-    gap = max(0.0, best - state.bound)
-    if gap < 0.99 * state.gap:
-        state = replace(state, progress=k, gap=gap)
-    return replace(state, value=best)
+        return self.stretch(memory, tools, iteration)
 
 
 def _moved(state: Memory, R: Any, pieces: Array, bound: float, weight: float) -> Memory:

@@ -24,23 +24,36 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.certificates.observed import ObservedDual, Triplets, host, triplets
+from weakprox.arguments import optional_counts
+from weakprox.certificates.observed import (
+    ObservedDual,
+    Triplets,
+    beside,
+    filtered,
+    host,
+    triplets,
+)
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, gaussian, inner, like, namespace, wide
+from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
+from weakprox.linalg.decompositions import svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.observed import LOOSE, Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import gram, whitened
+from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Tools
 
 FIRST_WIDTH = 16  # of the block of the first decomposition
-CONJUGATE, SOLVED = 10, 0.15  # most steps for the size of a correction, and its accuracy
-POWERS = 2  # of the decomposition that a correction starts with
-KEPT = 0.8  # triplets of S with values above this share of the largest are kept
-FIRST, LEAST, MOST = 6, 5, 24  # steps before the first correction after the start, and between
+CONJUGATE = 3  # steps for the size of a correction; more would fit noise
+SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
+WIDEST = 192  # width of the blocks of the first two corrections at most
+KEPT = 0.85  # triplets of S with values above this share of the largest are kept
+SECOND, FIRST = 2, 7  # steps before the corrections that follow the one at the start
+LEAST, MOST = 5, 24  # steps between later ones
+UNKNOWNS = 4  # observations for each number of a correction
+GROUP = 0.25  # of the largest excess: directions of the correction at the start
 TENFOLD = 8  # steps that are expected to reduce the gap tenfold
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
@@ -102,7 +115,7 @@ class FactoredProximal(GapDriven):
 
     def check(self, problem: Problem) -> None:
         """Raise on invalid settings before any work."""
-        self.check_rank(problem)
+        optional_counts(rank=self.rank)
         if not self.applies(problem):
             wanted = "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
             raise InputError("problem", repr(problem), wanted)
@@ -127,8 +140,8 @@ class FactoredProximal(GapDriven):
         plan = Plan(tools.eps, 0.0, steep)
         value = data.value(x, effects) + problem.spectral.value(first)
         level = form.lam if math.isinf(form.tau) else 0.0
-        options = {"last": value, "value": value, "level": level, "rank": first.rank}
-        return Memory(first, x, first, x, effects, block, steep, plan, **options)
+        options: dict[str, Any] = {"last": value, "value": value, "rank": first.rank}
+        return Memory(first, x, first, x, effects, block, steep, plan, level=level, **options)
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last point, with the dual point of the last correction."""
@@ -300,8 +313,15 @@ class Steps:
         wait = float(MOST)
         if aim > 0.0 and rate > 0.0:
             wait = min(max(math.log10(max(gap / aim, 1.0)) / rate, LEAST), MOST)
-        due = FIRST if k == 1 else k - 1 + int(wait)
-        plan = {"due": due, "tried": k, "progress": progress, "gap": min(gap, state.gap)}
+        due = k - 1 + int(wait)
+        if k <= FIRST:
+            due = SECOND if k == 1 else FIRST
+        plan: dict[str, Any] = {
+            "due": due,
+            "tried": k,
+            "progress": progress,
+            "gap": min(gap, state.gap),
+        }
         state = replace(state, dual=dual, **plan)
         if k > 1:
             tools.tick(_candidate(state, k, gap))
@@ -317,23 +337,25 @@ class Steps:
         q = data.dual(state.x, effects)
         found = self._leading(state, q, level)
         if self.tools is not None:
-            self.tools.spectral.counted(len(found.s), 2 * POWERS)
+            self.tools.spectral.counted(len(found.s), 3)
         count = int((found.s > level * (1 + 1e-9)).sum()) if level > 0.0 else len(found.s)
+        count = min(count, math.isqrt(data.size // UNKNOWNS) + 1)
         x, V = state.x, state.V
+        if count and state.extra is None:  # large directions first: the others depend on them
+            excess = found.s[:count] - level
+            count = int((excess > GROUP * excess[0]).sum())
         if count:
             u, v, s = found.U[:, :count], found.V[:, :count], found.s[:count]
             M, moved = self._sizes(u, v, s - level, data.curvature(x, effects))
             length = self._length(state, moved)
             x, M = x + length * moved, length * M
-            V = V.plus(_product(u, M, v))
+            V = _sum(V, u, M, v)
             effects = data.fitted(x, effects)
             q = data.dual(x, effects)
         feasible = data.feasible(q, data.curvature(x, effects))
-        shown = triplets(data, feasible, found.V)
-        while shown.s[-1] > KEPT * shown.s[0] and len(shown.s) < self.widest:
-            more = self._wider(shown.V, len(shown.s) + max(16, len(shown.s) // 4))
-            shown = triplets(data, feasible, more, POWERS)
-        shown = shown.above(KEPT * float(shown.s[0]))
+        start = beside(V.trimmed().Vt.T, found.V[:, count:])
+        least = max(level, KEPT * float(found.s[0]))
+        shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
         dual = ObservedDual(data, feasible, self.form, shown, effects)
         width = min(self.widest, max(V.rank, 1) + 4)
         block = self._wider(V.Vt.T[:, :width], width)
@@ -348,7 +370,7 @@ class Steps:
             block=block,
             momentum=1.0,
             last=last,
-            extra=shown.V,
+            extra=shown.above(KEPT * float(shown.s[0])).V,
             rank=V.rank,
         )
         return after, dual
@@ -368,17 +390,32 @@ class Steps:
 
     def _leading(self, state: Memory, q: Array, level: float) -> Triplets:
         """Triplets of S that include all with values above the level."""
-        data = self.data
-        start = state.block if state.extra is None else state.extra
-        if state.extra is None:
-            start = self._wider(start, 2 * int(start.shape[1]))
-        powers = POWERS if state.extra is None else 1
+        if state.extra is None:  # at the start nothing is known of S
+            start = whitened(state.block)
+            return self._shown(q, start, max(level, 1e-300), 2, self._most(state))
+        start = beside(state.V.trimmed().Vt.T, state.extra)
+        return self._shown(q, start, level, EIGHTH, self._most(state))
+
+    def _most(self, state: Memory) -> int:
+        """Largest width of a block; less at the start, where S changes by much."""
+        return self.widest if state.tried > 1 else min(self.widest, WIDEST + state.rank)
+
+    def _shown(self, q: Array, V: Array, level: float, share: int, widest: int) -> Triplets:
+        """Triplets of S from a block and random columns, until values fall below the level.
+
+        `share` is the width of the block relative to the number of columns that are added.
+        """
         while True:
-            found = triplets(data, q, start, powers)
-            width = len(found.s)
-            if width >= self.widest or found.s[-1] < KEPT * level or not found.s[0] > 0.0:
-                return found.above(KEPT * level)
-            start, powers = self._wider(found.V, width + max(16, width // 2)), POWERS
+            width = int(V.shape[1])
+            more = min(max(SPARE, width // share), widest - width)
+            if more > 0:
+                rng = np.random.default_rng([width, more])
+                W = gaussian(rng, (self.data.shape[1], more), V)
+                V = beside(V, filtered(self.data, q, W - V @ (V.T @ W), KEPT * level))
+            found = triplets(self.data, q, V)
+            if len(found.s) >= widest or found.s[-1] < KEPT * level or more <= 0:
+                return found
+            V, share = found.V, 2
 
     def _sizes(self, u: Array, v: Array, excess: Any, h: Array) -> tuple[Array, Array]:
         """M with u' (h . (u M v')) v near diag(excess), and u M v' at the observations."""
@@ -386,10 +423,7 @@ class Steps:
         r = np.diag(excess)
         M, p, square = np.zeros_like(r), r, float((r * r).sum())
         moved = 0.0 * h
-        first = square
         for _ in range(CONJUGATE):
-            if not square > SOLVED**2 * first:
-                break
             at = data.sampled(u @ like(p, u), v)
             product = host(u.T @ data.times(h * at, v))
             bend = float((p * product).sum())
@@ -423,7 +457,11 @@ def _candidate(state: Memory, k: int, gap: float = math.nan) -> Candidate:
     )
 
 
-def _product(u: Array, M: Array, v: Array) -> LowRank:
-    """The matrix u M v' as factors."""
-    U, s, Vt = namespace(M).linalg.svd(M, full_matrices=False)
-    return LowRank(u @ U, s, Vt @ v.T)
+def _sum(X: LowRank, u: Array, M: Array, v: Array) -> LowRank:
+    """X + u M v' as factors."""
+    xp = namespace(u)
+    left = whitened(xp.concat([X.U, u], axis=1))
+    right = whitened(xp.concat([X.Vt.T, v], axis=1))
+    core = ((left.T @ X.U) * X.s) @ (X.Vt @ right) + (left.T @ u) @ M @ (v.T @ right)
+    U, s, Vt = svd(host(core))
+    return LowRank(left @ like(U, left), like(s, left), like(Vt, left) @ right.T)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,16 +42,14 @@ from weakprox.linalg.arrays import Array, inner, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.inputs import CHUNK_BYTES
-from weakprox.metering import MeteredLoss, StopRun
+from weakprox.metering import StopRun
 from weakprox.problem import Problem
 from weakprox.protocols import Batch, Candidate, DualPoint, Loss, loss_capabilities
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.result import Status
-from weakprox.solvers._conditional import first_point
-from weakprox.solvers._curvature import Contradicted
-from weakprox.solvers.base import Method
+from weakprox.solvers._gap_driven import Contradicted
+from weakprox.solvers.base import Method, Tools, first_point
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
-from weakprox.solvers.tools import Tools
 
 PILOT = 8  # single samples that show the variance first; they are used like all others
 SHARE = 0.8  # of eps, the planned sampling error
@@ -75,30 +73,16 @@ Pool = tuple[tuple[Batch, int], ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of the run and its latest measurements.
-
-    Attributes
-    ----------
-    eps, alpha, confidence : float
-        Accuracy, strong convexity, confidence of the certificate.
-    diameter : float
-        Of the set of h; it limits the sampling error if alpha is 0.
-    rarest : float
-        Share of the draws from which on a value must have been seen.
-    samples : int
-        Samples whose mean is minimised.
-    variance, concentration : float
-        Noise of one sample's gradient: its variance, and how many directions share it.
-    """
+    """Settings of the run and its latest measurements."""
 
     eps: float
-    alpha: float
-    confidence: float
-    rarest: float
-    diameter: float = math.inf
-    samples: int = 0
-    variance: float = math.nan
-    concentration: float = math.nan
+    alpha: float  # strong convexity
+    confidence: float  # of the certificate
+    rarest: float  # share of the draws from which on a value must have been seen
+    diameter: float = math.inf  # of the set of h; it limits the sampling error if alpha is 0
+    samples: int = 0  # whose mean is minimised
+    variance: float = math.nan  # of one sample's gradient,
+    concentration: float = math.nan  # and how many directions share it
 
     def cost(self, error: float) -> float:
         """Return what a squared error of the mean gradient costs in f."""
@@ -177,11 +161,9 @@ class SampleAverage(Method):
     confidence: float = 0.95
     rarest: float = RAREST
 
-    answer: ClassVar[Literal["low_rank"]] = "low_rank"
     relative: ClassVar[bool] = True  # can aim at an accuracy relative to f
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         optional_counts(rank=self.rank)
         for name, (low, high), most in (
             ("confidence", (LEAST_CONFIDENCE, math.nextafter(1.0, 0.0)), "below 1"),
@@ -203,17 +185,9 @@ class SampleAverage(Method):
         _, noise = noise_at(problem, problem.loss, first, pool)
         alpha = problem.loss.strong_convexity + problem.penalty.curvature
         across = float(problem.of_spectral.diameter or math.inf)
-        memory = Memory(
-            X=first,
-            V=None,
-            h=problem.spectral.value(tools.compressed(first)),
-            epoch=0,
-            rank=1,
-            parameters=Plan(tools.eps, alpha, self.confidence, self.rarest, across),
-            pool=pool,
-            noise=noise,
-            warm=X is not None,
-        )
+        plan = Plan(tools.eps, alpha, self.confidence, self.rarest, across)
+        h = problem.spectral.value(tools.compressed(first))
+        memory = Memory(first, None, h, 0, 1, plan, pool, noise, warm=X is not None)
         return self._measured(memory, noise, cancel)
 
     def finished(self, memory: Memory) -> bool:
@@ -260,7 +234,7 @@ class SampleAverage(Method):
             memory = replace(watch.memory, convexity=least, inner=None, warm=True)
             return replace(memory, epoch=memory.epoch + 1)
         last = engine.candidate(inner)
-        memory = watch.saw(last, inner)
+        memory = watch.saw(last, inner=inner, rank=inner.rank)
         if not engine.finished(inner):
             return replace(memory, epoch=memory.epoch + 1)
         if watch.good(last) or not watch.possible or not problem.loss.samples_cancel:
@@ -272,9 +246,8 @@ class SampleAverage(Method):
     def _enough(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Draw the samples that are needed, in stages that measure the need again."""
         allowed = memory.parameters.allowed(SHARE * tools.eps)
-        least = (
-            0 if memory.proof is None else math.ceil(1.2 * memory.have)
-        )  # the last ones were too few
+        # if there is a proof, the last samples were too few
+        least = 0 if memory.proof is None else math.ceil(1.2 * memory.have)
         while True:
             have = memory.have
             need = memory.noise.needed(allowed, self.confidence)
@@ -304,8 +277,7 @@ class SampleAverage(Method):
         memory = replace(memory, epoch=memory.epoch + 1)
         if not problem.loss.samples_cancel:
             return self._tested(problem, memory, watch, tools)
-        proof = watch.proof()
-        best = _better(memory.proof, proof)
+        best = _better(memory.proof, watch.proof())
         return replace(memory, proof=best, done=best.gap <= tools.eps)
 
     def _tested(self, problem: Problem, memory: Memory, watch: Watch, tools: Tools) -> Memory:
@@ -332,10 +304,8 @@ class SampleAverage(Method):
             if size >= memory.least:
                 rng = tools.rng(DRAWS)
                 gap, sampling = sampled_gap(problem, X, dual, kept, error, rng=rng)
-            told = Proof(
-                X, gap, sampling, self.confidence, size, self.rarest, kept, error, noise
-            )
-            best = _better(memory.proof, told)
+            told = gap, sampling, self.confidence, size, self.rarest, kept, error, noise
+            best = _better(memory.proof, Proof(X, *told))
             memory = replace(memory, proof=best, attempts=memory.attempts + 1)
             if best.gap <= tools.eps:
                 return replace(memory, done=True)
@@ -373,14 +343,7 @@ class Closed(Exception):  # noqa: N818 (a signal, not an error)
 class Watch:
     """Checks the engine's points, given the bound on the sampling error.
 
-    Attributes
-    ----------
-    problem, mean : Problem
-        The problem, and the one of the samples' mean, which the engine solves.
-    paid, goal : float
-        Sampling error at full strong convexity, and the bound on f(X) - f* to reach.
-    point, found
-        The last point checked with its dual point, and what `sampled_gap` said.
+    The engine solves `mean`, the problem of the samples' mean.
     """
 
     def __init__(
@@ -389,11 +352,11 @@ class Watch:
         self.problem, self.mean, self.engine = problem, mean, engine
         self.memory, self.outer = memory, outer
         p = memory.parameters
-        self.paid = p.cost(memory.error)
+        self.paid = p.cost(memory.error)  # sampling error at full strong convexity
         self.possible = self.paid <= HOPELESS * p.eps
-        self.goal = p.eps if self.possible else OVERHEAD * self.paid
-        self.point: tuple[LowRank, DualPoint] | None = None
-        self.found = (math.inf, math.inf)
+        self.goal = p.eps if self.possible else OVERHEAD * self.paid  # for f(X) - f*
+        self.point: tuple[LowRank, DualPoint] | None = None  # the last one checked
+        self.found = (math.inf, math.inf)  # what `sampled_gap` said of it
 
     @property
     def target(self) -> float:
@@ -407,27 +370,23 @@ class Watch:
 
     def tools(self) -> Tools:
         """Return oracles on the samples' mean, counted with those of the run."""
-        loss = MeteredLoss(self.mean.loss, self.outer.loss._meter)
         outer = replace(self.outer, eps=self.target, tol=0.0, tick=self.tick)
-        return replace(outer, problem=self.mean, loss=loss)
+        return replace(outer, problem=self.mean)
 
     def tick(self, candidate: Candidate) -> None:
         """Report an inner step to the run, and end the round if its point is good enough."""
-        self.saw(candidate)
         step = self.memory.ticks + 1
-        self.memory = replace(self.memory, ticks=step)
+        self.saw(candidate, ticks=step)
         shown = replace(candidate, gap=math.inf, dual=None, value=None)  # of another problem
         self.outer.tick(replace(shown, epoch=self.memory.epoch + 1, step=step))
         if self._worth_checking(candidate) and self.good(candidate):
             raise Closed
 
-    def saw(self, candidate: Candidate, inner: Any = None) -> Memory:
-        """Return the memory with the engine's latest point and, if given, its memory."""
+    def saw(self, candidate: Candidate, **changes: Any) -> Memory:
+        """Return the memory with the engine's latest point, and with these changes."""
         point = {"X": candidate.X, "V": candidate.V, "h": candidate.h_bound}
         dual = candidate.dual or self.memory.dual
-        self.memory = replace(self.memory, **point, dual=dual)
-        if inner is not None:
-            self.memory = replace(self.memory, inner=inner, rank=inner.rank)
+        self.memory = replace(self.memory, **point, dual=dual, **changes)
         return self.memory
 
     def _worth_checking(self, candidate: Candidate) -> bool:
@@ -449,15 +408,9 @@ class Watch:
         X = getattr(dual, "at", None) or candidate.V  # the point of that dual point
         if X is None:
             X = self.outer.compressed(candidate.X)
-        self.point = X, dual
+        self.point, rng, gradient = (X, dual), self.outer.rng(DRAWS), self.gradient(X)
         self.found = sampled_gap(
-            self.problem,
-            X,
-            dual,
-            self.gradient(X),
-            self.memory.error,
-            rng=self.outer.rng(DRAWS),
-            enough=self.goal,
+            self.problem, X, dual, gradient, self.memory.error, rng=rng, enough=self.goal
         )
         return self.found[0] <= self.goal
 
@@ -468,18 +421,10 @@ class Watch:
     def proof(self) -> Proof:
         """Return the last check as a proof; its gap is infinite if samples are too few."""
         assert self.point is not None
-        memory, X = self.memory, self.point[0]
+        memory, p, X = self.memory, self.memory.parameters, self.point[0]
         found = self.found if memory.have >= memory.least else (math.inf, math.inf)
-        return Proof(
-            X,
-            *found,
-            memory.parameters.confidence,
-            memory.have,
-            memory.parameters.rarest,
-            self.gradient(X),
-            memory.error,
-            memory.noise,
-        )
+        told = Proof(X, *found, p.confidence, memory.have, p.rarest, self.gradient(X))
+        return replace(told, error=memory.error, noise=memory.noise)
 
 
 def count(pool: Iterable[tuple[Batch, int]]) -> int:
@@ -489,9 +434,8 @@ def count(pool: Iterable[tuple[Batch, int]]) -> int:
 
 def left(tools: Tools) -> float:
     """Return how many samples may still be drawn."""
-    meter = tools.loss._meter
-    most = meter.budget.max_samples
-    return math.inf if most is None else max(0, most - meter.counts.samples)
+    most = tools.meter.budget.max_samples
+    return math.inf if most is None else max(0, most - tools.meter.counts.samples)
 
 
 def drawn(tools: Tools, have: int, sizes: list[int]) -> Pool:

@@ -1,8 +1,7 @@
 """Spectral terms h, which make X low-rank, each with its weak proximal oracle."""
 
 from weakprox.spectral.exact import Exact
-from weakprox.spectral.nuclear_ball import NuclearBall
-from weakprox.spectral.nuclear_norm import NuclearNorm
+from weakprox.spectral.nuclear import NuclearBall, NuclearNorm
 from weakprox.spectral.trace_psd import TracePSD
 
 __all__ = ["Exact", "NuclearBall", "NuclearNorm", "TracePSD"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from weakprox.arguments import refuse_foreign
 from weakprox.errors import InputError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
@@ -18,13 +20,13 @@ from weakprox.linalg.arrays import (
     is_array,
     sqnorm,
 )
-from weakprox.linalg.foreign import refuse_foreign
 from weakprox.linalg.lowrank import LowRank
-from weakprox.protocols import SpectralCapabilities, Tolerance, WeakProx
+from weakprox.protocols import SpectralCapabilities, WeakProx
+from weakprox.spectral.singular import Spectral
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(Spectral):
     """h given by its own proximal map; the requested rank is ignored.
 
     Parameters
@@ -40,7 +42,6 @@ class Exact:
     prox: Callable[[Array, float], Array]
     value_of: Callable[[Array], float]
     conjugate_of: Callable[[Array], float] | None = None
-    symmetric: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check that the callables are callable."""
@@ -82,16 +83,8 @@ class Exact:
         """Zero if h is finite, else infinite."""
         return 0.0 if np.isfinite(self.value(X)) else float("inf")
 
-    def weak_prox(
-        self,
-        A: Array,
-        *,
-        weight: float,
-        rank: int,
-        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
-        start: Array | None = None,
-        certify: bool = False,
-        rng: np.random.Generator | None = None,
+    def _prox(
+        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
     ) -> WeakProx:
         """The user's prox, factored."""
         V = self.prox(A, weight)
@@ -133,6 +126,3 @@ class Exact:
     ) -> LowRank:
         """The prox of a random matrix."""
         return self.weak_prox(gaussian(rng, shape, ref), weight=1.0, rank=rank).V
-
-    def check(self, shape: tuple[int, int]) -> None:
-        """Accept any shape."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import positive
 from weakprox.errors import ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import (
@@ -31,22 +31,24 @@ from weakprox.linalg.bounds import (
     power_bound,
 )
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.simplex import project_capped, threshold
-from weakprox.linalg.thin_eigh import ThinEigh, thin_eigh
-from weakprox.linalg.thin_svd import Vector
+from weakprox.linalg.simplex import project_capped, rounded_inside
+from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.threads import all_threads
 from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
-from weakprox.spectral.checks import excess, random_lowrank, rounded_inside
-from weakprox.spectral.duality import Spectrum, accurate_enough, ball_lower
-from weakprox.spectral.nuclear_ball import FEASIBLE, LINEAR
-from weakprox.spectral.singular import RestsOn, norm_with_error
+from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
+from weakprox.spectral.nuclear import LINEAR, Bounded
+from weakprox.spectral.singular import (
+    RestsOn,
+    Spectrum,
+    accurate_enough,
+    norm_with_error,
+)
 
 SURE = 1e-4  # residual, relative to a negative value, at which the value is accepted
 
 
 @dataclass(frozen=True)
-class TracePSD:
+class TracePSD(Bounded):
     r"""Indicator of :math:`\{X = X^\top \succeq 0,\ \mathrm{tr} X \le \tau\}`.
 
     The weak proximal step keeps the r algebraically largest eigenpairs of A (of its
@@ -59,11 +61,7 @@ class TracePSD:
     """
 
     tau: float
-    symmetric: bool = field(default=True, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Check the bound."""
-        object.__setattr__(self, "tau", positive("tau", self.tau))
+    symmetric = True
 
     def in_unit(self, unit: float) -> TracePSD:
         """The same set for X/unit."""
@@ -80,35 +78,16 @@ class TracePSD:
             in_unit=self.in_unit,
         )
 
-    def value(self, X: LowRank) -> float:
-        """Zero inside, infinity outside."""
-        allowed = max(FEASIBLE, 64 * eps_of(X.s))
-        return 0.0 if self.violation(X) <= allowed else float("inf")
-
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""
         skew = norm((X.U - X.Vt.T) * X.s) / max(self.tau, X.nuclear_norm)
-        return max(excess(X.nuclear_norm, self.tau), skew)
+        return max(X.excess(self.tau), skew)
 
-    def weak_prox(
-        self,
-        A: Array,
-        *,
-        weight: float,
-        rank: int,
-        tolerance: Tolerance = Tolerance(),  # noqa: B008 (frozen)
-        start: Array | None = None,
-        certify: bool = False,
-        rng: np.random.Generator | None = None,
+    def _prox(
+        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
     ) -> WeakProx:
-        """Project the largest eigenpairs of A."""
-        rng = np.random.default_rng(0) if rng is None else rng
+        start, certify, rng = options
         given, A = A, symmetric_part(A)
-
-        def gain(w: Vector) -> float:
-            p = np.asarray(project_capped(w, self.tau))
-            return float(2 * p @ w - p @ p)
-
         eig = thin_eigh(
             A,
             rank,
@@ -117,34 +96,15 @@ class TracePSD:
             rng=rng,
             strict=False,
             full=True if certify and A.shape[0] <= EXACT_BELOW else None,
-            accept=accurate_enough(gain, tolerance.delta1),
+            accept=accurate_enough(self._gain, delta1),
         )
         if certify and not eig.exact:  # the residuals of the others would weaken the bounds
             found = np.asarray(to_numpy(eig.values), dtype=float)
             eig = _leading(eig, int((np.asarray(project_capped(found, self.tau)) > 0).sum()))
         spec, rests_on = _spectrum(A, eig, certify, rng)
-        p = np.asarray(project_capped(spec.ritz, self.tau))
-        psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
         skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
-        lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
-        residual = float(np.linalg.norm(to_numpy(eig.residuals)))
-        values = rounded_inside(p, self.tau, A)
-        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
-        widest = max(0.0, float((spec.ritz - kept).max()), spec.tail) + residual
-        widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
-        theta = threshold(spec.ritz, self.tau)
-        V = LowRank(eig.vectors, values, eig.vectors.T).significant()
-        return WeakProx(
-            V=V,
-            delta=max(0.0, psi + skew - 2 * lower / weight),
-            delta_estimate=2 * self.tau * max(0.0, eig.next_value - theta),
-            tail=spec.tail,
-            lower=lower,
-            basis=eig.basis,
-            passes=eig.passes,
-            rests_on=rests_on,
-            conjugate=weight * self.tau * widest,
-        )
+        V = eig.vectors
+        return self._projected(A, weight, spec, eig, V, V.T, rests_on, skew)
 
     @property
     def diameter(self) -> float:
@@ -215,13 +175,6 @@ class TracePSD:
         eig = thin_eigh(X, rank, tol=1e-10, rng=rng, strict=False)
         values = namespace(X).clip(eig.values, 0.0, None)
         return LowRank(eig.vectors, values, eig.vectors.T)
-
-    def random_point(
-        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
-    ) -> LowRank:
-        """Random eigenvectors, random eigenvalues summing to tau."""
-        weights = self.tau * rng.dirichlet(np.ones(rank))
-        return random_lowrank(rng, shape, np.sort(weights)[::-1], ref, symmetric=True)
 
     def check(self, shape: tuple[int, int]) -> None:
         """Check that X is square."""

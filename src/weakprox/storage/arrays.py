@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
 
-from weakprox.resources.limits import shown_bytes
+from weakprox.resources.memory import shown_bytes
 from weakprox.storage.table import (
     KINDS,
     FileError,
@@ -24,23 +26,14 @@ from weakprox.storage.table import (
     checked_dtype,
     checked_shape,
     claim,
-    claim_unpacked,
+    refusing,
 )
 
 PART = 1 << 20  # bytes unpacked at a time
 # What zipfile and NumPy raise on damaged input.
 DAMAGED = (
-    ValueError,
-    EOFError,
-    OSError,
-    zipfile.BadZipFile,
-    RuntimeError,
-    NotImplementedError,
-    zipfile.zlib.error,  # type: ignore[attr-defined]
-    TypeError,
-    OverflowError,
-    KeyError,
-    IndexError,
+    *(ValueError, EOFError, OSError, RuntimeError, TypeError, OverflowError, LookupError),
+    *(zipfile.BadZipFile, zlib.error),
 )
 LONGEST_HEADER = 1 << 16  # bytes; a matrix needs about a hundred
 PREFIX = {(1, 0): 2, (2, 0): 4}  # by version: bytes of the header's length
@@ -67,10 +60,13 @@ class Header:
         return self.start + math.prod(self.shape) * self.dtype.itemsize
 
 
+Headers: TypeAlias = dict[str, Header]
+
+
 def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
     """Read the header of an array."""
-    damaged = FileError(path, f"a damaged header{what}", "an array saved by NumPy")
-    try:
+    damaged = f"a damaged header{what}", "an array saved by NumPy"
+    with refusing(path, *damaged, *DAMAGED):
         version = npy.read_magic(handle)
         if version not in PREFIX:
             given = f"the .npy version {version[0]}.{version[1]}{what}"
@@ -83,15 +79,11 @@ def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
             raise FileError(path, given, f"at most {shown_bytes(LONGEST_HEADER)}")
         text = handle.read(size).decode("latin-1")
         if len(text) < size or not HEADER.fullmatch(text):
-            raise damaged
+            raise FileError(path, *damaged)
         entries = {part[0].split("'")[1]: part for part in re.finditer(ENTRY, text)}
         descr, shape = entries["descr"][1], entries["shape"][3]
         by_columns = entries["fortran_order"][2] == "True"
         dtype = np.dtype("V" if descr.startswith("[") else descr.strip("'"))
-    except FileError:
-        raise
-    except DAMAGED:
-        raise damaged from None
     numbers = [n.strip() for n in shape.removesuffix(",").split(",")] if shape else []
     if not all(re.fullmatch(r"\d{1,18}", n, re.ASCII) for n in numbers):
         raise FileError(path, f"the shape ({shape}){what}", "integers >= 0")
@@ -109,7 +101,7 @@ def read_npy(path: Path) -> Matrix:
     if held < header.end:
         given = f"{held} bytes, a truncated file"
         raise FileError(path, given, f"{header.end}, as its header says")
-    order: Literal["F", "C"] = "F" if header.by_columns else "C"
+    order: Any = "F" if header.by_columns else "C"
     return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
 
 
@@ -117,25 +109,22 @@ def read_npz(
     path: Path, key: str | None, max_bytes: int | None
 ) -> tuple[Any, Labels | None, Labels | None]:
     """Return the only matrix of an archive (or the one named), and its labels if any."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            headers = _headers(path, archive)
-            if key is None and {"format", "shape", "data"} <= headers.keys():
-                return _sparse(path, archive, headers, max_bytes), None, None
-            name = _chosen(path, headers, key)
-            values = _member(path, archive, headers, name, max_bytes)
-            labels: list[Labels | None] = []
-            for side, size in zip(("rows", "columns"), values.shape, strict=True):
-                if side == name or not _is_text(path, headers.get(side), side, size):
-                    labels.append(None)
-                    continue
-                found = _member(path, archive, headers, side, max_bytes)
-                labels.append(tuple(_text(path, found, side)))
-    except FileError:
-        raise
-    except DAMAGED as failure:
-        given = f"a damaged archive ({type(failure).__name__})"
-        raise FileError(path, given, "one saved by numpy.savez") from None
+    damaged = "a damaged archive ({})", "one saved by numpy.savez"
+    with refusing(path, *damaged, *DAMAGED), zipfile.ZipFile(path) as archive:
+        headers = _headers(path, archive)
+        member = partial(_member, path, archive, headers, max_bytes)
+        if key is None and {"format", "shape", "data"} <= headers.keys():
+            size = sum(header.end for header in headers.values())
+            checked_dtype(path, headers["data"].dtype, " in 'data'")
+            claim(path, size, max_bytes, "a sparse matrix")
+            parts = [name for name in headers if headers[name].dtype.kind in "fiubSU"]
+            return _sparse(path, {name: member(name) for name in parts}), None, None
+        name = _chosen(path, headers, key)
+        values = member(name)
+        labels: list[Labels | None] = []
+        for side, size in zip(("rows", "columns"), values.shape, strict=True):
+            there = side != name and _is_text(path, headers.get(side), side, size)
+            labels.append(_text(path, member(side), side) if there else None)
     return values, labels[0], labels[1]
 
 
@@ -155,60 +144,43 @@ def _headers(path: Path, archive: zipfile.ZipFile) -> dict[str, Header]:
     return found
 
 
-def _chosen(path: Path, headers: dict[str, Header], key: str | None) -> str:
+def _chosen(path: Path, headers: Headers, key: str | None) -> str:
     """The name of the matrix to read."""
     listed = ", ".join(f"{name} {header.shape}" for name, header in headers.items())
-    if key is not None:
-        if key not in headers:
-            given = f"no array '{key}' (it has {listed or 'none'})"
-            raise FileError(path, given, "a key that is there")
-        checked_dtype(path, headers[key].dtype, f" in '{key}'")
-        checked_shape(path, headers[key].shape, f"'{key}', an array")
-        return key
+    if key is not None and key not in headers:
+        given = f"no array '{key}' (it has {listed or 'none'})"
+        raise FileError(path, given, "a key that is there")
     numbers = {n: h for n, h in headers.items() if h.dtype.kind in "fiub"}
     matrices = [name for name, header in numbers.items() if len(header.shape) == 2]
-    if len(matrices) > 1:
+    if key is None and len(matrices) > 1:
         given = f"several matrices ({', '.join(matrices)})"
         raise FileError(path, given, "one, or key= (--key) to say which")
-    if matrices:
-        checked_shape(path, headers[matrices[0]].shape)
-        return matrices[0]
-    if len(headers) == 1:  # raises with the reason
-        (name, header), *_ = headers.items()
-        checked_dtype(path, header.dtype, f" in '{name}'")
-        checked_shape(path, header.shape, f"'{name}', an array")
-    raise FileError(path, f"no matrix of numbers ({listed or 'no arrays'})", "one")
+    if key is None and not matrices and len(headers) != 1:
+        raise FileError(path, f"no matrix of numbers ({listed or 'no arrays'})", "one")
+    name = key if key is not None else [*matrices, *headers][0]
+    checked_dtype(path, headers[name].dtype, f" in '{name}'")
+    checked_shape(path, headers[name].shape, f"'{name}', an array")
+    return name
 
 
 def _member(
-    path: Path,
-    archive: zipfile.ZipFile,
-    headers: dict[str, Header],
-    name: str,
-    max_bytes: int | None,
+    path: Path, archive: zipfile.ZipFile, headers: Headers, max_bytes: int | None, name: str
 ) -> Matrix:
-    """The data of one array; its size is checked before it is unpacked."""
-    what = f"'{name}' of shape {headers[name].shape}"
-    claim(path, headers[name].end, max_bytes, what)
-    claim_unpacked(path, headers[name].end, max_bytes, what)
-    with archive.open(f"{name}.npy") as handle:
-        handle.read(headers[name].start)
-        values = _data(handle, headers[name])
-        handle.read(1)  # zipfile checks the checksum at the end of a member
-    return values
-
-
-def _data(handle: IO[bytes], header: Header) -> Matrix:
-    """Read the entries that follow a header: plain numbers or text, no pickle."""
+    """Plain numbers or text of one array, no pickle; checks the size before unpacking."""
+    header = headers[name]
+    claim(path, header.end, max_bytes, f"'{name}' of shape {header.shape}", packed=True)
     shape = header.shape[::-1] if header.by_columns else header.shape
     values = np.empty(shape, header.dtype)
     left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()
-    while len(left):
-        part = handle.read(min(len(left), PART))
-        if not part:
-            raise EOFError("an array that ends early")
-        left[: len(part)] = np.frombuffer(part, np.uint8)
-        left = left[len(part) :]
+    with archive.open(f"{name}.npy") as handle:
+        handle.read(header.start)
+        while len(left):
+            part = handle.read(min(len(left), PART))
+            if not part:
+                raise EOFError("an array that ends early")
+            left[: len(part)] = np.frombuffer(part, np.uint8)
+            left = left[len(part) :]
+        handle.read(1)  # zipfile checks the checksum at the end of a member
     return values.T if header.by_columns else values
 
 
@@ -230,27 +202,19 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
     return True
 
 
-def _text(path: Path, labels: Matrix, side: str) -> list[str]:
+def _text(path: Path, labels: Matrix, side: str) -> Labels:
     """Return the labels; raise on lone surrogates, which cannot be written again."""
     if labels.dtype.itemsize:
-        kind = np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder)
-        codes = labels.view(kind)
+        codes = labels.view(np.dtype(np.uint32).newbyteorder(labels.dtype.byteorder))
         if ((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))).any():
             raise FileError(path, f"half a character in '{side}'", "Unicode text")
-    return [str(label) for label in labels]
+    return tuple(str(label) for label in labels)
 
 
-def _sparse(
-    path: Path, archive: zipfile.ZipFile, headers: dict[str, Header], max_bytes: int | None
-) -> Any:
+def _sparse(path: Path, found: dict[str, Matrix]) -> Any:
     """A matrix saved by scipy.sparse.save_npz, its indices checked."""
     from scipy import sparse
 
-    checked_dtype(path, headers["data"].dtype, " in 'data'")
-    size = sum(header.end for header in headers.values())
-    claim(path, size, max_bytes, "a sparse matrix")
-    parts = [name for name in headers if headers[name].dtype.kind in "fiubSU"]
-    found = {name: _member(path, archive, headers, name, max_bytes) for name in parts}
     kind, sizes = str(found["format"].astype(str)), found["shape"]
     if sizes.dtype.kind not in "iu":
         raise FileError(path, f"a shape of {sizes.dtype}", "integers")

@@ -106,9 +106,8 @@ def _move(temporaries: list[Path], targets: list[Path]) -> None:
                 os.replace(old, target)
         raise
     finally:
-        for old in olds:
-            if old is not None:
-                old.unlink(missing_ok=True)
+        for old in filter(None, olds):
+            old.unlink(missing_ok=True)
 
 
 def second_name(target: Path, name: Path) -> Path:

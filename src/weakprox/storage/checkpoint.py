@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.resources.limits import room
-from weakprox.resources.memory import let_go
+from weakprox.resources.memory import let_go, room
 from weakprox.storage.atomic import second_name, sync_directory
 from weakprox.storage.layout import KINDS, Numbers
 from weakprox.storage.table import FileError
@@ -32,18 +31,10 @@ class DamagedError(FileError):
 
 @dataclass(frozen=True)
 class Stored:
-    """A checkpoint as it was read; its entries are decoded on demand.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    writer : str
-        Version of weakprox that wrote it.
-    """
+    """A checkpoint as it was read; its entries are decoded on demand."""
 
     path: Path
-    writer: str
+    writer: str  # version of weakprox that wrote it
     _entries: Mapping[str, Any]
     _arrays: Mapping[str, Numbers]
 
@@ -134,12 +125,8 @@ def _pieces(array: Numbers) -> Iterator[Any]:
 def load(path: Path) -> Stored:
     """Read a checkpoint and verify its digest.
 
-    Raises
-    ------
-    DamagedError
-        If it is cut short or changed.
-    FileError
-        If it is something else, or of a later format.
+    Raises `DamagedError` if it is cut short or changed, and another `FileError` if it is
+    something else or of a later format.
     """
     about, arrays = _read(path)
     if about.get("format") != FORMAT:
@@ -151,7 +138,9 @@ def load(path: Path) -> Stored:
         raise DamagedError(path, "contents that do not fit their digest", WHOLE)
     try:
         texts = {name: text for name, text in about.items() if name not in RESERVED}
-        entries = {name: json.loads(text, parse_constant=_no) for name, text in texts.items()}
+        entries = {
+            name: json.loads(text, parse_constant=no_constant) for name, text in texts.items()
+        }
     except (ValueError, RecursionError):
         raise DamagedError(path, "text that is no JSON", WHOLE) from None
     return Stored(path, about.get("weakprox", "unknown"), entries, arrays)
@@ -171,23 +160,18 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Numbers]]:
             header = json.loads(file.read(size))
         dtypes = {kind: np.dtype(name).newbyteorder("<") for name, kind in KINDS.items()}
         header.pop("__metadata__", None)
-        arrays = {
-            name: _mapped(path, dtypes[one["dtype"]], 8 + size, one)
-            for name, one in header.items()
-        }
+        arrays: dict[str, Numbers] = {}
+        for name, one in header.items():
+            dtype, shape, (begin, end) = dtypes[one["dtype"]], one["shape"], one["data_offsets"]
+            if begin == end:
+                arrays[name] = np.empty(tuple(shape), dtype)
+            else:
+                arrays[name] = np.memmap(path, dtype, "r", 8 + size + begin, tuple(shape))
     except (SafetensorError, ValueError, TypeError, KeyError, OverflowError) as problem:
         raise DamagedError(path, f"no safetensors file ({problem})", WHOLE) from None
     except OSError:
         raise FileError(path, "a file that cannot be read", "permission to read it") from None
     return about, arrays
-
-
-def _mapped(path: Path, dtype: Any, begin: int, one: Mapping[str, Any]) -> Numbers:
-    """A memory map of an array in the file."""
-    shape, offsets = tuple(one["shape"]), one["data_offsets"]
-    if offsets[0] == offsets[1]:
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype=dtype, mode="r", offset=begin + offsets[0], shape=shape)
 
 
 def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
@@ -204,5 +188,6 @@ def _digest(about: Mapping[str, str], arrays: Mapping[str, Numbers]) -> str:
     return found.hexdigest()
 
 
-def _no(constant: str) -> Any:
+def no_constant(constant: str) -> Any:
+    """Refuse a number that JSON does not have, as `parse_constant` of its reader."""
     raise ValueError(constant)  # JSON has no NaN and no infinity

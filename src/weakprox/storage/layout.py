@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weakprox.errors import InputError
 from weakprox.resources.memory import on_disk, scratch
 
 # types of entries, and what safetensors calls them
@@ -36,15 +35,11 @@ def is_torch(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    """Shape, and strides counted in entries.
-
-    `device` is that of a tensor; of a NumPy array it is "", or "disk" where the entries are
-    in a file because they do not fit in memory.
-    """
+    """Shape, and strides counted in entries."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    device: str = ""
+    device: str = ""  # of a tensor; "disk" if an array does not fit in memory and is in a file
 
     @classmethod
     def of(cls, array: Any) -> Layout:
@@ -53,12 +48,9 @@ class Layout:
             return cls(tuple(array.shape), tuple(array.stride()), str(array.device))
         size, device = array.dtype.itemsize, DISK if on_disk(array) else ""
         found = cls(array.shape, tuple(step // size for step in array.strides), device)
-        whole = all(step % size == 0 for step in array.strides)
-        return found if whole and found.sound else Layout.plain(array.shape)
-
-    @classmethod
-    def plain(cls, shape: tuple[int, ...]) -> Layout:
-        """Row-major order."""
+        if found.sound and all(step % size == 0 for step in array.strides):
+            return found
+        shape = array.shape  # in row-major order
         return cls(shape, tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
 
     @property
@@ -122,9 +114,14 @@ class Layout:
             flat = scratch((self.span,), dtype) if disk else np.zeros(self.span, dtype)
             steps = [abs(self.strides[i]) * dtype.itemsize for i in self.axes]
             as_strided(flat, self.stored, steps)[...] = entries
-        return self._view(flat) if self.device in ("", DISK) else self._on_device(flat)
+        if self.device not in ("", DISK):
+            import torch
 
-    def _view(self, flat: Numbers) -> Numbers:
+            host = torch.from_numpy(flat)
+            # allocated by torch, with its alignment: rounding of some products depends on it
+            own = torch.empty(flat.shape, dtype=host.dtype, device=self.device)
+            own.copy_(host)
+            return own.as_strided(self.shape, self.strides)
         if 0 in self.shape:
             return np.empty(self.shape, flat.dtype)
         if self.device == DISK:  # a view that keeps its file
@@ -138,20 +135,3 @@ class Layout:
         if any(n > 1 and step == 0 for n, step in pairs):
             view.flags.writeable = False  # as NumPy does for broadcast arrays
         return view
-
-    def _on_device(self, flat: Numbers) -> Any:
-        import torch
-
-        host = torch.from_numpy(flat)
-        # allocated by torch, with its alignment: rounding of some products depends on it
-        own = torch.empty(flat.shape, dtype=host.dtype, device=self.device)
-        own.copy_(host)
-        return own.as_strided(self.shape, self.strides)
-
-
-def checked_dtype(array: Any) -> str:
-    """The name of the entries' type; raises if a checkpoint cannot hold it."""
-    name = str(array.dtype).removeprefix("torch.")
-    if name not in KINDS or (not is_torch(array) and not array.dtype.isnative):
-        raise InputError("checkpoint", f"an array of {array.dtype}", "real numbers")
-    return name

@@ -65,8 +65,7 @@ def _banner(path: Path, handle: IO[bytes]) -> Banner:
     known = ({"coordinate", "array"}, set(FIELDS), set(SYMMETRIES))
     fine = len(words) == 5 and words[:2] == ["%%matrixmarket", "matrix"]
     if not fine or any(word not in some for word, some in zip(words[2:], known, strict=True)):
-        given = f"a header that cannot be read ({shown_text(' '.join(words))})"
-        raise FileError(path, given, "a Matrix Market file")
+        raise _unreadable(path, "a header", shown_text(" ".join(words)))
     layout, field, symmetry = words[2:]
     sizes: list[str] = []
     while not sizes or sizes[0].startswith("%"):
@@ -74,8 +73,7 @@ def _banner(path: Path, handle: IO[bytes]) -> Banner:
     plain = all(word.isascii() and word.isdigit() and len(word) <= 18 for word in sizes)
     dense = layout == "array"
     if not plain or len(sizes) != (2 if dense else 3) or (dense and field == "pattern"):
-        given = f"a header that cannot be read ({shown_text(' '.join(sizes))})"
-        raise FileError(path, given, "a Matrix Market file")
+        raise _unreadable(path, "a header", shown_text(" ".join(sizes)))
     m, d, *rest = map(int, sizes)
     if symmetry != "general" and m != d:
         raise FileError(path, f"a {symmetry} matrix of {m} x {d}", "as many rows as columns")
@@ -85,12 +83,15 @@ def _banner(path: Path, handle: IO[bytes]) -> Banner:
     return Banner(layout, field, symmetry, (m, d), written)
 
 
+def _unreadable(path: Path, what: str, why: str) -> FileError:
+    return FileError(path, f"{what} that cannot be read ({why})", "a Matrix Market file")
+
+
 def _line(path: Path, handle: IO[bytes]) -> str:
     """One line of the header."""
     line = handle.readline(LONGEST_LINE)
     if not line or len(line) == LONGEST_LINE:
-        given = "a header that cannot be read (it ends early, or a line does not)"
-        raise FileError(path, given, "a Matrix Market file")
+        raise _unreadable(path, "a header", "it ends early, or a line does not")
     return line.decode("latin-1")
 
 
@@ -117,8 +118,7 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
             plain = False
         if not plain:
             bad = next(word.decode("latin-1") for word in words if not is_number(word))
-            given = f"entries that cannot be read ({shown_text(bad)})"
-            raise FileError(path, given, "a Matrix Market file")
+            raise _unreadable(path, "entries", shown_text(bad))
         if filled + len(part) > count:
             given = f"more than {count} numbers in its entries"
             raise FileError(path, given, f"{count}, as its header says")
@@ -149,27 +149,16 @@ def _sparse(path: Path, about: Banner, cells: Matrix) -> Any:
     places = cells[:, :2]
     whole = np.isfinite(places).all() and (places == np.floor(places)).all()
     if not whole or (places < 1).any() or (places > np.array(about.shape)).any():
-        given = "entries that cannot be read (an index out of range)"
-        raise FileError(path, given, "a Matrix Market file")
+        raise _unreadable(path, "entries", "an index out of range")
     values = cells[:, 2] if cells.shape[1] == 3 else np.ones(len(cells))
     rows, columns = places.astype(np.int64).T - 1
     if about.symmetry != "general":
         off = rows != columns
         skew = about.symmetry == "skew-symmetric"
         if skew and values[~off].any():
-            given = "entries on the diagonal of a skew-symmetric matrix"
-            raise FileError(path, given, "none")
+            raise FileError(path, "entries on the diagonal of a skew-symmetric matrix", "none")
         mirrored = -values[off] if skew else values[off]
         values = np.concatenate([values, mirrored])
-        rows, columns = (
-            np.concatenate([rows, columns[off]]),
-            np.concatenate([columns, rows[off]]),
-        )
+        mirrors = [rows, columns[off]], [columns, rows[off]]
+        rows, columns = (np.concatenate(pair) for pair in mirrors)
     return coo_array((values, (rows, columns)), shape=about.shape)
-
-
-def write_mtx(handle: IO[bytes], values: Any) -> None:
-    """Write every digit, so that reading gives the same numbers."""
-    from scipy.io import mmwrite
-
-    mmwrite(handle, values)

@@ -5,7 +5,7 @@ Every file that is written appears whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ from weakprox.arguments import flag, one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.storage.arrays import read_npy, read_npz
 from weakprox.storage.atomic import atomic
-from weakprox.storage.market import read_mtx, write_mtx
+from weakprox.storage.market import read_mtx
 from weakprox.storage.parquet import read_parquet, write_parquet
 from weakprox.storage.table import (
     READS,
     WRITES,
     FileError,
     Labels,
-    Matrix,
     PathLike,
     Table,
     as_floats,
@@ -86,8 +85,16 @@ def read_matrix(
         raise InputError("key", repr(key), "a key for .npz files only")
     one_of("header", header, (True, False, "auto"))
     flag("missing", missing)
+    readers: dict[str, Callable[[], Any]] = {  # each returns values, or labels as well
+        ".npy": lambda: read_npy(source),
+        ".npz": lambda: read_npz(source, key, max_bytes),
+        ".zarr": lambda: read_zarr(source, max_bytes),
+        ".mtx": lambda: read_mtx(source, max_bytes),
+        ".parquet": lambda: read_parquet(source, missing, max_bytes),
+    }
     try:
-        values, rows, columns = _read(source, suffix, key, header, missing, max_bytes)
+        found = readers.get(suffix, lambda: read_text(source, header, missing, max_bytes))()
+        values, rows, columns = found if isinstance(found, tuple) else (found, None, None)
     except MemoryError:
         raise FileError(source, "more than fits into memory", "a smaller matrix") from None
     except PermissionError:
@@ -106,28 +113,6 @@ def read_matrix(
     return Table(values, rows, columns, source, suffix.removeprefix("."))
 
 
-def _read(
-    path: Path,
-    suffix: str,
-    key: str | None,
-    header: Header,
-    missing: bool,
-    max_bytes: int | None,
-) -> tuple[Any, Any, Any]:
-    """Values and labels by the reader that the suffix names."""
-    if suffix == ".npy":
-        return read_npy(path), None, None
-    if suffix == ".npz":
-        return read_npz(path, key, max_bytes)
-    if suffix == ".zarr":
-        return read_zarr(path, max_bytes), None, None
-    if suffix == ".mtx":
-        return read_mtx(path, max_bytes), None, None
-    if suffix == ".parquet":
-        return read_parquet(path, missing, max_bytes)
-    return read_text(path, header, missing, max_bytes)
-
-
 def _checked_file(path: Path) -> str:
     """Return the suffix of a file that exists and has the contents its name says."""
     suffix = path.suffix.lower()
@@ -137,9 +122,7 @@ def _checked_file(path: Path) -> str:
         raise FileError(path, "a directory", "a file")
     if not path.exists():
         raise FileError(path, "no such file", "one that exists")
-    if suffix not in READS:
-        given = f"the suffix '{path.suffix}'" if suffix else "no suffix"
-        raise FileError(path, given, f"one of {', '.join(READS)}")
+    known_suffix(path, READS)
     if not path.is_file():
         raise FileError(path, "something that is not a plain file", "a file")
     try:
@@ -153,9 +136,7 @@ def _checked_file(path: Path) -> str:
         raise FileError(path, "a Python pickle, which could run code", f"a {suffix} file")
     held = next((name for magic, name in MAGIC.items() if front.startswith(magic)), None)
     if held != suffix and not (held is None and suffix in (".csv", ".tsv")):
-        given = (
-            "first bytes of no such file" if held is None else f"the contents of a {held} file"
-        )
+        given = f"the contents of a {held} file" if held else "first bytes of no such file"
         raise FileError(path, given, f"a {suffix} file")
     return suffix
 
@@ -178,38 +159,34 @@ def write_matrix(
         Labels. The formats .npy and .mtx cannot hold them. Files in .csv, .tsv and .parquet
         hold both or none; missing ones are numbered from 1.
     """
-    suffix = writable_suffix(path)
+    suffix = known_suffix(path)
     matrix = np.asarray(values)
     if matrix.ndim != 2 or 0 in matrix.shape or matrix.dtype.kind not in "fiub":
         given = f"{matrix.dtype} of shape {matrix.shape}"
         raise ShapeError("values", given, "real numbers in two axes, neither empty")
     if matrix.dtype == bool:
         matrix = matrix.astype(np.uint8)  # text formats would write True and False
-    names = _labels("rows", rows, matrix.shape[0]), _labels("columns", columns, matrix.shape[1])
+    rows = _labels("rows", rows, matrix.shape[0])
+    columns = _labels("columns", columns, matrix.shape[1])
     with atomic(path) as temporary:
-        _write(temporary, suffix, matrix, *names)
+        if suffix in (".npy", ".npz", ".mtx"):
+            with temporary.open("wb") as handle:  # given a name, NumPy may append to it
+                if suffix == ".npy":
+                    np.save(handle, matrix, allow_pickle=False)
+                elif suffix == ".npz":
+                    np.savez_compressed(handle, values=matrix, **_texts(rows, columns))
+                else:
+                    from scipy.io import mmwrite
 
-
-def _write(
-    path: Path, suffix: str, values: Matrix, rows: Labels | None, columns: Labels | None
-) -> None:
-    """Write to a path that nobody reads yet."""
-    if suffix == ".npy":
-        with path.open("wb") as handle:  # given a name, NumPy may append to it
-            np.save(handle, values, allow_pickle=False)
-    elif suffix == ".npz":
-        with path.open("wb") as handle:
-            np.savez_compressed(handle, values=values, **_texts(rows, columns))
-    elif suffix == ".mtx":
-        with path.open("wb") as handle:
-            write_mtx(handle, values)
-    else:
+                    mmwrite(handle, matrix)  # every digit
+            return
+        numbers = [tuple(str(i + 1) for i in range(size)) for size in matrix.shape]
         if rows is not None or columns is not None:
-            rows, columns = rows or _numbers(values, 0), columns or _numbers(values, 1)
+            rows, columns = rows or numbers[0], columns or numbers[1]
         if suffix == ".parquet":
-            write_parquet(path, values, rows, columns or _numbers(values, 1))
+            write_parquet(temporary, matrix, rows, columns or numbers[1])
         else:
-            write_text_table(path, SEPARATORS[suffix], values, rows, columns)
+            write_text_table(temporary, SEPARATORS[suffix], matrix, rows, columns)
 
 
 def write_factors(
@@ -221,7 +198,7 @@ def write_factors(
     columns: Sequence[str] | None = None,
 ) -> None:
     """Write X = U diag(s) Vt as an .npz file with the arrays U, s and Vt, and labels."""
-    if writable_suffix(path) != ".npz":
+    if known_suffix(path) != ".npz":
         raise FileError(path, f"the suffix '{Path(path).suffix}'", ".npz, for factors")
     with atomic(path) as temporary, temporary.open("wb") as handle:
         np.savez(handle, U=U, s=s, Vt=Vt, **_texts(rows, columns))
@@ -233,12 +210,12 @@ def write_text(path: PathLike, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def writable_suffix(path: PathLike) -> str:
+def known_suffix(path: PathLike, known: tuple[str, ...] = WRITES) -> str:
     """The suffix, if there is a format for it."""
     suffix = Path(path).suffix.lower()
-    if suffix not in WRITES:
+    if suffix not in known:
         given = f"the suffix '{Path(path).suffix}'" if suffix else "no suffix"
-        raise FileError(path, given, f"one of {', '.join(WRITES)}")
+        raise FileError(path, given, f"one of {', '.join(known)}")
     return suffix
 
 
@@ -255,8 +232,3 @@ def _texts(rows: Sequence[str] | None, columns: Sequence[str] | None) -> dict[st
     """Those labels that there are, as arrays of text (never of objects)."""
     given = {"rows": rows, "columns": columns}
     return {n: np.array(labels, dtype=np.str_) for n, labels in given.items() if labels}
-
-
-def _numbers(values: Matrix, axis: int) -> Labels:
-    """Labels for lines that have none."""
-    return tuple(str(i + 1) for i in range(values.shape[axis]))

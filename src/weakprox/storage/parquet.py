@@ -7,15 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.resources.limits import shown_bytes
-from weakprox.storage.table import (
-    FileError,
-    Labels,
-    Matrix,
-    checked_shape,
-    claim,
-    claim_unpacked,
-)
+from weakprox.resources.memory import shown_bytes
+from weakprox.storage.table import FileError, Labels, Matrix, checked_shape, claim
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 BATCH_ROWS = 4096
@@ -40,10 +33,12 @@ def read_parquet(
     pa, parquet = arrow()
     try:
         with parquet.ParquetFile(path) as file:
-            label = _label(pa, file.schema_arrow)
-            named = None if label is None else str(file.schema_arrow.field(label).name)
+            schema = file.schema_arrow
+            text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
+            first = text and (text[0] == 0 or schema.field(text[0]).name == INDEX)
+            label = text[0] if first else None  # number of the column of row labels
         # dictionary-encoded labels: a long text shared by all rows is not copied for each
-        by_number = None if named is None else [named]
+        by_number = None if label is None else [str(schema.field(label).name)]
         with parquet.ParquetFile(path, read_dictionary=by_number) as file:
             return _read(pa, path, file, label, missing, max_bytes)
     except FileError:
@@ -51,12 +46,6 @@ def read_parquet(
     except (pa.ArrowException, OSError, ValueError) as failure:
         reason = (str(failure).splitlines() or [type(failure).__name__])[0][:120]
         raise FileError(path, f"a damaged file ({reason})", "a Parquet file") from None
-
-
-def _label(pa: Any, schema: Any) -> int | None:
-    """Number of the column that holds the row labels."""
-    text = [i for i, field in enumerate(schema) if _is_text(pa, field.type)]
-    return text[0] if text and (text[0] == 0 or schema.field(text[0]).name == INDEX) else None
 
 
 def _read(
@@ -73,11 +62,16 @@ def _read(
     narrow = all(schema.field(i).type in (pa.float16(), pa.float32()) for i in fields)
     dtype = np.dtype(np.float32 if narrow else np.float64)
     size, what = m * len(fields) * dtype.itemsize, f"{m} x {len(fields)} entries"
-    claim(path, size, max_bytes, what)
-    claim_unpacked(path, size, max_bytes, what)
+    claim(path, size, max_bytes, what, packed=True)
     names = tuple(str(schema.field(i).name) for i in fields)
-    if label is not None:
-        _check_label_pages(path, file.metadata, max_bytes)
+    # The pages, unpacked, must not hold more than numbers and labels can. By groups of rows:
+    # asked about a column of a damaged file, pyarrow ends the process.
+    for i in range(0 if label is None else file.metadata.num_row_groups):
+        group = file.metadata.row_group(i)
+        size, each = int(group.total_byte_size), LONGEST_LABEL + 16 * int(group.num_columns)
+        if size > (group.num_rows + 1) * each:
+            raise _too_long(path)
+        claim(path, size, max_bytes, "row labels")
     values, filled, held = np.empty((m, len(fields)), dtype=dtype), 0, 0
     rows: list[str] = []
     for batch in file.iter_batches(batch_size=BATCH_ROWS):
@@ -88,7 +82,10 @@ def _read(
                 row = filled + int(np.flatnonzero(np.asarray(column.is_null()))[0]) + 1
                 given = f"an empty cell at row {row}, column '{names[j]}'"
                 raise FileError(path, given, "a number")
-            block[:, j] = _floats(pa, column, dtype)
+            cells = column.to_numpy(zero_copy_only=False)
+            if cells.dtype == object:  # booleans with gaps
+                cells = [np.nan if cell is None else float(cell) for cell in cells]
+            block[:, j] = cells
         if label is not None:
             found = _texts(pa, path, batch.column(label))
             held += sum(map(len, found))
@@ -98,19 +95,6 @@ def _read(
     if filled != m:
         raise FileError(path, f"{filled} rows, a truncated file", f"{m}, as its header says")
     return values, None if label is None else tuple(rows), names
-
-
-def _check_label_pages(path: Path, metadata: Any, max_bytes: int | None) -> None:
-    """Raise if the pages, unpacked, hold more than numbers and labels can.
-
-    By groups of rows: asked about a column of a damaged file, pyarrow ends the process.
-    """
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        size, each = int(group.total_byte_size), LONGEST_LABEL + 16 * int(group.num_columns)
-        if size > (group.num_rows + 1) * each:
-            raise _too_long(path)
-        claim(path, size, max_bytes, "row labels")
 
 
 def _texts(pa: Any, path: Path, column: Any) -> list[str]:
@@ -134,14 +118,6 @@ def _is_text(pa: Any, kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _floats(pa: Any, column: Any, dtype: np.dtype[Any]) -> Matrix:
-    """One column as floats, NaN where it is empty."""
-    found = column.to_numpy(zero_copy_only=False)
-    if found.dtype == object:  # booleans with gaps
-        found = np.array([np.nan if cell is None else float(cell) for cell in found])
-    return np.asarray(found, dtype=dtype)
 
 
 def write_parquet(path: Path, values: Matrix, rows: Labels | None, columns: Labels) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.resources.limits import room, shown_bytes
-from weakprox.resources.memory import let_go
+from weakprox.resources.memory import let_go, room, shown_bytes
 
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Labels: TypeAlias = tuple[str, ...]
@@ -27,12 +26,10 @@ BLOCK_BYTES = 8 << 20
 KINDS = {
     "O": "Python objects (a pickle, which could run code)",
     "c": "complex numbers",
-    "U": "text",
-    "S": "text",
     "V": "records",
     "M": "dates",
     "m": "time spans",
-    "T": "text",
+    **dict.fromkeys("UST", "text"),
 }
 
 
@@ -47,24 +44,15 @@ class FileError(InputError):
 class Table:
     """A matrix read from a file.
 
-    Attributes
-    ----------
-    values : array, SciPy sparse array or zarr array of shape (m, d)
-        float32 or float64; a read-only memory map if the file allows it. A zarr array
-        stays on disk.
-    rows, columns : tuple of str, or None
-        Labels, if the file has them.
-    source : Path
-        The file.
-    format : str
-        Its format: the suffix without the dot.
+    `values` is an array, a SciPy sparse array or a zarr array in float32 or float64: a
+    read-only memory map if the file allows it. A zarr array stays on disk.
     """
 
     values: Any
-    rows: Labels | None
+    rows: Labels | None  # if the file has them
     columns: Labels | None
     source: Path
-    format: str
+    format: str  # the suffix without the dot
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -78,23 +66,28 @@ class Table:
         m, d = self.shape
         claim(self.source, m * d * self.values.dtype.itemsize, max_bytes, f"{m} x {d} entries")
         if self.format == "zarr":
-            small = self.values.dtype == np.float32
+            kind = np.float32 if self.values.dtype == np.float32 else np.float64
             with zarr_chunks(self.source):
-                found = self.values[:]
-            return np.asarray(found, dtype=np.float32 if small else np.float64)
+                return np.asarray(self.values[:], dtype=kind)
         return np.asarray(self.values.toarray())
 
 
 @contextmanager
-def zarr_chunks(path: Path) -> Iterator[None]:
-    """Turn errors of zarr's codecs, each of which has its own, into a FileError."""
+def refusing(
+    path: PathLike, given: str, wanted: str, *errors: type[BaseException]
+) -> Iterator[None]:
+    """Turn these errors into a FileError; `{}` in `given` stands for their name."""
     try:
         yield
-    except FileError:
+    except InputError:
         raise
-    except Exception as failure:
-        given = f"a damaged chunk ({type(failure).__name__})"
-        raise FileError(path, given, "a whole zarr array") from None
+    except errors as failure:
+        raise FileError(path, given.replace("{}", type(failure).__name__), wanted) from None
+
+
+def zarr_chunks(path: Path) -> AbstractContextManager[None]:
+    """Turn errors of zarr's codecs, each of which has its own, into a FileError."""
+    return refusing(path, "a damaged chunk ({})", "a whole zarr array", Exception)
 
 
 def is_number(text: str | bytes) -> bool:
@@ -106,24 +99,23 @@ def is_number(text: str | bytes) -> bool:
     return "_" not in text if isinstance(text, str) else b"_" not in text
 
 
-def claim(path: Path, wanted: int, max_bytes: int | None, what: str) -> None:
-    """Raise unless so many bytes may be allocated."""
+def claim(
+    path: Path, wanted: int, max_bytes: int | None, what: str, *, packed: bool = False
+) -> None:
+    """Raise unless so many bytes may be allocated.
+
+    A small `packed` file must not unpack to an implausible size either. There is no such limit
+    below 256 MiB, or if the user has set `max_bytes`.
+    """
     allowed = room() if max_bytes is None else max_bytes
     if wanted > allowed:
         given = f"{what}, which need {shown_bytes(wanted)}"
         raise FileError(path, given, f"at most {shown_bytes(allowed)} (the room there is)")
-
-
-def claim_unpacked(path: Path, size: int, max_bytes: int | None, what: str) -> None:
-    """Raise if a small file would unpack to an implausible size.
-
-    There is no limit below 256 MiB, or if the user has set `max_bytes`.
-    """
-    packed = path.stat().st_size
-    if max_bytes is None and size > MUCH and size > RATIO * packed:
-        given = f"{what}, {shown_bytes(size)} out of a file of {shown_bytes(packed)}"
-        wanted = f"at most {RATIO} times its size, or max_bytes to allow more"
-        raise FileError(path, given, wanted)
+    held = path.stat().st_size if packed and max_bytes is None else wanted
+    if wanted > MUCH and wanted > RATIO * held:
+        given = f"{what}, {shown_bytes(wanted)} out of a file of {shown_bytes(held)}"
+        most = f"at most {RATIO} times its size, or max_bytes to allow more"
+        raise FileError(path, given, most)
 
 
 def shown_path(path: PathLike) -> str:
@@ -149,8 +141,7 @@ def checked_shape(path: Path, shape: tuple[int, ...], what: str = "an array") ->
 def checked_dtype(path: Path, dtype: np.dtype[Any], what: str = "") -> None:
     """Raise unless the entries are real numbers."""
     if dtype.kind not in "fiub":
-        given = KINDS.get(dtype.kind, str(dtype)) + what
-        raise FileError(path, given, "real numbers")
+        raise FileError(path, KINDS.get(dtype.kind, str(dtype)) + what, "real numbers")
 
 
 def as_floats(path: Path, values: Matrix, max_bytes: int | None) -> Matrix:
@@ -174,7 +165,12 @@ def check_finite(path: Path, values: Matrix, missing: bool) -> None:
     flags = getattr(values, "flags", None)  # a zarr array has none
     by_columns = flags is not None and flags.f_contiguous and not flags.c_contiguous
     lines = values.T if by_columns else values
-    for first, block in _blocks(lines):
+    step = max(1, BLOCK_BYTES // max(1, lines.shape[1] * lines.dtype.itemsize))
+    whole = getattr(lines, "chunks", None)  # of a zarr array
+    if whole is not None:
+        step = max(whole[0], step - step % whole[0])
+    for first in range(0, lines.shape[0], step):
+        block = lines[first : first + step]
         bad = np.isinf(block) if missing else ~np.isfinite(block)
         if bad.any():
             i, j = (int(index[0]) for index in np.nonzero(bad))
@@ -182,14 +178,4 @@ def check_finite(path: Path, values: Matrix, missing: bool) -> None:
             kind = "NaN" if math.isnan(block[i, j]) else "an infinite entry"
             given = f"{kind} at row {row + 1}, column {column + 1}"
             raise FileError(path, given, "finite numbers")
-
-
-def _blocks(values: Matrix) -> Iterator[tuple[int, Matrix]]:
-    """Row blocks of moderate size, with the number of their first row."""
-    step = max(1, BLOCK_BYTES // max(1, values.shape[1] * values.dtype.itemsize))
-    whole = getattr(values, "chunks", None)  # of a zarr array
-    if whole is not None:
-        step = max(whole[0], step - step % whole[0])
-    for first in range(0, values.shape[0], step):
-        yield first, values[first : first + step]
-        let_go(values)
+        let_go(lines)

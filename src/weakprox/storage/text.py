@@ -6,12 +6,13 @@ import csv
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 
-from weakprox.resources.limits import room
+from weakprox.resources.memory import room
 from weakprox.storage.table import FileError, Labels, Matrix, claim, is_number, shown_text
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -33,9 +34,8 @@ def read_text(
     allowed = room() if max_bytes is None else max_bytes
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:
-            lines = csv.reader(
-                _lines(path, handle, allowed), delimiter=SEPARATORS[path.suffix.lower()]
-            )
+            separator = SEPARATORS[path.suffix.lower()]
+            lines = csv.reader(_lines(path, handle, allowed), delimiter=separator)
             return _Reader(path, missing, allowed).read(lines, header)
     except UnicodeDecodeError:
         raise FileError(path, "bytes that are not UTF-8 text", "text") from None
@@ -53,10 +53,6 @@ def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
         if "\0" in line:
             raise FileError(path, f"a NUL byte (line {number})", "text")
         yield line
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _is_missing(cell: str) -> bool:
@@ -99,19 +95,16 @@ class _Reader:
 
     def read(self, lines: Any, header: Header) -> tuple[Matrix, Labels | None, Labels | None]:
         rows = ((lines.line_num, cells) for cells in lines if cells)
-        first, second = next(rows, None), next(rows, None)
+        first = next(rows, None)
         if first is None:
             raise FileError(self.path, "no cells", "a matrix")
-        begin = [row for row in (first, second) if row is not None]
         if header is True or (header == "auto" and _is_header(self.path, *first)):
             self.columns = first[1]
-            begin = begin[1:]
-        if not begin:
+            first = next(rows, None)
+        if first is None:
             raise FileError(self.path, "a header and no numbers", "rows of numbers")
-        self._settle_labels(begin[0][1])
-        for line, cells in begin:
-            self._add(line, cells)
-        for line, cells in rows:
+        self._settle_labels(first[1])
+        for line, cells in chain([first], rows):
             self._add(line, cells)
         columns = None if self.columns is None else tuple(self.columns)
         return np.vstack(self.values), tuple(self.labels) if self.labelled else None, columns
@@ -131,16 +124,23 @@ class _Reader:
         if self.width < 1:
             raise FileError(self.path, "labels and no numbers", "columns of numbers")
         if self.columns is not None and len(self.columns) != self.width:
-            given = f"{_many(len(self.columns), 'column name')} in the first row"
+            count = len(self.columns)
+            given = f"{count} column name{'' if count == 1 else 's'} in the first row"
             wanted = f"{self.width}, one for each column, and no title above them"
             raise FileError(self.path, given, wanted)
 
     def _add(self, line: int, cells: list[str]) -> None:
         """Add a row of the matrix."""
-        if self.labelled:
-            self._add_label(line, cells[0])
-            cells = cells[1:]
         row = len(self.values) + 1
+        if self.labelled:
+            label, *cells = cells
+            # a number among labels: the first of them may be a mistake
+            if not self.marked and _is_number(label) and not _is_missing(label):
+                given = f"the number {label.strip()} at row {row}, column 1 (line {line})"
+                first = f"the text {shown_text(self.labels[0])} in row 1 of that column"
+                wanted = "numbers only, or labels only (any labels below an empty first cell)"
+                raise FileError(self.path, f"{given} beside {first}", wanted)
+            self.labels.append(label)
         if len(cells) != self.width:
             given = f"{len(cells)} numbers in row {row} (line {line})"
             raise FileError(self.path, given, f"{self.width}, as in the first row")
@@ -158,16 +158,6 @@ class _Reader:
         self.values.append(found)
         size = 2 * row * self.width * found.itemsize  # rows, and the matrix made of them
         claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
-
-    def _add_label(self, line: int, cell: str) -> None:
-        """Add a label; raise if a number follows labels, since the first may be a mistake."""
-        if not self.marked and _is_number(cell) and not _is_missing(cell):
-            row = len(self.labels) + 1
-            given = f"the number {cell.strip()} at row {row}, column 1 (line {line})"
-            first = f"the text {shown_text(self.labels[0])} in row 1 of that column"
-            wanted = "numbers only, or labels only (any labels below an empty first cell)"
-            raise FileError(self.path, f"{given} beside {first}", wanted)
-        self.labels.append(cell)
 
     def _number(self, cell: str, row: int, column: int, line: int) -> float:
         """One cell as a number, NaN where missing values are allowed."""

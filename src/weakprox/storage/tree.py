@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.storage.layout import DISK, Layout, Numbers, checked_dtype, is_torch
+from weakprox.storage.layout import DISK, KINDS, Layout, Numbers, is_torch
 
 
 class Malformed(Exception):  # noqa: N818 (the caller says which file it is)
@@ -26,17 +26,11 @@ class AnArray:
 
 @dataclass(frozen=True)
 class Codec:
-    """What may occur in a tree.
+    """What may occur in a tree."""
 
-    Attributes
-    ----------
-    classes : dict of str to type
-        Dataclasses, named tuples and enumerations by name. No other class is instantiated.
-    given : dict of str to object
-        Objects that both sides have, such as the problem's penalty: written as a name.
-    """
-
+    # dataclasses, named tuples and enumerations by name; no other class is instantiated
     classes: Mapping[str, type]
+    # objects that both sides have, such as the problem's penalty: written as a name
     given: Mapping[str, object]
 
     @classmethod
@@ -79,9 +73,6 @@ class Encoder:
             return {**self._array(np.asarray(value)), "scalar": True}
         if isinstance(value, np.ndarray) or is_torch(value):
             return self._array(value)
-        return self._object(value)
-
-    def _object(self, value: Any) -> Any:
         kind, name = type(value), full_name(type(value))
         if self.codec.classes.get(name) is not kind:
             wanted = "arrays of NumPy or torch, numbers, and classes that a solver `stores`"
@@ -92,7 +83,9 @@ class Encoder:
         return {"class": name, "fields": parts}
 
     def _array(self, array: Any) -> Any:
-        checked_dtype(array)
+        kind = str(array.dtype).removeprefix("torch.")
+        if kind not in KINDS or (not is_torch(array) and not array.dtype.isnative):
+            raise InputError("checkpoint", f"an array of {array.dtype}", "real numbers")
         layout = Layout.of(array)
         where = array.data_ptr() if is_torch(array) else array.__array_interface__["data"][0]
         steps = tuple(layout.strides[i] for i in layout.axes)
@@ -107,13 +100,7 @@ class Encoder:
 
 
 class Decoder:
-    """Turns the output of `Encoder` into values again; checks everything.
-
-    Raises
-    ------
-    Malformed
-        If anything is wrong.
-    """
+    """Turns the output of `Encoder` into values again; raises `Malformed` if it is damaged."""
 
     def __init__(self, codec: Codec, arrays: Mapping[str, Numbers], room: int) -> None:
         self.codec = codec
@@ -122,10 +109,7 @@ class Decoder:
         self._made: dict[Any, Any] = {}  # by name and layout, so that shared arrays stay so
 
     def decode(self, node: Any) -> Any:
-        """The value."""
-        if node is None or type(node) in (bool, int, str):
-            return node
-        if type(node) is float:
+        if node is None or type(node) in (bool, int, str, float):
             return node
         if type(node) is list:
             return tuple(self.decode(one) for one in node)
@@ -136,32 +120,27 @@ class Decoder:
         if set(node) == {"list"} and type(node["list"]) is list:
             return [self.decode(one) for one in node["list"]]
         if set(node) == {"dict"} and type(node["dict"]) is list:
-            return self._dict(node["dict"])
+            pairs = node["dict"]
+            if not all(type(pair) is list and len(pair) == 2 for pair in pairs):
+                raise Malformed("a dictionary without pairs")
+            found = [(self.decode(key), self.decode(one)) for key, one in pairs]
+            try:
+                return dict(found)
+            except TypeError:
+                raise Malformed("a dictionary with a key that is none") from None
         if set(node) == {"given"}:
             return _picked(self.codec.given, node["given"], "object")
         if "array" in node:
             return self._array(node)
         return self._object(node)
 
-    def _dict(self, pairs: list[Any]) -> dict[Any, Any]:
-        if not all(type(pair) is list and len(pair) == 2 for pair in pairs):
-            raise Malformed("a dictionary without pairs")
-        found = [(self.decode(key), self.decode(one)) for key, one in pairs]
-        try:
-            return dict(found)
-        except TypeError:
-            raise Malformed("a dictionary with a key that is none") from None
-
     def _object(self, node: dict[str, Any]) -> Any:
         kind: Any = _picked(self.codec.classes, node.get("class"), "class")
         if set(node) == {"class", "member"} and issubclass(kind, Enum):
             return _picked(kind.__members__, node["member"], "member")
-        given = node.get("fields")
-        if (
-            set(node) != {"class", "fields"}
-            or type(given) is not dict
-            or issubclass(kind, Enum)
-        ):
+        given: Any = node.get("fields")
+        fine = set(node) == {"class", "fields"} and type(given) is dict
+        if not fine or issubclass(kind, Enum):
             raise Malformed(f"no fields of {kind.__name__}")
         hints, parts = hints_of(kind), parts_of(kind)
         if set(given) != set(parts):

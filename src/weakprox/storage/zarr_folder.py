@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.storage.table import FileError, checked_dtype, checked_shape, claim
+from weakprox.storage.table import FileError, checked_dtype, checked_shape, claim, refusing
 
 LONGEST = 1 << 20  # bytes of metadata
 MOST_CHUNKS = 1_000_000
 PLAIN = {"bytes", "endian", "transpose"}
 PACKED = {"zstd", "blosc"}
+DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError)
 WANTED = "an array saved by zarr with the codec zstd or blosc, or with none"
 
 
@@ -36,11 +37,9 @@ def read_zarr(path: Path, max_bytes: int | None) -> Any:
     except ImportError:
         given = "a zarr folder, without the library for it"
         raise FileError(path, given, 'pip install "weakprox[zarr]"') from None
-    try:
+    # versions of zarr raise different errors
+    with refusing(path, "a damaged zarr folder ({})", WANTED, Exception):
         found = zarr.open_array(str(path), mode="r")
-    except Exception as failure:  # versions of zarr raise different errors
-        given = f"a damaged zarr folder ({type(failure).__name__})"
-        raise FileError(path, given, WANTED) from None
     if found.shape != shape or found.dtype != dtype or tuple(found.chunks) != chunks:
         raise FileError(path, "metadata that zarr reads in another way", WANTED)
     return found
@@ -56,19 +55,13 @@ def _metadata(
             continue
         if file.stat().st_size > LONGEST:
             raise FileError(path, f"metadata of {file.stat().st_size} bytes", WANTED)
-        try:
+        with refusing(path, f"damaged metadata in {name}", WANTED, *DAMAGED):
             shape, chunks, dtype, packing = read(path, json.loads(file.read_bytes()))
-        except FileError:
-            raise
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError):
-            raise FileError(path, f"damaged metadata in {name}", WANTED) from None
-        if len(chunks) != len(shape) or any(
-            type(n) is not int or n < 0 for n in (*shape, *chunks)
-        ):
+        whole = all(type(n) is int and n >= 0 for n in (*shape, *chunks))
+        if len(chunks) != len(shape) or not whole:
             raise FileError(path, f"shape {shape} in chunks of {chunks}", WANTED)
-        if 0 in chunks or math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True)) > (
-            MOST_CHUNKS
-        ):
+        count = math.prod(-(-n // max(1, c)) for n, c in zip(shape, chunks, strict=True))
+        if 0 in chunks or count > MOST_CHUNKS:
             raise FileError(path, f"chunks of {chunks}", f"at most {MOST_CHUNKS} chunks")
         return shape, chunks, dtype, packing
     raise FileError(path, "a directory without zarr's metadata", WANTED)

@@ -1,4 +1,4 @@
-"""The theorems' parameters for a given problem.
+"""The theorems' parameters for a given problem, and Table 2 for given constants.
 
 Numbering follows the compiled paper's text as used in the docs: Theorem 1 (stochastic),
 the finite-sum theorem, Theorem 3 (nonsmooth). Two constant sets: "paper", as printed, and
@@ -14,11 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.arguments import one_of, optional_numbers, positive
+from weakprox.arguments import number, one_of, optional_numbers, positive
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, inner, sqnorm, zeros
-from weakprox.linalg.kernels import add_scaled
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm, zeros
 from weakprox.metering import Budget, Meter, MeteredLoss
 from weakprox.penalties import Smoothed
 from weakprox.problem import Constants, Problem
@@ -34,49 +32,28 @@ FRESH = 15.0 / 7.0  # the same for every step without variance reduction, see `k
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters with which Algorithm 1 or 2 reaches eps in expectation.
+    """The parameters with which Algorithm 1 or 2 reaches eps in expectation."""
 
-    Attributes
-    ----------
-    eps, mu, delta, delta2 : float
-        Accuracy; smoothing (0 if nothing is smoothed); the oracle's delta1 and delta2.
-    alpha, beta_G, beta_R, beta, beta_term, sigma, C0 : float
-        Constants of the smoothed problem; C0 bounds its initial gap. With the paper's
-        constants beta_G is beta_term, the smoothness of the worst sampled term.
-    inner : int
-        Inner steps per epoch, T - 1.
-    eta : float
-        Step, alpha / (2 beta); alpha / beta for "practical" runs without inner noise.
-    first_batch : float
-        Snapshot samples of the first epoch before rounding (0 for a finite sum).
-    k_t : int
-        Inner samples per step, 0 where samples cancel.
-    S : int
-        The theorem bounds X_S, so S - 1 epochs are run.
-    finite_sum : bool
-        Algorithm 2 rather than Algorithm 1.
-    constants : {"paper", "repaired", "practical"}
-        Which constant set; `bound` is infinite for the last, which no theorem covers.
-    """
-
-    eps: float
-    mu: float
-    delta: float
+    eps: float  # accuracy
+    mu: float  # smoothing, 0 if nothing is smoothed
+    delta: float  # the oracle's delta1
     delta2: float
-    alpha: float
-    beta_G: float
+    alpha: float  # constants of the smoothed problem; with the paper's constants beta_G is
+    beta_G: float  # beta_term, the smoothness of the worst sampled term
     beta_R: float
     beta: float
     beta_term: float
     sigma: float
-    C0: float
-    inner: int
-    eta: float
-    first_batch: float
-    k_t: int
-    S: int
-    finite_sum: bool
-    constants: str
+    C0: float  # bound on the initial gap
+    inner: int  # steps per epoch, T - 1
+    eta: float  # step, alpha / (2 beta); alpha / beta for "practical" runs without inner noise
+    first_batch: (
+        float  # snapshot samples of the first epoch before rounding, 0 for a finite sum
+    )
+    k_t: int  # inner samples per step, 0 where samples cancel
+    S: int  # the theorem bounds X_S, so S - 1 epochs are run
+    finite_sum: bool  # Algorithm 2 rather than Algorithm 1
+    constants: str  # the constant set; `bound` is infinite for "practical"
     n_terms: int = field(default=0, repr=False)
     bias: float = 0.0  # gamma mu, how far the smoothed f lies below f
     pilot: int = 0  # samples spent on estimating sigma and C0
@@ -224,8 +201,8 @@ def parameters(
     beta_G = max(c.beta_G, c.beta_term) if constants == "paper" else c.beta_G
     beta = beta_G + smooth.smoothness
     step = c.alpha / (2 * beta) if eta is None else positive("eta", eta)
-    k_t = _inner_batch(problem, c, beta, step, constants, constants != "paper" and not finite)
-    practical = constants == "practical"
+    repaired, practical = constants != "paper" and not finite, constants == "practical"
+    k_t = _inner_batch(problem, c, beta, step, constants, repaired)
     quiet = k_t == 0 or (finite and 2 * k_t >= problem.loss.n_terms)
     if practical and quiet and eta is None:
         step = c.alpha / beta  # twice as long without noise
@@ -242,7 +219,6 @@ def parameters(
         given = "a first point where f is infinite (zero, if none was given)"
         raise InputError("start", given, "a feasible one")
     C0 = max(float(C0), np.finfo(float).tiny)
-    repaired = constants != "paper" and not finite
     inner = (16.0 / 5.0 if repaired else 8.0 / 3.0) * beta / c.alpha * LN8
     if practical:  # an epoch also has to compensate for the next one's smaller mu
         inner *= (3.0 / 8.0 if quiet else 1.0) * LN16 / LN8
@@ -275,12 +251,7 @@ def parameters(
 
 
 def _inner_batch(
-    problem: Problem,
-    c: Constants,
-    beta: float,
-    eta: float,
-    constants: str,
-    repaired: bool,
+    problem: Problem, c: Constants, beta: float, eta: float, constants: str, repaired: bool
 ) -> int:
     """k_t = 16 L^2/(alpha beta eta), that is 32 (L/alpha)^2 at the default step.
 
@@ -327,7 +298,7 @@ def initial_gap(
     size = None if problem.loss.is_finite_sum else PILOT
     grad = mean_gradient(loss, X, rng, size)
     add_scaled(grad, 1.0, smooth.grad(X))
-    h = problem.spectral.value(_factored(problem, X))
+    h = problem.spectral.value(problem.factored(X, np.random.default_rng(0)))
     linear, square = inner(grad, X), sqnorm(grad)
     grad *= -1.0
     wolfe = h + linear + problem.spectral.conjugate(grad, rng)
@@ -339,9 +310,45 @@ def initial_gap(
     return max(0.0, min(wolfe, strong))
 
 
-def _factored(problem: Problem, X: Array) -> LowRank:
-    """Return the first point as factors; the zero matrix needs no decomposition."""
-    if sqnorm(X) == 0.0:
-        return LowRank.zero(problem.shape, X)
-    rng = np.random.default_rng(0)
-    return problem.spectral.compress(X, min(problem.shape), rng)
+@dataclass(frozen=True)
+class Complexity:
+    """Leading terms for one method; constants and lower-order terms are left out."""
+
+    method: str  # SFW, SCGS, Algorithm 1 (G sampled), STORC or Algorithm 2 (finite sum)
+    exact_gradients: float  # passes over all terms
+    stochastic_gradients: float  # gradients of single terms
+    svd_rank: int  # of each decomposition
+    svds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method:<12} {self.exact_gradients:>10.3g} "
+            f"{self.stochastic_gradients:>10.3g} {self.svd_rank:>5} {self.svds:>10.3g}"
+        )
+
+
+def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...]:
+    """Evaluate the rows of the paper's Table 2.
+
+    Parameters
+    ----------
+    p : Parameters
+        Constants of a problem, from `weakprox.theory.parameters`.
+    tau : float
+        Radius of the nuclear-norm ball, or bound on the trace.
+    rank : int
+        Rank of the optimum, which Algorithms 1 and 2 ask of their SVDs.
+    """
+    tau = number("tau", tau, "a number > 0")
+    rounds = max(1.0, math.log(p.C0 / p.eps))  # the table's ln(1/eps), free of units
+    condition = p.beta / p.alpha
+    linear = p.beta * tau**2 / p.eps  # SVDs of methods that solve linear subproblems
+    optimal = p.sigma**2 / (p.alpha * p.eps)
+    reduced = p.beta_term**2 * p.beta / p.alpha**3 * rounds
+    return (
+        Complexity("SFW", 0, p.sigma**2 * p.beta * tau**4 / p.eps**3, 1, linear),
+        Complexity("SCGS", 0, optimal, 1, linear),
+        Complexity("Algorithm 1", 0, optimal, rank, condition * rounds),
+        Complexity("STORC", rounds, condition**2 * rounds, 1, linear),
+        Complexity("Algorithm 2", rounds, reduced, rank, condition * rounds),
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from weakprox.verifier.losses import Loss
@@ -26,34 +28,17 @@ class Statement:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, and the points that support it.
+    """A claim, and the points that support it."""
 
-    Attributes
-    ----------
-    X : Factors
-        The answer.
-    at : Point or None
-        Where G is linearised; None for X itself.
-    duals : sequence
-        One stored dual point for each part of the penalty.
-    strong_convexity : float
-        Of G, as claimed; the check uses the value found from the data if that is less.
-    value, lower_bound, eps : float
-        f(X) is at most the value, min f at least the bound, and, if `certified`, they are
-        at most eps apart.
-    allowed : float
-        Relative violation of the constraints that counts as rounding of X.
-    """
-
-    X: Factors
-    at: Point | None
-    duals: Sequence[Any]
-    strong_convexity: float
-    value: float
-    lower_bound: float
+    X: Factors  # the answer
+    at: Point | None  # where G is linearised; None for X itself
+    duals: Sequence[Any]  # one stored dual point for each part of the penalty
+    strong_convexity: float  # of G; the check uses that of the data if it is less
+    value: float  # f(X) is at most this
+    lower_bound: float  # min f is at least this
     eps: float
-    certified: bool
-    allowed: float
+    certified: bool  # whether value and bound are at most eps apart
+    allowed: float  # relative violation of the constraints that counts as rounding of X
 
 
 @dataclass(frozen=True)
@@ -139,17 +124,15 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     loss, spectral = statement.loss, statement.spectral
     shape, at = loss.shape, claim.X if claim.at is None else claim.at
     model = loss.model(at, claim.strong_convexity, spectral.symmetric)
-    pulls = [
-        part.pull(y, shape) for part, y in zip(statement.penalties, claim.duals, strict=True)
-    ]
+    parts = zip(statement.penalties, claim.duals, strict=True)
+    pulls = [part.pull(y, shape) for part, y in parts]
+
+    readers = [model.rows, *(pull.rows for pull in pulls)]
 
     def rows(first: int, last: int) -> Matrix:
-        found = model.rows(first, last)
-        for pull in pulls:
-            found = found + pull.rows(first, last)
-        return found
+        return reduce(add, (read(first, last) for read in readers))
 
-    sizes = [size_of(read, shape) for read in (model.rows, *(pull.rows for pull in pulls))]
+    sizes = [size_of(read, shape) for read in readers]
     error = model.error + sum(pull.error for pull in pulls) + (len(pulls) + 4) * U * sum(sizes)
     w = model.strong + sum(part.curvature for part in statement.penalties)
     start = added([model.constant, *(pull.phi.times(-1.0) for pull in pulls)])
@@ -163,11 +146,10 @@ def reach(statement: Statement, value: float) -> float:
     if tau is not None:
         return float(tau)
     lam = getattr(statement.spectral, "lam", 0.0)
-    known = [statement.loss.infimum, *(part.infimum for part in statement.penalties)]
-    least = [number for number in known if number is not None]
-    if not lam > 0.0 or len(least) < len(known):
+    infima: list[Any] = [part.infimum for part in (statement.loss, *statement.penalties)]
+    if not lam > 0.0 or None in infima:
         return math.inf
-    return max(0.0, value - math.fsum(least)) / lam * (1 + 8 * U)
+    return max(0.0, value - math.fsum(infima)) / lam * (1 + 8 * U)
 
 
 def proved(claim: Claim, statement: Statement, value: float) -> Proved:
@@ -190,19 +172,11 @@ def check(claim: Claim, statement: Statement) -> Verdict:
     value, violation = worth(claim.X, statement)
     found = proved(claim, statement, value.upper)
 
+    numbers = (value.upper, found.value, violation, claim.value, claim.lower_bound, claim.eps)
+    rests_on = "exact" if found.sure else "high-probability"
+
     def verdict(valid: bool, reason: str) -> Verdict:
-        return Verdict(
-            valid,
-            value.upper,
-            found.value,
-            violation,
-            claim.value,
-            claim.lower_bound,
-            claim.eps,
-            reason,
-            found.trusted,
-            "exact" if found.sure else "high-probability",
-        )
+        return Verdict(valid, *numbers, reason, found.trusted, rests_on)
 
     if not violation <= claim.allowed:
         return verdict(False, f"X violates the constraints by {violation:.2e} (relative).")
@@ -214,8 +188,6 @@ def check(claim: Claim, statement: Statement) -> Verdict:
     gap = claim.value - claim.lower_bound
     if claim.certified and not gap <= claim.eps:
         return verdict(False, f"The gap {gap:.3g} is larger than the claimed {claim.eps:.3g}.")
-    return verdict(
-        True,
-        f"Confirmed: min f lies between {claim.lower_bound:.10g} and {claim.value:.10g}, so "
-        f"X is within {max(0.0, gap):.3g} of the optimum.",
-    )
+    between = f"between {claim.lower_bound:.10g} and {claim.value:.10g}"
+    within = f"X is within {max(0.0, gap):.3g} of the optimum"
+    return verdict(True, f"Confirmed: min f lies {between}, so {within}.")

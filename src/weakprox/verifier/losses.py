@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from weakprox.verifier.sums import (
+    Dense,
     Matrix,
     Near,
     Point,
@@ -41,6 +42,16 @@ class Model:
     strong: float  # the strong convexity it uses
     trusted: tuple[str, ...] = ()
 
+    @classmethod
+    def at(
+        cls, X: Matrix, value: Near, g: Matrix, error: float, a: float, trusted: tuple[str, ...]
+    ) -> Model:
+        """From the value and the gradient g, within `error`, at X."""
+        lost = Near(0.0, error * norm(X))
+        parts = [value, dot(g, X).times(-1.0), dot(X, X).times(0.5 * a), lost]
+        error += 4 * U * (norm(g) + a * norm(X))
+        return cls(Dense(g - a * X).rows, error, added(parts), a, trusted)
+
 
 @dataclass(frozen=True)
 class Squares:
@@ -58,7 +69,6 @@ class Squares:
         return np.asarray(self.read(first, last), dtype=np.float64)
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         sums, size, apart = [], 0.0, 0.0
         for first, last in blocks(*self.shape):
             M = self._rows(first, last)
@@ -114,7 +124,6 @@ class Entries:
         return seen - self._values[part], seen, cells
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         sums, size = [], 0.0
         for first, last in blocks(*self.shape):
             r = self._residual(X, first, last)[0]
@@ -142,12 +151,10 @@ class Entries:
         error = (self._most + 4) * U * self.weight * math.sqrt(self._most) * size
         error += self.weight * math.sqrt(self._most) * far
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             r, _, cells = self._residual(X0, first, last)
-            found: Any = np.bincount(
-                cells, weights=self.weight * r, minlength=(last - first) * d
-            )
-            slope: Matrix = found.reshape(last - first, d)
+            sums = np.bincount(cells, weights=self.weight * r, minlength=(last - first) * d)
+            slope = sums.reshape(last - first, d)
             return slope - a * X0.rows(first, last) if a > 0.0 else slope
 
         return Model(rows, error + 4 * U * a * size_of(X0.rows, X0.shape), constant, a)
@@ -155,36 +162,32 @@ class Entries:
 
 @dataclass(frozen=True)
 class Measurements:
-    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks.
-
-    `relative` is the accuracy of their entries.
-    """
+    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks."""
 
     read: Callable[[], Iterator[tuple[Any, Any]]]
     count: int
     shape: tuple[int, int]
-    relative: float = 0.0
+    relative: float = 0.0  # accuracy of their entries
     infimum: ClassVar[float | None] = 0.0
 
     def _parts(self) -> Iterator[tuple[Matrix, Matrix]]:
         for F, b in self.read():
             yield np.asarray(F, dtype=np.float64), np.asarray(b, dtype=np.float64)
 
-    def _residual(self, F: Matrix, b: Matrix, x: Matrix, error: float) -> tuple[Matrix, Matrix]:
-        """Residuals at x and bounds on their errors."""
+    def _residual(
+        self, F: Matrix, b: Matrix, x: Matrix, error: float
+    ) -> tuple[Matrix, Matrix, Near]:
+        """Residuals at x, bounds on their errors, and half the sum of their squares."""
         r = F @ x - b
         far = ((x.size + 2) * U + self.relative) * (np.abs(F) @ np.abs(x))
-        return r, far + norms(F) * error + 2 * U * np.abs(r)
+        far = far + norms(F) * error + 2 * U * np.abs(r)
+        value = 0.5 * total(r * r)
+        return r, far, Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value)
 
     def value(self, X: Point) -> Near:
-        """One product with each block."""
-        x, n = X.rows(0, self.shape[0]).reshape(-1), self.count
-        parts = []
-        for F, b in self._parts():
-            r, far = self._residual(F, b, x, X.error)
-            value = 0.5 * total(r * r)
-            parts.append(Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value))
-        return added(parts).times(1.0 / n)
+        x = X.rows(0, self.shape[0]).reshape(-1)
+        parts = [self._residual(F, b, x, X.error)[2] for F, b in self._parts()]
+        return added(parts).times(1.0 / self.count)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
         """Strong convexity by the smallest eigenvalue of the mean Gram matrix."""
@@ -197,22 +200,15 @@ class Measurements:
         a, trusted = self.convexity(claimed, symmetric)
         g, values, error = np.zeros(m * d), [], 0.0
         for F, b in self._parts():
-            r, far = self._residual(F, b, x, 0.0)
+            r, far, value = self._residual(F, b, x, 0.0)
             g += F.T @ (r / n)
-            value = 0.5 * total(r * r)
-            values.append(Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value))
+            values.append(value)
             lengths = norms(F)
             error += float((far + (len(b) + 4) * U * np.abs(r)) @ lengths) / n
             error += self.relative * float(np.abs(r) @ lengths) / n
             error += U * norm(g)
-        along, size = dot(g, x), norm(x)
-        lost = Near(0.0, error * size)
-        constant = added(
-            [added(values).times(1.0 / n), along.times(-1.0), dot(x, x).times(0.5 * a), lost]
-        )
-        slope = (g - a * x).reshape(m, d)
-        error += 4 * U * (norm(g) + a * size)
-        return Model(lambda first, last: slope[first:last], error, constant, a, trusted)
+        value = added(values).times(1.0 / n)
+        return Model.at(X, value, g.reshape(m, d), error, a, trusted)
 
     def convexity(
         self, claimed: float, symmetric: bool, safety: float = 1.0
@@ -251,7 +247,6 @@ class OwnLoss:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        """By the user's function."""
         return trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
@@ -261,20 +256,15 @@ class OwnLoss:
         a = min(claimed, self.strong)
         value = trusted_value(self.function(X), self.eps)
         g = np.asarray(self.grad(X), dtype=np.float64)
-        lost = Near(0.0, 16 * self.eps * norm(g) * norm(X))
-        constant = added([value, dot(g, X).times(-1.0), dot(X, X).times(0.5 * a), lost])
-        slope = g - a * X
-        error = 16 * self.eps * norm(g) + 4 * U * (norm(g) + a * norm(X))
         trusted: tuple[str, ...] = ("the functions of the loss",)
         trusted += ("its strong convexity",) if a else ()
         trusted += ("its infimum",) if self.infimum is not None else ()
-        return Model(lambda first, last: slope[first:last], error, constant, a, trusted)
+        return Model.at(X, value, g, 16 * self.eps * norm(g), a, trusted)
 
 
 def vectors(F: Matrix) -> Matrix:
     """Symmetric parts as vectors with the same inner products with symmetric matrices."""
-    m = F.shape[1]
-    i, j = np.triu_indices(m)
+    i, j = np.triu_indices(F.shape[1])
     S = (F + F.transpose(0, 2, 1)) / 2
     found: Matrix = S[:, i, j] * np.where(i == j, 1.0, math.sqrt(2.0))
     return found

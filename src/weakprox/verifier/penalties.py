@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from weakprox.verifier.sums import (
+    Dense,
     Matrix,
     Near,
     Point,
@@ -55,7 +56,6 @@ class Box:
     infimum: ClassVar[float | None] = 0.0  # a number that R is never below
 
     def value(self, X: Point) -> Near:
-        """By blocks of rows."""
         parts = []
         for first, last in blocks(*X.shape):
             x = X.rows(first, last)
@@ -63,17 +63,15 @@ class Box:
             parts.append(Near(total(np.maximum(-x, 0.0))).times(self.below))
             if self.curvature:
                 parts.append(dot(x, x).times(0.5 * self.curvature))
-                far = X.error * (norm(x) + X.error)
-                parts.append(Near(0.0, self.curvature * far))
+                parts.append(Near(0.0, self.curvature * (X.error * (norm(x) + X.error))))
         return added([*parts, Near(0.0, max(self.above, self.below) * X.spread)])
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """Shares of the ends of the range, which they reach exactly."""
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             q = shares(y[first:last])
-            found: Matrix = np.where(q > 0.0, self.above, self.below) * q
-            return found
+            return np.where(q > 0.0, self.above, self.below) * q
 
         return Pull(rows)
 
@@ -89,11 +87,9 @@ class Groups:
 
     def value(self, X: Point) -> Near:
         """In one piece for columns."""
-        squares: list[Matrix] = []
-        for first, last in blocks(*X.shape):
-            x = X.rows(first, last)
-            part = np.einsum("ij,ij->i", x, x) if self.axis else np.einsum("ij,ij->j", x, x)
-            squares.append(part)
+        sums = "ij,ij->i" if self.axis else "ij,ij->j"
+        parts = (X.rows(first, last) for first, last in blocks(*X.shape))
+        squares = [np.einsum(sums, x, x) for x in parts]
         lengths = np.sqrt(np.concatenate(squares) if self.axis else np.sum(squares, axis=0))
         value = self.lam * total(lengths)
         long = X.shape[self.axis] + len(squares) + 4
@@ -102,21 +98,16 @@ class Groups:
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """Groups longer than lam are scaled into the ball, with room for rounding."""
         room = 1 + (shape[self.axis] + 16) * U
-        if self.axis:
-            lengths = None
-        else:
-            sums = [
-                np.square(shares(y[first:last])).sum(axis=0) for first, last in blocks(*shape)
-            ]
+        lengths: Any = None
+        if not self.axis:
+            sums = [np.square(shares(y[i:j])).sum(axis=0) for i, j in blocks(*shape)]
             lengths = np.sqrt(np.sum(sums, axis=0)) * room
 
-        def rows(first: int, last: int) -> Matrix:
+        def rows(first: int, last: int) -> Any:
             q = shares(y[first:last])
-            sizes = lengths
-            if sizes is None:
-                sizes = np.linalg.norm(q, axis=1, keepdims=True) * room
-            found: Matrix = self.lam * (q / np.maximum(1.0, sizes))
-            return found
+            by_row = lengths is None
+            sizes = np.linalg.norm(q, axis=1, keepdims=True) * room if by_row else lengths
+            return self.lam * (q / np.maximum(1.0, sizes))
 
         return Pull(rows)
 
@@ -154,9 +145,7 @@ class Largest:
         error = (2 * n + 8) * U * max(sizes)
         phi = dot(p, self._b)
         lost = (2 * n + 8) * U * float(np.abs(self._b).max())
-        return Pull(
-            lambda first, last: whole[first:last], error, Near(phi.value, phi.error + lost)
-        )
+        return Pull(Dense(whole).rows, error, Near(phi.value, phi.error + lost))
 
 
 @dataclass(frozen=True)
@@ -170,7 +159,6 @@ class OwnPenalty:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        """By the user's function."""
         return trusted_value(self.function(X.rows(0, X.shape[0])), self.eps)
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
@@ -180,7 +168,7 @@ class OwnPenalty:
         if whole.shape != shape or not math.isfinite(phi):
             return Pull(lambda first, last: whole[first:last], math.inf)
         error = 16 * self.eps * norm(whole)
-        return Pull(lambda first, last: whole[first:last], error, trusted_value(phi, self.eps))
+        return Pull(Dense(whole).rows, error, trusted_value(phi, self.eps))
 
 
 Penalty: TypeAlias = Box | Groups | Largest | OwnPenalty

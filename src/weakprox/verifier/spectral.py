@@ -44,7 +44,6 @@ class Ball:
         return Near(0.0), max(0.0, X.nuclear_norm().lower / self.tau - 1.0)
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
-        """By all singular values."""
         found = singular_values(c, rank, lambda s: threshold(s, w * self.tau))
         return within(found, w, self.tau)
 
@@ -69,7 +68,6 @@ class Psd:
         return Near(0.0), max(off / self.tau, trace / self.tau - 1.0, 0.0)
 
     def least(self, c: Slope, w: float, rank: int, rho: float) -> Least:
-        """By all eigenvalues."""
         return within(eigenvalues(c), w, self.tau)
 
 
@@ -112,7 +110,6 @@ class OwnSpectral:
     trusted: ClassVar[tuple[str, ...]] = ("the functions of the spectral term",)
 
     def value(self, X: Factors) -> tuple[Near, float]:
-        """By the user's function."""
         found = float(self.function(X.rows(0, X.shape[0])))
         return trusted_value(found, self.eps), 0.0 if math.isfinite(found) else math.inf
 
@@ -137,16 +134,8 @@ def threshold(values: Matrix, budget: float) -> float:
 
 def within(found: Values, w: float, tau: float) -> Least:
     """The bound for nuclear norm (or trace) at most tau, at the best t tried."""
-    tries = {found.largest, found.tail}
+    costs = [found.largest * tau]
     if w > 0.0:
-        tries |= {0.0, threshold(found.leading, w * tau)}
-    best = -math.inf
-    for t in tries:
-        if w > 0.0:
-            cost = t * tau + found.beyond(t) / (2 * w)
-        elif t < found.largest:
-            continue
-        else:
-            cost = t * tau
-        best = max(best, -cost * (1 + 8 * U))
-    return Least(best, found.error * tau, found.sure)
+        tries = (found.largest, found.tail, 0.0, threshold(found.leading, w * tau))
+        costs = [t * tau + found.beyond(t) / (2 * w) for t in tries]
+    return Least(-min(costs) * (1 + 8 * U), found.error * tau, found.sure)

@@ -23,10 +23,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
-from weakprox.verifier.sums import Matrix, Reader, U, blocks, norm, size_of
+from weakprox.verifier.sums import Dense, Matrix, Reader, U, blocks, norm
 
 FULL = 3000  # of the shorter side, up to which decompositions are complete
 HELD = 1 << 27  # entries of a matrix that is held whole
@@ -44,7 +46,6 @@ class Slope:
     error: float
 
     def whole(self) -> Matrix:
-        """All of it."""
         found = np.empty(self.shape)
         for first, last in blocks(*self.shape):
             found[first:last] = self.rows(first, last)
@@ -83,16 +84,15 @@ def singular_values(c: Slope, rank: int, enough: Callable[[Matrix], float]) -> V
     m, d = c.shape
     if min(m, d) > FULL:
         return _probed(c, min(rank + EXTRA, min(m, d)), enough)
-    if m * d <= HELD:
-        whole = c.whole()
-        size = norm(whole)
-        try:
-            values: Matrix = np.linalg.svd(whole, compute_uv=False)
-        except np.linalg.LinAlgError:
-            return _by_gram(c)
-        error = c.error + 10 * max(m, d) * U * size
-        return Values(values + error, error=error)
-    return _by_gram(c)
+    if m * d > HELD:
+        return _by_gram(c)
+    whole = c.whole()
+    try:
+        values: Matrix = np.linalg.svd(whole, compute_uv=False)
+    except np.linalg.LinAlgError:
+        return _by_gram(c)
+    error = c.error + 10 * max(m, d) * U * norm(whole)
+    return Values(values + error, error=error)
 
 
 def eigenvalues(c: Slope) -> Values:
@@ -125,62 +125,42 @@ def _by_gram(c: Slope) -> Values:
     return Values(found[::-1] + c.error, error=c.error + math.sqrt(allowed))
 
 
-class _Products:
-    """Products with c, which is held in memory if possible."""
-
-    def __init__(self, c: Slope) -> None:
-        self._c = c
-        self._whole = c.whole() if c.shape[0] * c.shape[1] <= HELD else None
-
-    def times(self, W: Matrix) -> Matrix:
-        """The product c W."""
-        if self._whole is not None:
-            return self._whole @ W
-        return np.concatenate([self._c.rows(*rows) @ W for rows in blocks(*self._c.shape)])
-
-    def back(self, W: Matrix) -> Matrix:
-        """The product c' W."""
-        if self._whole is not None:
-            return self._whole.T @ W
-        found = np.zeros((self._c.shape[1], W.shape[1]))
-        for first, last in blocks(*self._c.shape):
-            found += self._c.rows(first, last).T @ W[first:last]
-        return found
-
-    def size(self) -> float:
-        """Frobenius norm."""
-        if self._whole is not None:
-            return norm(self._whole)
-        return size_of(self._c.rows, self._c.shape)
-
-
 def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
     """The randomised bound, with new random vectors in every call."""
-    rng, products = np.random.default_rng(), _Products(c)
-    m, d = c.shape
+    (m, d), rng = c.shape, np.random.default_rng()
+    read, parts = c.rows, blocks(m, d)
+    if m * d <= HELD:
+        read, parts = Dense(c.whole()).rows, [(0, m)]
+
+    def times(W: Matrix) -> Matrix:
+        return np.concatenate([read(i, j) @ W for i, j in parts])
+
+    def back(W: Matrix) -> Matrix:
+        """The product c' W."""
+        return reduce(add, (read(i, j).T @ W[i:j] for i, j in parts))
+
     Q = rng.standard_normal((d, width))
     for _ in range(POWERS):
-        Q = np.linalg.qr(products.back(products.times(Q)))[0]
-    P, S = np.linalg.qr(products.times(Q))
+        Q = np.linalg.qr(back(times(Q)))[0]
+    P, S = np.linalg.qr(times(Q))
     W, kept, Zt = np.linalg.svd(S)
     # values below the level do not affect the bound, and their vectors converge slowest
     level = enough(kept)
     count = max(1, int((kept > level).sum()))
     P, kept, Q = P @ W[:, :count], kept[:count], Q @ Zt[:count].T
-    R = products.back(P).T
+    R = back(P).T
     R -= (R @ Q) @ Q.T
-    size = products.size()
+    size = math.hypot(*(norm(read(i, j)) for i, j in parts))
     rounding = 100 * (m + d) * U * size
     r = norm(R) + rounding
     energy = max(0.0, size**2 - float(kept @ kept)) + rounding * size
     W = rng.standard_normal((d, PROBES))
-    tail, logs = math.sqrt(energy), 0.0
-    goal = 0.99 * level
+    tail, logs, goal = math.sqrt(energy), 0.0, 0.99 * level
     for k in range(1, POWERS + 1):
         W = W - Q @ (Q.T @ W)
-        Z = products.times(W)
+        Z = times(W)
         Z = Z - P @ (P.T @ Z)
-        W = products.back(Z)
+        W = back(Z)
         W = W - Q @ (Q.T @ W)
         longest = float(np.linalg.norm(W, axis=0).max())
         if longest == 0.0:
@@ -188,8 +168,7 @@ def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
             break
         logs += math.log(longest)
         W = W / longest
-        found = math.exp((logs - math.log(SMALLEST)) / (2 * k)) * (1 + 1e-6)
-        tail = min(tail, found)
+        tail = min(tail, math.exp((logs - math.log(SMALLEST)) / (2 * k)) * (1 + 1e-6))
         if tail <= goal:
             break
     tail += rounding

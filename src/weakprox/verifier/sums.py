@@ -23,10 +23,6 @@ class Near:
     value: float
     error: float = 0.0
 
-    def __add__(self, other: Near) -> Near:
-        value = self.value + other.value
-        return Near(value, self.error + other.error + U * abs(value))
-
     def times(self, factor: float) -> Near:
         """The product with an exact number."""
         value = factor * self.value
@@ -72,8 +68,7 @@ def dot(x: Matrix, y: Matrix) -> Near:
 def added(parts: list[Near]) -> Near:
     """Sum of numbers."""
     value = math.fsum(part.value for part in parts)
-    error = math.fsum(part.error for part in parts)
-    return Near(value, error + U * abs(value))
+    return Near(value, math.fsum(part.error for part in parts) + U * abs(value))
 
 
 def trusted_value(value: float, eps: float) -> Near:
@@ -139,8 +134,7 @@ class Factors:
 
     def singular_values(self) -> tuple[Matrix, float]:
         """Singular values, by two QR factorisations, and a bound on their errors."""
-        R1: Matrix = np.linalg.qr(self.U)[1]
-        R2: Matrix = np.linalg.qr(self.Vt.T)[1]
+        R1, R2 = (np.linalg.qr(factor)[1] for factor in (self.U, self.Vt.T))
         values = np.linalg.svd((R1 * self.s) @ R2.T, compute_uv=False)
         return values, 10 * max(self.shape) * U * self.size
 

@@ -8,7 +8,7 @@ import torch
 
 from weakprox.certificates.factored import FactoredDual
 from weakprox.passes import Step, ValueForm
-from weakprox.passes.engine import Engine
+from weakprox.passes.engine import Engine, products_for
 from weakprox.passes.ritz import Ritz, refined
 
 BALL = ValueForm(tau=2.0)
@@ -26,7 +26,7 @@ class Meets(Engine):
 
 def test_one_thread_does_not_wait_for_another():
     C = np.random.default_rng(0).standard_normal((9, 7))
-    found, sums = refined(C, np.eye(7)[:, :3], powers=3), []
+    found, sums = refined(products_for(C), np.eye(7)[:, :3], powers=3), []
 
     def work():
         sums.append(
@@ -93,7 +93,9 @@ def test_bounds_hold_where_roundings_add_up(engine, wrap, dtype):
         best = m * n * (0.5 * (x - c) ** 2 + lam * x)
         C = wrap(np.full((m, n), c, dtype))
         z = wrap(np.full((m, n), x + gamma * (c - x - lam), dtype))
-        found = refined(z, wrap(rng.standard_normal((n, 3)).astype(dtype)), powers=3)
+        found = refined(
+            products_for(z), wrap(rng.standard_normal((n, 3)).astype(dtype)), powers=3
+        )
         tau = x * np.sqrt(m * n)
         dual = FactoredDual(
             engine(C, z), found.leading(1), Step.l1(gamma, 1.0, 0.0, lam), ValueForm(tau)

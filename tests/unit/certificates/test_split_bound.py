@@ -14,8 +14,7 @@ from registry import EXACT, LOSSES, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, 
 import weakprox as wp
 from weakprox.certificates.split import SplitDual, split_bound
 from weakprox.experiments.instances import instance
-from weakprox.linalg.arena import Arena
-from weakprox.linalg.arrays import eps_of, to_numpy
+from weakprox.linalg.arrays import Arena, eps_of, to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual

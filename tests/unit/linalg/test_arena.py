@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from weakprox.linalg.arena import Arena
+from weakprox.linalg.arrays import Arena
 
 LIKE = np.zeros((4, 3))
 

@@ -5,15 +5,8 @@ import pytest
 from registry import DOUBLE, SINGLE, numbers
 
 from weakprox.linalg import LowRank
-from weakprox.linalg.kernels import (
-    add_scaled,
-    blend_into,
-    clipped,
-    dense,
-    difference,
-    reflect,
-    subtract,
-)
+from weakprox.linalg.arrays import add_scaled, clipped, difference, reflect, subtract
+from weakprox.linalg.lowrank import blend_into, dense
 
 by_backend = pytest.mark.parametrize("backend", DOUBLE + SINGLE, ids=lambda b: b.name)
 shapes = pytest.mark.parametrize("shape", [(1, 1), (40, 30), (900, 70)])

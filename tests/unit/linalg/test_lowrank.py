@@ -6,7 +6,7 @@ from registry import DOUBLE, SINGLE, numbers
 
 from weakprox.linalg import LowRank
 from weakprox.linalg.arrays import to_numpy
-from weakprox.linalg.kernels import blend_into
+from weakprox.linalg.lowrank import blend_into
 
 by_backend = pytest.mark.parametrize("backend", DOUBLE + SINGLE, ids=lambda b: b.name)
 

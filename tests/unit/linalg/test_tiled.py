@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg import LowRank, LowRankPlusSparse, by_rows, thin_svd
+from weakprox.linalg import LowRank, LowRankPlusSparse, thin_svd
+from weakprox.linalg.arrays import row_blocks, times_by_rows, transpose_times_by_rows
 from weakprox.linalg.tiled import RowsOnDemand, Tiled, as_tiled
 from weakprox.passes import Step, passes_for, reference
 from weakprox.resources.memory import scratch
@@ -50,15 +51,15 @@ def test_tiles_are_rows_of_the_matrix(M, dense, monkeypatch):
     found = as_tiled(M)
     assert isinstance(found, Tiled)
     assert (found.shape, found.dtype, found.block_rows) == (SHAPE, np.float64, 5)
-    blocks = list(by_rows.tiles(found))
+    blocks = list(row_blocks(found))
     assert len(blocks) == 8
     np.testing.assert_allclose(np.vstack([found[rows] for rows in blocks]), dense, atol=1e-14)
     np.testing.assert_allclose(found.dense(), dense, atol=1e-14)
     np.testing.assert_allclose(found / 4.0, dense / 4, atol=1e-14)
     Q = np.random.default_rng(1).standard_normal((max(SHAPE), 4))
     right, left = Q[: SHAPE[1]], Q[: SHAPE[0]]
-    np.testing.assert_allclose(by_rows.times(found, right), dense @ right, atol=1e-12)
-    np.testing.assert_allclose(by_rows.transpose_times(found, left), dense.T @ left, atol=1e-12)
+    np.testing.assert_allclose(times_by_rows(found, right), dense @ right, atol=1e-12)
+    np.testing.assert_allclose(transpose_times_by_rows(found, left), dense.T @ left, atol=1e-12)
     values = thin_svd(found, 3, tol=1e-10).triplets.s
     np.testing.assert_allclose(values, np.linalg.svd(dense, compute_uv=False)[:3], rtol=1e-8)
 

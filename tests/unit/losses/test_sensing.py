@@ -8,7 +8,7 @@ import scipy.sparse
 from registry import DOUBLE, LEFT, MATRICES, MEASURED, RIGHT, SHAPE, SPARSE, numbers
 
 from weakprox.linalg.arrays import to_numpy
-from weakprox.losses import Sensing, gram, inputs
+from weakprox.losses import Sensing, inputs, measurements
 
 X = numbers(*SHAPE, seed=80)
 N = len(MEASURED)
@@ -74,7 +74,7 @@ def test_fewer_measurements_than_entries_are_not_strongly_convex():
 @by_form
 def test_large_grams_are_bounded_from_above(form, backend, monkeypatch):
     """Where the Gram matrix is not formed, the randomised bound takes over."""
-    monkeypatch.setattr(gram, "EIGEN_BELOW", 10)
+    monkeypatch.setattr(measurements, "EIGEN_BELOW", 10)
     loss, A = build(form, backend)
     true = np.linalg.norm(A.reshape(N, -1), 2) ** 2 / N
     assert true <= loss.smoothness <= 3 * true
@@ -97,7 +97,7 @@ def test_chunks_change_nothing(form, backend, monkeypatch):
     value, grad, spread = loss.value(Xb, batch), loss.grad(Xb, batch), loss.spread(Xb, batch)
     largest = loss.term_smoothness
     monkeypatch.setattr(inputs, "CHUNK_BYTES", 7 * 8 * SHAPE[0] * SHAPE[1])
-    monkeypatch.setattr(gram, "FLAT_ENTRIES", 8 * SHAPE[0] * SHAPE[1] * 7)
+    monkeypatch.setattr(measurements, "FLAT_ENTRIES", 8 * SHAPE[0] * SHAPE[1] * 7)
     again, _ = build(form, backend)
     assert again.value(Xb, batch) == pytest.approx(value)
     assert to_numpy(again.grad(Xb, batch)) == pytest.approx(to_numpy(grad))

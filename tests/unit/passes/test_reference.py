@@ -6,7 +6,8 @@ import torch
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import Step, passes_for, reference
-from weakprox.passes.formulas import Sums
+from weakprox.passes.engine import products_for
+from weakprox.passes.reference import Sums
 from weakprox.passes.ritz import refined, stepped
 
 RNG = np.random.default_rng(5)
@@ -113,7 +114,7 @@ def spiked(seed, n=80, d=60):
 
 def test_power_steps_find_the_leading_triplets():
     A = spiked(0)
-    found = refined(A, RNG.standard_normal((60, 8)), powers=4)
+    found = refined(products_for(A), RNG.standard_normal((60, 8)), powers=4)
     exact = np.linalg.svd(A, compute_uv=False)
     np.testing.assert_allclose(found.s[:4], exact[:4], rtol=1e-9)
     np.testing.assert_allclose(A @ found.V, found.U * found.s, atol=1e-10)
@@ -122,9 +123,9 @@ def test_power_steps_find_the_leading_triplets():
 
 def test_a_warm_step_follows_a_matrix_that_moves():
     A = spiked(0)
-    near = refined(A, RNG.standard_normal((60, 6)), powers=4)
+    near = refined(products_for(A), RNG.standard_normal((60, 6)), powers=4)
     B = A + 0.05 * spiked(1)
-    found = stepped(B, near, B @ near.V)
+    found = stepped(products_for(B), near, B @ near.V)
     exact = np.linalg.svd(B, compute_uv=False)
     np.testing.assert_allclose(found.s[:4], exact[:4], rtol=1e-3)
     np.testing.assert_allclose(B @ found.V, found.U * found.s, atol=1e-9)
@@ -132,9 +133,9 @@ def test_a_warm_step_follows_a_matrix_that_moves():
 
 
 def test_a_warm_step_from_a_useless_start_falls_back():
-    near = refined(spiked(0), RNG.standard_normal((60, 6)), powers=4)
+    near = refined(products_for(spiked(0)), RNG.standard_normal((60, 6)), powers=4)
     B = np.zeros((80, 60))
     B[:, 0] = 1.0  # maps the whole block to one direction
-    found = stepped(B, near, B @ near.V)
+    found = stepped(products_for(B), near, B @ near.V)
     assert np.isfinite(found.s).all()
     np.testing.assert_allclose(found.s[0], np.sqrt(80.0), rtol=1e-6)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from weakprox.passes import ritz as subspace
+from weakprox.passes.engine import products_for
 from weakprox.passes.ritz import Ritz, refined, spanned, stepped, straightened, turned
 
 SHAPE, WIDTH = (60, 40), 8
@@ -33,57 +34,59 @@ def test_one_step_from_near_triplets(last, wrap):
     A, s, V = graded(last)
     rng = np.random.default_rng(1)
     Q = np.linalg.qr(V + 1e-4 * rng.standard_normal(V.shape))[0]
-    near = refined(wrap(A), wrap(Q))
+    near = refined(products_for(wrap(A)), wrap(Q))
     product = wrap(A @ np.asarray(near.V))
-    check(A, stepped(wrap(A), near, product), s)
+    check(A, stepped(products_for(wrap(A)), near, product), s)
 
 
 @pytest.mark.parametrize("last", [0.3, 1e-2, 1e-4])
 def test_from_a_random_block(last):
     A, s, _ = graded(last)
     start = np.random.default_rng(2).standard_normal((SHAPE[1], WIDTH))
-    check(A, refined(A, start, powers=3), s)
+    check(A, refined(products_for(A), start, powers=3), s)
 
 
 def test_graded_values_take_no_careful_steps(monkeypatch):
     A, s, V = graded(1e-4)
     monkeypatch.setattr(subspace, "_carefully", lambda *_: pytest.fail("more products"))
     near = Ritz(A @ V / s, s, V, exact=True)
-    check(A, stepped(A, near, A @ V), s)
+    check(A, stepped(products_for(A), near, A @ V), s)
 
 
 def test_a_badly_conditioned_span_costs_one_product_more():
     A, s, V = graded(0.1)
     mixed = V @ (np.ones((WIDTH, WIDTH)) + 1e-3 * np.eye(WIDTH))
     assert turned(mixed.T @ A.T @ A @ mixed, mixed.T @ mixed) is None
-    check(A, spanned(A, mixed), s)
+    check(A, spanned(products_for(A), mixed), s)
 
 
 def test_right_angles_in_a_skew_span():
     A, s, V = graded(2e-3)  # squares of these values are safe, but not with those of the span
     mixed = V @ (np.ones((WIDTH, WIDTH)) + 0.03 * np.eye(WIDTH))
     assert turned(mixed.T @ A.T @ A @ mixed, mixed.T @ mixed) is not None
-    check(A, spanned(A, mixed), s)
+    check(A, spanned(products_for(A), mixed), s)
 
 
 def test_columns_that_are_not_needed_take_no_second_look(monkeypatch):
     A, s, V = graded(1e-4)
     near = Ritz(A @ V / s, s, V, exact=True)
     monkeypatch.setattr(subspace, "straightened", lambda *_: pytest.fail("a second look"))
-    found = stepped(A, near, A @ V, 4)
+    found = stepped(products_for(A), near, A @ V, 4)
     np.testing.assert_allclose(found.s, s, rtol=1e-4)
     square = found.U.T @ found.U - np.eye(WIDTH)
     assert np.abs(square[:4, :4]).max() < 1e-12
     assert 1e-12 < np.abs(square).max() < 1e-4  # or there was nothing to save
     monkeypatch.undo()
-    check(A, stepped(A, near, A @ V, WIDTH), s)
+    check(A, stepped(products_for(A), near, A @ V, WIDTH), s)
 
 
 def test_dependent_columns_are_left_to_careful_steps():
     A, _, V = graded(0.1)
     double = np.hstack([V[:, :4], V[:, :4]])
-    assert spanned(A, double) is None
-    assert stepped(A, Ritz(A @ V, np.ones(WIDTH), V), A @ double).s[0] == pytest.approx(1.0)
+    assert spanned(products_for(A), double) is None
+    assert stepped(products_for(A), Ritz(A @ V, np.ones(WIDTH), V), A @ double).s[
+        0
+    ] == pytest.approx(1.0)
 
 
 def test_straightening_finds_small_values_anew():

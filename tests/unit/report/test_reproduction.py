@@ -9,9 +9,9 @@ import pytest
 from weakprox.experiments import ablation, figures, run, table2
 from weakprox.experiments.table1 import orderings
 from weakprox.report.reproduction import (
+    MAIN,
     reproduction_page,
     rounded,
-    tables,
     write_reproduction,
 )
 
@@ -102,14 +102,14 @@ def test_epochs_are_told(summaries):
     assert "first epoch" not in text
     assert "SVRGCG, 3 to 5 epochs" in text
     assert "at 0.01, beyond the paper:" in text
-    headers, rows = tables("epochs", own)
+    headers, rows = MAIN["epochs"](own)
     column = headers.index("epochs")
     assert [row[column] for row in rows][:2] == ["3 to 5", None]
 
 
 def test_tables_are_square_and_readable(summaries):
     for name, summary in summaries.items():
-        headers, rows = rounded(tables(name, summary))
+        headers, rows = rounded(MAIN[name](summary))
         assert rows, name
         assert all(len(row) == len(headers) for row in rows), name
     assert rounded((["x"], [[0.000123456], [123456.7], [None], [3]]))[1] == [

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import weakprox as wp
 from weakprox.errors import InputError
-from weakprox.linalg.arena import SHARED
+from weakprox.linalg.arrays import SHARED
 from weakprox.solvers.base import ARRAYS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -148,7 +148,7 @@ def test_a_budget_changes_the_plan(monkeypatch):
     M = noisy(1000, 900)
     case = problem(M)
     held = 100 << 20  # a worker that has run many tests gives some memory back meanwhile
-    for place in ("weakprox.resources.limits", "weakprox.run.plan"):
+    for place in ("weakprox.resources.memory", "weakprox.run.plan"):
         monkeypatch.setattr(sys.modules[place], "resident", lambda: held)
     tight = held + 9 * (1 << 20)  # for factors and tiles, whether numba is loaded or not
     plan = wp.plan(case, max_memory=tight)

@@ -13,7 +13,7 @@ from weakprox.experiments.ablation import Arm
 from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
 from weakprox.solvers import FISTA, HCGM, SCG, SCGS, SHCGM, STORC, SVRF, ProjectedSubgradient
-from weakprox.solvers.paper import scgs
+from weakprox.solvers.paper import sliding
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 TAU, LAM, EPS = 2.0, 0.2, 1.0
@@ -202,7 +202,7 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.calls = []
-        inside = scgs.prox_by_vertices
+        inside = sliding.prox_by_vertices
 
         def asked(G, centre, weight, accuracy, cap, tools, basis, rng):
             given = {"G": G.copy(), "centre": centre.copy(), "cap": cap}
@@ -213,7 +213,7 @@ class Spy:
             self.calls.append(given)
             return x, basis
 
-        monkeypatch.setattr(scgs, "prox_by_vertices", asked)
+        monkeypatch.setattr(sliding, "prox_by_vertices", asked)
 
 
 def gap_of(hand, call):
@@ -419,10 +419,10 @@ def test_storc_works_out_its_lipschitz_constant():
     seen = []
 
     class Watching(STORC):
-        def _epoch(self, problem, memory, t, R, tools):
-            rule, batch, steps = super()._epoch(problem, memory, t, R, tools)
-            seen.append((memory.X.copy(), len(steps), batch(1), batch(2)))
-            return rule, batch, steps
+        def _epoch(self, memory, t, R, tools):
+            rule, steps = super()._epoch(memory, t, R, tools)
+            seen.append((memory.X.copy(), len(steps), rule(1)[-1], rule(2)[-1]))
+            return rule, steps
 
     solver = Watching(case="lipschitz")
     wp.minimize(MANY, solver, eps=1.0, max_svds=200, progress=False, stop_when_certified=False)

@@ -15,7 +15,7 @@ from weakprox.penalties import L1, ElasticNet
 from weakprox.result import COLUMNS
 from weakprox.run import escalate
 from weakprox.solvers import DavisYin
-from weakprox.solvers._curvature import CLEAR, FEW, LOOSE, MARGIN, Contradicted, Curvature
+from weakprox.solvers._stored import CLEAR, FEW, LOOSE, MARGIN, Contradicted, Curvature
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (12, 10)

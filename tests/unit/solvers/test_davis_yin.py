@@ -16,7 +16,7 @@ from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
-from weakprox.solvers import DavisYin, _prox, _stored, davis_yin
+from weakprox.solvers import DavisYin, _gap_driven, _stored, davis_yin
 from weakprox.solvers._stored import split
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD, singular
 
@@ -45,21 +45,21 @@ class Watch:
 
     def __init__(self, monkeypatch, problem=None):
         self.states, self.changes = [], []
-        judged, change = _stored._judged, davis_yin.balanced
+        judged, change = _stored.judged, davis_yin.balanced
 
-        def watched(state, value, lost, dual, k):
-            after = judged(state, value, lost, dual, k)
+        def watched(state, value, bound, dual, k):
+            after = judged(state, value, bound, dual, k)
             if problem is not None:  # fused steps must not lose digits
                 plain = problem.smooth_value(state.X) + state.h
                 assert value == pytest.approx(plain, rel=1e-10, abs=1e-10)
-            self.states.append((after, value, value - lost, dual))
+            self.states.append((after, value, bound, dual))
             return after
 
         def changed(near, far, relative):
             self.changes.append((near, far, relative, change(near, far, relative)))
             return self.changes[-1][-1]
 
-        monkeypatch.setattr(_stored, "_judged", watched)
+        monkeypatch.setattr(_stored, "judged", watched)
         monkeypatch.setattr(davis_yin, "balanced", changed)
 
 
@@ -355,27 +355,23 @@ def test_changes_of_the_step(near, far, relative, change):
 @pytest.mark.parametrize(("share", "rank"), [(1.01, 8), (0.99, 15), (0.0, 15)])
 def test_the_rank_grows_until_what_is_left_out_is_allowed(share, rank, monkeypatch):
     """From 2 to 8 to 32; at 8 the oracle's delta, weight/2 times, is just allowed or not."""
-    monkeypatch.setattr(_prox, "gram_is_cheaper", lambda *_: False)
+    monkeypatch.setattr(_gap_driven, "gram_is_cheaper", lambda *_: False)
     s, weight = np.arange(40.0, 0.0, -1.0), 0.6
     U, V = (np.linalg.qr(numbers(n, 40, seed=n))[0] for n in (60, 50))
     tau = float((s[:15] - 25.5).sum())  # keeps 15 values
     theta = (float(s[:8].sum()) - tau) / 8
     missing = tau * weight * (s[8] - theta)  # 2 tau (s_9 - theta), times weight/2
     ball = NuclearBall(tau)
-    tools = SimpleNamespace(problem=SimpleNamespace(shape=(60, 50)), spectral=ball)
-    found = _prox.adaptive_prox(
-        tools,
-        (U * s) @ V.T,
-        weight=weight,
-        allowed=share * missing,
-        rank=2,
-        cap=None,
-        start=None,
-        rng=np.random.default_rng(0),
-    )
-    assert found.prox.V.rank == rank
-    assert found.rank == rank + _prox.SPARE
-    assert not found.cut
+    shape = SimpleNamespace(shape=(60, 50))
+    tools = SimpleNamespace(problem=shape, spectral=ball, accuracy=lambda *_: 0.0)
+    gap = share * missing / _gap_driven.SHARE
+    known = {"X": None, "V": None, "h": 0.0, "rank": 2, "parameters": None}
+    state = _gap_driven.GapMemory(**known, value=gap, bound=0.0)
+    options = {"weight": weight, "guess": 0.0, "cap": None, "rng": np.random.default_rng(0)}
+    prox, after = _gap_driven.adaptive_prox(tools, (U * s) @ V.T, state, **options)
+    assert prox.V.rank == rank
+    assert after.rank == rank + _gap_driven.SPARE
+    assert not after.cut
 
 
 def test_the_rank_grows_to_what_the_optimum_needs():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from weakprox.linalg.arena import Arena
-from weakprox.solvers._extrapolation import History
+from weakprox.linalg.arrays import Arena
+from weakprox.solvers._stored import History
 
 
 def linear(n, seed=0, radius=0.95):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weakprox.metering import Budget, Meter, MeteredSpectral
-from weakprox.solvers.paper.scgs import prox_by_vertices
+from weakprox.solvers.paper.sliding import prox_by_vertices
 from weakprox.spectral import NuclearBall
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weakprox.linalg.simplex import project_capped
-from weakprox.spectral.duality import (
+from weakprox.spectral.singular import (
     Spectrum,
     accurate_enough,
     ball_lower,

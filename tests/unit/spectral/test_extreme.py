@@ -9,7 +9,7 @@ from registry import DOUBLE, SINGLE, numbers
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.metering import Budget, Meter, MeteredSpectral
 from weakprox.spectral import NuclearBall, TracePSD
-from weakprox.spectral.nuclear_ball import LINEAR
+from weakprox.spectral.nuclear import LINEAR
 
 TAU = 0.7  # not a number that single precision can hold
 KINDS = {"ball": NuclearBall(TAU), "psd": TracePSD(TAU)}

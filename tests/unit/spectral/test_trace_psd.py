@@ -9,7 +9,7 @@ from weakprox.linalg import LowRank, thin_eigh
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.simplex import project_capped
 from weakprox.spectral import TracePSD
-from weakprox.spectral.duality import ball_lower
+from weakprox.spectral.singular import ball_lower
 from weakprox.spectral.trace_psd import _spectrum, symmetric_part
 
 G = numbers(9, 9, seed=160)

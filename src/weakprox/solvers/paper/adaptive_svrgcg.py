@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-
-from weakprox.linalg.arrays import Array, inner, sqnorm
-from weakprox.linalg.kernels import add_scaled, blend_into
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm
+from weakprox.linalg.lowrank import LowRank, blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
+from weakprox.solvers.base import Tools
 from weakprox.solvers.paper import svrgcg
-from weakprox.solvers.paper.svrgcg import FIRST_RANK, Schedule, Settings, scheduled
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.paper.svrgcg import Schedule, Settings, scheduled
 from weakprox.theory._theorems import ConstantSet, Parameters
 from weakprox.theory.gradients import Pool, Snapshot
 
@@ -99,11 +95,10 @@ class AdaptiveSVRGCG(Settings):
 
     def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
         """Parameters, the first point and the first accuracy."""
-        X, p = self._prepare(problem, X, tools)
-        rank = min(FIRST_RANK if self._estimates_rank else int(self.rank), *problem.shape)
-        h = problem.spectral.value(tools.compressed(X))
+        begun = super().start(problem, X, tools)
+        p = begun.parameters
         course = Course(level=1, weight=p.alpha, variance=p.sigma**2)
-        return Memory(X, None, h, 0, rank, None, 0.0, p, course)
+        return Memory(**vars(begun), course=course)
 
     def finished(self, memory: Memory) -> bool:
         """Whether the last accuracy, or the last epoch that the user asked for, is done."""
@@ -147,10 +142,11 @@ class Epoch:
         self.before, self.p, self.number = memory, memory.parameters, memory.epoch + 1
         self.rng = tools.rng(self.number)
         k_s, k_t = _whole(solver.k_s, self.number), _whole(solver.k_t, self.number, 1)
-        self.snapshot, self.course = opened(
-            tools.loss, self.p, memory.X, memory.course, self.rng, k_s
-        )
-        self.quiet = tools.loss.samples_cancel or self._takes_all_terms(k_t)
+        self.snapshot, self.course = self._opened(memory.X, memory.course, k_s)
+        # half of the terms, sampled, cost as much as full gradients
+        least = 2 * self.p.k_t if k_t is None else k_t
+        all_terms = self.p.finite_sum and least >= self.p.n_terms
+        self.quiet = tools.loss.samples_cancel or all_terms
         self.target = accuracy(self.p, self.course.level)
         self.R = solver.dual(problem, memory)
         self.beta = self.p.beta_G + self.R.smoothness
@@ -166,12 +162,28 @@ class Epoch:
         self.hopeless, self.inner_samples = 0, FEWEST
         self.A: Array | None = None  # one array serves all targets of the epoch
 
-    def _takes_all_terms(self, k_t: int | None) -> bool:
-        """Whether full gradients are used: half of the terms, sampled, cost as much."""
-        if not self.p.finite_sum:
-            return False
-        n = self.p.n_terms
-        return 2 * self.p.k_t >= n if k_t is None else k_t >= n
+    def _opened(self, X: Array, course: Course, k_s: int | None) -> tuple[Snapshot, Course]:
+        """Return a snapshot at X, and the course with what its samples show.
+
+        If the samples' centre determines the loss, later epochs reuse it. The exact minimiser
+        over k of them is within sigma^2/(2 alpha k) in the mean, so that POOLED leaves an
+        eighth of the accuracy. Otherwise the snapshot is the paper's, with measured variance.
+        """
+        loss, p, rng = self.tools.loss, self.p, self.rng
+        if p.finite_sum:
+            return Snapshot.take(loss, X, rng, None), course
+        needed = course.variance / (p.alpha * accuracy(p, course.level))
+        most = p.k_s(course.level)
+        if loss.samples_cancel and loss.has_centre:
+            kept = 0 if course.pool is None else course.pool.size
+            fresh = max(1, min(math.ceil(POOLED * needed), most) - kept) if k_s is None else k_s
+            snapshot = Snapshot.pooled(loss, X, rng, fresh, course.pool)
+            return snapshot, replace(course, pool=snapshot.pool)
+        if k_s is None and not loss.samples_cancel:
+            size = max(FEWEST, min(math.ceil(FRESH * needed), most))
+            snapshot, variance = Snapshot.measured(loss, X, rng, size)
+            return snapshot, replace(course, variance=variance)
+        return Snapshot.take(loss, X, rng, most if k_s is None else k_s), course
 
     @property
     def done(self) -> bool:
@@ -416,32 +428,3 @@ class Line:
             if flat or high - low <= FLAT * high:
                 break
         return low
-
-
-def opened(
-    loss: Any,
-    p: Parameters,
-    X: Array,
-    course: Course,
-    rng: np.random.Generator,
-    k_s: int | None,
-) -> tuple[Snapshot, Course]:
-    """Return a snapshot at X, and the course with what its samples show.
-
-    If the samples' centre determines the loss, later epochs reuse it. The exact minimiser
-    over k of them is within sigma^2/(2 alpha k) in the mean, so that POOLED leaves an
-    eighth of the accuracy. Otherwise the snapshot is the paper's, with measured variance.
-    """
-    if p.finite_sum:
-        return Snapshot.take(loss, X, rng, None), course
-    needed, most = course.variance / (p.alpha * accuracy(p, course.level)), p.k_s(course.level)
-    if loss.samples_cancel and loss.has_centre:
-        kept = 0 if course.pool is None else course.pool.size
-        fresh = max(1, min(math.ceil(POOLED * needed), most) - kept) if k_s is None else k_s
-        snapshot = Snapshot.pooled(loss, X, rng, fresh, course.pool)
-        return snapshot, replace(course, pool=snapshot.pool)
-    if k_s is None and not loss.samples_cancel:
-        size = max(FEWEST, min(math.ceil(FRESH * needed), most))
-        snapshot, variance = Snapshot.measured(loss, X, rng, size)
-        return snapshot, replace(course, variance=variance)
-    return Snapshot.take(loss, X, rng, most if k_s is None else k_s), course

@@ -17,14 +17,12 @@ import numpy as np
 
 from weakprox.arguments import integer, number, one_of, optional_numbers
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, zeros
-from weakprox.linalg.kernels import blend_into
-from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank, blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
-from weakprox.solvers.base import Method
-from weakprox.solvers.tools import Tools
+from weakprox.solvers.base import Method, Tools, first_point
 from weakprox.theory._theorems import PILOT, ConstantSet, Parameters, parameters
 from weakprox.theory.gradients import Snapshot, mean_gradient
 
@@ -82,7 +80,6 @@ class Settings(Method):
         return isinstance(self.rank, str) and self.rank == "estimate"
 
     def check(self, problem: Problem) -> None:
-        """Raise on settings that cannot work, before any work."""
         if not self._estimates_rank:
             integer("rank", self.rank, 1, instead="'estimate'")
         one_of("answer", self.answer, ("low_rank", "iterate"))
@@ -101,29 +98,24 @@ class Settings(Method):
                 raise InputError(name, repr(given), wanted)
         problem.constants()
 
-    def _prepare(
-        self, problem: Problem, X: Array | None, tools: Tools
-    ) -> tuple[Array, Parameters]:
-        """Return the first point (zero unless given) and the parameters of the run."""
-        if X is None:
-            X = zeros(problem.shape, problem.loss.reference)
-        found = parameters(
-            problem,
-            tools.eps,
-            constants=self.constants,
-            mu=self.mu,
-            C0=self.C0,
-            sigma=self.sigma,
-            delta=self.delta,
-            delta2=self.delta2,
-            eta=self.eta if isinstance(self.eta, (int, float)) else None,
-            start=X,
-            seed=tools.seed,
-            loss=tools.loss,
-        )
+    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
+        """Parameters, rank and the first point X_1, zero unless given."""
+        X = first_point(problem, X)
+        names = ("constants", "mu", "C0", "sigma", "delta", "delta2")
+        given = {name: getattr(self, name) for name in names}
+        given["eta"] = self.eta if isinstance(self.eta, (int, float)) else None
+        given |= {"start": X, "seed": tools.seed, "loss": tools.loss}
+        found = parameters(problem, tools.eps, **given)
         if self.epochs is not None:
             found = replace(found, S=int(self.epochs) + 1)
-        return X, found
+        estimates = self._estimates_rank
+        rank = self._first_rank(problem, X, found, tools) if estimates else int(self.rank)
+        h = problem.spectral.value(tools.compressed(X))
+        return Memory(X, None, h, 0, min(rank, *problem.shape), None, 0.0, found)
+
+    def _first_rank(self, problem: Problem, X: Array, p: Parameters, tools: Tools) -> int:
+        """Return the rank to begin with if the user gives none."""
+        return FIRST_RANK
 
     def _step_size(self, default: float, epoch: int, step: int) -> float:
         """Return eta at this step, which must be in (0, 1]."""
@@ -210,16 +202,6 @@ class SVRGCG(Settings):
         one_of("constants", self.constants, ("repaired", "paper"))
         super().check(problem)
 
-    def start(self, problem: Problem, X: Array | None, tools: Tools) -> Memory:
-        """Parameters, rank and the first point X_1."""
-        X, p = self._prepare(problem, X, tools)
-        if self._estimates_rank:
-            rank = estimated_rank(problem, X, p, tools)
-        else:
-            rank = min(int(self.rank), *problem.shape)
-        h = problem.spectral.value(tools.compressed(X))
-        return Memory(X, None, h, 0, rank, None, 0.0, p)
-
     def finished(self, memory: Memory) -> bool:
         """Whether S - 1 epochs are done."""
         return memory.epoch >= memory.parameters.epochs
@@ -265,28 +247,27 @@ class SVRGCG(Settings):
         """Return the epoch's source of gradients, from k_s samples or from all terms."""
         return Snapshot.take(loss, X, rng, k_s)
 
+    def _first_rank(self, problem: Problem, X: Array, p: Parameters, tools: Tools) -> int:
+        """Return the rank of the proximal point after two steps, found by doubling.
 
-def estimated_rank(problem: Problem, X: Array, p: Parameters, tools: Tools) -> int:
-    """Return the rank of the proximal point after two steps, found by doubling.
-
-    The second step starts from the point of the first, where the penalty's gradient is
-    close to its final form. This is an estimate: the optimum may need a higher rank.
-    """
-    rng = tools.rng(0)
-    R = Smoothed.of(problem.penalty, p.mu, problem.shape)
-    size = None if p.finite_sum else max(PILOT, p.k_s(1))
-    cap = min(problem.shape)
-    rank = min(FIRST_RANK, cap)
-    for _ in range(2):
-        grad = mean_gradient(tools.loss, X, rng, size) + R.grad(X)
-        A = X - grad / p.alpha
-        while True:
-            prox = tools.spectral.weak_prox(
-                A, weight=p.alpha, rank=rank, tolerance=Tolerance(p.delta), rng=rng
-            )
-            settled = prox.V.rank < rank or prox.delta_estimate <= p.delta
-            if settled or rank >= cap:
-                break
-            rank = min(2 * rank, cap)
-        X = prox.V.dense()
-    return max(1, min(prox.V.rank, cap))
+        The second step starts from the point of the first, where the penalty's gradient is
+        close to its final form. This is an estimate: the optimum may need a higher rank.
+        """
+        rng = tools.rng(0)
+        R = Smoothed.of(problem.penalty, p.mu, problem.shape)
+        size = None if p.finite_sum else max(PILOT, p.k_s(1))
+        cap = min(problem.shape)
+        rank = min(FIRST_RANK, cap)
+        for _ in range(2):
+            grad = mean_gradient(tools.loss, X, rng, size) + R.grad(X)
+            A = X - grad / p.alpha
+            while True:
+                prox = tools.spectral.weak_prox(
+                    A, weight=p.alpha, rank=rank, tolerance=Tolerance(p.delta), rng=rng
+                )
+                settled = prox.V.rank < rank or prox.delta_estimate <= p.delta
+                if settled or rank >= cap:
+                    break
+                rank = min(2 * rank, cap)
+            X = prox.V.dense()
+        return max(1, min(prox.V.rank, cap))

@@ -1,0 +1,259 @@
+"""`weakprox complete`: predictions of missing entries from observed ones."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from weakprox import __version__
+from weakprox.arguments import one_of
+from weakprox.cli import options
+from weakprox.cli.console import (
+    DONE,
+    INTERRUPTED,
+    UNCONFIRMED,
+    as_json,
+    plain_warnings,
+    show,
+    shown_advice,
+    shown_file,
+)
+from weakprox.cli.options import unset
+from weakprox.errors import InputError
+from weakprox.result import Status
+from weakprox.storage.atomic import atomic_all, checked_target
+from weakprox.storage.long import READS, read_long, write_long
+from weakprox.storage.matrices import known_suffix, read_matrix, write_matrix, write_text
+from weakprox.storage.parquet import arrow
+from weakprox.storage.table import FileError
+
+if TYPE_CHECKING:
+    from weakprox.estimators import MatrixCompletion
+
+LOSSES = ("squared", "huber", "logistic", "poisson")
+INTERCEPTS = ("both", "rows", "columns", "none")
+SUFFIXES = {"report": (".html", ".htm"), "summary": (".json",)}
+
+
+def complete(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A long table (.csv, .tsv or .parquet) with --row, --col and --value; or a "
+            f"matrix ({options.FORMATS}) with NaN or empty cells for what is missing."
+        ),
+    ],
+    row: Annotated[str | None, unset("Column of the table that names rows.")] = None,
+    col: Annotated[str | None, unset("Column of the table that names columns.")] = None,
+    value: Annotated[str | None, unset("Column of the table with the values.")] = None,
+    loss: Annotated[str, typer.Option(help=f"{', '.join(LOSSES[:-1])} or {LOSSES[-1]}.")] = (
+        "squared"
+    ),
+    intercepts: Annotated[str, typer.Option(help="both, rows, columns or none.")] = "both",
+    lam: Annotated[
+        float | None, unset("Weight of the nuclear norm. Default: chosen by held-out data.")
+    ] = None,
+    rank: Annotated[int | None, unset("Largest rank of the answer.")] = None,
+    tol: Annotated[float, typer.Option(help="Accuracy to prove, relative to f.")] = 1e-3,
+    seed: options.Seed = 0,
+    max_seconds: Annotated[
+        float, typer.Option(help="Time limit in seconds, for the choice of lam as well.")
+    ] = 300.0,
+    pairs: Annotated[
+        Path | None,
+        unset("A long table of other pairs to predict, with the columns --row and --col."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        unset(
+            "Write predictions: of all lines of the table or of --pairs, or the whole matrix.",
+            "--output",
+            "-o",
+        ),
+    ] = None,
+    report: Annotated[Path | None, unset("Write a page to read: .html.")] = None,
+    summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
+    key: options.Key = None,
+    header: options.Header = None,
+    json: options.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
+) -> None:
+    """Predict missing entries of a matrix from observed ones, and prove how good the fit is.
+
+    Minimises the loss of the observed entries plus lam times the nuclear norm, with
+    intercepts.
+    """
+    begun = time.monotonic()
+    one_of("loss", loss, LOSSES)
+    one_of("intercepts", intercepts, INTERCEPTS)
+    names = _names(row, col, value, pairs)
+    outputs = _planned([file], names is not None, output=output, report=report, summary=summary)
+    if names is None:
+        table = read_matrix(
+            file, key=key, header="auto" if header is None else header, missing=True
+        )
+        given: tuple[Any, ...] = (table.dense(),)
+        wanted = None
+    else:
+        columns = read_long(file, names, names[2:])
+        kept = ~np.isnan(columns[names[2]])
+        if not kept.any():
+            raise FileError(file, f"no number in column '{names[2]}'", "observations")
+        given = tuple(columns[name][kept] for name in names)
+        wanted = columns if pairs is None else read_long(pairs, names[:2], ())
+    from weakprox.estimators import MatrixCompletion  # needs scikit-learn
+
+    left = max(0.0, max_seconds - (time.monotonic() - begun))
+    model = MatrixCompletion(
+        "auto" if lam is None else lam,
+        loss=loss,
+        intercepts=intercepts,
+        rank=rank,
+        tol=tol,
+        max_seconds=left,
+        random_state=seed,
+    )
+    with plain_warnings():
+        model.fit(*given)
+    found = _summary(model, outputs)
+    with atomic_all(list(outputs.values())) as temporaries:
+        for kind, path in zip(outputs, temporaries, strict=True):
+            if kind == "summary":
+                write_text(path, as_json(found) + "\n")
+            elif kind == "report":
+                _page(model, found, file).write(path)
+            elif names is None:
+                write_matrix(path, _filled(model, given[0]), table.rows, table.columns)
+            else:
+                assert wanted is not None
+                predicted = model.predict(wanted[names[0]], wanted[names[1]])
+                write_long(path, {**wanted, "prediction": predicted})
+    if json:
+        typer.echo(as_json(found))
+    elif not quiet:
+        _show(model, found, file)
+    if model.result_.status is Status.INTERRUPTED:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(DONE if found["reached"] else UNCONFIRMED)
+
+
+def _names(
+    row: str | None, col: str | None, value: str | None, pairs: Path | None
+) -> tuple[str, str, str] | None:
+    """Names of the columns of a long table; None for a matrix."""
+    if row is not None and col is not None and value is not None:
+        return row, col, value
+    if row is None and col is None and value is None:
+        if pairs is not None:
+            raise InputError("pairs", str(pairs), "together with --row, --col and --value")
+        return None
+    missing = [
+        n for n, given in (("row", row), ("col", col), ("value", value)) if given is None
+    ]
+    raise InputError(
+        missing[0], "nothing", "a column: all of --row, --col and --value, or none"
+    )
+
+
+def _planned(inputs: list[Path], long: bool, **paths: Path | None) -> dict[str, Path]:
+    """Output files by kind; raises if one of them cannot be written."""
+    wanted = {kind: path for kind, path in paths.items() if path is not None}
+    taken = {path.resolve() for path in inputs}
+    for kind, path in wanted.items():
+        known = SUFFIXES.get(kind, READS if long else ())
+        if known and path.suffix.lower() not in known:
+            given = f"the suffix '{path.suffix}' for the {kind}"
+            raise FileError(path, given, " or ".join(known))
+        if not known:
+            known_suffix(path)
+        if path.suffix.lower() == ".parquet":
+            arrow()
+        target = checked_target(path)
+        if target in taken:
+            raise FileError(path, "the name of an input or another output", "one of its own")
+        taken.add(target)
+    return wanted
+
+
+def _filled(model: MatrixCompletion, M: Any) -> Any:
+    """The matrix with predictions where it has NaN."""
+    filled = np.array(M, dtype=float)
+    rows, columns = np.nonzero(np.isnan(filled))
+    if len(rows):
+        filled[rows, columns] = model.predict(rows, columns)
+    return filled
+
+
+def _summary(model: MatrixCompletion, outputs: dict[str, Path]) -> dict[str, Any]:
+    """The summary of a fit, for JSON."""
+    result = model.result_
+    return {
+        "shape": [len(model.row_ids_), len(model.column_ids_)],
+        "lam": model.lam_,
+        "intercept_ridge": model.intercept_ridge_,
+        "scaling": model.scaling_,
+        "rank": model.rank_,
+        "mean": model.intercept_,
+        "status": result.status.name.lower(),
+        "advice": shown_advice(result.status.advice),
+        "reached": result.status.reached or result.certified,
+        "value": result.value,
+        "lower_bound": result.certificate.lower_bound,
+        "gap": result.gap,
+        "solver": result.solver,
+        "svds": result.counts.svds,
+        "seconds": result.seconds,
+        "outputs": {kind: str(path) for kind, path in outputs.items()},
+        "version": __version__,
+    }
+
+
+def _show(model: MatrixCompletion, found: dict[str, Any], file: Path) -> None:
+    """The summary for a reader."""
+    m, d = found["shape"]
+    ridge = f"; ridge of the intercepts {found['intercept_ridge']:.3g}"
+    lines = [
+        ("lam", f"{found['lam']:.4g}{ridge}; scaling {found['scaling']}"),
+        ("value", f"{found['value']:.6g}"),
+        ("proof", str(model.result_.certificate)),
+        ("rank", str(found["rank"])),
+        ("work", f"{found['svds']} SVDs, {found['seconds']:.2f} s"),
+    ]
+    if found["outputs"]:
+        names = (shown_file(Path(name)) for name in found["outputs"].values())
+        lines.append(("written", ", ".join(names)))
+    warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
+    title = f"{found['solver']} on {shown_file(file)}, {m} x {d}"
+    show(f"{title}: {model.result_.status.label}", lines, warning)
+
+
+def _page(model: MatrixCompletion, found: dict[str, Any], file: Path) -> Any:
+    """The report: the fit, its proof, the search and the factors."""
+    from weakprox.report.page import Page
+
+    page, result = Page("Matrix completion", file.name), model.result_
+    page.section("Result")
+    kind = "good" if found["reached"] else "warning"
+    page.notice(str(result.certificate), kind, result.status.label.capitalize() + ".")
+    shown = ("shape", "lam", "intercept_ridge", "scaling", "rank", "mean", "value", "seconds")
+    page.facts({name: str(found[name]) for name in shown})
+    trace = result.trace
+    series = [{"name": "value", "x": trace["seconds"], "y": trace["value"]}]
+    bound = np.isfinite(trace["lower_bound"])
+    if bound.any():
+        x, y = trace["seconds"][bound], trace["lower_bound"][bound]
+        series.append({"name": "lower bound", "x": x, "y": y})
+    page.lines("Value and lower bound", series, "seconds", "f")
+    if model.rank_:
+        page.stems("Singular values", {"X": result.low_rank.s[: model.rank_]})
+    results = model.cv_results_
+    if results:
+        page.section("Choice of the weights", "Scores are minus errors of held-out entries.")
+        names = [n for n in results if n.startswith("param_")] + ["mean_test_score"]
+        rows = zip(*(np.asarray(results[name]).tolist() for name in names), strict=True)
+        page.table([name.removeprefix("param_") for name in names], rows)
+    return page

@@ -1,0 +1,282 @@
+"""Separable penalties: entrywise norms, norms of rows or columns, and none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from weakprox.arguments import nonnegative, one_of
+from weakprox.linalg.arrays import (
+    Array,
+    abs_sum,
+    clipped,
+    namespace,
+    row_blocks,
+    scaled,
+    sqnorm,
+    total,
+    wide,
+    zeros,
+)
+from weakprox.passes import SeparableForm
+from weakprox.penalties.base import Combinable
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
+
+
+class Separable(Combinable):
+    """A penalty max over y in Y of <y, X>, plus curvature/2 |X|^2.
+
+    Y is the box |y| <= theta unless a subclass says otherwise, theta the largest weight but
+    that of the squares, `lam2`. It is smoothed with |y|^2 / (2 theta). Each subclass has
+    `capabilities` and `in_unit` in its own body, since inherited ones do not count: a class
+    derived from it may be another function.
+    """
+
+    separable = True
+    rowwise = True
+    curvature: float  # 2 lam2, the weight of the squares, if there is one
+
+    def __post_init__(self) -> None:
+        """Check the weights."""
+        for name in self._weights:
+            object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
+        object.__setattr__(self, "curvature", 2.0 * float(getattr(self, "lam2", 0.0)))
+
+    def _declared(self, form: SeparableForm) -> PenaltyCapabilities:
+        return PenaltyCapabilities(form=form, infimum=0.0, in_unit=self.in_unit)
+
+    @property
+    def _slopes(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in self._weights if name != "lam2"}
+
+    @property
+    def _theta(self) -> float:
+        return max(self._slopes.values(), default=0.0)
+
+    def in_unit(self, unit: float) -> Any:
+        """R/unit^2 of X/unit."""
+        scaled = {name: weight / unit for name, weight in self._slopes.items()}
+        return replace(self, **scaled)  # type: ignore[type-var]
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """(theta, theta m d / 2, curvature)."""
+        theta = self._theta
+        return Smoothability(theta, 0.5 * theta * shape[0] * shape[1], self.curvature)
+
+    def pull(self, y: Array) -> Array:
+        """K is the identity."""
+        return y
+
+    def dual_value(self, y: Array) -> float:
+        """No linear term."""
+        return 0.0
+
+    def feasible(self, y: Array) -> Array:
+        """Clip to the box |y| <= theta."""
+        return clipped(y, 1.0, self._theta)
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """clip(y + t X) to the box; from the centre, theta clip(X / mu)."""
+        return clipped(X, t, self._theta, y)
+
+    def distance(self, y: Array) -> float:
+        """|y|^2 / (2 theta)."""
+        return sqnorm(y) / (2 * self._theta) if self._theta > 0 else 0.0
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Accept any shape."""
+
+
+@dataclass(frozen=True)
+class L1(Separable):
+    r"""Sparsity, :math:`R(X) = \lambda \sum_{ij} |x_{ij}|`.
+
+    Its smoothing is :math:`\lambda \sum H_\mu(x_{ij})` with the Huber function (Example 1 of
+    the paper): theta = lam, gamma = lam m d / 2 (the paper's printed gamma lacks lam).
+
+    Parameters
+    ----------
+    lam : float
+        Weight, at least 0.
+    """
+
+    lam: float
+    _weights = ("lam",)
+    in_unit = Separable.in_unit
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, with 0 as a lower bound."""
+        return self._declared(SeparableForm(self.lam, self.lam))
+
+    def value(self, X: Array) -> float:
+        """Weighted sum of absolute values."""
+        return self.lam * abs_sum(X)
+
+
+@dataclass(frozen=True)
+class ElasticNet(Separable):
+    r"""Sparsity and strong convexity, :math:`\lambda_1 \|X\|_1 + \lambda_2 \|X\|_F^2`.
+
+    The quadratic is not smoothed: K = 2 lam2, theta = lam1,
+    gamma = lam1 m d / 2, and R is 2 lam2-strongly convex (Example 3).
+
+    Parameters
+    ----------
+    lam1, lam2 : float
+        Weights, at least 0.
+    """
+
+    lam1: float
+    lam2: float
+    _weights = ("lam1", "lam2")
+    in_unit = Separable.in_unit
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, with 0 as a lower bound."""
+        return self._declared(SeparableForm(self.lam1, self.lam1))
+
+    def value(self, X: Array) -> float:
+        """lam1 |X|_1 + lam2 |X|_F^2."""
+        return self.lam1 * abs_sum(X) + self.lam2 * sqnorm(X)
+
+
+@dataclass(frozen=True)
+class SignedL1(Separable):
+    r"""Two weights, :math:`\sum a\,(x_{ij})_+ + b\,(-x_{ij})_+ + \lambda_2 x_{ij}^2`.
+
+    If b is large enough, no entry of the optimum is negative: the penalty is exact for
+    :math:`X \ge 0`. Unlike the constraint itself it is finite at a low-rank X that is only
+    nearly non-negative, so values and certificates stay meaningful there. Any b above the
+    largest slope that would push an entry below zero is large enough; the largest entry of
+    the gradient of G at 0 is a good first choice.
+
+    The dual set is the box -b <= y <= a. It is smoothed with y^2/(2 theta), theta = max(a, b):
+    gamma = theta m d / 2, K = 2 lam2.
+
+    Parameters
+    ----------
+    above : float
+        Weight a of positive entries, at least 0.
+    below : float
+        Weight b of negative entries, at least 0; `L1(lam)` is `SignedL1(lam, lam)`.
+    lam2 : float
+        Weight of the squares, at least 0, for strong convexity.
+    """
+
+    above: float
+    below: float
+    lam2: float = 0.0
+    _weights = ("above", "below", "lam2")
+    in_unit = Separable.in_unit
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, with 0 as a lower bound."""
+        return self._declared(SeparableForm(self.above, self.below))
+
+    def value(self, X: Array) -> float:
+        """Weighted parts and squares, summed block by block."""
+        xp, found = namespace(X), self.lam2 * sqnorm(X)
+        for rows in row_blocks(X):
+            found += self.above * total(xp.clip(X[rows], 0.0, None))
+            found -= self.below * total(xp.clip(X[rows], None, 0.0))
+        return found
+
+    def feasible(self, y: Array) -> Array:
+        """Clip to the box -below <= y <= above."""
+        return namespace(y).clip(y, -self.below, self.above)
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """clip(y + t X) to the box."""
+        step = scaled(X, t)
+        return self.feasible(step if y is None else y + step)
+
+
+@dataclass(frozen=True)
+class GroupL2(Separable):
+    r"""Sets whole rows or columns to zero, :math:`R(X) = \lambda \sum_g \|x_g\|_2`.
+
+    Its smoothing is lam sum H_mu(|x_g|): theta = lam, gamma = lam (number of groups) / 2.
+
+    Parameters
+    ----------
+    lam : float
+        Weight, at least 0.
+    groups : {"rows", "columns"}
+        Whether each row or each column is a group.
+    """
+
+    lam: float
+    groups: Literal["rows", "columns"] = "rows"
+    _weights = ("lam",)
+    in_unit = Separable.in_unit
+
+    def __post_init__(self) -> None:
+        """Check weight and grouping."""
+        super().__post_init__()
+        one_of("groups", self.groups, ("rows", "columns"))
+        object.__setattr__(self, "rowwise", self.groups == "rows")
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, with 0 as a lower bound."""
+        return self._declared(SeparableForm(**{self.groups: self.lam}))
+
+    @property
+    def _axis(self) -> int:
+        return 1 if self.groups == "rows" else 0
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """(lam, lam groups / 2, 0)."""
+        return Smoothability(self.lam, 0.5 * self.lam * shape[1 - self._axis], 0.0)
+
+    def value(self, X: Array) -> float:
+        """Weighted sum of group norms."""
+        return self.lam * total(namespace(X).linalg.vector_norm(wide(X), axis=self._axis))
+
+    def feasible(self, y: Array) -> Array:
+        """Project every group on the ball of radius lam; in float64, because of the squares."""
+        xp, kind, y = namespace(y), y.dtype, wide(y)
+        sizes = xp.linalg.vector_norm(y, axis=self._axis, keepdims=True)
+        ones = xp.ones_like(sizes)
+        factor = xp.where(sizes > self.lam, self.lam / xp.where(sizes > 0, sizes, ones), ones)
+        return xp.astype(y * factor, kind, copy=False)
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """y + t X, each group projected on its ball."""
+        step = t * wide(X)
+        found = self.feasible(step if y is None else y + step)
+        return namespace(X).astype(found, X.dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class Zero(Separable):
+    """No penalty, R = 0."""
+
+    in_unit = Separable.in_unit
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """A separable form, with 0 as a lower bound."""
+        return self._declared(SeparableForm())
+
+    def value(self, X: Array) -> float:
+        return 0.0
+
+    def feasible(self, y: Array) -> Array:
+        """The only dual point."""
+        return y * 0.0
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """The only dual point."""
+        return zeros(X.shape, X)

@@ -1,0 +1,216 @@
+"""Singular value thresholding: the solution for a squared distance to a sparse matrix.
+
+The minimiser of |X - C|^2/2 + h(X) is the proximal point of C, which has the leading singular
+vectors of C (Cai, Candes & Shen, 2010). C is sparse, or sparse plus low rank, and is only
+multiplied with thin blocks. As many triplets are computed as the solution has, and as
+accurately as the proof needs. Nothing of the size of X is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from weakprox.arguments import optional_counts
+from weakprox.certificates.thresholded import ThresholdedDual
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import Array
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.operators import products
+from weakprox.linalg.thin_svd import FULL_SHARE, orthonormal, small_svd, thin_svd
+from weakprox.linalg.tiled import Factored, Tile
+from weakprox.passes import ValueForm
+from weakprox.passes.ritz import Vector
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.resources.memory import room
+from weakprox.solvers._gap_driven import GapDriven, Plan, TooWide
+from weakprox.solvers.base import ARRAYS, Method, Tools
+from weakprox.solvers.davis_yin import DavisYin
+
+FIRST_WIDTH = 16  # triplets of the first decomposition
+ACCURACY, FINER, LEAST = 1e-3, 0.03, 1e-14  # relative residual: at first, its decrease, the end
+THIN = 64  # bytes for each row, column and triplet, of the next, wider decomposition
+AS_GIVEN = 1.0  # accuracy that the first point's own vectors are taken to have
+SWEEPS = 30  # of one decomposition from a good start
+
+
+@dataclass(frozen=True)
+class Memory:
+    """State between two steps: the point, and what the next decomposition starts from."""
+
+    V: LowRank
+    parameters: Plan
+    basis: Array | None = None  # right singular vectors of C
+    width: int = FIRST_WIDTH
+    accuracy: float = ACCURACY
+    rank: int = 0
+    epoch: int = 0
+    cut: bool = False  # whether the cap on the rank left triplets out
+    value: float | None = None
+
+    @property
+    def X(self) -> LowRank:
+        """The point."""
+        return self.V
+
+
+@dataclass(frozen=True)
+class Thresholding(GapDriven):
+    """Proximal point of a sparse matrix, from leading singular triplets.
+
+    G is `Denoising` of a SciPy sparse matrix or a `LowRankPlusSparse`, R is zero, and h is
+    `NuclearNorm` or `NuclearBall`. Memory grows with the number of stored entries and with
+    (m + d) times the rank. It is the default for such problems. `DavisYin` takes over if the
+    solution has a large share of all triplets and dense arrays fit in memory.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Largest rank of the solution.
+    """
+
+    rank: int | None = None
+    elsewhere: ClassVar[bool] = True
+
+    @property
+    def fallback(self) -> Method:
+        """The method for solutions that are not low-rank."""
+        return DavisYin(rank=self.rank)
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        """Whether the problem has the required form."""
+        return problem.sparse_target is not None
+
+    def check(self, problem: Problem) -> None:
+        """Raise on invalid settings before any work."""
+        optional_counts(rank=self.rank)
+        if not self.applies(problem):
+            wanted = (
+                "Denoising of a large sparse matrix, no penalty, NuclearNorm or NuclearBall"
+            )
+            raise InputError("problem", repr(problem), wanted)
+
+    def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
+        """Start from the row space of the first point, or from a random block."""
+        C, _ = _terms(problem)
+        plan = Plan(tools.eps, 1.0, 1.0)
+        if X is None:
+            return Memory(LowRank.zero(C.shape, np.empty(0)), plan)
+        given = tools.compressed(X)
+        basis = np.asarray(given.Vt.T, dtype=float)
+        return Memory(given, plan, basis, int(basis.shape[1]), accuracy=AS_GIVEN)
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """Decompose C, and report the proximal point in the span of the triplets."""
+        C, form = _terms(problem)
+        least, width, basis = min(C.shape), min(memory.width, *C.shape), memory.basis
+        rng, accuracy = tools.rng(memory.epoch), memory.accuracy
+        while True:
+            V = self._leading(C, width, basis, accuracy, rng, tools)
+            U, s, V = _ritz(C, V)
+            values = form.prox(s, 1.0)
+            rank = int((values > 0.0).sum())
+            if rank < len(s) or len(s) >= least or (self.rank or least) < rank:
+                break
+            if 2 * width >= FULL_SHARE * least and _dense_fits(problem):
+                raise TooWide
+            if THIN * width * sum(C.shape) > room():
+                given = f"a solution of rank {rank} or more, which does not fit in memory"
+                raise InputError("problem", given, "a smaller ball or a larger weight")
+            width, basis, accuracy = min(least, 2 * width), None, min(accuracy, ACCURACY)
+        cut = self.rank is not None and rank > self.rank
+        if cut:
+            values[self.rank :] = 0.0
+        kept = max(1, int((values > 0.0).sum()))
+        X = LowRank(U[:, :kept], values[:kept], V[:, :kept].T)
+        dual = ThresholdedDual.of(C, U, s, V, values, form)
+        value = dual.value + problem.spectral.value(X)
+        dual = replace(dual, aim=max(tools.accuracy(value), 1e-300))
+        after = replace(
+            memory,
+            V=X,
+            basis=V,
+            width=min(least, width + max(4, width // 8)),
+            accuracy=ACCURACY if accuracy == AS_GIVEN else accuracy * FINER,
+            rank=X.rank,
+            epoch=memory.epoch + 1,
+            cut=cut,
+            value=value,
+        )
+        tools.tick(_candidate(after, value - dual.estimate, dual))
+        return after
+
+    def finished(self, memory: Memory) -> bool:
+        """Whether the triplets cannot become more accurate."""
+        return memory.accuracy < LEAST or (memory.cut and memory.epoch > 1)
+
+    def stalled(self, memory: Memory) -> int:
+        """Return 0: data in float32 are computed with in float64 anyway."""
+        return 0
+
+    def affordable(self, problem: Problem) -> bool:
+        """Return False: a dense proof would store X."""
+        return False
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """The last point."""
+        return _candidate(memory, math.nan)
+
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """The dual point C - X."""
+        C, form = _terms(problem)
+        basis = memory.V.Vt.T if memory.basis is None else memory.basis
+        U, s, V = _ritz(C, np.asarray(basis, dtype=float))
+        dual: Any = ThresholdedDual.of(C, U, s, V, form.prox(s, 1.0), form)
+        return dual  # type: ignore[no-any-return]
+
+    def _leading(
+        self,
+        C: Factored,
+        width: int,
+        basis: Tile | None,
+        accuracy: float,
+        rng: np.random.Generator,
+        tools: Tools,
+    ) -> Tile:
+        """Right singular vectors of C for its `width` largest values."""
+        if basis is not None and accuracy == AS_GIVEN:
+            return basis
+        if basis is None:  # ARPACK is the fastest from a cold start
+            found = thin_svd(C, width, tol=accuracy, method="arpack", rng=rng, strict=False)
+        else:
+            named: dict[str, Any] = {"method": "block", "strict": False, "max_sweeps": SWEEPS}
+            found = thin_svd(C, width, start=basis, tol=accuracy, rng=rng, **named)
+        tools.spectral.counted(width, found.passes)
+        V: Tile = found.triplets.Vt.T
+        return V
+
+
+def _candidate(memory: Memory, gap: float, dual: Any = None) -> Candidate:
+    X: Any = memory.V
+    epoch = memory.epoch
+    return Candidate(X, X, 0.0, epoch, epoch, gap=gap, dual=dual, value=memory.value)
+
+
+def _ritz(C: Factored, V: Tile) -> tuple[Tile, Vector, Tile]:
+    """Ritz triplets C V = U diag(s), in descending order."""
+    V = orthonormal(V)
+    U, s, Wt = small_svd(products(C).times(V), int(V.shape[1]))
+    return U, s, V @ Wt.T
+
+
+def _terms(problem: Problem) -> tuple[Factored, ValueForm]:
+    target, form = problem.sparse_target, problem.of_spectral.form
+    assert target is not None
+    assert form is not None
+    return target.in_float64(), form
+
+
+def _dense_fits(problem: Problem) -> bool:
+    """Whether there is room for the arrays of the fallback."""
+    return 8 * ARRAYS["DavisYin"].most * math.prod(problem.shape) <= room()

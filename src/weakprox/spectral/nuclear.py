@@ -1,0 +1,276 @@
+"""The nuclear norm: as a ball of matrices, and as a penalty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.arguments import positive
+from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
+from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
+from weakprox.linalg.lowrank import LowRank, random_lowrank
+from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
+from weakprox.linalg.thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
+from weakprox.passes import ValueForm
+from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
+from weakprox.spectral.singular import (
+    RestsOn,
+    Spectral,
+    Spectrum,
+    accurate_enough,
+    ball_lower,
+    decompose,
+    penalty_lower,
+    soft_sum,
+)
+
+FEASIBLE = 1e-9  # relative slack below which a point counts as inside
+LINEAR = 1e-6  # relative accuracy of the linear oracle if none is given
+
+
+class Bounded(Spectral):
+    """The indicator of a set of nonnegative values with sum at most tau."""
+
+    tau: float
+
+    def __post_init__(self) -> None:
+        """Check the bound."""
+        object.__setattr__(self, "tau", positive("tau", self.tau))
+
+    def value(self, X: LowRank) -> float:
+        """Zero inside, infinity outside."""
+        over = self.violation(X)
+        return 0.0 if over <= FEASIBLE or over <= 64 * eps_of(X.s) else float("inf")
+
+    def _gain(self, s: Vector) -> float:
+        p = np.asarray(project_capped(s, self.tau))
+        return float(2 * p @ s - p @ p)
+
+    def _projected(
+        self,
+        A: Array,
+        weight: float,
+        spec: Spectrum,
+        found: ThinSVD | ThinEigh,
+        U: Array,
+        Vt: Array,
+        rests_on: RestsOn,
+        skew: float = 0.0,  # squared norm of what the set does not see of A
+    ) -> WeakProx:
+        """The proximal step from a decomposition and its bounds."""
+        p = np.asarray(project_capped(spec.ritz, self.tau))
+        psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
+        lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
+        values = rounded_inside(p, self.tau, A)
+        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
+        residual = float(np.linalg.norm(to_numpy(found.residuals)))
+        widest = max(0.0, float((spec.ritz - kept).max()), spec.tail) + residual
+        delta = psi + skew - 2 * lower / weight
+        if not self.symmetric:  # Frank-Wolfe gap of the projection: 2 (tau |A-V|_2 - <A-V, V>)
+            delta = min(delta, 2 * (self.tau * widest - float((spec.ritz - p) @ p)))
+        widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
+        theta = threshold(spec.ritz, self.tau)
+        return WeakProx(
+            V=LowRank(U, values, Vt).significant(),
+            delta=max(0.0, delta),
+            delta_estimate=2 * self.tau * max(0.0, found.next_value - theta),
+            tail=spec.tail,
+            lower=lower,
+            basis=found.basis,
+            passes=found.passes,
+            rests_on=rests_on,
+            conjugate=weight * self.tau * widest,
+        )
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """Random directions, with random values on the boundary."""
+        weights = self.tau * rng.dirichlet(np.ones(rank))
+        values = np.sort(weights)[::-1]
+        return random_lowrank(rng, shape, values, ref, symmetric=self.symmetric)
+
+
+@dataclass(frozen=True)
+class NuclearBall(Bounded):
+    r"""Indicator of :math:`\{X : \|X\|_* \le \tau\}`, the sum of singular values.
+
+    The weak proximal step keeps the r leading singular triplets of A and projects the
+    values on {p >= 0, sum p <= tau}: the best feasible matrix of rank at most r.
+
+    Parameters
+    ----------
+    tau : float
+        Radius, positive.
+    """
+
+    tau: float
+
+    def in_unit(self, unit: float) -> NuclearBall:
+        """The same set for X/unit."""
+        return NuclearBall(self.tau / unit)
+
+    @property
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and derived capabilities."""
+        return SpectralCapabilities(
+            form=ValueForm(tau=self.tau),
+            diameter=self.diameter,
+            extreme=self.extreme,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
+
+    def violation(self, X: LowRank) -> float:
+        """Relative excess of the nuclear norm over tau."""
+        return X.excess(self.tau)
+
+    def _prox(
+        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
+    ) -> WeakProx:
+        svd, spec, rests_on = decompose(
+            A,
+            rank,
+            accurate_enough(self._gain, delta1),
+            *options,
+            active=lambda s: int((s > threshold(s, self.tau)).sum()),
+            level=lambda s: threshold(s, self.tau),
+        )
+        top = svd.triplets
+        return self._projected(A, weight, spec, svd, top.U, top.Vt, rests_on)
+
+    @property
+    def diameter(self) -> float:
+        """Largest Frobenius distance between two points, 2 tau."""
+        return 2.0 * self.tau
+
+    def extreme(
+        self,
+        G: Array,
+        *,
+        accuracy: float = 0.0,
+        start: Array | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Extreme:
+        """Vertex -tau u v' of the leading singular pair of G."""
+        accept = accurate_enough(lambda s: float(s[0]), accuracy / self.tau, LINEAR)
+        svd = thin_svd(G, 1, start=start, tol=1e-13, rng=rng, strict=False, accept=accept)
+        top = svd.triplets
+        V = LowRank(-top.U, rounded_inside(np.array([self.tau]), self.tau, G), top.Vt)
+        return Extreme(V, svd.basis, svd.passes)
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """tau times the spectral norm, bounded from above."""
+        return self.tau * spectral_norm_bound(U, rng, sharp=True)
+
+    def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
+        """Estimate of the conjugate from below, from a block of start vectors."""
+        return self.tau * norm_estimate(U, block)
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """Leading triplets of X, which do not increase the nuclear norm."""
+        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
+
+
+@dataclass(frozen=True)
+class NuclearNorm(Spectral):
+    r"""Low rank by a penalty, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
+
+    The weak proximal step soft-thresholds the r leading singular values at lam / w.
+
+    Parameters
+    ----------
+    lam : float
+        Weight, positive.
+    """
+
+    lam: float
+
+    def __post_init__(self) -> None:
+        """Check the weight."""
+        object.__setattr__(self, "lam", positive("lam", self.lam))
+
+    def in_unit(self, unit: float) -> NuclearNorm:
+        """h/unit^2 of X/unit."""
+        return NuclearNorm(self.lam / unit)
+
+    @property
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values, and derived capabilities."""
+        return SpectralCapabilities(
+            form=ValueForm(lam=self.lam),
+            growth=self.lam,
+            conjugate_within=self.conjugate_within,
+            rough_conjugate=self.rough_conjugate,
+            in_unit=self.in_unit,
+        )
+
+    def value(self, X: LowRank) -> float:
+        """Weighted sum of singular values."""
+        return self.lam * X.nuclear_norm
+
+    def _prox(
+        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
+    ) -> WeakProx:
+        c = self.lam / weight
+
+        def gain(s: Vector) -> float:
+            return soft_sum(s, c)
+
+        svd, spec, rests_on = decompose(
+            A,
+            rank,
+            accurate_enough(gain, delta1),
+            *options,
+            active=lambda s: int((s > c).sum()),
+            level=lambda _: c,
+        )
+        p = np.maximum(spec.ritz - c, 0.0)
+        psi = spec.sqnorm - gain(spec.ritz)
+        lower = penalty_lower(spec, weight, self.lam)
+        beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
+        residual = float(np.linalg.norm(to_numpy(svd.residuals)))
+        values = like(p, A)
+        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
+        widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
+        widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
+        V = LowRank(svd.triplets.U, values, svd.triplets.Vt)
+        return WeakProx(
+            V=V.significant(),
+            delta=max(0.0, psi - 2 * lower / weight),
+            delta_estimate=beyond**2 * spec.energy,
+            tail=spec.tail,
+            lower=lower,
+            basis=svd.basis,
+            passes=svd.passes,
+            rests_on=rests_on,
+            conjugate=0.0,
+            shrink=min(1.0, c / widest) if widest > 0 else 1.0,
+        )
+
+    def conjugate(self, U: Array, rng: np.random.Generator) -> float:
+        """Zero if the spectral norm is at most lam, else infinite."""
+        largest = spectral_norm_bound(U, rng, sharp=True)
+        return 0.0 if largest <= self.lam * (1 + 64 * eps_of(U)) else float("inf")
+
+    def conjugate_within(self, U: Array, radius: float, rng: np.random.Generator) -> float:
+        """Upper bound on <U, X> - h(X) over all X with nuclear norm up to the radius."""
+        excess = spectral_norm_bound(U, rng, sharp=True) - self.lam
+        return radius * excess if excess > 0.0 else 0.0
+
+    def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
+        """Estimate of `conjugate_within` from below, from a block of start vectors."""
+        return radius * max(0.0, norm_estimate(U, block) - self.lam)
+
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """Leading triplets of X, which do not increase the nuclear norm."""
+        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
+
+    def random_point(
+        self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array
+    ) -> LowRank:
+        """Random directions with exponential values."""
+        return random_lowrank(rng, shape, np.sort(rng.exponential(size=rank))[::-1], ref)
