@@ -21,15 +21,15 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.entry_losses import Huber, Squared
 from weakprox.losses.observed import Effects
-from weakprox.metering import Budget, Meter, MeteredLoss, MeteredSpectral
+from weakprox.metering import Budget, Meter
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.run.choose import chosen
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Search, stream
+from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal, Steps
-from weakprox.solvers.tools import Tools
 from weakprox.spectral import NuclearNorm
 
 STEP = 2.0**-0.5  # ratio of neighbouring weights
@@ -332,16 +332,7 @@ def path_point(
     If few entries are observed, corrections take the place of most steps.
     """
     meter = Meter(Budget())
-    tools = Tools(
-        problem,
-        MeteredLoss(problem.loss, meter),
-        MeteredSpectral(problem.spectral, meter),
-        0.0,
-        seed,
-        lambda candidate: None,
-        chosen,
-        tol=tol,
-    )
+    tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)
     data = problem.observed
     assert data is not None
     sparse = data.size < DENSE * math.prod(data.shape)
