@@ -70,6 +70,8 @@ def beside(V: Array, W: Array) -> Array:
 
 def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
     """T(2 S'S/a^2 - I) W with a Chebyshev polynomial T, which amplifies values above a."""
+    if least < TINY:  # no value is to be cut off, as with a ball that has no effect
+        return data.transpose_times(q, data.times(q, W))
     before = W
     for k in range(FILTER):
         product = data.transpose_times(q, data.times(q, W)) * (2.0 / least**2) - W

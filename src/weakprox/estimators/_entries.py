@@ -97,7 +97,7 @@ class Ids:
 
     def joined(self, others: Ids) -> tuple[Ids, Vector]:
         """These ids followed by those of `others` that are new; indices of all of `others`."""
-        found = self.find("rows", others.names)
+        found = np.array([self._get(x) for x in others.names.tolist()], dtype=np.int64)
         new = np.flatnonzero(found < 0)
         at = found.copy()
         at[new] = len(self) + np.arange(len(new))
