@@ -101,13 +101,12 @@ class Ids:
         new = np.flatnonzero(found < 0)
         at = found.copy()
         at[new] = len(self) + np.arange(len(new))
-        if _kind(self.names) == _kind(others.names) != "object":
+        same = _kind(self.names) == _kind(others.names) != "object"
+        if same:
             names: Vector = np.concatenate([self.names, others.names[new]])
-        else:
+            same = bool(np.all(names[:-1] < names[1:]))
+        if not same:  # found by a table, as there is no order
             names = _objects([*self.names.tolist(), *others.names[new].tolist()])
-        ordered = len(new) == 0 or bool(np.all(names[:-1] < names[1:]))
-        if not ordered:  # lookups by a table, as order is lost
-            names = _objects(names.tolist())
         return Ids(names), at
 
 
