@@ -15,6 +15,7 @@ PAGES = (
     "docs/quickstart.md",
     "docs/extend.md",
     "docs/cli.md",
+    "docs/completion.md",
     "docs/memory.md",
     "docs/report.md",
     "docs/verify.md",

@@ -37,6 +37,7 @@ from weakprox.linalg.arrays import (
     is_real,
     namespace,
     norm,
+    wide,
     zeros,
 )
 from weakprox.linalg.lowrank import LowRank
@@ -73,7 +74,7 @@ def minimize(
     eps: float | None = None,
     rank: int | None = None,
     seed: int | np.random.Generator | None = 0,
-    start: Array | Result | None = None,
+    start: Array | LowRank | Result | None = None,
     resume: Result | bool | None = None,
     checkpoint: PathLike | None = None,
     checkpoint_every: float | None = None,
@@ -116,7 +117,7 @@ def minimize(
         Fixes every random choice: the same call on the same machine (and number of BLAS
         threads) gives the same bits. A Generator gives one integer, None a fresh one;
         `result.seed` is the integer used.
-    start : array of shape (m, d) or Result, optional
+    start : array of shape (m, d), LowRank or Result, optional
         Feasible first point; zero by default. The result of a neighbouring problem (same
         loss, another weight or radius) gives its dual point and its decomposition too.
     resume : Result or bool, optional
@@ -228,7 +229,7 @@ def minimize(
     warm = first = None
     if start is not None and last is None:
         warm = _warmth(problem, method, start)
-        first = None if warm is not None else _first_point(problem, start, method)
+        first = None if warm is not None else _first_point(problem, method, start)
     settings = Settings(
         eps=aim,
         tol=relative,
@@ -317,21 +318,24 @@ def _warmth(problem: Problem, solver: Method, start: Any) -> Warmth | None:
     return Warmth.of(problem, start.dual).scaled(problem.penalty)
 
 
-def _first_point(problem: Problem, start: Any, method: Method) -> Array | LowRank | None:
-    """Return a copy of the first point, checked for shape, kind and feasibility."""
+def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRank | None:
+    """Return a copy of the first point, checked for shape, kind and feasibility.
+
+    It stays in factors for a solver that keeps X in factors.
+    """
+    factored, target = solver.factored, problem.sparse_target is not None
     if isinstance(start, Result):
         if problem.spectral.violation(start.low_rank) > 0.0:
             return None  # the answer on a larger set: not a feasible start
-        factored = method.factored or problem.sparse_target is not None
-        start = start.low_rank if factored else start.X
-    if isinstance(start, LowRank) and (method.factored or problem.sparse_target is not None):
+        start = start.low_rank if factored or target else start.X
+    if isinstance(start, LowRank):
         if start.shape != problem.shape:
             raise ShapeError("start", start.shape, f"factors of shape {problem.shape}")
-        # of a sparse target only the row space is used, so it may be any point
-        if method.factored and problem.spectral.violation(start) > 0.0:
-            off = problem.spectral.violation(start)
-            raise InputError("start", f"a point outside the set by {off:.1e}", "feasible")
-        return start
+        if target:
+            return start  # only its row space is used, so it may be any point
+        if factored:
+            return _first_factors(problem, start)
+        start = start.dense()
     refuse_foreign("start", start)
     if not is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)
@@ -350,6 +354,20 @@ def _first_point(problem: Problem, start: Any, method: Method) -> Array | LowRan
         excess = max(problem.spectral.violation(factors), lost)
         raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
     return X
+
+
+def _first_factors(problem: Problem, start: LowRank) -> LowRank:
+    """Return the factors in float64, checked like an array."""
+    wanted = problem.loss.reference
+    if namespace(start.U) is not namespace(wanted):
+        given = f"factors in a {type(start.U).__name__}"
+        raise InputError("start", given, f"factors in a {type(wanted).__name__}")
+    if not all(all_finite(part) for part in (start.U, start.s, start.Vt)):
+        raise InputError("start", "NaN or infinite entries", "finite numbers")
+    if not np.isfinite(problem.spectral.value(start)):
+        excess = problem.spectral.violation(start)
+        raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
+    return LowRank(wide(start.U), wide(start.s), wide(start.Vt))
 
 
 def _unit(problem: Problem, solver: Any) -> float:
@@ -392,4 +410,6 @@ def _start_in(start: Any, unit: float) -> Any:
             start = replace(start, dual=None)
         X = start.low_rank
         return replace(start, low_rank=LowRank(X.U, X.s / unit, X.Vt))
+    if isinstance(start, LowRank):
+        return LowRank(start.U, start.s / unit, start.Vt)
     return start / unit if unit != 1.0 and hasattr(start, "shape") else start

@@ -36,6 +36,7 @@ FILTER = 8  # degree of the polynomial that finds further triplets
 APART = 0.05  # sine of the angle from which a direction is another one
 DEGREE = 120  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
+TINY = 1e-140  # norms below this are bounded by the largest entry
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
 RESTS_ON = "high-probability"
 Vector = np.ndarray[Any, np.dtype[np.float64]]
@@ -69,6 +70,8 @@ def beside(V: Array, W: Array) -> Array:
 
 def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
     """T(2 S'S/a^2 - I) W with a Chebyshev polynomial T, which amplifies values above a."""
+    if least < TINY:  # no value is to be cut off, as with a ball that has no effect
+        return data.transpose_times(q, data.times(q, W))
     before = W
     for k in range(FILTER):
         product = data.transpose_times(q, data.times(q, W)) * (2.0 / least**2) - W
@@ -118,6 +121,10 @@ class ObservedDual:
         it are deflated as well.
         """
         data, q, found = self.data, self.q, self.found
+        whole = float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
+        # the Frobenius norm is at most this; squares of smaller numbers would underflow
+        if whole < TINY or float(found.s[0]) < TINY:
+            return whole
         best = math.inf
         for _ in range(ROUNDS):
             kept = found.above(CLOSE * float(found.s[0]))

@@ -7,6 +7,7 @@ from typing import Any
 _HOMES = {
     "HawkesInfectivity": "hawkes",
     "LinkPredictor": "links",
+    "MatrixCompletion": "completion",
     "SparseLowRank": "denoising",
     "SparseLowRankCV": "denoising",
     "SparseLowRankCovariance": "covariance",

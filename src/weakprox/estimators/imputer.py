@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import nonnegative, one_of, or_auto, positive
+from weakprox.arguments import is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.linalg.lowrank import LowRank
@@ -17,6 +17,7 @@ from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
+from weakprox.selection.observed_path import path_point
 from weakprox.selection.search import Search, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
@@ -28,8 +29,11 @@ HIDDEN = 0.1  # share of the observed entries that is hidden for the search
 FEWEST = 20  # observed entries, with fewer of which nothing is hidden
 HALVINGS = 12  # of the weight of the nuclear norm, from the one at which X is zero
 PATIENCE = 3  # halvings without a gain after which the search ends
-SHARES = tuple(4.0**-k for k in range(5))  # of the largest lam that is tried
+SHARES = (1 / 16, 1 / 4, 1.0)  # of the largest lam, tried as long as they help
+RIDGE = 3e-4  # if lam is positive
+GAIN = 1e-3  # of the error, relative to it, by which a candidate must be better
 ROUGH = 1e-2  # relative accuracy of the fits of the search
+STEADY = 1e-3  # the same without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
 LEAST = 1e-3  # least bound, relative to the largest singular value
 CHUNK = 256  # rows completed at a time: each needs a small matrix
@@ -218,9 +222,11 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     tau : float or "auto"
         Bound on the nuclear norm of X. "auto" finds a weight of the nuclear norm by the
         same hidden entries and takes the norm of its solution.
-    ridge : float
+    ridge : float or "auto"
         :math:`\rho`, positive. It makes the problem strongly convex, which the certificate
-        needs. The squared error of an observed entry has the weight 1.
+        needs if lam is positive. The squared error of an observed entry has the weight 1.
+        "auto" is 3e-4, and no ridge if lam is zero: X is then kept in factors, which is
+        faster.
     scaling : {"auto", "none", "center", "standard"}
         Preparation of the columns: none, subtract the mean, or also divide by the standard
         deviation. "auto" takes the one that predicts hidden entries best.
@@ -268,7 +274,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     lam: float | Literal["auto"] = "auto"
     tau: float | Literal["auto"] = "auto"
     _: KW_ONLY
-    ridge: float = 3e-4
+    ridge: float | Literal["auto"] = "auto"
     scaling: Literal["auto", "none", "center", "standard"] = "auto"
     missing_values: float = np.nan
     tol: float = 1e-3
@@ -298,7 +304,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
-        self._ridge = positive("ridge", self.ridge)
+        or_auto("ridge", self.ridge, positive)
         X = self._read(X, reset=True)[1]
         if np.isnan(X).all():
             raise InputError("X", "no observed entry", "at least one")
@@ -308,19 +314,20 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.mean_, self.scale_ = data.scale.centre, data.scale.unit
         self.lam_, spectral = data.weights(best, lam, tau)
         if tau is None:
-            norm = self._fitted(data.loss, self.lam_, spectral, trial=True)
-            tau = max(norm.low_rank.nuclear_norm, LEAST * (data.top or 1.0))
+            norm = self._rough(data.loss, self.lam_, spectral, None)
+            tau = max(norm.nuclear_norm, LEAST * (data.top or 1.0))
         self.tau_ = tau
         self.result_ = self._fitted(data.loss, self.lam_, NuclearBall(tau))
-        self._rows = RowSpace.of(data.Z, self.result_.low_rank, self.lam_, self._ridge)
+        ridge = self._ridge(self.lam_)
+        self._rows = RowSpace.of(data.Z, self.result_.low_rank, self.lam_, ridge)
         self.components_ = self.result_.low_rank.Vt
         return self
 
     def _choose(self, X: Vector, lam: float | None, tau: float | None) -> Candidate:
         """The settings that are not given, by the prediction of hidden entries.
 
-        First the scaling and the nuclear weight at the smallest lam, then the nuclear
-        weight in smaller steps, then lam.
+        First the scaling and the nuclear weight at lam = 0, then the nuclear weight in
+        smaller steps, then lam, until it no longer helps.
         """
         self.cv_results_: dict[str, Any] = {}
         scalings = SCALINGS if self.scaling == "auto" else (self.scaling,)
@@ -329,28 +336,29 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             return Candidate() if len(scalings) > 1 else Candidate(scalings[0])
 
         def trial(
-            hidden: HiddenEntries, candidate: Candidate, start: Result | None
-        ) -> tuple[tuple[float, float], Result]:
+            hidden: HiddenEntries, candidate: Candidate, start: LowRank | None
+        ) -> tuple[tuple[float, float], LowRank]:
             data = hidden.scaled(candidate.scaling)
             lam_, spectral = data.weights(candidate, lam, tau)
-            found = self._fitted(data.loss, lam_, spectral, trial=True, start=start)
-            return hidden.errors(data, found.X), found
+            found = self._rough(data.loss, lam_, spectral, start)
+            return hidden.errors(data, found.dense()), found
 
         search: Search[Candidate] = self._search([HiddenEntries(X, self._seed)], trial)
         paths = []
         for scaling in scalings:
-            first = Candidate(scaling, share=SHARES[-1])
+            first = Candidate(scaling, share=0.0)
             halved = [first._replace(nuclear=2.0**-k) for k in range(1, HALVINGS + 1)]
             line = halved if tau is None else [first]
-            paths.append(search.best_of(line, start="before", patience=PATIENCE))
+            found = search.best_of(line, start="before", patience=PATIENCE, gain=GAIN)
+            paths.append(found)
         tried = [each for each in paths if each in search.losses]
         best = min(tried, key=lambda each: search.mean(each, 1))
         if tau is None:
             finer = [best._replace(nuclear=f * best.nuclear) for f in (2**0.5, 0.5**0.5)]
             best = search.best_of([best, *finer], start="best", last_of_equals=True)
         if lam is None:
-            larger = [best._replace(share=share) for share in SHARES[-2::-1]]
-            best = search.best_of([best, *larger], start="best", last_of_equals=True)
+            larger = [best._replace(share=share) for share in SHARES]
+            best = search.best_of([best, *larger], start="best", patience=1, gain=GAIN)
         self.cv_results_ = search.scores(1).table()
         # With more entries the largest singular value of the data grows like their number,
         # that of the noise like its root.
@@ -389,26 +397,44 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             dtype=[np.float64, np.float32],
             ensure_all_finite=finite,
         )
-        work = X.astype(np.float64)
+        work = X.astype(np.float64, order="C")  # the order of sums must not depend on frames
         if not _is_nan(self.missing_values):
             work[np.equal(X, self.missing_values)] = np.nan
         return X, work
 
-    def _fitted(
+    def _ridge(self, lam: float) -> float:
+        """The ridge at this lam."""
+        if is_auto(self.ridge):
+            return RIDGE if lam > 0.0 else 0.0
+        return float(self.ridge)
+
+    def _rough(
         self,
         loss: Completion,
         lam: float,
         spectral: NuclearBall | NuclearNorm,
-        *,
-        trial: bool = False,
-        start: Result | None = None,
+        start: LowRank | None,
+    ) -> LowRank:
+        """Solve the problem roughly."""
+        if self._ridge(lam) == 0.0 and isinstance(spectral, NuclearNorm):
+            limits: dict[str, Any] = {"rank": None, "deadline": self._search_end}
+            problem = Problem(loss, None, spectral)
+            return path_point(problem, start, tol=STEADY, seed=self._seed, **limits)[0]
+        if isinstance(spectral, NuclearBall) and start is not None:
+            start = start if spectral.violation(start) <= 0.0 else None
+        found = self._fitted(loss, lam, spectral, trial=True, tol=ROUGH, start=start)
+        return found.low_rank
+
+    def _fitted(
+        self, loss: Completion, lam: float, spectral: NuclearBall | NuclearNorm, **settings: Any
     ) -> Result:
-        """Solve the problem, roughly in trials."""
-        settings: dict[str, Any] = {"tol": ROUGH} if trial else {}
+        """Solve the problem: in factors if there is nothing but the nuclear norm."""
+        ridge = self._ridge(lam)
+        if ridge == 0.0:
+            return self._solve(Problem(loss, None, spectral), **settings)
         if min(loss.shape) <= FULL:
             settings["solver"] = DavisYin(first_rank=min(loss.shape))
-        problem = Problem(loss, ElasticNet(lam, 0.5 * self._ridge), spectral)
-        return self._solve(problem, trial=trial, start=start, **settings)
+        return self._solve(Problem(loss, ElasticNet(lam, 0.5 * ridge), spectral), **settings)
 
 
 def _is_nan(value: Any) -> bool:

@@ -278,6 +278,42 @@ class Completion:
         left, right = (like(1.0 / size, wide(self._values)) for size in sizes)
         return left, right
 
+    def part(
+        self, kept: Any = None, *, intercept_ridge: float | None = None, scaling: Any = None
+    ) -> Completion:
+        """The same loss of some observations, perhaps with another ridge or scaling.
+
+        Parameters
+        ----------
+        kept : array of bool of shape (n,), optional
+            Which observations, in the order of `observed()`: by rows, then by columns.
+        intercept_ridge, scaling : optional
+            As in the constructor; by default those of this loss.
+        """
+        data, other = self.observed(), copy.copy(self)
+        ridge = self.intercept_ridge if intercept_ridge is None else intercept_ridge
+        other.intercept_ridge = nonnegative("intercept_ridge", ridge)
+        if scaling is None:
+            scaling = "none"
+            if data.left is not None and data.right is not None:
+                scaling = (1.0 / to_numpy(data.left), 1.0 / to_numpy(data.right))
+        found = data.pattern
+        if kept is not None:
+            keep = np.flatnonzero(np.asarray(kept))
+            if not is_numpy(self._values):
+                xp, device = namespace(self._values), device_of(self._values)
+                keep = xp.asarray(keep, device=device)
+            other._values = self._values[keep]
+            other.n_terms = int(keep.shape[0])
+            rows, columns = found.rows[keep], found.columns[keep]
+            found = pattern(rows, columns, self.shape)[0]
+            if self._weights is not None:
+                grown = self.n_terms / other.n_terms if self.reduction == "mean" else 1.0
+                other._weights = self._weights[keep] * grown
+        per_entry = 1.0 / other.n_terms if self.reduction == "mean" else 1.0
+        other._observe(found, scaling, per_entry)
+        return other
+
     @classmethod
     def from_dense(cls, M: Any, **options: Any) -> Completion:
         """Observed entries of a matrix that is NaN, or masked, elsewhere."""

@@ -125,7 +125,9 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
         return None
     settings = state.fixed.settings
     state = state.on(found, eps=SHARE * settings.eps, tol=SHARE * settings.tol)
-    first = None if state.first is None else wide(state.first)
+    first = state.first
+    if first is not None and not isinstance(first, LowRank):  # factors are in float64
+        first = wide(first)
     state = replace(state, batch=found.loss.everything(), first=first)
     if not resumed:
         # proofs that have failed may now succeed

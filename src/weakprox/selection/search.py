@@ -171,12 +171,14 @@ class Search(Generic[C]):
         start: Literal["before", "best"] | None = None,
         patience: int | None = None,
         last_of_equals: bool = False,
+        gain: float = 0.0,
     ) -> C:
         """Try candidates one after the other; return the one of least mean (first) loss.
 
         Those already tried are not tried again; the first is returned if there is no time. A
         trial starts from the answers of the candidate `start` names: the one before it, or the
-        best so far. The search ends after `patience` candidates in a row that are no better.
+        best so far. The search ends after `patience` candidates in a row that are no better,
+        that is, that do not lower the loss by the share `gain`.
         """
         best: C | None = None
         before, waited = best, 0
@@ -190,7 +192,8 @@ class Search(Generic[C]):
                 before, waited = candidate, waited + 1
                 here = self.mean(candidate)
                 known = np.inf if best is None else self.mean(best)
-                if best is None or here < known or (last_of_equals and here == known):
+                less = known - gain * abs(known) if gain else known
+                if best is None or here < less or (last_of_equals and here == known):
                     best, waited = candidate, 0
                 self._forget(candidates[: k + 1], {best, before})
                 if waited == patience:

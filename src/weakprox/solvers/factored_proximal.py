@@ -137,6 +137,9 @@ class FactoredProximal(GapDriven):
             steep = float(namespace(x).max(data.curvature(x, effects)))
         width = min(FIRST_WIDTH, *data.shape)
         block = gaussian(tools.rng(0), (data.shape[1], width), x)
+        if first.rank:  # the leading vectors of the residual are near those of X
+            known = first.Vt[: first.rank].T * math.sqrt(data.shape[1])
+            block = namespace(x).concat([known, block], axis=1)[:, : min(data.shape)]
         plan = Plan(tools.eps, 0.0, steep)
         value = data.value(x, effects) + problem.spectral.value(first)
         level = form.lam if math.isinf(form.tau) else 0.0

@@ -1,0 +1,382 @@
+"""Weights of the nuclear norm for losses of observed entries, by held-out observations."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from weakprox._minimize import minimize
+from weakprox.arguments import flag, integer, is_integer, number, positive
+from weakprox.certificates.observed import ObservedDual, triplets
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import gaussian, to_numpy
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import Completion
+from weakprox.losses.entry_losses import Huber, Squared
+from weakprox.losses.observed import Effects
+from weakprox.metering import Budget, Meter
+from weakprox.passes import ValueForm
+from weakprox.problem import Problem
+from weakprox.result import Result
+from weakprox.run.choose import chosen
+from weakprox.selection.noise import Values
+from weakprox.selection.search import Deadline, Search, stream
+from weakprox.solvers.base import Tools
+from weakprox.solvers.factored_proximal import FactoredProximal, Steps
+from weakprox.spectral import NuclearNorm
+
+STEP = 2.0**-0.5  # ratio of neighbouring weights
+WEIGHTS = 20  # on a path, if the held-out error goes on falling
+PATIENCE = 2  # weights without a gain after which a path ends
+ROUGH = 1e-3  # relative accuracy of the fits of a path
+BLOCK, POWERS = 8, 12  # of the decomposition that shows the first weight
+ABOVE = 1.0 + 1e-6  # of that weight, for rounding
+FACTORS = (1.0, 4.0)  # of X, to undo its shrinkage
+LINE = {"xatol": 0.01, "maxiter": 12}  # of the search for that factor
+STEPS, EVERY = 40, 6  # steps of a fit on a path at most, and between corrections
+STILL = 0.03  # share of `tol`, relative to f, that a step must lower f by
+DENSE = 0.25  # share of entries that are observed, from which steps are enough
+EXACT = 1e-12  # residuals of this share of the values are rounding
+FITTED = 1e-6  # accuracy of intercepts alone
+HIDING = 0x0B5E  # name of the random stream of held-out observations
+
+
+class Weight(NamedTuple):
+    """The candidate of a path: the weight of the nuclear norm, for all observations."""
+
+    lam: float
+
+
+@dataclass(frozen=True)
+class ObservedPath:
+    """Held-out errors along falling weights of the nuclear norm.
+
+    Attributes
+    ----------
+    lam : float
+        The weight chosen, for all observations.
+    lams : array of shape (n,)
+        Weights that were tried; X = 0 at the first, unless weights were given.
+    errors : array of shape (folds, n)
+        Mean losses of held-out observations: mean squared errors for the squared loss.
+    ranks : array of shape (folds, n)
+        Ranks of the answers.
+    cv_results : dict
+        The same as columns, named as in scikit-learn.
+    start : LowRank
+        Answer at `lam` without the observations of the first fold.
+    loss : Completion
+        The loss of all observations.
+    rank : int or None
+        Largest rank of answers.
+    seconds : float
+        Time for all of it.
+    """
+
+    lam: float
+    lams: Values
+    errors: Values
+    ranks: Values
+    cv_results: dict[str, Any]
+    start: LowRank
+    loss: Completion
+    rank: int | None
+    seconds: float
+
+    def problem(self) -> Problem:
+        """The problem with all observations, at the weight chosen."""
+        return Problem(self.loss, None, NuclearNorm(self.lam))
+
+    def solve(self, **settings: Any) -> Result:
+        """Solve it, with a certificate; keywords go to `minimize`."""
+        return minimize(self.problem(), **({"start": self.start, "rank": self.rank} | settings))
+
+
+class HeldOutEntries:
+    """Some observations of a loss held out, and errors there.
+
+    Weights of the nuclear norm refer to all observations. With fewer of them the spectral
+    norm of the noise shrinks like the root of their number, and so does the weight.
+    """
+
+    def __init__(
+        self, loss: Completion, hidden: Values, clip: tuple[float, float] | None = None
+    ) -> None:
+        data = loss.observed()
+        self.whole, self.hidden, self.clip = loss, hidden, clip
+        P, at = data.pattern, np.flatnonzero(hidden)
+        self.rows, self.columns = to_numpy(P.rows)[at], to_numpy(P.columns)[at]
+        self.values = to_numpy(data.values)[at]
+        weights = data.weights
+        self.weights = np.ones(len(at)) if isinstance(weights, float) else to_numpy(weights)[at]
+        share = 1.0 - len(at) / len(hidden)
+        self._factor = math.sqrt(share if loss.reduction == "sum" else 1.0 / share)
+        self._kept: dict[Any, Completion] = {}
+        self._plain: Completion | None = None
+
+    def kept(self, ridge: float | None = None, scaling: str | None = None) -> Completion:
+        """The loss of the other observations, with another ridge or scaling, made once."""
+        if self._plain is None:
+            self._plain = self.whole.part(np.logical_not(self.hidden))
+        if ridge is None and scaling is None:
+            return self._plain
+        if (ridge, scaling) not in self._kept:
+            last = {} if len(self._kept) > 1 else self._kept  # at most two, which are large
+            part = self._plain.part(intercept_ridge=ridge, scaling=scaling)
+            self._kept = {**last, (ridge, scaling): part}
+        return self._kept[ridge, scaling]
+
+    def problem(self, loss: Completion, lam: float) -> Problem:
+        """The problem of a loss of the other observations."""
+        return Problem(loss, None, NuclearNorm(self._factor * lam))
+
+    def error(
+        self, loss: Completion, X: LowRank, effects: Effects, *, debias: bool = False
+    ) -> tuple[float, float]:
+        """Mean loss of the held-out observations, and the factor that X is multiplied by.
+
+        The squared error is not halved. With `debias` the factor is the best one from 1 to
+        4, which undoes the shrinkage of singular values.
+        """
+        x = np.asarray(loss.observed().predicted(X, effects, self.rows, self.columns))
+        base = np.zeros(len(x))
+        if loss.intercepts != "none":
+            base += effects.mean + to_numpy(effects.rows)[self.rows]
+            base += to_numpy(effects.columns)[self.columns]
+        x -= base
+
+        def at(factor: float) -> float:
+            found = np.asarray(loss.loss.value(self.values, self._clipped(base + factor * x)))
+            return float(np.average(found, weights=self.weights))
+
+        factor = 1.0
+        if debias and X.rank:
+            factor = float(
+                minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE).x
+            )
+            factor = min(1.0, factor, key=at)
+        twice = 2.0 if isinstance(loss.loss, (Squared, Huber)) else 1.0
+        return twice * at(factor), factor
+
+    def _clipped(self, x: Values) -> Values:
+        return x if self.clip is None else np.clip(x, *self.clip)
+
+
+def held_out_entries(
+    loss: Completion,
+    cv: int | float,
+    seed: int,
+    clip: tuple[float, float] | None = None,
+) -> list[HeldOutEntries]:
+    """Random folds of the observations, or one random share of them."""
+    count = loss.observed().size
+    order = stream(seed, HIDING).permutation(count)
+    if is_integer(cv):
+        cuts = np.array_split(order, min(int(cv), count))
+    else:
+        cuts = [order[: max(1, round(float(cv) * count))]]
+    found = []
+    for cut in cuts:
+        hidden = np.zeros(count, dtype=bool)
+        hidden[cut] = True
+        found.append(HeldOutEntries(loss, hidden, clip))
+    return found
+
+
+def folds_or_share(argument: str, cv: Any) -> int | float:
+    """The number of folds, at least 2, or a share between 0 and 1."""
+    if is_integer(cv) and cv >= 2:
+        return int(cv)
+    wanted = "an integer >= 2, or a share between 0 and 1"
+    share = number(argument, cv, wanted)
+    if is_integer(cv) or not 0.0 < share < 1.0:
+        raise InputError(argument, repr(cv), wanted)
+    return share
+
+
+def zero_weight(loss: Completion, seed: int = 0) -> float:
+    """The least weight of the nuclear norm at which X = 0, or a little more.
+
+    It is the largest singular value of the negative gradient at X = 0, with the best
+    intercepts; 0 if they explain the observations.
+    """
+    data, rng = loss.observed(), np.random.default_rng([seed, HIDING])
+    x = data.values * 0.0
+    effects = data.fitted(x)
+    q = data.dual(x, effects)
+    size, whole = math.sqrt(float((q * q).sum())), math.sqrt(float((data.values**2).sum()))
+    if size <= EXACT * whole:
+        return 0.0
+    block = gaussian(rng, (data.shape[1], min(BLOCK, *data.shape)), x)
+    found = triplets(data, q, block, POWERS)
+    dual = ObservedDual(data, q, ValueForm(lam=1.0), found, effects)
+    norm = min(dual.norm(rng), size)  # also if the bound cannot be proved
+    return ABOVE * max(norm, float(found.s[0]))
+
+
+def falling(largest: float, count: int = WEIGHTS, step: float = STEP) -> list[float]:
+    """Weights from the largest down, in equal ratios."""
+    return [largest * step**k for k in range(count)]
+
+
+def observed_path(
+    loss: Completion,
+    lams: Any = None,
+    *,
+    cv: int | float = 0.1,
+    patience: int | None = PATIENCE,
+    one_standard_error: bool = False,
+    clip: tuple[float, float] | None = None,
+    tol: float = ROUGH,
+    rank: int | None = None,
+    seed: int = 0,
+    max_seconds: float | None = None,
+    progress: bool | Literal["auto"] = False,
+) -> ObservedPath:
+    """Choose the weight of the nuclear norm for a loss of observed entries.
+
+    Some observations are held out. The weight falls from the one at which X = 0, each fit
+    starts from the last one, and the weight with the least error on the observations held
+    out is taken. X is kept in factors throughout.
+
+    Parameters
+    ----------
+    loss : Completion
+        The loss of all observations.
+    lams : sequence of float, optional
+        Weights for all observations. By default they fall from the one at which X = 0 by
+        factors of the root of two, at most 20 of them.
+    cv : int or float
+        Number of folds, or the share of the observations that is held out once.
+    patience : int, optional
+        End after so many weights in a row that are no better; None tries all.
+    one_standard_error : bool
+        Take the largest weight whose error exceeds the least by at most one standard error
+        of their difference. It needs two folds or more.
+    clip : (float, float), optional
+        Range to which predictions are clipped before they are compared.
+    tol : float
+        Accuracy of the fits, relative to f.
+    rank : int, optional
+        Largest rank of the answers.
+    seed : int
+        Fixes the observations held out and the solver.
+    max_seconds : float, optional
+        Time limit; the first weight is tried in any case.
+    progress : bool or "auto"
+        A progress bar on stderr; "auto" shows it on a terminal only.
+
+    Returns
+    -------
+    ObservedPath
+    """
+    begun, deadline = time.perf_counter(), Deadline.after(max_seconds)
+    folds = folds_or_share("cv", cv)
+    flag("one_standard_error", one_standard_error)
+    tol, rank = positive("tol", tol), None if rank is None else integer("rank", rank, 1)
+    if patience is not None:
+        patience = integer("patience", patience, 1, instead="None")
+    if loss.observed().size < 2:
+        raise InputError("loss", "one observation", "two or more, to hold some out")
+    if lams is None:
+        weights = falling(zero_weight(loss, seed) or 1.0)  # any weight will do for zeros
+    else:
+        weights = sorted((positive("lams", lam) for lam in np.ravel(lams)), reverse=True)
+
+    solve = partial(path_point, tol=tol, rank=rank, seed=seed, deadline=deadline)
+    search: Search[Weight] = Search(
+        held_out_entries(loss, folds, seed, clip),
+        path_trial(solve),
+        deadline=deadline,
+        progress=progress,
+    )
+    line = [Weight(lam) for lam in weights]
+    best = search.best_of(line, start="before", patience=patience)
+    scores = search.scores()
+    if one_standard_error:
+        best = scores.best(lambda candidate: -candidate.lam)
+    answers = search.answers.get(best)
+    first = LowRank.zero(loss.shape, loss.observed().zero().rows)
+    tried = np.array([candidate.lam for candidate in scores.candidates])
+    return ObservedPath(
+        lam=best.lam,
+        lams=tried,
+        errors=scores.losses,
+        ranks=search.scores(1).losses.astype(int),
+        cv_results=scores.table(),
+        start=answers[0] if answers else first,
+        loss=loss,
+        rank=rank,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def path_point(
+    problem: Problem,
+    start: LowRank | None,
+    *,
+    tol: float,
+    rank: int | None,
+    seed: int,
+    deadline: Deadline,
+) -> tuple[LowRank, Effects]:
+    """Iterate from a neighbour's answer until f hardly falls; nothing is proved.
+
+    If few entries are observed, corrections take the place of most steps.
+    """
+    meter = Meter(Budget())
+    tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)
+    data = problem.observed
+    assert data is not None
+    sparse = data.size < DENSE * math.prod(data.shape)
+    state, steps = (
+        FactoredProximal(rank=rank).start(problem, start, tools),
+        Steps(problem, tools, rank),
+    )
+    best, still = state, 0
+    for k in range(2 * EVERY if sparse else STEPS):
+        if sparse and k % EVERY == 0:  # this may raise f, which the next steps lower
+            state = steps.corrected(state)[0]
+        before = state.last or 0.0
+        state = steps.proximal(state)
+        last = state.last or 0.0
+        if k == 0 or last <= (best.last or 0.0):
+            best = state
+        still = still + 1 if abs(before - last) <= STILL * tol * abs(last) else 0
+        if still > 1 or deadline.passed:
+            break
+    return best.V, best.effects
+
+
+def path_trial(
+    solve: Callable[[Problem, LowRank | None], tuple[LowRank, Effects]],
+    prepare: Callable[[HeldOutEntries, Any], Completion] = lambda part, _: part.kept(),
+    *,
+    debias: bool = False,
+) -> Callable[[HeldOutEntries, Any, LowRank | None], tuple[tuple[float, ...], LowRank]]:
+    """A trial for `Search`: error, rank and factor at a candidate's `lam`, and the answer.
+
+    X = 0 if `lam` is infinite.
+    """
+
+    def trial(
+        part: HeldOutEntries, candidate: Any, start: LowRank | None
+    ) -> tuple[tuple[float, ...], LowRank]:
+        loss = prepare(part, candidate)
+        if math.isfinite(candidate.lam):
+            found, effects = solve(part.problem(loss, candidate.lam), start)
+        else:
+            data = loss.observed()
+            found = LowRank.zero(loss.shape, data.zero().rows)
+            effects = data.fitted(data.values * 0.0, None, FITTED)
+        error, factor = part.error(loss, found, effects, debias=debias)
+        return (error, float(found.rank), factor), found
+
+    return trial
