@@ -46,6 +46,7 @@ LIMIT = 150  # decompositions of the long run
 SECONDS = 1.0  # of any run: a guard, which the limits on decompositions come before
 SAMPLED = 20  # every so many seeds, a problem that is known through samples
 CHUNK = 25  # seeds that a process takes at a time
+SAMPLES = (SHCGM, SCG, SCGS, STORC, SVRF, wp.SVRGCG, wp.solvers.AdaptiveSVRGCG)
 STOCHASTIC = (SHCGM, SCG, SCGS, STORC, SVRF, ProjectedSubgradient)  # in expectation only
 
 
@@ -91,6 +92,8 @@ def _tol(rng: np.random.Generator, case: Instance, low: float, high: float) -> f
 
 def _applies(solver: Any, problem: wp.Problem) -> bool:
     """Whether the method itself says that it is made for such problems."""
+    if getattr(problem.loss, "intercepts", "none") != "none" and isinstance(solver, SAMPLES):
+        return False  # intercepts are fitted to all observations
     if problem.loss.smoothness == 0.0:
         return False  # nothing was measured: conditional gradients are not made for that
     try:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from soak.kit import WIDE, Kit, Matrix, Part, Random
 
-from weakprox.losses import Completion, Custom, Denoising, Sensing
+from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
 
 KINDS = ("matrix", "samples", "dense", "rank-one", "sparse", "sum", "mean", "holes", "custom",
          "terms")  # fmt: skip
@@ -74,6 +74,9 @@ def _completion(rng: Random, M: Matrix, size: float, kit: Kit, kind: str) -> Par
     if rows.size == 0:
         rows, cols = np.array([0]), np.array([0])
     noisy = M[rows, cols] + 0.1 * rng.standard_normal(rows.size)
+    other = np.random.default_rng([rows.size, *M.shape, int(rows.sum())])
+    if kind != "holes" and other.random() < 0.5:
+        return _entries(other, M.shape, rows, cols, noisy, size, kit, kind)
     values = kit.rounded(size * noisy)
     if kind == "holes":
         holes = np.full(M.shape, np.nan)
@@ -83,6 +86,57 @@ def _completion(rng: Random, M: Matrix, size: float, kit: Kit, kind: str) -> Par
         ours = Completion(rows, cols, kit.give(values), M.shape, reduction=kind)
     n = rows.size if kind == "mean" else 1
     return Part(ours, lambda X: ((X[rows, cols] - values) ** 2).sum() / (2 * n), kind)
+
+
+def _entries(
+    rng: Random, shape: Any, rows: Any, cols: Any, noisy: Any, size: float, kit: Kit, kind: str
+) -> Part:
+    """Other losses of entries, with weights; squares with intercepts, too."""
+    name = str(rng.choice(["squared", "huber", "logistic", "poisson"]))
+    if not 1e-3 < size < 10.0 and name in ("logistic", "poisson"):
+        name = "huber"  # exponentials of X would overflow
+    weights = kit.rounded(rng.uniform(0.5, 2.0, rows.size))
+    options: dict[str, Any] = {"weights": kit.give(weights), "reduction": kind, "loss": name}
+    n = rows.size if kind == "mean" else 1
+    each = weights.astype(float).astype(WIDE) * (1.0 / n)  # as the library rounds it
+    values, k = kit.rounded(size * noisy), float(0.5 * size)
+    if name == "logistic":
+        values = kit.rounded(np.where(noisy > 0, 1.0, 0.0))
+    elif name == "poisson":
+        values = kit.rounded(np.floor(np.abs(3 * noisy)))
+    elif name == "huber":
+        options["loss"] = Huber(k)
+    design = np.zeros((rows.size, 0))
+    if name == "squared" and rng.random() < 0.5:
+        options["intercepts"] = "both"
+        sides = [np.eye(m)[index] for m, index in zip(shape, (rows, cols), strict=True)]
+        design = np.concatenate(sides, axis=1)
+    root = np.sqrt(each.astype(float))
+
+    def value(X: Matrix) -> Any:
+        z = X[rows, cols].astype(WIDE)
+        for _ in range(3 if design.size else 0):  # the best intercepts, refined
+            r = values - z
+            scale = WIDE(np.abs(r).max()) or WIDE(1)
+            fit = np.linalg.lstsq(root[:, None] * design, root * (r / scale).astype(float))[0]
+            z = z + scale * (design @ fit.astype(WIDE))
+        r = z - values
+        if name == "logistic":
+            terms = np.logaddexp(WIDE(0), np.where(values > 0.5, -z, z))
+        elif name == "poisson":
+            positive = np.where(values > 0, values, 1)
+            terms = (
+                np.exp(np.minimum(z, 11000)) - values * z + values * np.log(positive) - values
+            )
+        elif name == "huber":
+            inside = np.clip(r, -k, k)
+            terms = inside * (r - inside / 2)
+        else:
+            terms = r * r / 2
+        return (each * terms).sum()
+
+    ours = Completion(rows, cols, kit.give(values), shape, **options)
+    return Part(ours, value, f"{kind}-{name}{'-intercepts' if design.size else ''}")
 
 
 def _weighted(rng: Random, C: Matrix, kit: Kit) -> Part:

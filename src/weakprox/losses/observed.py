@@ -118,6 +118,13 @@ class Observed:
         found = total(self.weights * self.loss.value(self.values, self.at(x, effects)))
         return found + self._ridge(effects)
 
+    def rounding(self, X: LowRank, unit: float) -> float:
+        """Bound on what G changes by if entries of X do by this share of them."""
+        x, xp = self.entries(X), namespace(self.values)
+        effects = self.fitted(x)
+        moved, bends = unit * xp.abs(x), self.curvature(x, effects)
+        return total(moved * (xp.abs(self.dual(x, effects)) + moved * bends)) * (1 + 1e-3)
+
     def dual(self, x: Array, effects: Effects) -> Array:
         """Negative derivative of each term: the dual point q of these predictions."""
         return -1.0 * self.weights * self.loss.derivative(self.values, self.at(x, effects))

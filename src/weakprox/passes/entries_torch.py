@@ -5,6 +5,7 @@ On CUDA devices these are Triton kernels, elsewhere torch's own operations.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -71,5 +72,9 @@ def _product(
 
         return entries_cuda.product(pointers, columns, positions, values, B)
     values = values if positions is None else values[positions]
-    S = torch.sparse_csr_tensor(pointers, columns.long(), values, shape, check_invariants=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that such tensors are new in torch
+        S = torch.sparse_csr_tensor(
+            pointers, columns.long(), values, shape, check_invariants=False
+        )
     return S @ B

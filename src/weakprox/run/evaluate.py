@@ -466,8 +466,11 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     if growth and short:  # h grows with the nuclear norm
         rough = growth * _lost(answer)
     unit = SUMS * DOUBLE
-    if problem.observed is not None:  # from factors, in float64
+    data = problem.observed
+    if data is not None:  # from factors, in float64
         smooth = problem.smooth_value(answer)
+        if short:  # entries of X are rounded once
+            rough += data.rounding(answer, 0.5 * eps_of(answer.s))
         return smooth + h, rough + unit * (abs(smooth) + abs(h))
     if problem.sparse_target is not None:
         smooth, lost = distance_parts(problem.sparse_target, answer)

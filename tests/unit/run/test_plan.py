@@ -150,7 +150,8 @@ def test_a_budget_changes_the_plan(monkeypatch):
     held = 100 << 20  # a worker that has run many tests gives some memory back meanwhile
     for place in ("weakprox.resources.memory", "weakprox.run.plan"):
         monkeypatch.setattr(sys.modules[place], "resident", lambda: held)
-    tight = held + 9 * (1 << 20)  # for factors and tiles, whether numba is loaded or not
+    monkeypatch.setattr(sys.modules["weakprox.run.plan"], "_compiler_bytes", lambda: held)
+    tight = held + 9 * (1 << 20)  # for factors and tiles, numba being yet to be loaded
     plan = wp.plan(case, max_memory=tight)
     assert plan.chosen == "LeanSplitting"
     assert not plan["DavisYin"].fits
