@@ -107,7 +107,8 @@ def _entries(
     elif name == "huber":
         options["loss"] = Huber(k)
     design = np.zeros((rows.size, 0))
-    if name == "squared" and rng.random() < 0.5:
+    fits = rows.size <= 2 * sum(shape) or min(shape) < 3  # intercepts alone, perhaps
+    if name == "squared" and rng.random() < 0.5 and not fits:
         options["intercepts"] = "both"
         sides = [np.eye(m)[index] for m, index in zip(shape, (rows, cols), strict=True)]
         design = np.concatenate(sides, axis=1)
