@@ -122,6 +122,8 @@ class ObservedDual:
         """
         data, q, found = self.data, self.q, self.found
         whole = float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
+        for scale in (data.left, data.right):
+            whole *= 1.0 if scale is None else float(namespace(scale).max(scale))
         # the Frobenius norm is at most this; squares of smaller numbers would underflow
         if whole < TINY or float(found.s[0]) < TINY:
             return whole

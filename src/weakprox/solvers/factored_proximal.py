@@ -421,7 +421,8 @@ class Steps:
                 W = gaussian(rng, (self.data.shape[1], more), V)
                 V = beside(V, filtered(self.data, q, W - V @ (V.T @ W), KEPT * level))
             found = triplets(self.data, q, V)
-            if len(found.s) >= widest or found.s[-1] < KEPT * level or more <= 0:
+            stuck = int(V.shape[1]) == width  # S has no other directions
+            if len(found.s) >= widest or found.s[-1] < KEPT * level or stuck:
                 return found
             V, share = found.V, 2
 

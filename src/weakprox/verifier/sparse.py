@@ -86,7 +86,8 @@ class Iteration:
 
     def _skew(self, F: Matrix) -> float:
         """A bound on |F'F - I|."""
-        return norm(F.T @ F - np.eye(F.shape[1])) + F.shape[0] * F.shape[1] * U
+        rounding = F.shape[0] * F.shape[1] * U
+        return float(norm(F.T @ F - np.eye(F.shape[1])) + rounding)
 
     def bound(self, enough: float) -> tuple[float, float]:
         """The least bound of a few trials, and the rounding in it."""
