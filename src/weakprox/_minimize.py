@@ -53,7 +53,6 @@ from weakprox.run.choose import Choice, chosen_for
 from weakprox.run.loop import Run
 from weakprox.run.plan import check_room
 from weakprox.run.state import Call, Settings
-from weakprox.solvers import FactoredProximal
 from weakprox.solvers.base import Method, Warmth
 from weakprox.storage.table import PathLike
 
@@ -324,7 +323,7 @@ def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRan
 
     It stays in factors for a solver that keeps X in factors.
     """
-    factored, target = isinstance(solver, FactoredProximal), problem.sparse_target is not None
+    factored, target = solver.factored, problem.sparse_target is not None
     if isinstance(start, Result):
         if problem.spectral.violation(start.low_rank) > 0.0:
             return None  # the answer on a larger set: not a feasible start
@@ -377,7 +376,7 @@ def _unit(problem: Problem, solver: Any) -> float:
     Also 1 if a term of the user's, or a setting of the solver, cannot be put in another unit.
     """
     terms = (problem.loss, problem.penalty, problem.spectral)
-    if not all(_known(term) for term in terms):
+    if not all(_known(term) for term in terms) or problem.of_loss.in_unit is None:
         return 1.0
     if any(getattr(solver, name, None) for name in IN_UNITS):
         return 1.0

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import InputError, ProofError
-from weakprox.linalg.arrays import Array, namespace
+from weakprox.linalg.arrays import Array, namespace, on_cpu
 from weakprox.linalg.lowrank import LowRank
+from weakprox.resources.memory import room, shown_bytes
 
 __all__ = ["COLUMNS", "Certificate", "Counts", "Look", "Result", "Status", "Trace"]
 
 ENTRIES = 1 << 18  # entries of X that are examined at once
+COUNTED = 1 << 28  # entries of X up to which `repr` counts those that are not zero
+LARGE = 1 << 26  # bytes from which X might not fit in memory
 
 
 class Status(Enum):
@@ -236,8 +239,8 @@ class Look:
     seconds, counts
         Work so far.
     X : Array
-        The iterate itself: read it, do not write to it. Its factors if the data live on
-        workers.
+        The iterate itself: read it, do not write to it. Its factors (a `LowRank`) if the
+        data live on workers, and for losses of observed entries without a penalty.
     V : LowRank or None
         The latest point of the rank asked for, None for methods that have none.
     """
@@ -316,7 +319,16 @@ class Result:
 
     @cached_property
     def X(self) -> Array:
-        """The answer as a dense m x d array: the factors' product, rounded once."""
+        """The answer as a dense m x d array: the factors' product, rounded once.
+
+        Raises InputError if such an array does not fit in memory; see `factors` then.
+        """
+        U, (m, d) = self.low_rank.U, self.low_rank.shape
+        needed = m * d * U.dtype.itemsize
+        if needed >= LARGE and on_cpu(U) and needed > room():
+            given = f"the answer as an array of {m} x {d}, which takes {shown_bytes(needed)}"
+            wanted = f"at most the {shown_bytes(room())} there is: use result.factors"
+            raise InputError("X", given, wanted)
         return self.low_rank.rounded()
 
     @property
@@ -347,6 +359,14 @@ class Result:
         bound = tol * max(float(xp.max(sizes(first))) for first in starts)
         above = ((size > bound) & (size > 0) for size in map(sizes, starts))
         return sum(int(xp.sum(xp.astype(part, xp.int64))) for part in above)
+
+    def _filled(self) -> str:
+        """Return the number of nonzero entries for `repr`, if it is soon counted."""
+        size = math.prod(self.low_rank.shape)
+        if size > COUNTED:
+            return ""
+        count = self.nonzeros()
+        return f", {count} of {size} entries nonzero (above 1e-3 of the largest)"
 
     @property
     def certified(self) -> bool:
@@ -426,8 +446,7 @@ class Result:
                 f"  value      {'about ' if self.sampled else ''}{self.value:.6g}   "
                 f"(eps asked for: {self.eps:.3g})",
                 f"  gap        {gap}",
-                f"  rank       {self.rank}, {self.nonzeros()} of {m * d} entries nonzero "
-                "(above 1e-3 of the largest)",
+                f"  rank       {self.rank}" + self._filled(),
                 f"  feasible   to {self.violation:.1e}",
                 f"  work       {_gradients(self)}, {counts.svds} SVDs "
                 f"({counts.rank_one_svds} rank-one), {self.seconds:.2f} s",

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 import weakprox as wp
-from weakprox.losses import Completion, Custom, Denoising, Sensing
+from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
@@ -51,6 +51,9 @@ def problems(folder: Path) -> dict[str, wp.Problem]:
     on_disk[:] = M
     rows, cols = np.nonzero(np.random.default_rng(2).random(SHAPE) < 0.5)
     seen = Completion(rows, cols, M[rows, cols], SHAPE)
+    heavy = np.random.default_rng(7).uniform(0.5, 2.0, len(rows))
+    counts = np.random.default_rng(8).poisson(np.exp(0.4 * M[rows, cols].clip(-4, 4)))
+    seen_as = lambda values, **options: Completion(rows, cols, values, SHAPE, **options)  # noqa: E731
     sparse = scipy.sparse.random(60, 30, 0.4, format="csr", random_state=3)
     S = matrix()[:18] + matrix()[:18].T
     weights = np.random.default_rng(4).random(SHAPE)
@@ -88,6 +91,27 @@ def problems(folder: Path) -> dict[str, wp.Problem]:
         "few": (Sensing(A[:20], b[:20]), L1(0.02), small),
         "completion": (seen, L1(0.05), NuclearNorm(0.5)),
         "mean": (Completion(rows, cols, M[rows, cols], SHAPE, reduction="mean"), None, ball),
+        "ratings": (seen_as(M[rows, cols], intercepts="both"), None, NuclearNorm(2.0)),
+        "votes": (
+            seen_as(M[rows, cols] > 0, loss="logistic", intercepts="rows"),
+            None,
+            NuclearNorm(0.7),
+        ),
+        "counts": (
+            seen_as(counts, loss="poisson", intercepts="both", intercept_ridge=0.5),
+            None,
+            NuclearBall(5.0),
+        ),
+        "robust": (
+            seen_as(M[rows, cols], loss=Huber(1.0), weights=heavy, scaling="counts"),
+            None,
+            NuclearNorm(1.0),
+        ),
+        "votes-l1": (
+            seen_as(M[rows, cols] > 0, loss="logistic", reduction="mean", intercepts="both"),
+            L1(1e-4),
+            NuclearBall(8.0),
+        ),
         "custom": (own, L1(0.05), ball),
         "exact": (Denoising(M), L1(0.3), box),
     }

@@ -21,6 +21,7 @@ NAMES = [
     *("matrix", "map", "zarr", "operator", "dask", "float32", "torch", "samples", "copies"),
     *("stream", "extreme", "psd", "sum", "sensing", "pairs", "sparse", "far", "few"),
     *("completion", "mean", "custom", "exact"),
+    *("ratings", "votes", "counts", "robust", "votes-l1"),
 ]
 
 

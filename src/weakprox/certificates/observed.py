@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from weakprox.linalg.arrays import (
     Array,
@@ -39,6 +38,7 @@ DEGREE = 120  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
+RESTS_ON = "high-probability"
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -106,8 +106,13 @@ class ObservedDual:
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
-        lower, _ = self._best(self.norm(rng))
-        return lower, "high-probability"
+        return self.proved(rng)[0], RESTS_ON
+
+    def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
+        """Return a lower bound, the multiple of q that proves it, and the norm of its S."""
+        norm = self.norm(rng)
+        lower, length = self._best(norm)
+        return lower, length * self.q, length * norm
 
     def norm(self, rng: np.random.Generator) -> float:
         """Upper bound on the largest singular value of S.
@@ -125,13 +130,18 @@ class ObservedDual:
             kept = found.above(CLOSE * float(found.s[0]))
             tail, W = self._tail(kept, rng, max(16, len(found.s) // 4))
             best = min(best, self._combined(kept, tail))
-            if tail <= BETWEEN * float(found.s[0]) or len(found.s) >= min(data.shape):
+            if tail <= self._enough(found) or len(found.s) >= min(data.shape):
                 break
             found = triplets(data, q, beside(found.V, W))
         # rounding of products: sums of as many terms as a row or column has entries
         longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
         size = math.sqrt(float(namespace(q).sum(q * q)))
         return best + 4 * eps_of(q) * math.sqrt(longest) * size
+
+    def _enough(self, found: Triplets) -> float:
+        """A bound on the rest of S that is sharp enough: norms below lam are all alike."""
+        lam = self.form.lam if math.isinf(self.form.tau) else 0.0
+        return BETWEEN * max(float(found.s[0]), lam)
 
     def _tail(self, kept: Triplets, rng: Any, vectors: int) -> tuple[float, Array]:
         """Upper bound on the norm of S outside of these triplets, and vectors that show it."""
@@ -152,7 +162,7 @@ class ObservedDual:
             data.shape[1],
             V,
             rng,
-            enough=BETWEEN * float(kept.s[0]),
+            enough=self._enough(kept),
             degree=DEGREE,
             vectors=vectors,
             prepare=outside,
@@ -170,6 +180,8 @@ class ObservedDual:
 
     def _best(self, norm: float) -> tuple[float, float]:
         """Return the best bound from a multiple t q, given the norm of S, and t."""
+        from scipy.optimize import minimize_scalar  # slow to import
+
         form = self.form
         if not math.isfinite(norm):
             return -math.inf, 1.0
@@ -188,9 +200,11 @@ class ObservedDual:
         if first < 1.0 and not math.isfinite(form.tau) and norm > 0.0 and most > 0.9:
             return best  # q is a gradient: the dual function grows up to t = 1
         high = min(most, 2.0)
-        found = minimize_scalar(
-            lambda t: -at(t), bounds=(0.0, high), method="bounded", options={"maxiter": TRIALS}
-        )
+        options = {"maxiter": TRIALS}
+        with np.errstate(invalid="ignore"):  # values may be infinite
+            found = minimize_scalar(
+                lambda t: -at(t), bounds=(0.0, high), method="bounded", options=options
+            )
         return max(best, (-float(found.fun), float(found.x)))
 
 

@@ -26,7 +26,7 @@ from weakprox.linalg.arrays import (
     wide,
 )
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.entry_losses import EntryLoss, Squared, entry_loss
+from weakprox.losses.entry_losses import EntryLoss, Huber, Squared, entry_loss
 from weakprox.losses.inputs import (
     as_array,
     as_shape,
@@ -100,8 +100,9 @@ class Completion:
         self.intercepts: Intercepts = one_of("intercepts", intercepts, INTERCEPTS)
         self.intercept_ridge = nonnegative("intercept_ridge", intercept_ridge)
         self.reduction: Literal["sum", "mean"] = one_of("reduction", reduction, ("sum", "mean"))
-        mean = reduction == "mean"
+        mean = self.reduction == "mean"
         self.sigma = constant("sigma", sigma)
+        self.scaling = "none"  # "counts", or "arrays" that were given
         self._far: Entries | None = None  # observations that are stored on workers
         self._observed: Observed | None = None
         if any(is_dask(part) for part in (rows, cols, values)):
@@ -111,6 +112,8 @@ class Completion:
                 raise InputError("values", "a dask array", wanted)
             self._place(rows, cols, values, mean=mean)
             return
+        if str(getattr(values, "dtype", "")) == "bool":  # two classes
+            values = np.asarray(values, dtype=float)
         self._values, self.size = as_sized("values", values, 1)
         self.n_terms = int(self._values.shape[0])
         row, col = self._index("rows", rows, 0), self._index("cols", cols, 1)
@@ -146,6 +149,8 @@ class Completion:
         # if curvature is unbounded, that of counts near their mean: a size, not a bound
         self.smoothness = largest * (max(1.0, self.size) if bend is None else bend)
         self.term_smoothness = self._scale * self.smoothness
+        if bend is not None:  # a term has one observation, an entry perhaps several
+            self.term_smoothness = self._scale * bend * float(namespace(bends).max(bends))
         full = isinstance(self.loss, Squared) and self.intercepts == "none"
         self.strong_convexity = smallest if full else 0.0
         self._observed = replace(data, smoothness=None if bend is None else self.smoothness)
@@ -157,7 +162,7 @@ class Completion:
         return LossCapabilities(
             infimum=0.0,
             in_float64=self.in_float64,
-            in_unit=self.in_unit if isinstance(self.loss, Squared) else None,
+            in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
             size=lambda: self.size,
             data=self.data,
             observed=None if self._far is not None else self.observed,
@@ -171,7 +176,7 @@ class Completion:
     def effects(self, X: Any) -> Effects:
         """Best intercepts at X, an array or a `LowRank`: mean, rows, columns."""
         data = self.observed()
-        return data.fitted(self._entries(X))
+        return data.fitted(self.entries(X))
 
     def predict(self, X: Any, rows: Any, cols: Any) -> Array:
         """Predictions at these entries: those of L and the intercepts.
@@ -179,7 +184,8 @@ class Completion:
         For the logistic loss these are log-odds, for the Poisson loss logarithms of means.
         """
         data, effects = self.observed(), self.effects(X)
-        row, col = np.asarray(rows), np.asarray(cols)
+        row = to_numpy(_checked_index("rows", rows, self.shape[0]))
+        col = to_numpy(_checked_index("cols", cols, self.shape[1], len(row)))
         if isinstance(X, LowRank):
             return data.predicted(X, effects, row, col)
         found = np.asarray(to_numpy(X), float)[row, col]
@@ -188,9 +194,12 @@ class Completion:
         found = found + effects.mean
         return found + to_numpy(effects.rows)[row] + to_numpy(effects.columns)[col]
 
-    def _entries(self, X: Any) -> Array:
+    def entries(self, X: Any) -> Array:
         """Entries of X at the observations, with the scalings."""
         data = self.observed()
+        shape = tuple(getattr(X, "shape", ()))
+        if shape != self.shape:
+            raise ShapeError("X", f"shape {shape}", f"{self.shape}, or a LowRank of it")
         if isinstance(X, LowRank):
             return data.entries(X)
         found = wide(namespace(X).take(namespace(X).reshape(X, (-1,)), self._cells))
@@ -228,17 +237,7 @@ class Completion:
 
     def _index(self, name: str, index: Any, axis: int) -> Array:
         """Return checked indices, in the namespace and on the device of the values."""
-        limit = self.shape[axis]
-        found = as_array(name, index, 1)
-        xp = namespace(found)
-        if not xp.isdtype(found.dtype, "integral"):
-            raise InputError(name, f"dtype {found.dtype}", "integers")
-        if found.shape[0] != self.n_terms:
-            raise ShapeError(name, f"{found.shape[0]} entries", f"{self.n_terms}")
-        low, high = int(xp.min(found)), int(xp.max(found))
-        if low < 0 or high >= limit:
-            given = f"indices from {low} to {high}"
-            raise InputError(name, given, f"0 to {limit - 1}")
+        found = _checked_index(name, index, self.shape[axis], self.n_terms)
         if is_numpy(self._values):
             return to_numpy(found).astype(np.int64, copy=False)
         values = namespace(self._values)
@@ -262,6 +261,7 @@ class Completion:
         """Return 1/D_r and 1/D_c as vectors; None if both are one."""
         if _is_none(scaling):
             return None, None
+        self.scaling = "counts" if isinstance(scaling, str) else "arrays"
         if isinstance(scaling, str):
             one_of("scaling", scaling, ("none", "counts"))
             counts = (found.row_counts, found.column_counts)
@@ -270,10 +270,9 @@ class Completion:
             if not isinstance(scaling, (tuple, list)) or len(scaling) != 2:
                 given = type(scaling).__name__
                 raise InputError("scaling", given, "'none', 'counts' or two arrays")
-            sizes = [np.asarray(to_numpy(part), float) for part in scaling]
+            sizes = [wide(to_numpy(as_sized("scaling", part, 1)[0])) for part in scaling]
         for size, limit in zip(sizes, self.shape, strict=True):
-            good = size.shape == (limit,) and np.isfinite(size).all() and bool((size > 0).all())
-            if not good:
+            if size.shape != (limit,) or not bool((size > 0).all()):
                 given = f"an array of shape {size.shape}"
                 raise InputError("scaling", given, f"{limit} positive numbers")
         left, right = (like(1.0 / size, wide(self._values)) for size in sizes)
@@ -364,9 +363,12 @@ class Completion:
         other = copy.copy(self)
         other._values, other.size = self._values / unit, self.size / unit
         other._far = None if self._far is None else self._far / unit
+        if isinstance(self.loss, Huber):
+            other.loss = Huber(self.loss.k / unit)
         other.sigma = None if self.sigma is None else self.sigma / unit
         if self._observed is not None:
-            other._observed = replace(self._observed, values=self._observed.values / unit)
+            values = self._observed.values / unit
+            other._observed = replace(self._observed, values=values, loss=other.loss)
         return other
 
     def in_float64(self) -> Completion | None:
@@ -406,7 +408,7 @@ class Completion:
         """Predictions, observations and weights of a batch, for an X that is stored."""
         data, xp = self.observed(), namespace(X)
         if self.intercepts != "none":  # a batch is all observations
-            x = self._entries(X)
+            x = self.entries(X)
             return data.at(x, data.fitted(x)), data.values, data.weights
         cells = self._cells[batch]
         x = wide(xp.take(xp.reshape(X, (-1,)), cells))
@@ -420,7 +422,7 @@ class Completion:
         if self._far is not None:
             return 0.5 * self._scale * self._far.squares(X, batch) / self._length(batch)
         if self.intercepts != "none":
-            x = self._entries(X)
+            x = self.entries(X)
             return self.observed().value(x, self.observed().fitted(x))
         x, y, w = self._at(X, batch)
         return self._scale * total(w * self.loss.value(y, x)) / int(x.shape[0])
@@ -455,6 +457,20 @@ class Completion:
         second = self._scale**2 * squares / size
         centred = second - sqnorm(self.grad(X, batch))
         return max(0.0, centred) * size / max(1, size - 1)
+
+
+def _checked_index(name: str, index: Any, limit: int, count: int | None = None) -> Array:
+    """Return indices below the limit; `count` of them if it is given."""
+    found = as_array(name, index, 1)
+    xp = namespace(found)
+    if not xp.isdtype(found.dtype, "integral"):
+        raise InputError(name, f"dtype {found.dtype}", "integers")
+    if count is not None and found.shape[0] != count:
+        raise ShapeError(name, f"{found.shape[0]} entries", f"{count}")
+    low, high = int(xp.min(found)), int(xp.max(found))
+    if low < 0 or high >= limit:
+        raise InputError(name, f"indices from {low} to {high}", f"0 to {limit - 1}")
+    return found
 
 
 def _is_none(scaling: Any) -> bool:

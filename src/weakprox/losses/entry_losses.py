@@ -27,7 +27,8 @@ class EntryLoss(Protocol):
     """
 
     @property
-    def smoothness(self) -> float | None: ...
+    def smoothness(self) -> float | None:
+        """Bound on the second derivative in x; None if there is none."""
 
     def check(self, values: Array) -> Array:
         """Return the observations, perhaps recoded; raise `InputError` on invalid ones."""
@@ -141,7 +142,9 @@ class Logistic:
         xp = namespace(values)
         if len(classes) == 1:  # 0 and -1 are the lower class, by custom
             return xp.full_like(values, 0.0 if classes[0] <= 0 else 1.0)
-        return xp.where(values == float(classes[1]), xp.ones_like(values), 0.0 * values)
+        return xp.where(
+            values == float(classes[1]), xp.ones_like(values), xp.zeros_like(values)
+        )
 
     def value(self, y: Array, x: Array) -> Array:
         """log(1 + e^x) - y x."""
@@ -184,15 +187,15 @@ class Poisson:
 
     def value(self, y: Array, x: Array) -> Array:
         """e^x - y x + y log y - y."""
-        return namespace(x).exp(x) - y * x + _xlogx(y) - y
+        return _exp(x) - y * x + _xlogx(y) - y
 
     def derivative(self, y: Array, x: Array) -> Array:
         """Mean less observation."""
-        return namespace(x).exp(x) - y
+        return _exp(x) - y
 
     def curvature(self, y: Array, x: Array) -> Array:
         """The mean."""
-        return namespace(x).exp(x)
+        return _exp(x)
 
     def conjugate(self, y: Array, s: Array) -> Array:
         """Return p log p - p - y log y + y for p = s + y >= 0."""
@@ -201,6 +204,12 @@ class Poisson:
 
     def mean(self, x: Array) -> Array:
         """Expected count."""
+        return _exp(x)
+
+
+def _exp(x: Array) -> Array:
+    """e^x, infinite where it overflows: a step that is too long is shortened."""
+    with np.errstate(over="ignore"):
         return namespace(x).exp(x)
 
 

@@ -21,6 +21,7 @@ from weakprox.distributed.measured import Measured
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
 from weakprox.losses import Completion, Denoising, Sensing
+from weakprox.losses.entry_losses import Huber, Logistic, Poisson, Squared
 from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
@@ -32,7 +33,9 @@ from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
 
 Terms = dict[str, Any]
-Own = dict[Any, Any]  # terms of the user's: "loss", "spectral", or the number of a penalty
+Own = dict[Any, Any]  # the user's: "loss", "entry", "spectral", or the number of a penalty
+Pieces = list[Piece]
+SCALINGS = ("row_scaling", "col_scaling")
 FLAT = 1 << 22  # entries of measurement matrices that are held at once
 
 
@@ -62,6 +65,9 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
     told = terms["loss"]
     kind = told["kind"]
     names = {"Denoising": ("M",), "Completion": ("rows", "cols", "values")}.get(kind)
+    if kind == "Completion":
+        names += ("weights",) if told.get("weights") else ()
+        names += SCALINGS if told.get("scaling") == "arrays" else ()
     if kind == "Sensing":
         names = ("A", "b") if "A" in arrays else ("U", "V", "b")
     if names is None or "samples" in told or "form" in told:
@@ -75,21 +81,12 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
         indices(name, arrays[name]) if name in ("rows", "cols") else piece(name, arrays[name])
         for name in names
     ]
+    if kind == "Completion":
+        _check_shapes(terms, pieces)
+        pieces = _ordered(told, {one.name: one.whole() for one in pieces}, terms["shape"])
     if kind == "Sensing":
         pieces[names.index("b")] = piece("b", np.asarray(arrays["b"]).astype(pieces[0].dtype))
-    m, d = terms["shape"]
-    count = {one.name: one.shape[0] if one.shape else 0 for one in pieces}
-    n = count.get("b", count.get("values", 0))
-    wanted: dict[str, tuple[int, ...]] = {"M": (m, d), "A": (n, m, d), "U": (n, m), "V": (n, d)}
-    wanted |= dict.fromkeys(("rows", "cols", "values", "b"), (n,))
-    for i, part in enumerate(terms["penalty"]):
-        if part["kind"] == "largest":
-            A, b = largest_names(i)
-            wanted |= {A: (part["count"], m, d), b: (part["count"],)}
-    for one in pieces:
-        if one.shape != wanted[one.name]:
-            given = f"{one.name} of shape {one.shape}"
-            raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
+    _check_shapes(terms, pieces)
     return Description(terms, pieces, _statement(terms, pieces, {}))
 
 
@@ -107,6 +104,24 @@ def largest_names(i: int) -> tuple[str, str]:
 def _needs_problem(what: str) -> ProofError:
     wanted = "wp.verify(proof, problem), which has the problem's own functions and data"
     return ProofError("proof", f"one about {what}", wanted)
+
+
+def _check_shapes(terms: Terms, pieces: list[Piece]) -> None:
+    """Raise unless data from files have the shapes that the proof states."""
+    m, d = terms["shape"]
+    count = {one.name: one.shape[0] if one.shape else 0 for one in pieces}
+    n = count.get("b", count.get("values", 0))
+    wanted: dict[str, tuple[int, ...]] = {"M": (m, d), "A": (n, m, d), "U": (n, m), "V": (n, d)}
+    wanted |= dict.fromkeys(("rows", "cols", "values", "weights", "b"), (n,))
+    wanted |= {"row_scaling": (m,), "col_scaling": (d,)}
+    for i, part in enumerate(terms["penalty"]):
+        if part["kind"] == "largest":
+            A, b = largest_names(i)
+            wanted |= {A: (part["count"], m, d), b: (part["count"],)}
+    for one in pieces:
+        if one.shape != wanted[one.name]:
+            given = f"{one.name} of shape {one.shape}"
+            raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
 
 
 def _statement(terms: Terms, pieces: list[Piece], own: Own) -> plain.Statement:
@@ -134,15 +149,7 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         stack = piece("samples", loss._terms)
         return {"kind": "Denoising", "samples": stack.shape[0]}, [stack]
     if type(loss) is Completion:
-        if loss._far is None:
-            cells, values = loss._cells, to_numpy(loss._values)
-        else:
-            parts = [fetch([task], loss._far._parts)[0] for task in loss._far._parts]
-            cells, values = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
-        rows, cols = indices("rows", cells // shape[1]), indices("cols", cells % shape[1])
-        reduction = "sum" if loss._scale == float(loss.n_terms) else "mean"
-        told = {"kind": "Completion", "reduction": reduction}
-        return told, [rows, cols, piece("values", np.asarray(values))]
+        return _told_entries(loss, shape, own)
     if type(loss) is Sensing and loss.is_finite_sum:
         terms, form = loss._terms, {}
         if isinstance(terms, Measured):
@@ -167,19 +174,116 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
     return {"kind": "own", "name": type(loss).__name__}, []
 
 
+def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[Terms, Pieces]:
+    """Observed entries in the order of rows, then of columns; defaults are left out."""
+    told: Terms = {"kind": "Completion", "reduction": loss.reduction}
+    if loss._far is not None:
+        parts = [fetch([task], loss._far._parts)[0] for task in loss._far._parts]
+        cells, values = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
+        rows, cols = np.divmod(cells, shape[1])
+        return told, _ordered(told, {"rows": rows, "cols": cols, "values": values}, shape)
+    data, entry = loss.observed(), loss.loss
+    P = data.pattern
+    pieces = [indices(name, to_numpy(x)) for name, x in (("rows", P.rows), ("cols", P.columns))]
+    pieces.append(piece("values", to_numpy(loss._values)))
+    kind = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}.get(
+        type(entry), "own"
+    )
+    if kind == "own":
+        own["entry"] = _own_entry(entry, loss._values)
+        told["loss"] = {"kind": kind, "name": type(entry).__name__}
+    elif kind != "squared":
+        told["loss"] = {"kind": kind, **({"k": entry.k} if isinstance(entry, Huber) else {})}
+    if loss._weights is not None:
+        told["weights"] = True
+        pieces.append(piece("weights", to_numpy(data.weights)))
+    if loss.intercepts != "none":
+        told |= {"intercepts": loss.intercepts, "ridge": loss.intercept_ridge}
+    if data.left is not None:
+        told["scaling"] = loss.scaling
+        both = (data.left, data.right)
+        pieces += [piece(name, to_numpy(x)) for name, x in zip(SCALINGS, both, strict=True)]
+    return told, pieces
+
+
+def _own_entry(entry: Any, reference: Any) -> plain.OwnEntry:
+    """A user's own loss of an entry, called with arrays of the kind of the data."""
+
+    def called(function: Any) -> Any:
+        wide = like(np.zeros(0), reference)
+        return lambda v, x: to_numpy(function(like(v, wide), like(x, wide)))
+
+    names = ("value", "derivative", "curvature", "conjugate")
+    return plain.OwnEntry(*(called(getattr(entry, name)) for name in names))
+
+
+def _ordered(told: Terms, data: dict[str, Any], shape: Any) -> Pieces:
+    """Observations from elsewhere, as `Completion` keeps them."""
+    rows, cols = (np.asarray(data[name], dtype=np.int64) for name in ("rows", "cols"))
+    for name, index, limit in (("rows", rows, shape[0]), ("cols", cols, shape[1])):
+        if not index.size or index.min() < 0 or index.max() >= limit:
+            wanted = f"indices from 0 to {limit - 1}"
+            raise ProofError("data", f"{name} that do not fit", wanted)
+    order = np.lexsort((cols, rows))
+    values = np.asarray(data["values"])[order]
+    if told.get("loss", {}).get("kind") == "logistic":  # the larger class is 1
+        one = values.max() if values.min() < values.max() or values.max() > 0 else np.inf
+        values = (values == one).astype(piece("values", values).dtype)
+    found = [indices("rows", rows[order]), indices("cols", cols[order])]
+    found.append(piece("values", values))
+    if told.get("weights"):
+        weights = np.asarray(data["weights"], dtype=np.float64)[order]
+        found.append(piece("weights", weights * _per_entry(told, len(values))))
+    if told.get("scaling") == "arrays":
+        scalings = [np.asarray(data[name], dtype=np.float64) for name in SCALINGS]
+    elif told.get("scaling"):
+        counts = [np.bincount(x, minlength=n) for x, n in zip((rows, cols), shape, strict=True)]
+        scalings = [np.sqrt(0.5 * (1.0 + count / count.mean())) for count in counts]
+    else:
+        return found
+    return [*found, *(piece(name, 1.0 / x) for name, x in zip(SCALINGS, scalings, strict=True))]
+
+
+def _per_entry(told: Terms, count: int) -> float:
+    """Weight of one observation, beside its own."""
+    return 1.0 / count if told["reduction"] == "mean" else 1.0
+
+
+def _entries(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
+    """The loss of observed entries."""
+    rows, cols, values = (data[name].whole() for name in ("rows", "cols", "values"))
+    weight: Any = _per_entry(told, len(values))
+    weight = data["weights"].whole() if told.get("weights") else weight
+    inner = told.get("loss", {"kind": "squared"})
+    if inner["kind"] == "own" and "entry" not in own:
+        raise _needs_problem(f"a loss of the user's, {inner.get('name')}")
+    entry: Any = own.get("entry") if inner["kind"] == "own" else None
+    if entry is None:
+        known = {"squared": plain.SquaredEntry, "huber": plain.HuberEntry}
+        known |= {"logistic": plain.LogisticEntry, "poisson": plain.PoissonEntry}
+        entry = known[inner["kind"]](*([inner["k"]] if inner["kind"] == "huber" else []))
+    left, right = (data[name].whole() if name in data else None for name in SCALINGS)
+    return plain.Entries(
+        rows,
+        cols,
+        values,
+        shape,
+        weight,
+        entry,
+        intercepts=told.get("intercepts", "none"),
+        ridge=told.get("ridge", 0.0),
+        left=left,
+        right=right,
+    )
+
+
 def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
     if told["kind"] == "Denoising":
         if "samples" in told:
             return plain.Squares(_mean(data["samples"]), shape, relative=4 * 2.0**-53)
         return plain.Squares(data["M"].read, shape)
     if told["kind"] == "Completion":
-        rows, cols, values = (data[name].whole() for name in ("rows", "cols", "values"))
-        for name, index, limit in (("rows", rows, shape[0]), ("cols", cols, shape[1])):
-            if not index.size or index.min() < 0 or index.max() >= limit:
-                wanted = f"indices from 0 to {limit - 1}"
-                raise ProofError("data", f"{name} that do not fit", wanted)
-        weight = 1.0 if told["reduction"] == "sum" else 1.0 / len(values)
-        return plain.Entries(rows, cols, values, shape, weight)
+        return _entries(told, data, shape, own)
     if told["kind"] == "Sensing":
         return _sensing(data, shape)
     return _built({}, told, own, "loss", "a loss")  # type: ignore[no-any-return]

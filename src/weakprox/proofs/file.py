@@ -22,10 +22,15 @@ from weakprox.storage.checkpoint import no_constant
 from weakprox.storage.table import FileError, PathLike, refusing, shown_path
 
 VERSION = 2
-NAMES = re.compile(r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?")
+NAMES = re.compile(
+    r"meta|X_U|X_s|X_Vt|X0|X0_U|X0_s|X0_Vt|y\d{1,3}(?:_\d{1,3})?|"
+    r"q|intercepts_(?:mean|rows|columns)"
+)
 LONGEST = 1 << 20  # bytes of the description
 FLOATS, DUALS = ("f4", "f8"), ("i1", "i2", "i4", "f4", "f8")
-DATA = re.compile(r"M|rows|cols|values|A|U|V|b|penalty\d{1,3}_[Ab]")
+ENTRIES = ("i4", "i8")  # integers of a dual point on observed entries
+SMALLEST, GREATEST = -900, 900  # exponents of their unit
+DATA = re.compile(r"M|rows|cols|values|weights|(?:row|col)_scaling|A|U|V|b|penalty\d{1,3}_[Ab]")
 NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
 MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
 CHUNK = 1 << 24
@@ -62,7 +67,7 @@ def read(path: PathLike) -> tuple[Arrays, Arrays]:
     """Read the description and the arrays; raises ProofError unless all of it is valid."""
     if not Path(path).exists():
         raise ProofError(shown_path(path), "no such file", "a proof file")
-    kinds: Kinds = lambda name: {"m": ("u1",), "y": DUALS}.get(name[0], FLOATS)  # noqa: E731
+    kinds: Kinds = lambda name: {"m": ("u1",), "y": DUALS, "q": ENTRIES}.get(name[0], FLOATS)  # noqa: E731
     try:
         arrays = _archive(path, NAMES, kinds, "an .npz file written by Proof.save")
     except FileError as problem:
@@ -180,6 +185,12 @@ def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
         if kind in ("ball", "psd", "norm") and not term.get("tau", term.get("lam")) > 0.0:
             raise refuse(f"a term {term!r:.60}", "a positive weight or radius")
     m, d = shape
+    if loss["kind"] == "Completion":
+        _check_entries(refuse, loss)
+    if "q" in arrays:
+        unit = claims.get("exponent")
+        if type(unit) is not int or not SMALLEST <= unit <= GREATEST:
+            raise refuse(f"an exponent {unit!r:.40} of q", f"{SMALLEST} to {GREATEST}")
     for name in ("X", "X0") if "X0_U" in arrays else ("X",):
         factors: list[Any] = [arrays.get(f"{name}_{factor}") for factor in ("U", "s", "Vt")]
         if any(factor is None for factor in factors):
@@ -194,3 +205,17 @@ def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise refuse(f"NaN or infinite entries of {name}", "finite numbers")
+
+
+def _check_entries(refuse: Any, loss: Any) -> None:
+    """Raise unless the loss of observed entries is one that can be stated."""
+    inner, ridge = loss.get("loss", {"kind": "squared"}), loss.get("ridge", 0.0)
+    kind = inner.get("kind") if isinstance(inner, dict) else None
+    fine = kind in ("squared", "huber", "logistic", "poisson", "own") and _number(
+        ridge, least=0.0
+    )
+    fine = fine and (kind != "huber" or (_number(inner.get("k")) and inner["k"] > 0.0))
+    fine = fine and loss["reduction"] in ("sum", "mean")
+    fine = fine and loss.get("intercepts", "none") in ("none", "rows", "columns", "both")
+    if not fine or loss.get("scaling", "none") not in ("none", "counts", "arrays"):
+        raise refuse(f"a loss {loss!r:.80}", "one that Proof.save writes")

@@ -111,6 +111,15 @@ class Proof:
         at: Any = plain.Dense(arrays["X0"]) if "X0" in arrays else None
         if at is None and "X0_U" in arrays:
             at = plain.Factors(arrays["X0_U"], arrays["X0_s"], arrays["X0_Vt"])
+        elif "q" in arrays:
+            at = plain.OnEntries(arrays["q"], int(self.claims["exponent"]))
+        intercepts = None
+        if "intercepts_mean" in arrays:
+            mean, *both = (
+                arrays[f"intercepts_{name}"].astype(np.float64)
+                for name in ("mean", "rows", "columns")
+            )
+            intercepts = plain.Intercepts(float(mean[0]), *both)
         duals: list[Any] = []
         for i in range(len(self.terms["penalty"])):
             names = [name for name in arrays if name.startswith(f"y{i}_")]
@@ -123,7 +132,7 @@ class Proof:
             self.lower_bound,
             self.eps,
         )
-        return plain.Claim(X, at, duals, *numbers, self.certified, allowed)
+        return plain.Claim(X, at, duals, *numbers, self.certified, allowed, intercepts)
 
 
 def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:
@@ -169,6 +178,7 @@ def _checked(proof: Proof, told: Description) -> Verdict:
         if proof.terms[name] != told.terms[name]:
             given = f"one about another {name}: {proof.terms[name]}"
             raise ProofError("proof", given, f"{told.terms[name]}, as the problem has")
+    _check_entries(proof, told)
     for i, part in enumerate(told.terms["penalty"]):
         y = proof.arrays.get(f"y{i}")
         shape = (part["count"],) if part["kind"] == "largest" else proof.shape
@@ -179,3 +189,21 @@ def _checked(proof: Proof, told: Description) -> Verdict:
         raise ProofError("proof", "one about other data", "the data that it was made from")
     with np.errstate(over="ignore", invalid="ignore"):  # extreme numbers lead to refusal
         return check(proof.claim(), told.statement)
+
+
+def _check_entries(proof: Proof, told: Description) -> None:
+    """Raise unless what is stored for observed entries fits the loss."""
+    arrays, loss = proof.arrays, told.statement.loss
+    (m, d), wanted = proof.shape, {}
+    if isinstance(loss, plain.Entries):
+        wanted = {} if loss.quadratic and "q" not in arrays else {"q": (len(loss.rows),)}
+        if loss.intercepts != "none":
+            shapes = {"mean": (1,), "rows": (m,), "columns": (d,)}
+            wanted |= {f"intercepts_{name}": shape for name, shape in shapes.items()}
+    stored = [name for name in arrays if name == "q" or name.startswith("intercepts_")]
+    for name in sorted({*stored, *wanted}):
+        shape = arrays[name].shape if name in arrays else "none"
+        if shape != wanted.get(name):
+            raise ProofError("proof", f"{name} of shape {shape}", f"{wanted.get(name)}")
+    if "q" in wanted and any(name.startswith("X0") for name in arrays):
+        raise ProofError("proof", "two points at which the loss is bounded", "one")

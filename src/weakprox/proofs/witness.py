@@ -17,17 +17,21 @@ from weakprox.linalg.threads import one_thread
 from weakprox.problem import Problem
 from weakprox.proofs.describe import Description, described
 from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
+from weakprox.proofs.observed import integers
 from weakprox.proofs.pieces import digested
 from weakprox.proofs.proof import Proof
 from weakprox.result import Result
 from weakprox.run.escalate import in_float64
-from weakprox.run.state import Evidence, Target
-from weakprox.verifier.claims import prepared, proved, reach, worth
+from weakprox.run.state import Evidence, OnEntries, Target
+from weakprox.verifier.claims import Proved, prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
 
 CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
 SHARE = 0.02  # of the gap that storing the dual point may cost
+SHARP = (
+    4e-9  # of the value: how far the verifier's bounds on norms of sparse matrices may differ
+)
 # Multiples of the verifier's allowances, since other machines and verifiers round differently;
 # a smaller one is taken if it decides whether the requested accuracy is proved.
 SAFE = (64.0, 16.0, 4.0)
@@ -91,7 +95,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
     at = evidence.at
-    if told.terms["loss"]["kind"] != "Denoising" and at is not None:
+    on_entries = isinstance(evidence.dual, OnEntries) or _has_entries(statement)
+    if told.terms["loss"]["kind"] != "Denoising" and at is not None and not on_entries:
         low_rank = isinstance(at, LowRank)
         arrays |= _factors("X0", at, unit) if low_rank else {"X0": to_numpy(at) * unit}
     X = plain.Factors(*(answer[f"X_{name}"] for name in ("U", "s", "Vt")))
@@ -105,7 +110,13 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     most = min(SHARE * gap, 0.25 * spare) if certified else SHARE * gap
     lost = Loss()
     extent = float(np.linalg.norm(X.s)) if w > 0.0 else rho
-    for i, y in enumerate(dual_parts(evidence)):
+    exponent: dict[str, int] = {}
+    if on_entries:
+        assert isinstance(statement.loss, plain.Entries)
+        q = unit * _on_entries(evidence, result)
+        arrays["q"], exponent["exponent"] = integers(q, statement.loss, most, rho)
+        arrays |= _intercepts(run.loss, result.low_rank, unit)
+    for i, y in enumerate([] if statement.penalties == [] else dual_parts(evidence)):
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
             kind = width_for(part, math.prod(y.shape), gap, most, w, extent)
@@ -122,11 +133,42 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
         "eps": float(result.eps),
         "certified": False,
         "strong_convexity": strong,
+        **exponent,
     }
-    return _allowed(Proof(claims, told.terms, digests, arrays), told, result)
+    found = Proof(claims, told.terms, digests, arrays)
+    dual = evidence.dual
+    norm = unit * dual.norm if isinstance(dual, OnEntries) else None
+    return _allowed(found, told, result, norm)
 
 
-def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
+def _has_entries(statement: plain.Statement) -> bool:
+    """Whether G is a loss of observed entries that is bounded by its conjugates."""
+    return isinstance(statement.loss, plain.Entries) and not statement.loss.quadratic
+
+
+def _on_entries(evidence: Evidence, result: Any) -> Any:
+    """The dual point on the observed entries, in the unit of the run."""
+    dual, loss = evidence.dual, evidence.problem.loss
+    if isinstance(dual, OnEntries):
+        return np.asarray(to_numpy(dual.q), dtype=np.float64)
+    at = getattr(dual, "at", None) if evidence.at is None else evidence.at
+    data, x = loss.observed(), loss.entries(at)
+    effects = data.fitted(x)
+    q = data.feasible(data.dual(x, effects), data.curvature(x, effects))
+    return np.asarray(to_numpy(q), dtype=np.float64)
+
+
+def _intercepts(loss: Any, X: LowRank, unit: float) -> dict[str, Any]:
+    """The best intercepts of the answer, in the user's unit; none if there are none."""
+    if loss.intercepts == "none":
+        return {}
+    mean, *both = loss.effects(LowRank(X.U, X.s / unit, X.Vt))
+    rows, columns = (np.asarray(to_numpy(x), dtype=np.float64) * unit for x in both)
+    shift = np.array([float(mean) * unit])
+    return {"intercepts_mean": shift, "intercepts_rows": rows, "intercepts_columns": columns}
+
+
+def _allowed(proof: Proof, told: Description, result: Any, norm: float | None) -> Proof:
     """Return the proof with claims that leave room for the verifier's rounding.
 
     Small proofs are verified here and claim the bound found. For others, the run's bound is
@@ -139,9 +181,14 @@ def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
     if large and eps < 1e-10 and known and not statement.trusted:
         value, far = proof.value, _rounding(claim.X, statement, proof.value)
     else:
-        found, _ = worth(claim.X, statement)
+        found, _ = worth(claim, statement)
         value, far = found.value, found.error + 2 * U * abs(found.value)
-    if large:
+    if large and norm is not None:
+        bound = _by_norm(claim, statement, value, norm)
+        spare = 0.5 * max(0.0, proof.eps - (value - bound.value))
+        lost = bound.error + SHARP * abs(value)
+        lower = bound.value - min(SHARE * max(0.0, value - bound.value), spare)
+    elif large:
         lower, lost = proof.lower_bound, _margin(proof, told, value, eps)
         if min(proof.shape) > FULL:  # which verifiers bound with random vectors
             lower -= SHARE * max(0.0, value - lower)
@@ -156,6 +203,17 @@ def _allowed(proof: Proof, told: Description, result: Any) -> Proof:
     value, lower = (shown or tries)[0]
     found_out = {"value": value, "lower_bound": lower, "certified": bool(shown)}
     return replace(proof, claims={**proof.claims, **found_out})
+
+
+def _by_norm(
+    claim: plain.Claim, statement: plain.Statement, value: float, norm: float
+) -> Proved:
+    """The bound on the optimum, given the run's bound on the norm of c, which is sparse."""
+    given, rho = prepared(claim, statement), reach(statement, value)
+    lam, tau = (float(getattr(statement.spectral, name, 0.0)) for name in ("lam", "tau"))
+    least = -tau * norm if tau else -rho * max(0.0, norm - lam)
+    lost = (given.slope.error + 16 * max(claim.X.shape) * U * given.size) * rho
+    return Proved(given.start.value + least, given.start.error + lost, False, ())
 
 
 def _margin(proof: Proof, told: Description, value: float, eps: float) -> float:

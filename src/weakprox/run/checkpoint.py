@@ -85,7 +85,7 @@ class Checkpoint:
     data: Data | None = None  # None: not computed yet
     restated: float | None = None  # strong convexity, if the declared one was wrong
     solver: Method | None = None  # that runs now, if the first one handed over
-    first: Array | None = None  # the user's first point
+    first: Array | LowRank | None = None  # the user's first point
     stream: int | None = None  # position of a stream of samples
 
 

@@ -25,7 +25,7 @@ from weakprox.solvers._gap_driven import Contradicted, TooWide
 from weakprox.solvers.base import Method, fits
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
-Begin = Callable[[State, Array | None], State]
+Begin = Callable[[State, Array | LowRank | None], State]
 
 # Exactly these classes: a subclass may hold arrays of its own.
 WITHOUT_ARRAYS = (
@@ -84,6 +84,8 @@ def another_constant(state: State, signal: Exception | None, begin: Begin) -> St
 def more_digits(state: State, signal: Exception | None, begin: Begin) -> State | None:
     """Restart in float64 if the gap has stalled, possibly because of float32 data."""
     if signal is not None or state.fixed.sampled or not is_single(state.problem):
+        return None
+    if state.solver.double:
         return None
     if state.solver.stalled(state.memory) < STALLED:
         return None

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.certificates.observed import ObservedDual
+from weakprox.certificates.observed import RESTS_ON, ObservedDual
 from weakprox.certificates.sampled import (
     FINE,
     RAREST,
@@ -48,7 +48,7 @@ from weakprox.protocols import (
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
-from weakprox.run.state import Evidence, State, Tracker
+from weakprox.run.state import Evidence, OnEntries, State, Tracker
 from weakprox.solvers.base import SMALL, fits
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
@@ -171,10 +171,11 @@ def look(state: State, candidate: Candidate, seconds: float) -> Looked:
     if fixed.settings.callback is None:
         return settled(state, ending=proved), None, stop
     X, V = candidate.X, candidate.V
-    if isinstance(X, LowRank) and not problem.elsewhere:
+    if isinstance(X, LowRank) and not problem.elsewhere and problem.observed is None:
         X = X.dense()
     if _doubled(state):  # the user sees points in the dtype of the data
-        X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
+        if not isinstance(X, LowRank):
+            X = namespace(fixed.reference).astype(X, fixed.reference.dtype)
         V = None if V is None else rounded(V, fixed.reference, None)
     X, V = _times(X, unit), None if V is None else _times(V, unit)
     return state, Look(*where, value, low, lower, seconds, counts.copy(), X, V), stop
@@ -249,7 +250,11 @@ def prove(state: State, candidate: Candidate) -> State:
         return _bounded(state, state.tracker.best_value - candidate.gap, "exact")
     dual = candidate.dual or state.solver.dual(problem, state.memory)
     rng = state.tools.rng(CERTIFICATE)
-    if isinstance(dual, OWN_BOUND):
+    if isinstance(dual, ObservedDual):
+        lower, q, norm = dual.proved(rng)
+        kept = Evidence(problem, OnEntries(q, norm), None, lower, moving=False)
+        return _bounded(state, lower, RESTS_ON, kept)
+    if isinstance(dual, FactoredDual):
         found = dual.bound(rng)
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
@@ -346,8 +351,9 @@ def finish(state: State, status: Status) -> Result:
         sampled=fixed.sampled,
         checkpoint=None,
         iterate_value=unit**2 * iterate_value,
-        reason=_reason(state, doubled=doubled),
-        dual=None if doubled else dual,  # other runs are in the dtype of the data
+        reason=_reason(state, doubled=_doubled(state)),
+        # other runs are in the dtype of the data; a dual point on entries holds the data
+        dual=None if doubled or isinstance(dual, ObservedDual) else dual,
         unit=unit,
         evidence=state.evidence,
     )

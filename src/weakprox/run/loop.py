@@ -12,6 +12,7 @@ from typing import Any
 
 from weakprox.errors import InputError, SamplerError, WeakproxError
 from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena
+from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import WAITING, one_thread, pause
 from weakprox.metering import Meter, StopRun
 from weakprox.problem import Problem
@@ -21,7 +22,14 @@ from weakprox.resources.memory import budget
 from weakprox.result import Counts, Result, Status, Trace
 from weakprox.run.checkpoint import Checkpoint, Keeper
 from weakprox.run.choose import chosen
-from weakprox.run.escalate import escalated, handed_to, in_double, is_wide
+from weakprox.run.escalate import (
+    SHARE,
+    escalated,
+    handed_to,
+    in_double,
+    is_single,
+    is_wide,
+)
 from weakprox.run.evaluate import (
     EVALUATION,
     Looked,
@@ -65,6 +73,7 @@ class Run:
         keeper: Keeper | None = None,
     ) -> None:
         self.warm, self.keeper, self.callback = warm, keeper, settings.callback
+        self.estimate = math.inf  # the method's own, of its gap
         self.call = settings.call or _call(problem, solver, settings)
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
@@ -85,7 +94,8 @@ class Run:
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
-        eps, seed, tol = settings.eps, settings.seed, settings.tol
+        share = SHARE if solver.double and is_single(problem) else 1.0
+        eps, seed, tol = share * settings.eps, settings.seed, share * settings.tol
         tools = Tools(problem, self.meter, eps, seed, self.tick, chosen, self.arena, tol)
         self.state = State(
             Fixed(settings, origin, self.meter, trace, reference, sampled, proves),
@@ -100,7 +110,7 @@ class Run:
             restated = problem.restated(begin.restated)
             self.state = replace(self.state.on(restated), restated=begin.restated)
 
-    def execute(self, X: Array | None = None) -> Result:
+    def execute(self, X: Array | LowRank | None = None) -> Result:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
         if X is not None:
             self.state = replace(self.state, first=X)
@@ -161,7 +171,7 @@ class Run:
         self.state = self.state if after is None else after
         self._save()
 
-    def _begun(self, state: State, X: Array | None) -> State:
+    def _begun(self, state: State, X: Array | LowRank | None) -> State:
         """Return the state with its solver started at X, or at zero for None."""
         memory = state.solver.start(state.problem, X, state.tools)
         return replace(state, memory=memory, latest=None)
@@ -174,6 +184,9 @@ class Run:
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
             gap, aim = gap_of(tracker), aim_of(self.state)
+            if candidate.gap < math.inf:
+                self.estimate = candidate.gap
+            gap = self.estimate if gap == math.inf else gap  # nothing is proved yet
             self.progress.show(
                 epoch=candidate.epoch,
                 svds=counts.svds,
@@ -247,7 +260,8 @@ class Run:
         if other is not None and named(other) != named(self.state.solver):
             self.state = handed_to(self.state, other)
         memory = self.state.memory
-        if memory is not None and is_wide(self.state.solver.candidate(memory).X):
+        solver = self.state.solver
+        if memory is not None and not solver.double and is_wide(solver.candidate(memory).X):
             self.state = in_double(self.state, resumed=True) or self.state
         _settle(loss, streamed=self.stream is not None)
         if self.stream is not None and last is not None:

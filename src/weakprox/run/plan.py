@@ -41,7 +41,7 @@ class Need:
     first: float  # arrays it works on in its first 16 iterations,
     work: float  # and in a longer run
     proof: float  # further arrays for a moment, while f is evaluated or a bound is proved
-    factors: int  # bytes of thin factors, of tiles, and of numba where it is yet to be loaded
+    factors: int  # bytes of thin factors, vectors, tiles, and numba if it is yet to be loaded
     early: int  # bytes in all: in the first 16 iterations,
     peak: int  # of an ordinary long run,
     most: int  # and where decompositions are full ones
@@ -71,9 +71,10 @@ def need_of(problem: Problem, solver: Method) -> Need:
             held += 1.0
     disk = work - held
     first = min(arrays.first, work)
-    large = math.prod(problem.shape) >= COMPILED_FROM and is_numpy(problem.loss.reference)
+    large = math.prod(problem.shape) >= COMPILED_FROM and arrays.tiles and held
     # passes over files are not compiled
-    library = _compiler_bytes() if held and arrays.tiles and large else 0
+    compiled = (large or arrays.vectors) and is_numpy(problem.loss.reference)
+    library = _compiler_bytes() if compiled else 0
     early, peak = (
         max(int((taken + arrays.proof) * array) + thin + library + pending, reading)
         for taken in (min(first, held), held)

@@ -92,12 +92,20 @@ class Target:
     C: Array = None  # the data, read from the problem when a proof is made
 
 
+@dataclass(frozen=True, eq=False)
+class OnEntries:
+    """A dual point on the observed entries, and an upper bound on the norm of its matrix."""
+
+    q: Array
+    norm: float
+
+
 @dataclass(frozen=True)
 class Evidence:
     """A dual point, and the point at which G is linearised with it."""
 
     problem: Problem  # in the unit and precision of the run
-    dual: DualPoint | Target  # the dual point, or the data from which it is computed
+    dual: DualPoint | Target | OnEntries  # the dual point, or data from which it is computed
     at: LowRank | Array | None  # where G is linearised; None if the dual point has it
     lower: float  # the lower bound found with it
     moving: bool = True  # whether the solver may overwrite one of its arrays in its next step
@@ -120,6 +128,8 @@ class Evidence:
             held.append(dual.engine.z)
         elif isinstance(dual, (SplitDual, FixedDual)):
             held += [getattr(dual, "A", None), dual.y]
+        elif isinstance(dual, OnEntries):
+            held.append(dual.q)
         return sum(_bytes(array) for array in held)
 
     def detached(self, *, copy: bool) -> Evidence:
@@ -193,7 +203,7 @@ class State:
     tools: Tools  # oracles of the problem
     batch: Any = None  # all terms, or the evaluation samples
     memory: Any = None  # the solver's state; None before the first step
-    first: Array | None = None  # the user's first point
+    first: Array | LowRank | None = None  # the user's first point
     restated: float | None = None  # strong convexity, if the declared one was contradicted
     tracker: Tracker = field(default_factory=Tracker)
     latest: Candidate | None = None  # the last one, if the iterate in it is complete

@@ -39,6 +39,7 @@ class Arrays:
     width: int = 16  # usual width of thin blocks
     wide: float | None = None  # the largest total, if decompositions become full ones
     tiles: bool = False  # whether data are read in parts, and X too if it has to be
+    vectors: float = 0.0  # vectors with one number for each observed entry
 
     @property
     def peak(self) -> float:
@@ -56,6 +57,7 @@ ARRAYS = {
     "LeanSplitting": Arrays(1, 2, tiles=True),
     "Thresholding": Arrays(0, 0, width=64, tiles=True),
     "DavisYin": Arrays(7.5, 22.5, wide=27),
+    "FactoredProximal": Arrays(0, 0, width=64, vectors=12),
     "DualAscent": Arrays(7.5, 7.5),
     "Extragradient": Arrays(23, 28),
     "SVRGCG": Arrays(2.5, 3.5),
@@ -78,9 +80,12 @@ def array_bytes(problem: Problem) -> int:
 
 
 def thin_bytes(problem: Problem, arrays: Arrays) -> int:
-    """Return the bytes of thin blocks and of tiles, which are held beside whole arrays."""
+    """Return the bytes of thin blocks, vectors and tiles, held beside whole arrays."""
     m, d = problem.shape
     width = min(arrays.width, m, d)
+    data = problem.observed if arrays.vectors else None
+    if data is not None:  # X is in factors
+        return int(EACH_SIDE * width * (m + d) * 8 + arrays.vectors * data.size * 8)
     row = d * problem.loss.reference.dtype.itemsize
     tile = max(row, min(BLOCK_BYTES, m * row))
     return int(EACH_SIDE * width * (m + d) * 8 + TILES * tile)
@@ -218,6 +223,8 @@ class Method:
 
     relative: ClassVar[bool] = False  # works towards `tol`; otherwise plans for an `eps`
     elsewhere: ClassVar[bool] = False  # can work if data and X are not in this process
+    factored: ClassVar[bool] = False  # X is in factors throughout, its first point too
+    double: ClassVar[bool] = False  # computes in float64, whatever the dtype of the data
     warm_starts: ClassVar[bool] = False  # `warm` continues from the dual point of a neighbour
     stores: ClassVar[tuple[type, ...]] = ()  # classes that a memory consists of, for files
 

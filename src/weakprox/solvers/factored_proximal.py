@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.observed import LOOSE, Effects, Observed
+from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
@@ -45,6 +45,7 @@ from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
 from weakprox.solvers.base import Tools
 
+SHARE = 0.1  # of the relative gap: accuracy of intercepts
 FIRST_WIDTH = 16  # of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
 SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
@@ -84,7 +85,6 @@ class Memory:
     last: float = math.inf  # f at X
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
-    dual: ObservedDual | None = field(default=None)
 
     @property
     def X(self) -> LowRank:
@@ -107,6 +107,9 @@ class FactoredProximal(GapDriven):
     """
 
     rank: int | None = None
+
+    factored: ClassVar[bool] = True
+    double: ClassVar[bool] = True
 
     @staticmethod
     def applies(problem: Problem) -> bool:
@@ -144,25 +147,24 @@ class FactoredProximal(GapDriven):
         return Memory(first, x, first, x, effects, block, steep, plan, level=level, **options)
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last point, with the dual point of the last correction."""
+        """The last point."""
         return _candidate(memory, memory.done)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """The dual point of the last correction, or of one at X."""
-        if memory.dual is not None:
-            return memory.dual  # type: ignore[return-value]
+        """The dual point of a correction at X."""
         steps = Steps(problem, None, self.rank)
         return steps.corrected(memory)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Make a stretch of steps."""
         steps, state = Steps(problem, tools, self.rank), memory
+        dual: ObservedDual | None = None  # of the last correction
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
             # the multiplier of a ball is known after some steps only
             if k > max(state.due, 0 if state.level > 0.0 else FIRST):
-                state = steps.correct(state, k)
+                state, dual = steps.correct(state, k)
             state = steps.proximal(state)
-            tools.tick(_candidate(replace(state, dual=None), k))
+            tools.tick(_candidate(state, k, dual))
         return replace(state, epoch=memory.epoch + 1, done=memory.done + STRETCH)
 
     def _cap(self, data: Observed) -> int:
@@ -199,7 +201,8 @@ class Steps:
         ahead = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.momentum**2))
         b = (state.momentum - 1.0) / ahead
         y = state.x + b * (state.x - state.x_before) if b else state.x
-        effects = data.fitted(y, state.effects, LOOSE)
+        fine = self._fine(state)
+        effects = data.fitted(y, state.effects, fine)
         q = data.dual(y, effects)
         steep, tries = state.steep, 0
         while True:
@@ -216,7 +219,7 @@ class Steps:
             if smooth <= model + 1e-10 * abs(model):
                 break
             steep, tries = 2.0 * steep, tries + 1
-        effects = data.fitted(x, effects, LOOSE)
+        effects = data.fitted(x, effects, fine)
         value = data.value(x, effects) + self.problem.spectral.value(V)
         rises = value > state.last
         if data.smoothness is None and not tries:
@@ -236,6 +239,11 @@ class Steps:
             last=value,
             value=min(state.value, value),
         )
+
+    def _fine(self, state: Memory) -> float:
+        """Relative accuracy of the intercepts, which limits that of the point."""
+        share = state.gap / abs(state.value) if state.value else 0.0
+        return max(TIGHT, min(LOOSE, SHARE * share))
 
     def _prox(
         self, state: Memory, q: Array, b: float, steep: float
@@ -299,7 +307,7 @@ class Steps:
         found = V.sqnorm + point.sqnorm - 2.0 * V.inner(point)
         return max(0.0, found)
 
-    def correct(self, state: Memory, k: int) -> Memory:
+    def correct(self, state: Memory, k: int) -> tuple[Memory, ObservedDual]:
         """Try a proof with the corrected point, and continue from there."""
         tools = self.tools
         assert tools is not None
@@ -323,13 +331,13 @@ class Steps:
             "progress": progress,
             "gap": min(gap, state.gap),
         }
-        state = replace(state, dual=dual, **plan)
+        state = replace(state, **plan)
         if k > 1:
-            tools.tick(_candidate(state, k, gap))
+            tools.tick(_candidate(state, k, dual, gap))
             gain = after.last < state.last - WORTH * gap
             if k > EARLY and not gain:
-                return state  # momentum is worth more
-        return replace(after, dual=dual, **plan)
+                return state, dual  # momentum is worth more
+        return replace(after, **plan), dual
 
     def corrected(self, state: Memory) -> tuple[Memory, ObservedDual]:
         """Return the state moved to the corrected point, and the dual point there."""
@@ -452,8 +460,10 @@ def _terms(problem: Problem) -> tuple[Observed, ValueForm]:
     return data, form
 
 
-def _candidate(state: Memory, k: int, gap: float = math.nan) -> Candidate:
-    dual: Any = state.dual
+def _candidate(
+    state: Memory, k: int, shown: ObservedDual | None = None, gap: float = math.nan
+) -> Candidate:
+    dual: Any = shown
     return Candidate(
         state.V,
         state.V,

@@ -6,7 +6,17 @@ allowance for every rounding error.
 """
 
 from weakprox.verifier.claims import Claim, Statement, Verdict, check, proved
-from weakprox.verifier.losses import Entries, Measurements, OwnLoss, Squares
+from weakprox.verifier.entries import (
+    Entries,
+    HuberEntry,
+    Intercepts,
+    LogisticEntry,
+    OnEntries,
+    OwnEntry,
+    PoissonEntry,
+    SquaredEntry,
+)
+from weakprox.verifier.losses import Measurements, OwnLoss, Squares
 from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty
 from weakprox.verifier.spectral import Ball, Norm, OwnSpectral, Psd
 from weakprox.verifier.sums import Dense, Factors
@@ -19,13 +29,20 @@ __all__ = [
     "Entries",
     "Factors",
     "Groups",
+    "HuberEntry",
+    "Intercepts",
     "Largest",
+    "LogisticEntry",
     "Measurements",
     "Norm",
+    "OnEntries",
+    "OwnEntry",
     "OwnLoss",
     "OwnPenalty",
     "OwnSpectral",
+    "PoissonEntry",
     "Psd",
+    "SquaredEntry",
     "Squares",
     "Statement",
     "Verdict",

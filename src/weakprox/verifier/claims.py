@@ -9,11 +9,22 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from weakprox.verifier.entries import Entries, Intercepts, OnEntries
 from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
 from weakprox.verifier.spectrum import Slope
-from weakprox.verifier.sums import Factors, Matrix, Near, Point, U, added, size_of
+from weakprox.verifier.sums import (
+    Factors,
+    Matrix,
+    Model,
+    Near,
+    Point,
+    U,
+    added,
+    norm,
+    size_of,
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ class Claim:
     """A claim, and the points that support it."""
 
     X: Factors  # the answer
-    at: Point | None  # where G is linearised; None for X itself
+    at: Point | OnEntries | None  # where G is linearised (None: X), or q on observed entries
     duals: Sequence[Any]  # one stored dual point for each part of the penalty
     strong_convexity: float  # of G; the check uses that of the data if it is less
     value: float  # f(X) is at most this
@@ -39,6 +50,7 @@ class Claim:
     eps: float
     certified: bool  # whether value and bound are at most eps apart
     allowed: float  # relative violation of the constraints that counts as rounding of X
+    intercepts: Intercepts | None = None  # of the answer
 
 
 @dataclass(frozen=True)
@@ -101,11 +113,12 @@ class Proved:
     trusted: tuple[str, ...]
 
 
-def worth(X: Factors, statement: Statement) -> tuple[Near, float]:
+def worth(claim: Claim, statement: Statement) -> tuple[Near, float]:
     """f(X), and the relative distance of X from the constraint set."""
+    X, loss = claim.X, statement.loss
     h, violation = statement.spectral.value(X)
-    parts = [statement.loss.value(X), *(part.value(X) for part in statement.penalties), h]
-    return added(parts), violation
+    G = loss.value(X, claim.intercepts) if isinstance(loss, Entries) else loss.value(X)
+    return added([G, *(part.value(X) for part in statement.penalties), h]), violation
 
 
 @dataclass(frozen=True)
@@ -123,7 +136,9 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     """Compute c = g - a X0 + K'y and w = a + curvature of R from the claim's points."""
     loss, spectral = statement.loss, statement.spectral
     shape, at = loss.shape, claim.X if claim.at is None else claim.at
-    model = loss.model(at, claim.strong_convexity, spectral.symmetric)
+    if isinstance(at, OnEntries) and not isinstance(loss, Entries):
+        raise TypeError("a dual point on entries, of another loss")
+    model = loss.model(at, claim.strong_convexity, spectral.symmetric)  # type: ignore[arg-type]
     parts = zip(statement.penalties, claim.duals, strict=True)
     pulls = [part.pull(y, shape) for part, y in parts]
 
@@ -132,12 +147,23 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     def rows(first: int, last: int) -> Matrix:
         return reduce(add, (read(first, last) for read in readers))
 
+    if model.sparse is not None and not pulls and not spectral.symmetric:
+        return _sparse(claim, statement, model)
     sizes = [size_of(read, shape) for read in readers]
     error = model.error + sum(pull.error for pull in pulls) + (len(pulls) + 4) * U * sum(sizes)
     w = model.strong + sum(part.curvature for part in statement.penalties)
     start = added([model.constant, *(pull.phi.times(-1.0) for pull in pulls)])
     trusted = (*model.trusted, *spectral.trusted, *statement.trusted)
     return Prepared(start, Slope(rows, shape, error), w * (1 - 4 * U), sum(sizes), trusted)
+
+
+def _sparse(claim: Claim, statement: Statement, model: Model) -> Prepared:
+    """The same without a penalty, c being sparse."""
+    shape, trusted = statement.loss.shape, (*model.trusted, *statement.trusted)
+    size = norm(model.sparse.data)
+    columns = claim.X.Vt.T
+    slope = Slope(model.rows, shape, model.error + 4 * U * size, model.sparse, columns)
+    return Prepared(model.constant, slope, model.strong, size, trusted)
 
 
 def reach(statement: Statement, value: float) -> float:
@@ -169,7 +195,7 @@ def proved(claim: Claim, statement: Statement, value: float) -> Proved:
 
 def check(claim: Claim, statement: Statement) -> Verdict:
     """Recompute everything and compare with the claim."""
-    value, violation = worth(claim.X, statement)
+    value, violation = worth(claim, statement)
     found = proved(claim, statement, value.upper)
 
     numbers = (value.upper, found.value, violation, claim.value, claim.lower_bound, claim.eps)

@@ -13,44 +13,21 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from weakprox.verifier.entries import Entries
 from weakprox.verifier.sums import (
-    Dense,
     Matrix,
+    Model,
     Near,
     Point,
-    Reader,
     U,
     added,
     blocks,
-    dot,
     norm,
-    size_of,
     total,
     trusted_value,
 )
 
 GRAM_BELOW = 2000  # entries of X up to which a smallest eigenvalue is computed
-
-
-@dataclass(frozen=True)
-class Model:
-    """The lower model of a loss: slope by rows, within `error` (Frobenius)."""
-
-    rows: Reader
-    error: float
-    constant: Near
-    strong: float  # the strong convexity it uses
-    trusted: tuple[str, ...] = ()
-
-    @classmethod
-    def at(
-        cls, X: Matrix, value: Near, g: Matrix, error: float, a: float, trusted: tuple[str, ...]
-    ) -> Model:
-        """From the value and the gradient g, within `error`, at X."""
-        lost = Near(0.0, error * norm(X))
-        parts = [value, dot(g, X).times(-1.0), dot(X, X).times(0.5 * a), lost]
-        error += 4 * U * (norm(g) + a * norm(X))
-        return cls(Dense(g - a * X).rows, error, added(parts), a, trusted)
 
 
 @dataclass(frozen=True)
@@ -90,74 +67,6 @@ class Squares:
         constant = Near(value, 4 * U * value + self.relative * size * size)
         rows = lambda first, last: -self._rows(first, last)  # noqa: E731
         return Model(rows, self.relative * size, constant, 1.0)
-
-
-class Entries:
-    """G = weight/2 sum (x_ij - v)^2 over observed entries, which may be repeated."""
-
-    infimum: float | None = 0.0  # a number that G is never below
-
-    def __init__(
-        self, rows: Any, cols: Any, values: Any, shape: tuple[int, int], weight: float
-    ) -> None:
-        order = np.argsort(rows, kind="stable")
-        self._rows = np.asarray(rows, dtype=np.int64)[order]
-        self._cols = np.asarray(cols, dtype=np.int64)[order]
-        self._values = np.asarray(values, dtype=np.float64)[order]
-        self.shape, self.weight = shape, weight
-        m, d = shape
-        least, most = math.inf, 0
-        for first, last in blocks(m, d):
-            counts = np.bincount(self._cells(first, last)[1], minlength=(last - first) * d)
-            least, most = min(least, int(counts.min())), max(most, int(counts.max()))
-        self._least, self._most = least, most
-
-    def _cells(self, first: int, last: int) -> tuple[slice, Any]:
-        """The observations in these rows, and their places in them."""
-        i, j = np.searchsorted(self._rows, [first, last])
-        part = slice(int(i), int(j))
-        return part, (self._rows[part] - first) * self.shape[1] + self._cols[part]
-
-    def _residual(self, X: Point, first: int, last: int) -> tuple[Matrix, Matrix, Any]:
-        part, cells = self._cells(first, last)
-        seen = X.rows(first, last).reshape(-1)[cells]
-        return seen - self._values[part], seen, cells
-
-    def value(self, X: Point) -> Near:
-        sums, size = [], 0.0
-        for first, last in blocks(*self.shape):
-            r = self._residual(X, first, last)[0]
-            sums.append(0.5 * total(r * r))
-            size = math.hypot(size, norm(r))
-        value, far = math.fsum(sums), U * size + math.sqrt(self._most) * X.error
-        return Near(value, far * size + far**2 + 4 * U * value).times(self.weight)
-
-    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
-        """Strong convexity by the entry that was observed least often."""
-        assert X0 is not None
-        m, d = self.shape
-        a = self.weight * self._least * (1 - 4 * U)
-        constants, size, seen_size = [], 0.0, 0.0
-        for first, last in blocks(m, d):
-            r, seen, _ = self._residual(X0, first, last)
-            constants.append(dot(r, 0.5 * r - seen).times(self.weight))
-            size, seen_size = math.hypot(size, norm(r)), math.hypot(seen_size, norm(seen))
-            if a > 0.0:
-                block = X0.rows(first, last)
-                constants.append(dot(block, block).times(0.5 * a))
-        far = U * size + math.sqrt(self._most) * X0.error
-        lost = self.weight * far * (2 * size + seen_size + far)
-        constant = added([*constants, Near(0.0, lost)])
-        error = (self._most + 4) * U * self.weight * math.sqrt(self._most) * size
-        error += self.weight * math.sqrt(self._most) * far
-
-        def rows(first: int, last: int) -> Any:
-            r, _, cells = self._residual(X0, first, last)
-            sums = np.bincount(cells, weights=self.weight * r, minlength=(last - first) * d)
-            slope = sums.reshape(last - first, d)
-            return slope - a * X0.rows(first, last) if a > 0.0 else slope
-
-        return Model(rows, error + 4 * U * a * size_of(X0.rows, X0.shape), constant, a)
 
 
 @dataclass(frozen=True)

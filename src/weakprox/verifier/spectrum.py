@@ -25,9 +25,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
+from weakprox.verifier.sparse import largest_value
 from weakprox.verifier.sums import Dense, Matrix, Reader, U, blocks, norm
 
 FULL = 3000  # of the shorter side, up to which decompositions are complete
@@ -39,11 +41,17 @@ EXTRA = 8  # columns beyond the rank
 
 @dataclass(frozen=True)
 class Slope:
-    """The matrix c, read by rows, within `error` (Frobenius) of the exact one."""
+    """The matrix c, read by rows, within `error` (Frobenius) of the exact one.
+
+    If it is sparse, it need not be read, and `start` are columns near its leading right
+    singular vectors.
+    """
 
     rows: Reader
     shape: tuple[int, int]
     error: float
+    sparse: Any = None
+    start: Matrix | None = None
 
     def whole(self) -> Matrix:
         found = np.empty(self.shape)
@@ -82,6 +90,10 @@ class Values:
 def singular_values(c: Slope, rank: int, enough: Callable[[Matrix], float]) -> Values:
     """Bounds on the singular values of c; `enough(leading)` is a sufficient tail bound."""
     m, d = c.shape
+    if c.sparse is not None and c.start is not None:
+        level = enough(np.zeros(1))
+        most, error, sure = largest_value(c.sparse, c.start, level - c.error)
+        return Values(np.array([most + c.error]), error=error + c.error, sure=sure)
     if min(m, d) > FULL:
         return _probed(c, min(rank + EXTRA, min(m, d)), enough)
     if m * d > HELD:

@@ -111,6 +111,10 @@ class Dense:
         """These rows in float64."""
         return np.asarray(self._X[first:last], dtype=np.float64)
 
+    def at(self, rows: Any, cols: Any) -> Matrix:
+        """These entries in float64."""
+        return np.asarray(self._X[rows, cols], dtype=np.float64)
+
 
 class Factors:
     """U diag(s) Vt, the exact product of these numbers."""
@@ -132,6 +136,14 @@ class Factors:
         found: Matrix = self._left[first:last] @ self.Vt
         return found
 
+    def at(self, rows: Any, cols: Any) -> Matrix:
+        """These entries, in the same way."""
+        found, right = np.empty(len(rows)), self.Vt.T
+        for first, last in blocks(len(rows), len(self.s)):
+            part = slice(first, last)
+            found[part] = np.einsum("ij,ij->i", self._left[rows[part]], right[cols[part]])
+        return found
+
     def singular_values(self) -> tuple[Matrix, float]:
         """Singular values, by two QR factorisations, and a bound on their errors."""
         R1, R2 = (np.linalg.qr(factor)[1] for factor in (self.U, self.Vt.T))
@@ -145,3 +157,25 @@ class Factors:
 
 
 Point: TypeAlias = Dense | Factors
+
+
+@dataclass(frozen=True)
+class Model:
+    """The lower model of a loss: slope by rows, within `error` (Frobenius)."""
+
+    rows: Reader
+    error: float
+    constant: Near
+    strong: float  # the strong convexity it uses
+    trusted: tuple[str, ...] = ()
+    sparse: Any = None  # the slope as a sparse matrix
+
+    @classmethod
+    def at(
+        cls, X: Matrix, value: Near, g: Matrix, error: float, a: float, trusted: tuple[str, ...]
+    ) -> Model:
+        """From the value and the gradient g, within `error`, at X."""
+        lost = Near(0.0, error * norm(X))
+        parts = [value, dot(g, X).times(-1.0), dot(X, X).times(0.5 * a), lost]
+        error += 4 * U * (norm(g) + a * norm(X))
+        return cls(Dense(g - a * X).rows, error, added(parts), a, trusted)

@@ -6,7 +6,14 @@ from registry import DOUBLE, SINGLE, numbers
 from scipy.sparse.linalg import aslinearoperator
 
 from weakprox.linalg import LowRank, thin_svd
-from weakprox.linalg.bounds import deflated_norm, power_bound, raised, spectral_norm_bound
+from weakprox.linalg.bounds import (
+    chebyshev_bound,
+    deflated_norm,
+    norm_bound,
+    power_bound,
+    raised,
+    spectral_norm_bound,
+)
 
 
 def subspace(A, V):
@@ -130,3 +137,35 @@ def test_power_bound_does_not_overflow_in_single_precision():
         )
         true = np.linalg.norm(A.astype(float), 2)
         assert true <= bound <= 4 * true
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_chebyshev_bound_is_never_below_the_norm(ties):
+    rng = np.random.default_rng(9)
+    for seed in range(40):
+        A = numbers(30 + seed, 25, seed=seed)
+        if ties:  # the largest value many times
+            U, s, Vt = np.linalg.svd(A, full_matrices=False)
+            s[: 3 + seed % 20] = s[0]
+            A = (U * s) @ Vt
+        true = np.linalg.norm(A, 2)
+        for enough in (0.5 * true, true, 1.1 * true):
+            found = chebyshev_bound(
+                lambda W, A=A: A @ W, lambda W, A=A: A.T @ W, 25, A, rng, enough=enough
+            )
+            assert (found[0] if isinstance(found, tuple) else found) >= true * (1 - 1e-12)
+
+
+def test_norm_bound_is_never_below_the_norm_and_sharp_when_converged():
+    rng = np.random.default_rng(10)
+    ratios = []
+    for _ in range(300):
+        A, kept, s = instance(rng)
+        R = A.T @ kept.U - kept.Vt.T * kept.s
+        tail = true_deflated(A, kept)
+        bound = norm_bound(kept.s, R.T @ R, tail)
+        assert bound >= s[0] * (1 - 1e-12)
+        if np.linalg.norm(R) < 1e-3 * s[0] and tail < 0.9 * s[0]:
+            ratios.append(bound / s[0] - 1)
+    assert max(ratios) < 1e-5
+    assert norm_bound(np.ones(2), np.zeros((2, 2)), np.inf) == np.inf

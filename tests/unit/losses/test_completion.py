@@ -5,8 +5,11 @@ import pytest
 import scipy.sparse
 from registry import COLS, DOUBLE, HOLES, OBSERVED, ROWS, SHAPE, numbers
 
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg import LowRank
 from weakprox.linalg.arrays import to_numpy
-from weakprox.losses import Completion
+from weakprox.losses import Completion, Huber
+from weakprox.losses.entry_losses import entry_loss
 
 X = numbers(*SHAPE, seed=90)
 by_backend = pytest.mark.parametrize("backend", DOUBLE, ids=lambda b: b.name)
@@ -92,10 +95,136 @@ def test_options_reach_the_constructor():
 
 @by_backend
 def test_draws_are_terms(backend):
+    """Terms are in the order of rows, then of columns."""
     loss = Completion(ROWS, COLS, backend.array(OBSERVED), SHAPE)
+    order = np.lexsort((COLS, ROWS))
+    rows, cols, seen = ROWS[order], COLS[order], OBSERVED[order]
     batch = loss.draw(np.random.default_rng(4), 6)
-    r = X[ROWS[batch], COLS[batch]] - OBSERVED[batch]
+    r = X[rows[batch], cols[batch]] - seen[batch]
     assert loss.value(backend.array(X), batch) == pytest.approx(50 * 0.5 * (r**2).mean())
     assert to_numpy(loss.grad(backend.array(X), batch)) == pytest.approx(
-        50 / 6 * naive_grad(X, ROWS[batch], COLS[batch], OBSERVED[batch])
+        50 / 6 * naive_grad(X, rows[batch], cols[batch], seen[batch])
     )
+
+
+# weights, scalings, intercepts and other losses, against dense formulas
+
+W = np.random.default_rng(7).uniform(0.5, 2.0, 50)
+SCALES = np.linspace(0.5, 2.0, SHAPE[0]), np.linspace(1.5, 0.7, SHAPE[1])
+by_loss = pytest.mark.parametrize("kind", ["squared", "logistic", "poisson", Huber(0.4)])
+by_intercepts = pytest.mark.parametrize(
+    ("intercepts", "ridge"), [("none", 0.0), ("rows", 0.0), ("columns", 0.3), ("both", 0.0)]
+)
+
+
+def observed(kind):
+    """Values that suit the loss."""
+    if kind == "logistic":
+        return (OBSERVED > 0).astype(float)
+    return np.round(np.exp(OBSERVED)) if kind == "poisson" else OBSERVED
+
+
+def fitted(kind, intercepts, ridge, **options):
+    options = {"intercepts": intercepts, "intercept_ridge": ridge, **options}
+    return Completion(ROWS, COLS, observed(kind), SHAPE, loss=kind, **options)
+
+
+def dense_value(kind, X, mean, a, b, ridge, weights):
+    """G before the minimum over intercepts, by its definition."""
+    L = X / np.outer(*SCALES) + mean + a[:, None] + b
+    terms = entry_loss(kind).value(observed(kind), L[ROWS, COLS])
+    return float((weights * terms).sum() + ridge / 2 * ((a**2).sum() + (b**2).sum()))
+
+
+@by_loss
+@by_intercepts
+@by_reduction
+def test_intercepts_are_the_best_ones(kind, intercepts, ridge, reduction, scale):
+    loss = fitted(kind, intercepts, ridge, weights=W, scaling=SCALES, reduction=reduction)
+    effects, weights = loss.effects(X), W * scale
+    best = loss.value(X, loss.everything())
+    a, b = effects.rows, effects.columns
+    assert best == pytest.approx(dense_value(kind, X, effects.mean, a, b, ridge, weights))
+    assert (a == 0).all() == (intercepts in ("none", "columns"))
+    rng = np.random.default_rng(1)
+    for size in (1e-3, 0.1) if intercepts != "none" else ():
+        da = size * rng.standard_normal(SHAPE[0]) * (intercepts in ("rows", "both"))
+        db = size * rng.standard_normal(SHAPE[1]) * (intercepts in ("columns", "both"))
+        dm = size * rng.standard_normal()
+        moved = dense_value(kind, X, effects.mean + dm, a + da, b + db, ridge, weights)
+        assert moved >= best - 1e-12 * abs(best)
+
+
+@by_loss
+@by_intercepts
+def test_gradients_are_those_of_the_value(kind, intercepts, ridge):
+    loss = fitted(kind, intercepts, ridge, weights=W, scaling=SCALES)
+    batch, step, D = loss.everything(), 1e-5, numbers(*SHAPE, seed=91)
+    ahead, behind = (loss.value(X + sign * step * D, batch) for sign in (1, -1))
+    slope = float((loss.grad(X, batch) * D).sum())
+    assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-6)
+    if kind != "poisson":  # whose curvature has no bound
+        bend = (ahead + behind - 2 * loss.value(X, batch)) / step**2
+        assert bend <= 1.01 * loss.smoothness * (D**2).sum() + 1e-3
+
+
+@by_intercepts
+def test_factors_give_what_the_matrix_gives(intercepts, ridge):
+    loss = fitted("squared", intercepts, ridge, weights=W, scaling="counts")
+    U, s, Vt = np.linalg.svd(X, full_matrices=False)
+    low = LowRank(U, s, Vt)
+    data = loss.observed()
+    x = data.entries(low)
+    assert x == pytest.approx(loss.entries(X))
+    assert data.value(x, data.fitted(x)) == pytest.approx(loss.value(X, loss.everything()))
+    rows, cols = np.array([0, 6, 3]), np.array([4, 0, 2])
+    assert loss.predict(low, rows, cols) == pytest.approx(loss.predict(X, rows, cols))
+
+
+def test_repeated_observations_count_each_time():
+    once = Completion([0, 1], [0, 1], [2.0, 1.0], (3, 2), weights=[2.0, 1.0])
+    twice = Completion([1, 0, 0], [1, 0, 0], [1.0, 2.0, 2.0], (3, 2))
+    x = numbers(3, 2)
+    assert once.value(x, once.everything()) == pytest.approx(twice.value(x, twice.everything()))
+    assert once.smoothness == twice.smoothness == 2.0
+
+
+def test_an_empty_row_predicts_the_mean_and_its_column():
+    loss = Completion([0, 0, 2], [0, 1, 1], [1.0, 3.0, 5.0], (3, 3), intercepts="both")
+    effects = loss.effects(np.zeros((3, 3)))
+    found = loss.predict(np.zeros((3, 3)), [0, 2, 1, 1], [0, 1, 0, 2])
+    assert found[:2] == pytest.approx([1.0, 5.0])
+    assert found[2] == pytest.approx(effects.mean + effects.columns[0])
+    assert found[3] == pytest.approx(effects.mean)
+
+
+def test_masked_arrays_and_observed_zeros():
+    M = np.ma.masked_invalid(HOLES)
+    loss, other = Completion.from_dense(M), Completion.from_dense(HOLES)
+    assert loss.value(X, loss.everything()) == other.value(X, other.everything())
+    S = scipy.sparse.csr_array(np.nan_to_num(HOLES))
+    zeros = Completion.from_sparse(S, zeros="observed")
+    assert zeros.n_terms == X.size
+    wanted = ((X - np.nan_to_num(HOLES)) ** 2).sum() / 2
+    assert zeros.value(X, zeros.everything()) == pytest.approx(wanted)
+    with pytest.raises(InputError, match="zeros"):
+        Completion.from_sparse(scipy.sparse.eye_array(100_000), zeros="observed")
+
+
+def test_wrong_points_and_positions_are_refused():
+    loss = Completion(ROWS, COLS, OBSERVED, SHAPE, intercepts="both")
+    with pytest.raises(ShapeError, match="X"):
+        loss.effects(X.T)
+    for rows, cols in (([-1], [0]), ([0], [5]), ([0.5], [0]), ([0, 1], [0])):
+        with pytest.raises(InputError, match=r"rows|cols"):
+            loss.predict(X, rows, cols)
+    with pytest.raises(InputError, match="with intercepts"):
+        loss.draw(np.random.default_rng(0), 3)
+
+
+@pytest.mark.parametrize("kind", ["squared", Huber(0.4)])
+def test_another_unit(kind):
+    loss = fitted(kind, "both", 0.3, weights=W, scaling=SCALES)
+    other = loss.in_unit(4.0)
+    found = 16.0 * other.value(X / 4.0, other.everything())
+    assert found == pytest.approx(loss.value(X, loss.everything()))

@@ -36,8 +36,9 @@ def test_a_solver_is_an_object_a_class_or_a_name(solver):
 
 @pytest.mark.parametrize("name", [n for n in solvers.__all__ if n != "Look"])
 def test_every_solver_has_a_name(name):
-    if name in ("DualAscent", "SampleAverage", "Thresholding"):  # for other problems
-        with pytest.raises(wp.InputError, match=r"MaxAffine|a sampler|sparse"):
+    others = ("DualAscent", "SampleAverage", "FactoredProximal", "Thresholding")
+    if name in others:  # for other problems
+        with pytest.raises(wp.InputError, match=r"MaxAffine|a sampler|observed|sparse"):
             solve(name.lower())
     else:
         assert solve(name.lower(), max_svds=2).solver == name

@@ -1,0 +1,107 @@
+"""Dual points on observed entries, in integers whose sums are exactly zero.
+
+A free intercept forces sums of q to vanish, which floating-point numbers do not do. So q is
+stored as integers times a power of two. What rounding leaves of the sums is moved to the
+entries with most room; where rows and columns both have intercepts, along the edges of a
+spanning forest of the graph that has an edge for each observation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import (
+    breadth_first_order,
+    connected_components,
+    minimum_spanning_tree,
+)
+
+from weakprox import verifier as plain
+from weakprox.errors import ProofError
+from weakprox.verifier.entries import LARGEST
+
+Index = np.ndarray[Any, np.dtype[np.int64]]
+SHORT, LONG = 30, 39  # bits of the largest integer, in int32 and int64
+SHRUNK = (0.0, 1e-12, 1e-9, 1e-6)  # shares of q that are given up to stay in the domain
+
+
+def integers(q: Any, loss: plain.Entries, most: float, reach: float) -> tuple[Any, int]:
+    """Return integers k and an exponent e with q near k 2^e, k feasible.
+
+    They are in int32 if that costs the bound at most `most`, where `reach` bounds the nuclear
+    norm of X, and no sum has to vanish.
+    """
+    size = float(np.abs(q).max())
+    if not size > 0.0:
+        return np.zeros(len(q), np.int32), 0
+    top = math.frexp(size)[1]
+    short = loss.intercepts == "none" and reach * _rounding(loss, top - SHORT) <= most
+    exponent = top - (SHORT if short else LONG)
+    low, high = (
+        np.clip(np.broadcast_to(end, q.shape), -LARGEST, LARGEST)
+        for end in (
+            np.ceil(np.ldexp(loss.limits[0], -exponent)),
+            np.floor(np.ldexp(loss.limits[1], -exponent)),
+        )
+    )
+    for less in SHRUNK:
+        k = np.clip(np.rint(np.ldexp(q * (1.0 - less), -exponent)), low, high).astype(np.int64)
+        _balance(k, low, high, loss)
+        if np.all((k >= low) & (k <= high)):
+            return k.astype(np.int32) if short else k, exponent
+    given = "a dual point at the edge of its domain, whose sums cannot be made zero"
+    raise ProofError("result", given, "a ridge on the intercepts, or another weight")
+
+
+def _rounding(loss: plain.Entries, exponent: int) -> float:
+    """The norm of a random matrix of rounding errors at the observations, nearly."""
+    counts = (np.bincount(index).max() for index in (loss.rows, loss.cols))
+    return math.ldexp(sum(math.sqrt(count) for count in counts), exponent) * loss.widest
+
+
+def _balance(k: Index, low: Any, high: Any, loss: plain.Entries) -> None:
+    """Make the sums of integers zero where an intercept is free."""
+    if loss.intercepts == "none":
+        return
+    room = np.minimum(k - low, high - k)
+    if loss.ridge:
+        k[int(room.argmax())] -= k.sum()
+    elif loss.intercepts == "both":
+        _balance_both(k, room, loss)
+    else:
+        index = loss.rows if loss.intercepts == "rows" else loss.cols
+        order = np.lexsort((room, index))
+        last = np.flatnonzero(np.append(np.diff(index[order]) > 0, True))
+        sums = np.add.reduceat(k[order], np.append(0, last[:-1] + 1))
+        k[order[last]] -= sums
+
+
+def _balance_both(k: Index, room: Any, loss: plain.Entries) -> None:
+    """Move the sums of rows and columns along a forest, from its leaves to its roots."""
+    m, d = loss.shape
+    # the entry with most room at each position, and heavier edges for less room
+    order = np.lexsort((-room, loss.cols, loss.rows))
+    keys = (loss.rows * d + loss.cols)[order]
+    order = order[np.append(True, keys[1:] != keys[:-1])]
+    ends = loss.rows[order], m + loss.cols[order]
+    heavy = 1.0 + (room.max() - room[order]) / (room.max() + 1.0)
+    graph = csr_array((heavy, ends), shape=(m + d, m + d))
+    where = csr_array((order + 1, ends), shape=(m + d, m + d))
+    forest = minimum_spanning_tree(graph)
+    forest = forest + forest.T
+    left = np.zeros(m + d, np.int64)
+    np.add.at(left, loss.rows, k)
+    np.add.at(left, m + loss.cols, k)
+    roots = np.unique(connected_components(forest, directed=False)[1], return_index=True)[1]
+    for root in roots:
+        if forest.indptr[root] == forest.indptr[root + 1]:
+            continue  # a row or column without observations
+        nodes, above = breadth_first_order(forest, root, directed=False)
+        child, parent = nodes[:0:-1], above[nodes[:0:-1]]
+        edges = np.asarray(where[np.minimum(child, parent), np.maximum(child, parent)]) - 1
+        for node, up, edge in zip(child.tolist(), parent.tolist(), edges.tolist(), strict=True):
+            k[edge] -= left[node]
+            left[up] -= left[node]

@@ -1,0 +1,331 @@
+"""FactoredProximal: optima of another solver, proofs that hold, and runs that go on."""
+
+import math
+import signal
+import tracemalloc
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.linalg import LowRank
+from weakprox.losses import Completion, Huber
+from weakprox.metering import Budget, Meter
+from weakprox.penalties import L1
+from weakprox.result import Counts
+from weakprox.solvers import DavisYin, FactoredProximal
+from weakprox.solvers.base import Tools
+from weakprox.solvers.factored_proximal import Steps
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+SHAPE = (10, 8)
+LAM, TAU = 1.2, 5.0
+NORM, BALL = NuclearNorm(LAM), NuclearBall(TAU)
+
+
+def observations(kind, shape=SHAPE, seed=0, share=0.6):
+    """Rows, columns and values of a matrix of rank two; the first row is empty."""
+    rng = np.random.default_rng(seed)
+    m, d = shape
+    mask = rng.random(shape) < share
+    mask[0] = False
+    rows, cols = np.nonzero(mask)
+    signal_ = (rng.standard_normal((m, 2)) @ rng.standard_normal((2, d)))[rows, cols]
+    values = signal_ + 0.5 * rng.standard_normal(len(rows))
+    if kind == "logistic":
+        values = (values > 0).astype(float)
+    elif kind == "poisson":
+        values = rng.poisson(np.exp(np.clip(values, -2, 1.5))).astype(float)
+    return rows, cols, values
+
+
+def completion(kind, shape=SHAPE, seed=0, share=0.6, dtype=float, **options):
+    rows, cols, values = observations(kind, shape, seed, share)
+    loss = Huber(0.5) if kind == "huber" else kind
+    return Completion(rows, cols, values.astype(dtype), shape, loss=loss, **options)
+
+
+def optimum(kind, intercepts, ridge, ball, seed=0, weights=1.0, scales=None):
+    """The optimal value by CVXPY."""
+    rows, cols, values = observations(kind, seed=seed)
+    m, d = SHAPE
+    X, a, b, mean = cp.Variable(SHAPE), cp.Variable(m), cp.Variable(d), cp.Variable()
+    L = X if scales is None else cp.multiply(X, 1.0 / np.outer(*scales))
+    p = L[rows, cols]
+    p = p + a[rows] if intercepts in ("rows", "both") else p
+    p = p + b[cols] if intercepts in ("columns", "both") else p
+    p = p + mean if intercepts != "none" else p
+    terms = {
+        "squared": lambda: 0.5 * cp.square(p - values),
+        "huber": lambda: 0.5 * cp.huber(p - values, 0.5),
+        "logistic": lambda: cp.logistic(p) - cp.multiply(values, p),
+        "poisson": lambda: cp.exp(p) - cp.multiply(values, p),
+    }[kind]()
+    f = cp.sum(cp.multiply(weights, terms))
+    if kind == "poisson":
+        fixed = values * np.log(np.maximum(values, 1.0)) - values
+        f = f + float((weights * fixed).sum())
+    f = f + 0.5 * ridge * (cp.sum_squares(a) + cp.sum_squares(b))
+    within = [cp.normNuc(X) <= TAU] if ball else []
+    f = f if ball else f + LAM * cp.normNuc(X)
+    return float(cp.Problem(cp.Minimize(f), within).solve(solver="CLARABEL"))
+
+
+@pytest.mark.parametrize("kind", ["squared", "huber", "logistic", "poisson"])
+@pytest.mark.parametrize(
+    ("intercepts", "ridge", "ball"),
+    [("none", 0.0, False), ("both", 0.0, False), ("both", 0.7, True), ("rows", 0.0, True)],
+)
+def test_the_optimum_of_another_solver(kind, intercepts, ridge, ball):
+    loss = completion(kind, intercepts=intercepts, intercept_ridge=ridge)
+    result = wp.minimize(wp.Problem(loss, None, BALL if ball else NORM), tol=1e-6)
+    best = optimum(kind, intercepts, ridge, ball)
+    assert result.solver == "FactoredProximal"
+    assert result.status is wp.Status.CERTIFIED
+    assert result.certificate.lower_bound <= best * (1 + 1e-6)
+    assert result.value >= best * (1 - 1e-6)
+    assert result.value <= best * (1 + 2e-6)
+
+
+def test_weights_and_scalings_of_another_solver():
+    rows, *_ = observations("squared")
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(rows))
+    scales = np.linspace(0.6, 1.7, SHAPE[0]), np.linspace(1.4, 0.8, SHAPE[1])
+    options = {"weights": weights, "scaling": scales, "intercepts": "columns"}
+    result = wp.minimize(wp.Problem(completion("squared", **options), None, NORM), tol=1e-7)
+    best = optimum("squared", "columns", 0.0, False, weights=weights, scales=scales)
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["squared", "logistic"])
+def test_bounds_of_short_runs_are_below_the_optimum(kind, seed):
+    """Whatever ends a run, its bound holds."""
+    loss = completion(kind, seed=seed, intercepts="both")
+    problem = wp.Problem(loss, None, (NORM, BALL)[seed % 2])
+    best = wp.minimize(problem, tol=1e-9).certificate
+    for limit in (0, 1, 3, 7, 17):
+        result = wp.minimize(problem, tol=1e-9, max_svds=limit)
+        assert result.certificate.lower_bound <= best.value
+        assert result.value >= best.lower_bound
+        assert result.counts.svds <= limit + 1
+
+
+@pytest.mark.parametrize("h", [NORM, BALL])
+def test_float32_data(h):
+    single, double = (completion("squared", (40, 30), dtype=t) for t in (np.float32, float))
+    result = wp.minimize(wp.Problem(single, None, h), tol=1e-5)
+    assert result.certified
+    assert result.low_rank.U.dtype == np.float32
+    assert "continued in float64" not in result.explain()
+    exact = wp.minimize(wp.Problem(double, None, h), tol=1e-8)
+    assert result.value == pytest.approx(exact.value, rel=2e-5)
+
+
+def test_a_cap_on_the_rank():
+    problem = wp.Problem(completion("squared", (40, 30)), None, NuclearNorm(2.0))
+    free = wp.minimize(problem)
+    assert free.rank > 1
+    capped = wp.minimize(problem, rank=1, max_svds=40)
+    assert capped.rank == 1
+    assert capped.value > free.value
+    assert capped.certificate.lower_bound <= free.value
+
+
+def test_the_automatic_choice():
+    loss = completion("squared")
+    for penalty, h, solver in (
+        (None, NORM, "FactoredProximal"),
+        (None, BALL, "FactoredProximal"),
+        (L1(0.1), NORM, "DavisYin"),
+    ):
+        assert wp.minimize(wp.Problem(loss, penalty, h), tol=0.1).solver == solver
+    square = completion("squared", (8, 8))
+    psd = wp.Problem(square, None, TracePSD(3.0))
+    assert not FactoredProximal.applies(psd)
+    with pytest.raises(wp.InputError, match="observed entries"):
+        wp.minimize(psd, FactoredProximal())
+
+
+def test_a_user_s_own_loss_of_entries():
+    class Pseudo:
+        """sqrt(1 + r^2) - 1."""
+
+        smoothness = 1.0
+
+        def check(self, values):
+            return values
+
+        def value(self, y, x):
+            return np.sqrt(1 + (x - y) ** 2) - 1
+
+        def derivative(self, y, x):
+            return (x - y) / np.sqrt(1 + (x - y) ** 2)
+
+        def curvature(self, y, x):
+            return (1 + (x - y) ** 2) ** -1.5
+
+        def conjugate(self, y, s):
+            inside = np.sqrt(np.maximum(1 - s * s, 0.0))
+            return np.where(np.abs(s) <= 1, s * y + 1 - inside, np.inf)
+
+        def mean(self, x):
+            return x
+
+    rows, cols, values = observations("squared")
+    loss = Completion(rows, cols, values, SHAPE, loss=Pseudo(), intercepts="both")
+    problem = wp.Problem(loss, None, NuclearNorm(0.5))
+    result = wp.minimize(problem, tol=1e-6)
+    assert result.certified
+    verdict = wp.verify(result.proof, problem)
+    assert verdict
+    assert "the functions of the loss of an entry" in verdict.trusted
+
+
+# runs
+
+
+@pytest.mark.parametrize("dtype", [np.float32, float])
+@pytest.mark.parametrize("h", [NuclearNorm(1.0), NuclearBall(20.0)])
+def test_resumed_runs_end_at_the_same_bits(dtype, h, tmp_path):
+    problem = wp.Problem(completion("huber", (40, 30), dtype=dtype, intercepts="both"), None, h)
+    options = {"tol": 1e-6, "checkpoint_every": 0.0}
+    whole = wp.minimize(problem, tol=1e-6)
+    path = tmp_path / "run.safetensors"
+    part = wp.minimize(problem, max_svds=20, checkpoint=path, **options)
+    assert part.status is wp.Status.MAX_SVDS
+    for other in (
+        wp.minimize(problem, tol=1e-6, resume=part),
+        wp.minimize(problem, checkpoint=path, resume=True, **options),
+    ):
+        assert np.array_equal(other.X, whole.X)
+        assert other.certificate == whole.certificate
+        assert other.counts.svds == whole.counts.svds
+
+
+def test_an_interrupted_run_returns_its_best_point():
+    problem = wp.Problem(completion("squared", (40, 30)), None, NuclearNorm(1.0))
+
+    def interrupt(look):
+        if look.step == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    result = wp.minimize(problem, tol=1e-9, callback=interrupt)
+    assert result.status is wp.Status.INTERRUPTED
+    assert math.isfinite(result.gap)
+    assert wp.minimize(problem, tol=1e-9, resume=result).certified
+
+
+def test_callbacks_see_factors_and_limits_are_kept():
+    problem = wp.Problem(completion("squared", (40, 30)), None, NuclearNorm(1.0))
+    seen = []
+    result = wp.minimize(
+        problem, tol=1e-9, callback=lambda look: seen.append(look) or len(seen) > 4
+    )
+    assert result.status is wp.Status.CALLBACK
+    assert all(isinstance(look.X, LowRank) for look in seen)
+    assert seen[-1].value < seen[0].value
+    assert wp.minimize(problem, tol=1e-9, max_seconds=0.0).status is wp.Status.MAX_SECONDS
+
+
+def test_the_progress_shows_a_gap_before_it_is_proved(monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "weakprox.progress.RunProgress.show", lambda self, **now: shown.append(now["gap"])
+    )
+    problem = wp.Problem(completion("squared", (40, 30)), None, NuclearNorm(1.0))
+    result = wp.minimize(problem, tol=1e-7, progress=True)
+    finite = [gap for gap in shown if math.isfinite(gap)]
+    assert result.certified
+    assert len(finite) > 3
+    assert finite[0] > finite[-1]
+
+
+def test_a_neighbour_s_result_is_a_start_in_factors():
+    loss = completion("squared", (40, 30))
+    first = wp.minimize(wp.Problem(loss, None, NuclearNorm(1.1)), tol=1e-6)
+    problem = wp.Problem(loss, None, NuclearNorm(1.0))
+    cold, warm = wp.minimize(problem, tol=1e-4), wp.minimize(problem, tol=1e-4, start=first)
+    assert warm.certified
+    assert warm.counts.svds <= cold.counts.svds
+    dense = wp.minimize(problem, tol=1e-4, start=np.array(first.X))
+    assert dense.value == pytest.approx(warm.value, rel=2e-4)
+
+
+def test_another_solver_finds_the_same():
+    problem = wp.Problem(completion("squared", (20, 15), intercepts="both"), None, NORM)
+    one, two = wp.minimize(problem, tol=1e-6), wp.minimize(problem, DavisYin(), tol=1e-6)
+    assert two.certified
+    assert one.value == pytest.approx(two.value, rel=3e-6)
+
+
+# memory
+
+
+def large(m, d, n, lam):
+    """Entries of a large matrix, of which a part has rank one."""
+    rng = np.random.default_rng(0)
+    u, v = rng.standard_normal(300), rng.standard_normal(200)
+    i, j = rng.integers(0, 300, n // 2), rng.integers(0, 200, n // 2)
+    rows = np.concatenate([i * (m // 300), rng.integers(0, m, n // 2)])
+    cols = np.concatenate([j * (d // 200), rng.integers(0, d, n // 2)])
+    values = np.concatenate([u[i] * v[j], np.zeros(n // 2)]) + 0.1 * rng.standard_normal(n)
+    return wp.Problem(Completion(rows, cols, values, (m, d)), None, NuclearNorm(lam))
+
+
+def test_nothing_of_the_size_of_x_is_made(monkeypatch):
+    """The shape takes 9.6 GB as an array; all that a user does stays below a tenth of that."""
+    tracemalloc.start()
+    try:
+        problem = large(40_000, 30_000, 40_000, 60.0)
+        plan = wp.plan(problem)
+        result = wp.minimize(problem, tol=1e-2, max_svds=30)
+        told = repr(result) + result.explain()
+        assert wp.verify(result.proof, problem)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert result.certified
+    assert "FactoredProximal" in told
+    assert "nonzero" not in told
+    assert peak < 9.6e8
+    need = plan["FactoredProximal"]
+    assert plan.chosen == "FactoredProximal"
+    assert 0.3 * need.peak < peak < 3.0 * need.peak
+    assert plan["DavisYin"].peak > 7 * 9.6e9
+    monkeypatch.setattr("weakprox.result.room", lambda: 1 << 30)
+    with pytest.raises(wp.InputError, match="factors"):
+        _ = result.X
+
+
+def test_the_largest_shape_is_planned_and_evaluated():
+    """7.3 TiB as an array: whatever makes one fails."""
+    problem = large(2_000_000, 500_000, 1_000_000, 100.0)
+    tracemalloc.start()
+    try:
+        need = wp.plan(problem)["FactoredProximal"]
+        zero = LowRank.zero(problem.shape, np.zeros(1))
+        assert problem.value(zero) > 0.0
+        state = FactoredProximal().start(problem, None, _tools(problem))
+        state = Steps(problem, _tools(problem), None).proximal(state)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2e9
+    assert state.V.shape == problem.shape
+    assert need.work == 0.0
+    assert peak < need.peak < 1e-3 * 2e6 * 5e5 * 8
+
+
+def _tools(problem):
+    """What a run gives its solver."""
+    meter = Meter(Budget(None, None, None), Counts())
+    return Tools(problem, meter, 1.0, 0, lambda candidate: None, lambda *_: None)
+
+
+def test_memory_that_does_not_suffice_is_refused():
+    problem = large(200_000, 80_000, 100_000, 100.0)
+    with pytest.raises(wp.InputError, match=r"max_memory.*FactoredProximal"):
+        wp.minimize(problem, max_memory="300MB")
