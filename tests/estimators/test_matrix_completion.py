@@ -32,7 +32,6 @@ def pairs_instead(_):
         "estimators_nan_inf",
         "estimators_pickle",
         "fit_idempotent",
-        "readonly_memmap_input",
         "dtype_object",
         "f_contiguous_array_estimator",
     )

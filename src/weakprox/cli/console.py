@@ -33,6 +33,12 @@ OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"}
     "checkpoint_every",
     "resume",
     "scheduler",
+    "row",
+    "col",
+    "value",
+    "pairs",
+    "loss",
+    "intercepts",
 }
 
 

@@ -64,8 +64,12 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
     """Describe the problem of a proof file, with data by name from other files."""
     told = terms["loss"]
     kind = told["kind"]
-    names = {"Denoising": ("M",), "Completion": ("rows", "cols", "values")}.get(kind)
-    if kind == "Completion":
+    known: dict[str, tuple[str, ...]] = {
+        "Denoising": ("M",),
+        "Completion": ("rows", "cols", "values"),
+    }
+    names = known.get(kind)
+    if kind == "Completion" and names is not None:
         names += ("weights",) if told.get("weights") else ()
         names += SCALINGS if told.get("scaling") == "arrays" else ()
     if kind == "Sensing":

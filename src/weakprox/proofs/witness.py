@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -148,7 +148,7 @@ def _has_entries(statement: plain.Statement) -> bool:
 
 def _on_entries(evidence: Evidence, result: Any) -> Any:
     """The dual point on the observed entries, in the unit of the run."""
-    dual, loss = evidence.dual, evidence.problem.loss
+    dual, loss = evidence.dual, cast(Any, evidence.problem.loss)  # a Completion
     if isinstance(dual, OnEntries):
         return np.asarray(to_numpy(dual.q), dtype=np.float64)
     at = getattr(dual, "at", None) if evidence.at is None else evidence.at

@@ -94,7 +94,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     If those do not fit in memory, the paper's method needs only a few.
     """
     name, reference = type(problem.loss).__name__, problem.loss.reference
-    if Thresholding.applies(problem):
+    if problem.sparse_target is not None:
         why = "without a penalty the solution follows from leading singular triplets of a "
         return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
     if problem.elsewhere:

@@ -55,6 +55,8 @@ from weakprox.run.state import (
 from weakprox.solvers._gap_driven import Contradicted, TooWide
 from weakprox.solvers.base import Method, Tools, Warmth
 
+THIN = 64  # usual width of blocks of methods that keep X in factors
+
 
 class Run:
     """One run of a solver: to its end, to a proof, to a limit or to an interruption.
@@ -114,7 +116,9 @@ class Run:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
         if X is not None:
             self.state = replace(self.state, first=X)
-        with self.progress or nullcontext(), one_thread(math.prod(self.state.problem.shape)):
+        shape, factored = self.state.problem.shape, self.state.solver.factored
+        entries = THIN * sum(shape) if factored else math.prod(shape)  # of arrays for BLAS
+        with self.progress or nullcontext(), one_thread(entries):
             try:
                 try:
                     status = self._solve()

@@ -336,14 +336,13 @@ def path_point(
     data = problem.observed
     assert data is not None
     sparse = data.size < DENSE * math.prod(data.shape)
-    state, steps = (
-        FactoredProximal(rank=rank).start(problem, start, tools),
-        Steps(problem, tools, rank),
-    )
+    most = None if rank is None else 2 * rank + 16
+    steps = Steps(problem, tools, rank, most)
+    state = FactoredProximal(rank=rank).start(problem, start, tools)
     best, still = state, 0
     for k in range(2 * EVERY if sparse else STEPS):
         if sparse and k % EVERY == 0:  # this may raise f, which the next steps lower
-            state = steps.corrected(state)[0]
+            state = steps.moved(state)[0]
         before = state.last or 0.0
         state = steps.proximal(state)
         last = state.last or 0.0

@@ -178,6 +178,7 @@ class Steps:
     problem: Problem
     tools: Tools | None
     cap: int | None
+    most: int | None = None  # width of the blocks of corrections
 
     data: Observed = field(init=False)
     form: ValueForm = field(init=False)
@@ -341,6 +342,19 @@ class Steps:
     def corrected(self, state: Memory) -> tuple[Memory, ObservedDual]:
         """Return the state moved to the corrected point, and the dual point there."""
         data, level = self.data, state.level
+        after, found, count = self.moved(state)
+        x, V, effects = after.x, after.V, after.effects
+        q = data.dual(x, effects)
+        feasible = data.feasible(q, data.curvature(x, effects))
+        start = beside(V.trimmed().Vt.T, found.V[:, count:])
+        least = max(level, KEPT * float(found.s[0]))
+        shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
+        dual = ObservedDual(data, feasible, self.form, shown, effects)
+        return replace(after, extra=shown.above(KEPT * float(shown.s[0])).V), dual
+
+    def moved(self, state: Memory) -> tuple[Memory, Triplets, int]:
+        """Return the state at the corrected point, the triplets of S, and how many it took."""
+        data, level = self.data, state.level
         effects = data.fitted(state.x, state.effects)
         q = data.dual(state.x, effects)
         found = self._leading(state, q, level)
@@ -359,12 +373,6 @@ class Steps:
             x, M = x + length * moved, length * M
             V = _sum(V, u, M, v)
             effects = data.fitted(x, effects)
-            q = data.dual(x, effects)
-        feasible = data.feasible(q, data.curvature(x, effects))
-        start = beside(V.trimmed().Vt.T, found.V[:, count:])
-        least = max(level, KEPT * float(found.s[0]))
-        shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
-        dual = ObservedDual(data, feasible, self.form, shown, effects)
         width = min(self.widest, max(V.rank, 1) + 4)
         block = self._wider(V.Vt.T[:, :width], width)
         last = data.value(x, effects) + self.problem.spectral.value(V)
@@ -378,10 +386,10 @@ class Steps:
             block=block,
             momentum=1.0,
             last=last,
-            extra=shown.above(KEPT * float(shown.s[0])).V,
+            extra=found.V[:, count:] if count < len(found.s) else None,
             rank=V.rank,
         )
-        return after, dual
+        return after, found, count
 
     def _length(self, state: Memory, moved: Array) -> float:
         """Length of a correction: one, or less if the loss would grow out of proportion."""
@@ -406,7 +414,8 @@ class Steps:
 
     def _most(self, state: Memory) -> int:
         """Largest width of a block; less at the start, where S changes by much."""
-        return self.widest if state.tried > 1 else min(self.widest, WIDEST + state.rank)
+        widest = self.widest if self.most is None else min(self.widest, self.most)
+        return widest if state.tried > 1 else min(widest, WIDEST + state.rank)
 
     def _shown(self, q: Array, V: Array, level: float, share: int, widest: int) -> Triplets:
         """Triplets of S from a block and random columns, until values fall below the level.

@@ -1,5 +1,6 @@
 """What a plan says is what a run takes."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -148,10 +149,11 @@ def test_a_budget_changes_the_plan(monkeypatch):
     M = noisy(1000, 900)
     case = problem(M)
     held = 100 << 20  # a worker that has run many tests gives some memory back meanwhile
-    for place in ("weakprox.resources.memory", "weakprox.run.plan"):
-        monkeypatch.setattr(sys.modules[place], "resident", lambda: held)
-    monkeypatch.setattr(sys.modules["weakprox.run.plan"], "_compiler_bytes", lambda: held)
-    tight = held + 9 * (1 << 20)  # for factors and tiles, numba being yet to be loaded
+    # where the functions look, even if a test has imported the modules anew
+    places = [inspect.unwrap(wp.plan).__globals__]
+    for place in (*places, places[0]["room"].__globals__):
+        monkeypatch.setitem(place, "resident", lambda: held)
+    tight = held + 9 * (1 << 20)  # for factors and tiles, whether numba is loaded or not
     plan = wp.plan(case, max_memory=tight)
     assert plan.chosen == "LeanSplitting"
     assert not plan["DavisYin"].fits

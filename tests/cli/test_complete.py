@@ -1,0 +1,85 @@
+"""`weakprox complete`."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A folder with ratings.csv, a line without a rating, and m.npy with gaps."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    L = 3 + np.outer(rng.standard_normal(30), rng.standard_normal(20))
+    seen = rng.random(L.shape) < 0.7
+    np.save("m.npy", np.where(seen, L, np.nan))
+    with open("ratings.csv", "w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["who", "film", "stars"])
+        lines.writerows([f"p{i}", f"f{j}", L[i, j]] for i, j in np.argwhere(seen))
+        i, j = np.argwhere(~seen)[0]
+        lines.writerow([f"p{i}", f"f{j}", ""])
+    return L, seen
+
+
+NAMES = ("--row", "who", "--col", "film", "--value", "stars")
+
+
+def test_a_long_table_is_predicted_line_by_line(table, weakprox):
+    L, seen = table
+    done = weakprox(
+        "complete", "ratings.csv", *NAMES, "-o", "out.csv", "--report", "r.html", "--json"
+    )
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["reached"]
+    assert found["shape"] == [30, 20]
+    assert found["lower_bound"] <= found["value"]
+    with open("out.csv", newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == seen.sum() + 1
+    i, j = np.argwhere(~seen)[0]
+    assert lines[-1]["stars"] == "nan"
+    assert abs(float(lines[-1]["prediction"]) - L[i, j]) < np.std(L)
+    with open("r.html", encoding="utf-8") as file:
+        assert "Singular values" in file.read()
+
+
+def test_other_pairs(table, weakprox):
+    with open("pairs.csv", "w", encoding="utf-8") as file:
+        file.write("who,film\np1,f2\nnobody,f3\n")
+    done = weakprox(
+        "complete", "ratings.csv", *NAMES, "--pairs", "pairs.csv", "-o", "p.parquet"
+    )
+    assert done.exit_code == 0, done.stderr
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table("p.parquet").column_names == ["who", "film", "prediction"]
+
+
+def test_gaps_of_a_matrix_are_filled(table, weakprox):
+    L, seen = table
+    done = weakprox("complete", "m.npy", "-o", "filled.npy", "--lam", "2", "--quiet")
+    assert done.exit_code == 0, done.stderr
+    filled = np.load("filled.npy")
+    np.testing.assert_array_equal(filled[seen], L[seen])
+    assert np.isfinite(filled).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("ratings.csv", "--row", "who"), "--col"),
+        (("ratings.csv", *NAMES[:-1], "price"), "price"),
+        (("ratings.csv", *NAMES, "--loss", "cubic"), "loss"),
+        (("ratings.csv", *NAMES, "-o", "ratings.csv"), "input"),
+        (("ratings.csv", *NAMES, "-o", "out.xlsx"), "suffix"),
+        (("m.npy", "--pairs", "ratings.csv"), "pairs"),
+        (("nothing.csv", *NAMES), "no such file"),
+    ],
+)
+def test_mistakes_are_named_before_any_work(table, weakprox, options, word):
+    done = weakprox("complete", *options)
+    assert done.exit_code == 2
+    assert word in done.stderr
