@@ -122,11 +122,6 @@ def _entries(
         r = z - values
         if name == "logistic":
             terms = np.logaddexp(WIDE(0), np.where(values > 0.5, -z, z))
-        elif name == "poisson":
-            positive = np.where(values > 0, values, 1)
-            terms = (
-                np.exp(np.minimum(z, 11000)) - values * z + values * np.log(positive) - values
-            )
         elif name == "huber":
             inside = np.clip(r, -k, k)
             terms = inside * (r - inside / 2)

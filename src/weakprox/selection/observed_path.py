@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from weakprox._minimize import minimize
 from weakprox.arguments import flag, integer, is_integer, number, positive
@@ -151,6 +150,8 @@ class HeldOutEntries:
             base += effects.mean + to_numpy(effects.rows)[self.rows]
             base += to_numpy(effects.columns)[self.columns]
         x -= base
+
+        from scipy.optimize import minimize_scalar  # slow to import
 
         def at(factor: float) -> float:
             found = np.asarray(loss.loss.value(self.values, self._clipped(base + factor * x)))

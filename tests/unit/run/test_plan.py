@@ -153,7 +153,8 @@ def test_a_budget_changes_the_plan(monkeypatch):
     places = [inspect.unwrap(wp.plan).__globals__]
     for place in (*places, places[0]["room"].__globals__):
         monkeypatch.setitem(place, "resident", lambda: held)
-    tight = held + 9 * (1 << 20)  # for factors and tiles, whether numba is loaded or not
+    monkeypatch.setitem(places[0], "_compiler_bytes", lambda: held)
+    tight = held + 9 * (1 << 20)  # for factors and tiles, numba being yet to be loaded
     plan = wp.plan(case, max_memory=tight)
     assert plan.chosen == "LeanSplitting"
     assert not plan["DavisYin"].fits
