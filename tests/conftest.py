@@ -23,7 +23,7 @@ def rng():
 
 
 GRIDS = ("backends", "contracts", "reference", "unit")  # folders with grids of all terms
-LARGE, ONE_IN = 30, 4  # variants of a test from which one in so many is run
+LARGE, ONE_IN = 30, 8  # variants of a test from which one in so many is run
 
 
 def _in_grid(item):

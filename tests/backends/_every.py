@@ -45,6 +45,12 @@ def _plain(b):
     return wp.Problem(Denoising(b.array(SYM)), ElasticNet(0.1, 0.2), NuclearBall(2.0))
 
 
+def _half_observed(b):
+    rows, cols = np.nonzero(numbers(60, 60, seed=23) > 0.0)
+    values = b.array(LONG[rows, cols])
+    return wp.losses.Completion(rows, cols, values, LONG.shape, intercepts="both")
+
+
 PROBLEMS = {
     **{
         f"loss {name}": partial(_with_loss, name)
@@ -82,6 +88,11 @@ SOLVERS = {
         solvers.LeanSplitting(),
         lambda b: wp.Problem(Denoising(b.array(LONG)), L1(2.0), NuclearBall(TAU)),
         {"tol": 1e-4},
+    ),
+    "FactoredProximal": (
+        solvers.FactoredProximal(),
+        lambda b: wp.Problem(_half_observed(b), None, wp.spectral.NuclearNorm(4.0)),
+        {"tol": 1e-3},
     ),
     "SampleAverage": (
         solvers.SampleAverage(),

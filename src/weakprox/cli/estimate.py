@@ -35,6 +35,8 @@ from weakprox.solvers.base import Method
 
 # Solvers of the library that do not suit a matrix file, and why.
 ELSEWHERE = {
+    "factoredproximal": "is for observed entries: see weakprox complete",
+    "thresholding": "is for a sparse matrix without a penalty, while this one is the l1 norm",
     "dualascent": "is for the penalty MaxAffine, while this one is the l1 norm",
     "sampleaverage": "is for a loss known through samples, while a file is known whole",
 }
