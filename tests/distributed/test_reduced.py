@@ -32,6 +32,10 @@ def far(x, chunks):
     return da.from_array(x, chunks=chunks)
 
 
+# draws are positions in a list that is sorted in this process
+SORTED = np.lexsort((J, I))
+I, J, O = I[SORTED], J[SORTED], O[SORTED]
+
 PAIRS = {
     "samples": lambda: (Denoising(samples=S), Denoising(samples=far(S, (7, 5, 4)))),
     "dense": lambda: (Sensing(A, B), Sensing(far(A, (70, 5, 9)), far(B, 33))),
