@@ -35,7 +35,7 @@ from weakprox.certificates.observed import (
 )
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
-from weakprox.linalg.decompositions import svd
+from weakprox.linalg.decompositions import eigh, svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
@@ -268,7 +268,7 @@ class Steps:
             Q = whitened(times(V), rounds=1)
             W = transpose_times(Q)
             passes += 2
-            squares, turn = np.linalg.eigh(gram(W))
+            squares, turn = eigh(gram(W))
             s = np.sqrt(np.maximum(squares[::-1], 0.0))
             kept = self.form.prox(s, 1.0 / steep)
             if self.cap is not None:
