@@ -254,7 +254,7 @@ def prove(state: State, candidate: Candidate) -> State:
         lower, q, norm = dual.proved(rng)
         kept = Evidence(problem, OnEntries(q, norm), None, lower, moving=False)
         return _bounded(state, lower, RESTS_ON, kept)
-    if isinstance(dual, FactoredDual):
+    if isinstance(dual, (FactoredDual, ThresholdedDual)):
         found = dual.bound(rng)
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
     if isinstance(dual, SplitDual) and problem.strong_convexity(needed=False) > 0.0:
