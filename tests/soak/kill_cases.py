@@ -121,6 +121,12 @@ def not_thin() -> wp.Problem:
     return wp.Problem(Denoising(numbers(90, 80)), L1(0.1), NuclearBall(500.0))
 
 
+def observed() -> wp.Problem:
+    rows, cols = np.nonzero(np.abs(numbers(*SHAPE, seed=5)) > 0.4)
+    loss = Completion(rows, cols, signal()[rows, cols], SHAPE, intercepts="both")
+    return wp.Problem(loss, None, NuclearNorm(0.5))
+
+
 def large_and_sparse() -> wp.Problem:
     links = random_array((300, 200), density=0.03, rng=np.random.default_rng(0), format="csr")
     return wp.Problem(Denoising(links), None, NuclearBall(3.0))
@@ -135,6 +141,7 @@ CASES["warm start"] = warm_start
 case("LeanSplitting", thin, solvers.LeanSplitting(), max_svds=40)
 case("LeanSplitting, torch", lambda: thin(torch.asarray), solvers.LeanSplitting(), max_svds=40)
 case("LeanSplitting to DavisYin", not_thin, solvers.LeanSplitting(), max_svds=60)
+case("FactoredProximal", observed, solvers.FactoredProximal(), max_svds=60)
 case("Thresholding", large_and_sparse, solvers.Thresholding(), max_svds=40)
 case("DualAscent", few_pieces, solvers.DualAscent(), max_svds=150)
 case("Extragradient", denoising, solvers.Extragradient(), max_svds=300)
