@@ -1,7 +1,6 @@
 """FactoredProximal: optima of another solver, proofs that hold, and runs that go on."""
 
 import math
-import signal
 import tracemalloc
 
 import cvxpy as cp
@@ -210,7 +209,7 @@ def test_an_interrupted_run_returns_its_best_point():
 
     def interrupt(look):
         if look.step == 5:
-            signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
 
     result = wp.minimize(problem, tol=1e-9, callback=interrupt)
     assert result.status is wp.Status.INTERRUPTED
