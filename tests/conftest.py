@@ -23,7 +23,7 @@ def rng():
 
 
 GRIDS = ("backends", "contracts", "reference", "unit")  # folders with grids of all terms
-LARGE, ONE_IN = 12, 8  # variants of a test from which one in so many is run
+LARGE, ONE_IN = 8, 12  # variants of a test from which one in so many is run
 
 
 def _in_grid(item):
@@ -31,7 +31,7 @@ def _in_grid(item):
 
 
 def _thinned(items):
-    """One in eight variants of tests that run over a large grid of terms.
+    """One in twelve variants of tests that run over a large grid of terms.
 
     The first differs from test to test, so that together they see every pair of terms.
     """
@@ -50,7 +50,7 @@ def _thinned(items):
 def pytest_collection_modifyitems(config, items):
     """Choose the tests to run.
 
-    One in eight variants of the largest grids, or all if WEAKPROX_TEST_ALL is set (as `make
+    One in twelve variants of the largest grids, or all if WEAKPROX_TEST_ALL is set (as `make
     test-all` does) or a single file is asked for. Where WEAKPROX_TEST_SHARE is "k/n", only
     the k-th of n shares; tests marked `portable`, in which a rounding more or less counts,
     are in every share.
