@@ -29,7 +29,7 @@ from weakprox.verifier.sums import U
 
 CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
 SHARE = 0.02  # of the gap that storing the dual point may cost, if it is above `eps`
-SPARE = 0.25  # of the distance to `eps` that it may cost otherwise, and no more than the gap
+SPARE, LARGER = 0.25, 1.5  # of the distance to `eps`, and of the gap, that it may cost if not
 SHARP = (
     4e-9  # of the value: how far the verifier's bounds on norms of sparse matrices may differ
 )
@@ -110,7 +110,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     spare = max(0.0, float(result.eps) - gap)
     certified = gap <= float(result.eps)
     # the file may prove a little less than the run, but what was asked for: this saves bytes
-    most = min(gap, SPARE * spare) if certified else SHARE * gap
+    most = min(LARGER * gap, SPARE * spare) if certified else SHARE * gap
     lost = Loss()
     extent = float(np.linalg.norm(X.s)) if w > 0.0 else rho
     exponent: dict[str, int] = {}
