@@ -391,7 +391,10 @@ def main() -> int:
         scores[name] = {"score": of["killed"] / max(tried, 1), "tried": tried, **of}
         print(f"{name:14} {scores[name]['score']:.0%} of {tried} killed", dict(of))
     if args.out:
-        about = {"seed": args.seed, "tests": len(tests), "left_out": left_out, "scores": scores}
+        files: Counter[str] = Counter()
+        for x, (seconds, _) in tests.items():
+            files[x.split("::")[0]] += round(seconds, 2)
+        about = {"seed": args.seed, "seconds": files, "left_out": left_out, "scores": scores}
         args.out.write_text(json.dumps({**about, "mutants": mutants}, indent=1))
     shutil.rmtree(runs.work, ignore_errors=True)
     return 0
