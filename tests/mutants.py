@@ -32,12 +32,9 @@ from itertools import zip_longest
 from pathlib import Path
 from tempfile import mkdtemp
 
-SWAPS = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn,
-    ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
-    ast.And: ast.Or, ast.Or: ast.And,
-}  # fmt: skip
+PAIRS = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)
+PAIRS += (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.And, ast.Or)
+SWAPS = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])}
 NAMES = ("min max", "minimum maximum", "floor ceil", "any all", "ones zeros", "argmin argmax")
 NAMES = {a: b for pair in NAMES for a, b in (pair.split(), pair.split()[::-1])}
 WORDS = (ast.Raise, ast.Import, ast.ImportFrom, ast.JoinedStr)  # nothing that is computed with
