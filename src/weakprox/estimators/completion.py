@@ -179,9 +179,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool = False
     tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """Sparse input, and NaN for what is missing."""

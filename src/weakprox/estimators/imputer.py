@@ -278,9 +278,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     scaling: Literal["auto", "none", "center", "standard"] = "auto"
     missing_values: float = np.nan
     tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """NaN is allowed; float32 stays float32."""

@@ -130,7 +130,6 @@ class LowRankPlusSparse(Factored):
         self._left = self.U * self.s
 
     def __getitem__(self, rows: slice) -> Tile:
-        """These rows as a dense array."""
         tile: Tile = self._left[rows] @ self.Vt
         if self.S is not None:
             tile += self.S[rows].toarray()
@@ -141,14 +140,12 @@ class LowRankPlusSparse(Factored):
         return LowRankPlusSparse(self.U, self.s / unit, self.Vt, S)
 
     def times(self, Q: Tile) -> Tile:
-        """A Q, from the parts."""
         found: Tile = self._left @ (self.Vt @ Q)
         if self.S is not None:
             found += self.S @ Q
         return found
 
     def transpose_times(self, Q: Tile) -> Tile:
-        """A' Q, from the parts."""
         found: Tile = self.Vt.T @ (self._left.T @ Q)
         if self.S is not None:
             found += self.S.T @ Q
@@ -181,13 +178,11 @@ class LowRankPlusSparse(Factored):
         return found + (0.0 if self.S is None else _largest(self.S))
 
     def check_finite(self) -> bool:
-        """Whether the parts are finite."""
         parts = [self._left, self.Vt, *([] if self.S is None else [self.S.data])]
         return all(bool(np.isfinite(part).all()) for part in parts)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the parts."""
         sparse = 0 if self.S is None else _sparse_bytes(self.S)
         return sum(x.nbytes for x in (self.U, self.s, self.Vt, self._left)) + sparse
 
@@ -220,7 +215,6 @@ class SparseTiles(Factored):
         return float(found @ found)
 
     def in_float64(self) -> SparseTiles:
-        """The same matrix in float64."""
         return self if self.S.dtype == np.float64 else SparseTiles(self.S.astype(float))
 
     def largest(self) -> float:
@@ -228,12 +222,10 @@ class SparseTiles(Factored):
         return _largest(self.S)
 
     def __getitem__(self, rows: slice) -> Tile:
-        """These rows as a dense array."""
         tile: Tile = self.S[rows].toarray().astype(self.dtype, copy=False)
         return tile
 
     def check_finite(self) -> bool:
-        """Whether the stored entries are finite."""
         return bool(np.isfinite(self.S.data).all())
 
     @property
@@ -253,7 +245,6 @@ class RowsOnDemand(Tiled):
         self.dtype = _common("M", [np.empty(0, dtype)])
 
     def __getitem__(self, rows: slice) -> Tile:
-        """These rows as a dense array."""
         first, last, _ = rows.indices(self.shape[0])
         tile = np.asarray(self._read(slice(first, last)))
         if tile.shape != (last - first, self.shape[1]):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ FEASIBLE = 1e-9  # relative slack below which a point counts as inside
 LINEAR = 1e-6  # relative accuracy of the linear oracle if none is given
 
 
+@dataclass(frozen=True)
 class Bounded(Spectral):
     """The indicator of a set of nonnegative values with sum at most tau."""
 
@@ -44,6 +45,15 @@ class Bounded(Spectral):
         """Zero inside, infinity outside."""
         over = self.violation(X)
         return 0.0 if over <= FEASIBLE or over <= 64 * eps_of(X.s) else float("inf")
+
+    def in_unit(self, unit: float) -> Self:
+        """The same set for X/unit."""
+        return replace(self, tau=self.tau / unit)
+
+    @property
+    def diameter(self) -> float:
+        """Largest Frobenius distance between two points: 2 tau, or sqrt(2) tau if symmetric."""
+        return (math.sqrt(2.0) if self.symmetric else 2.0) * self.tau
 
     def _gain(self, s: Vector) -> float:
         p = np.asarray(project_capped(s, self.tau))
@@ -109,10 +119,6 @@ class NuclearBall(Bounded):
 
     tau: float
 
-    def in_unit(self, unit: float) -> NuclearBall:
-        """The same set for X/unit."""
-        return NuclearBall(self.tau / unit)
-
     @property
     def capabilities(self) -> SpectralCapabilities:
         """h as a function of singular values, and derived capabilities."""
@@ -142,11 +148,6 @@ class NuclearBall(Bounded):
         top = svd.triplets
         return self._projected(A, weight, spec, svd, top.U, top.Vt, rests_on)
 
-    @property
-    def diameter(self) -> float:
-        """Largest Frobenius distance between two points, 2 tau."""
-        return 2.0 * self.tau
-
     def extreme(
         self,
         G: Array,
@@ -169,10 +170,6 @@ class NuclearBall(Bounded):
     def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
         """Estimate of the conjugate from below, from a block of start vectors."""
         return self.tau * norm_estimate(U, block)
-
-    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """Leading triplets of X, which do not increase the nuclear norm."""
-        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
 
 
 @dataclass(frozen=True)
@@ -264,10 +261,6 @@ class NuclearNorm(Spectral):
     def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
         """Estimate of `conjugate_within` from below, from a block of start vectors."""
         return radius * max(0.0, norm_estimate(U, block) - self.lam)
-
-    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """Leading triplets of X, which do not increase the nuclear norm."""
-        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
 
     def random_point(
         self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array

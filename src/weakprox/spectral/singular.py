@@ -243,5 +243,9 @@ class Spectral:
         """Zero: every matrix is feasible."""
         return 0.0
 
+    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
+        """Leading triplets of X, which do not increase the nuclear norm."""
+        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
+
     def check(self, shape: tuple[int, int]) -> None:
         """Accept any shape."""

@@ -63,10 +63,6 @@ class TracePSD(Bounded):
     tau: float
     symmetric = True
 
-    def in_unit(self, unit: float) -> TracePSD:
-        """The same set for X/unit."""
-        return TracePSD(self.tau / unit)
-
     @property
     def capabilities(self) -> SpectralCapabilities:
         """h as a function of eigenvalues, and derived capabilities."""
@@ -105,11 +101,6 @@ class TracePSD(Bounded):
         skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
         V = eig.vectors
         return self._projected(A, weight, spec, eig, V, V.T, rests_on, skew)
-
-    @property
-    def diameter(self) -> float:
-        """Largest Frobenius distance between two points, sqrt(2) tau."""
-        return math.sqrt(2.0) * self.tau
 
     def extreme(
         self,
