@@ -18,15 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.arguments import (
-    flag,
-    integer,
-    nonnegative,
-    one_of,
-    positive,
-    refuse_foreign,
-    seed_number,
-)
+from weakprox import arguments
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
 from weakprox.linalg.arrays import (
@@ -168,18 +160,18 @@ def minimize(
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if proof is not None:
-        flag("proof", proof)
+        arguments.flag("proof", proof)
     if callback is not None and not callable(callback):
         raise InputError("callback", type(callback).__name__, "a callable, or None")
-    one_of("progress", progress, (True, False, "auto"))
+    arguments.one_of("progress", progress, (True, False, "auto"))
     limits = Budget(
-        None if max_seconds is None else nonnegative("max_seconds", max_seconds),
-        None if max_samples is None else integer("max_samples", max_samples, 0),
-        None if max_svds is None else integer("max_svds", max_svds, 0),
+        None if max_seconds is None else arguments.nonnegative("max_seconds", max_seconds),
+        None if max_samples is None else arguments.integer("max_samples", max_samples, 0),
+        None if max_svds is None else arguments.integer("max_svds", max_svds, 0),
     )
-    every = None if look_every is None else integer("look_every", look_every, 1)
-    looked = integer("evaluation_samples", evaluation_samples, 2)
-    named_by = seed_number("seed", seed)
+    every = None if look_every is None else arguments.integer("look_every", look_every, 1)
+    looked = arguments.integer("evaluation_samples", evaluation_samples, 2)
+    named_by = arguments.seed_number("seed", seed)
     given, unit = problem, _unit(problem, solver)  # 1, except for data of extreme size
     if unit != 1.0:
         problem = problem.in_unit(unit)
@@ -192,10 +184,10 @@ def minimize(
     method.check(problem)
     if budget() is not None:
         check_room(problem, method)
-    aim = 0.0 if eps is None else positive("eps", eps) / unit**2
+    aim = 0.0 if eps is None else arguments.positive("eps", eps) / unit**2
     relative = 0.0
     if eps is None:
-        relative = TOL if tol is None else positive("tol", tol)
+        relative = TOL if tol is None else arguments.positive("tol", tol)
         _check_provable(problem, relative)
     call = Call.of(
         problem,
@@ -336,7 +328,7 @@ def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRan
         if factored:
             return _first_factors(problem, start)
         start = start.dense()
-    refuse_foreign("start", start)
+    arguments.refuse_foreign("start", start)
     if not is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)
         raise ShapeError("start", given, f"an array of shape {problem.shape}")

@@ -26,15 +26,8 @@ from weakprox.plots._cells import (
 )
 from weakprox.plots._display import matplotlib_for
 from weakprox.plots._panels import Panel, Series
+from weakprox.report import markup
 from weakprox.report.blocks import Figure, Heatmap, Panels, Picture
-from weakprox.report.markup import (
-    cell_html,
-    clean,
-    document,
-    rounded,
-    slug,
-    table_html,
-)
 from weakprox.storage.atomic import atomic
 
 NOTICES = ("good", "plain", "warning", "bad")
@@ -86,7 +79,7 @@ class Page:
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Names with their values; None is shown as a dash."""
         items = "".join(
-            f"<div><dt>{escape(str(key))}</dt><dd>{cell_html(value)}</dd></div>"
+            f"<div><dt>{escape(str(key))}</dt><dd>{markup.cell_html(value)}</dd></div>"
             for key, value in facts.items()
         )
         self._add(f'<dl class="facts wide">{items}</dl>')
@@ -99,7 +92,7 @@ class Page:
         note: str | None = None,
     ) -> None:
         """A table; columns of numbers are aligned to the right, None is a dash."""
-        self._add(table_html(headers, [list(row) for row in rows], caption, note))
+        self._add(markup.table_html(headers, [list(row) for row in rows], caption, note))
 
     def lines(
         self,
@@ -170,7 +163,7 @@ class Page:
             self._name(title),
             str(title),
             words or None,
-            rounded(small.cells, DIGITS),
+            markup.rounded(small.cells, DIGITS),
             cell_names("row_labels", row_labels, small.row_edges),
             cell_names("column_labels", column_labels, small.column_edges),
             colour_limit(small.cells) if limit is None else positive("limit", limit),
@@ -192,7 +185,7 @@ class Page:
         """Put further data into the page's JSON, under `name`."""
         if name in ("generator", "title", "figures"):
             raise InputError("name", repr(name), "another: the page uses this one")
-        self._attached[name] = clean(value)
+        self._attached[name] = markup.clean(value)
 
     def data(self) -> dict[str, Any]:
         """Contents of the page's JSON block."""
@@ -209,7 +202,7 @@ class Page:
             sections.append(f'<section id="{name}">{block}</section>')
         contents = [(name, title) for name, title, _ in self._sections if title]
         body = "\n".join(sections)
-        return document(self.title, self.subtitle, contents, body, self.data())
+        return markup.document(self.title, self.subtitle, contents, body, self.data())
 
     def write(self, path: str | Path) -> Path:
         """Write the page atomically: a reader sees the old file or the new one."""
@@ -234,7 +227,7 @@ class Page:
         self._sections[-1][2].append(block)
 
     def _name(self, title: str) -> str:
-        base = slug(str(title))
+        base = markup.slug(str(title))
         name, number = base, 2
         while name in self._names:
             name, number = f"{base}-{number}", number + 1
