@@ -44,11 +44,7 @@ def info(
         "format": case.table.format,
         "memory_mapped": isinstance(case.table.values, np.memmap),
         "bytes": M.size * M.dtype.itemsize,
-        "norms": {
-            "frobenius": norm(M),
-            "spectral": spectral_norm,
-            "largest_entry": largest(M),
-        },
+        "norms": {"frobenius": norm(M), "spectral": spectral_norm, "largest_entry": largest(M)},
         "version": __version__,
         "solver": memory.chosen,
         "reason": memory.reason,

@@ -15,12 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from weakprox.arguments import flag, integer, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
-from weakprox.estimators._entries import (
-    Observations,
-    Vector,
-    read_observations,
-    read_pairs,
-)
+from weakprox.estimators._entries import Observations, Vector, read_observations, read_pairs
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.completion import INTERCEPTS

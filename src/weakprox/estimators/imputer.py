@@ -388,11 +388,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         """The data as they came, and in double precision with NaN for missing entries."""
         finite = "allow-nan" if _is_nan(self.missing_values) else True
         X = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=finite,
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=finite
         )
         work = X.astype(np.float64, order="C")  # the order of sums must not depend on frames
         if not _is_nan(self.missing_values):

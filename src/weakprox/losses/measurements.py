@@ -32,14 +32,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.tiled import is_chunked
-from weakprox.losses.inputs import (
-    as_shape,
-    as_sized,
-    as_stack,
-    chunk_of,
-    chunks_of,
-    floating,
-)
+from weakprox.losses.inputs import as_shape, as_sized, as_stack, chunk_of, chunks_of, floating
 from weakprox.resources.memory import let_go, on_disk
 
 EIGEN_BELOW = 2000  # Gram matrices up to this size are formed and decomposed exactly

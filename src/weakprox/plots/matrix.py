@@ -13,14 +13,7 @@ from weakprox.plots._cells import as_matrix, draw_cells, mark_blocks, name_lines
 from weakprox.plots._display import Display, checked_result, fitted_result
 
 # Attributes that hold a model's matrix, in the order of preference.
-NAMES = (
-    "covariance_",
-    "affinity_matrix_",
-    "infectivity_",
-    "adjacency_",
-    "matrix_",
-    "coef_",
-)
+NAMES = ("covariance_", "affinity_matrix_", "infectivity_", "adjacency_", "matrix_", "coef_")
 
 
 class MatrixDisplay(Display):

@@ -110,10 +110,7 @@ class Page:
         self.panels(title, [panel], note)
 
     def panels(
-        self,
-        title: str,
-        panels: Iterable[Panel | Mapping[str, Any]],
-        note: str | None = None,
+        self, title: str, panels: Iterable[Panel | Mapping[str, Any]], note: str | None = None
     ) -> None:
         """Plots side by side; series of one name share a colour and a legend entry."""
         built = tuple(Panel.of(panel) for panel in panels)

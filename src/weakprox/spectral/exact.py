@@ -11,15 +11,7 @@ import numpy as np
 from weakprox.arguments import refuse_foreign
 from weakprox.errors import InputError
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    eps_of,
-    gaussian,
-    inner,
-    is_array,
-    sqnorm,
-)
+from weakprox.linalg.arrays import Array, all_finite, eps_of, gaussian, inner, is_array, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.protocols import SpectralCapabilities, WeakProx
 from weakprox.spectral.singular import Spectral

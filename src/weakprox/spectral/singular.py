@@ -178,14 +178,7 @@ def decompose(
     if svd is None:
         method: Method = "lapack" if small else "auto"
         svd = thin_svd(
-            A,
-            rank,
-            start=start,
-            tol=1e-13,
-            method=method,
-            rng=rng,
-            strict=False,
-            accept=accept,
+            A, rank, start=start, tol=1e-13, method=method, rng=rng, strict=False, accept=accept
         )
     ritz = np.asarray(to_numpy(svd.triplets.s), dtype=float)
     total, slack = norm_with_error(A, certify)

@@ -10,15 +10,7 @@ import numpy as np
 
 from weakprox.errors import ShapeError
 from weakprox.linalg import bounds, decompositions
-from weakprox.linalg.arrays import (
-    Array,
-    eps_of,
-    like,
-    namespace,
-    norm,
-    sqnorm,
-    to_numpy,
-)
+from weakprox.linalg.arrays import Array, eps_of, like, namespace, norm, sqnorm, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, rounded_inside
 from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
@@ -26,12 +18,7 @@ from weakprox.linalg.threads import all_threads
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
 from weakprox.spectral.nuclear import LINEAR, Bounded
-from weakprox.spectral.singular import (
-    RestsOn,
-    Spectrum,
-    accurate_enough,
-    norm_with_error,
-)
+from weakprox.spectral.singular import RestsOn, Spectrum, accurate_enough, norm_with_error
 
 SURE = 1e-4  # residual, relative to a negative value, at which the value is accepted
 
