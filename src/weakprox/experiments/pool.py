@@ -27,12 +27,6 @@ class Task:
     job: Job
 
 
-def usable_cpus() -> int:
-    """Return how many CPUs this process may use."""
-    known = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
-
-
 def completed(
     tasks: Sequence[Task], processes: int
 ) -> Generator[tuple[int, Record], None, None]:

@@ -224,11 +224,9 @@ class Table:
         every = [draw["low_rank_sparse"] for draws in self.draws.values() for draw in draws]
         found = []
         for tau, q in product(self.taus, LAMS):
-            asked, proved = (
-                certified_gap(tau, q, self.quick),
-                [d[tau][str(q)]["gap"] for d in every],
-            )
-            found.append({"tau": tau, "lam": f"{q:g} c", "asked": asked, "proved": max(proved)})
+            asked = certified_gap(tau, q, self.quick)
+            proved = max(draw[tau][str(q)]["gap"] for draw in every)
+            found.append({"tau": tau, "lam": f"{q:g} c", "asked": asked, "proved": proved})
         return found
 
 

@@ -27,11 +27,10 @@ from weakprox.plots._cells import (
 from weakprox.plots._display import matplotlib_for
 from weakprox.plots._panels import Panel, Series
 from weakprox.report import markup
-from weakprox.report.blocks import Figure, Heatmap, Panels, Picture
+from weakprox.report.blocks import Figure, Heatmap, Panels
 from weakprox.storage.atomic import atomic
 
 NOTICES = ("good", "plain", "warning", "bad")
-FORMATS = ("pdf", "png", "svg")
 # Text in pictures stays text, and two runs give the same bytes.
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "weakprox", "font.size": 9.0}
 DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
@@ -72,10 +71,6 @@ class Page:
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
         self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
-    def code(self, text: str) -> None:
-        """Preformatted text, such as a command."""
-        self._add(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>")
-
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Names with their values; None is shown as a dash."""
         items = "".join(
@@ -100,13 +95,11 @@ class Page:
         series: Iterable[Series | Mapping[str, Any]],
         x_label: str = "",
         y_label: str = "",
-        log_x: bool = False,
         log_y: bool = False,
         note: str | None = None,
-        y_range: tuple[float, float] | None = None,
     ) -> None:
         """One plot of lines, with bands if series have low and high."""
-        panel = Panel(tuple(series), x_label, y_label, "", log_x, log_y, y_range)
+        panel = Panel(tuple(series), x_label, y_label, log_y=log_y)
         self.panels(title, [panel], note)
 
     def panels(
@@ -169,15 +162,6 @@ class Page:
         )
         self._add(heatmap)
 
-    def picture(
-        self, title: str, image: bytes | str | Path, alt: str, note: str | None = None
-    ) -> None:
-        """An image, as bytes or a path; `alt` is its description."""
-        held = image if isinstance(image, bytes) else Path(image).read_bytes()
-        picture = Picture(self._name(title), str(title), note, held, alt)
-        _ = picture.suffix  # raises if no browser can show it
-        self._add(picture)
-
     def attach(self, name: str, value: Any) -> None:
         """Put further data into the page's JSON, under `name`."""
         if name in ("generator", "title", "figures"):
@@ -207,16 +191,12 @@ class Page:
             temporary.write_text(self.html(), encoding="utf-8", newline="\n")
         return Path(path)
 
-    def save_figures(
-        self, directory: str | Path, formats: Sequence[str] = ("png", "svg")
-    ) -> list[Path]:
-        """Draw every plot with matplotlib into files named after its title."""
-        if isinstance(formats, str) or set(formats) - set(FORMATS):
-            raise InputError("formats", formats, f"some of {', '.join(FORMATS)}")
+    def save_figures(self, directory: str | Path) -> list[Path]:
+        """Draw every plot with matplotlib into PNG and SVG files named after its title."""
         mpl, folder = matplotlib_for("save_figures"), Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         with mpl.rc_context(STYLE):
-            return [path for one in self.figures for path in one.save(folder, formats)]
+            return [path for one in self.figures for path in one.save(folder)]
 
     def _add(self, block: str | Figure) -> None:
         if not self._sections:  # blocks before the first section follow the title
