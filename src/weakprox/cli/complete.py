@@ -186,6 +186,7 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: O
 
 def _page(model: MatrixCompletion, found: dict[str, Any], file: Path) -> Any:
     """The report: the fit, its proof, the search and the factors."""
+    from weakprox.plots._panels import Series
     from weakprox.report.page import Page
 
     page, result = Page("Matrix completion", file.name), model.result_
@@ -195,11 +196,11 @@ def _page(model: MatrixCompletion, found: dict[str, Any], file: Path) -> Any:
     shown = ("shape", "lam", "intercept_ridge", "scaling", "rank", "mean", "value", "seconds")
     page.facts({name: str(found[name]) for name in shown})
     trace = result.trace
-    series = [{"name": "value", "x": trace["seconds"], "y": trace["value"]}]
+    series = [Series("value", trace["seconds"], trace["value"])]
     bound = np.isfinite(trace["lower_bound"])
     if bound.any():
         x, y = trace["seconds"][bound], trace["lower_bound"][bound]
-        series.append({"name": "lower bound", "x": x, "y": y})
+        series.append(Series("lower bound", x, y))
     page.lines("Value and lower bound", series, "seconds", "f")
     if model.rank_:
         page.stems("Singular values", {"X": result.low_rank.s[: model.rank_]})

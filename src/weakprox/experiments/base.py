@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from weakprox.errors import InputError, WeakproxError
+from weakprox.errors import WeakproxError
 
 Job: TypeAlias = dict[str, Any]
 """Parameters of one job: a small dict that JSON can hold."""
@@ -89,18 +88,3 @@ def matching(jobs: list[Job], results: list[Record], **wanted: Any) -> list[Reco
 def mean(records: list[Record], name: str) -> float:
     """Return the mean of one of their numbers."""
     return float(np.mean([record[name] for record in records]))
-
-
-def plain(value: Any) -> Any:
-    """Return the value as JSON would read it back: no arrays, no tuples, null for NaN."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    raise InputError("result", type(value).__name__, "a value that JSON can hold")

@@ -17,11 +17,12 @@ import weakprox
 from weakprox.arguments import integer
 from weakprox.errors import InputError
 from weakprox.experiments import ablation, figures, table1, table2
-from weakprox.experiments.base import ORDER, Experiment, Interrupted, Job, Record, plain
+from weakprox.experiments.base import ORDER, Experiment, Interrupted, Job, Record
 from weakprox.experiments.pool import Task, completed
 from weakprox.linalg.threads import cores
 from weakprox.progress import Progress
 from weakprox.storage.atomic import atomic
+from weakprox.storage.tree import plain
 
 _KNOWN = [table1.EXPERIMENT, table2.EXPERIMENT, ablation.EXPERIMENT, *figures.EXPERIMENTS]
 ALL: Final = {name: next(e for e in _KNOWN if e.name == name) for name in ORDER}

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from weakprox.experiments.base import Job, JobError, Record, plain
+from weakprox.experiments.base import Job, JobError, Record
+from weakprox.storage.tree import plain
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -1,8 +1,7 @@
 """A page of text, tables and plots in one HTML file that needs no network.
 
-Blocks appear in the order of the calls, under the current section. A series is a `Series` of
-`plots._panels` or a mapping of its fields, a panel a `Panel` or a mapping of its fields. All
-text is escaped; NaN and infinities are gaps in a plot.
+Blocks appear in the order of the calls, under the current section. All text is escaped; NaN
+and infinities are gaps in a plot.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import one_of, positive
-from weakprox.errors import InputError
+from weakprox.arguments import positive
 from weakprox.plots._cells import (
     MOST_CELLS,
     Reduced,
@@ -30,7 +28,6 @@ from weakprox.report import markup
 from weakprox.report.blocks import Figure, Heatmap, Panels
 from weakprox.storage.atomic import atomic
 
-NOTICES = ("good", "plain", "warning", "bad")
 # Text in pictures stays text, and two runs give the same bytes.
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "weakprox", "font.size": 9.0}
 DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
@@ -67,7 +64,6 @@ class Page:
 
     def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
         """A framed statement: "good", "plain", "warning" or "bad"."""
-        one_of("kind", kind, NOTICES)
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
         self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
@@ -92,24 +88,18 @@ class Page:
     def lines(
         self,
         title: str,
-        series: Iterable[Series | Mapping[str, Any]],
+        series: Sequence[Series],
         x_label: str = "",
         y_label: str = "",
         log_y: bool = False,
         note: str | None = None,
     ) -> None:
         """One plot of lines, with bands if series have low and high."""
-        panel = Panel(tuple(series), x_label, y_label, log_y=log_y)
-        self.panels(title, [panel], note)
+        self.panels(title, [Panel(series, x_label, y_label, log_y=log_y)], note)
 
-    def panels(
-        self, title: str, panels: Iterable[Panel | Mapping[str, Any]], note: str | None = None
-    ) -> None:
+    def panels(self, title: str, panels: Sequence[Panel], note: str | None = None) -> None:
         """Plots side by side; series of one name share a colour and a legend entry."""
-        built = tuple(Panel.of(panel) for panel in panels)
-        if not built:
-            raise InputError("panels", "none", "at least one")
-        self._add(Panels(self._name(title), str(title), note, built))
+        self._add(Panels(self._name(title), str(title), note, tuple(panels)))
 
     def stems(
         self,
@@ -163,9 +153,7 @@ class Page:
         self._add(heatmap)
 
     def attach(self, name: str, value: Any) -> None:
-        """Put further data into the page's JSON, under `name`."""
-        if name in ("generator", "title", "figures"):
-            raise InputError("name", repr(name), "another: the page uses this one")
+        """Put further data into the page's JSON, under a name that it does not use itself."""
         self._attached[name] = markup.clean(value)
 
     def data(self) -> dict[str, Any]:

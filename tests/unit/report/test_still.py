@@ -7,7 +7,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from weakprox.plots._panels import COLOURS
+from weakprox.plots._panels import COLOURS, Panel, Series
 from weakprox.report.page import Page
 
 
@@ -15,11 +15,11 @@ def page() -> Page:
     made = Page("Figures")
     x = np.arange(1.0, 60.0)
     series = [
-        {"name": "ours", "x": x, "y": 1 / x, "low": 0.5 / x, "high": 2 / x},
-        {"name": "theirs", "x": x, "y": 2 / x, "dashed": True, "steps": True},
+        Series("ours", x, 1 / x, low=0.5 / x, high=2 / x),
+        Series("theirs", x, 2 / x, dashed=True, steps=True),
     ]
-    made.panels("Figure 1: value", [{"series": series, "log_x": True, "log_y": True}] * 2)
-    made.lines("Nothing positive", [{"name": "a", "x": [0, 1], "y": [0, -1]}], log_y=True)
+    made.panels("Figure 1: value", [Panel(series, log_x=True, log_y=True)] * 2)
+    made.lines("Nothing positive", [Series("a", [0, 1], [0, -1])], log_y=True)
     made.heatmap("Map", [[1.0, np.nan], [-2.0, 0.0]], ["a", "b"], ["c", "d"])
     made.heatmap("Support", np.eye(3), binary=True)
     made.stems("Values", {"answer": [3.0, 1.0, 0.0]})
