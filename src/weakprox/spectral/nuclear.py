@@ -16,23 +16,14 @@ from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
-from weakprox.spectral.singular import (
-    RestsOn,
-    Spectral,
-    Spectrum,
-    accurate_enough,
-    ball_lower,
-    decompose,
-    penalty_lower,
-    soft_sum,
-)
+from weakprox.spectral import singular
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
 LINEAR = 1e-6  # relative accuracy of the linear oracle if none is given
 
 
 @dataclass(frozen=True)
-class Bounded(Spectral):
+class Bounded(singular.Spectral):
     """The indicator of a set of nonnegative values with sum at most tau."""
 
     tau: float
@@ -63,17 +54,17 @@ class Bounded(Spectral):
         self,
         A: Array,
         weight: float,
-        spec: Spectrum,
+        spec: singular.Spectrum,
         found: ThinSVD | ThinEigh,
         U: Array,
         Vt: Array,
-        rests_on: RestsOn,
+        rests_on: singular.RestsOn,
         skew: float = 0.0,  # squared norm of what the set does not see of A
     ) -> WeakProx:
         """The proximal step from a decomposition and its bounds."""
         p = np.asarray(project_capped(spec.ritz, self.tau))
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
-        lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
+        lower = singular.ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
         values = rounded_inside(p, self.tau, A)
         kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
         residual = float(np.linalg.norm(to_numpy(found.residuals)))
@@ -137,10 +128,10 @@ class NuclearBall(Bounded):
     def _prox(
         self, A: Array, weight: float, rank: int, delta1: float, *options: Any
     ) -> WeakProx:
-        svd, spec, rests_on = decompose(
+        svd, spec, rests_on = singular.decompose(
             A,
             rank,
-            accurate_enough(self._gain, delta1),
+            singular.accurate_enough(self._gain, delta1),
             *options,
             active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
@@ -157,7 +148,7 @@ class NuclearBall(Bounded):
         rng: np.random.Generator | None = None,
     ) -> Extreme:
         """Vertex -tau u v' of the leading singular pair of G."""
-        accept = accurate_enough(lambda s: float(s[0]), accuracy / self.tau, LINEAR)
+        accept = singular.accurate_enough(lambda s: float(s[0]), accuracy / self.tau, LINEAR)
         svd = thin_svd(G, 1, start=start, tol=1e-13, rng=rng, strict=False, accept=accept)
         top = svd.triplets
         V = LowRank(-top.U, rounded_inside(np.array([self.tau]), self.tau, G), top.Vt)
@@ -173,7 +164,7 @@ class NuclearBall(Bounded):
 
 
 @dataclass(frozen=True)
-class NuclearNorm(Spectral):
+class NuclearNorm(singular.Spectral):
     r"""Low rank by a penalty, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
 
     The weak proximal step soft-thresholds the r leading singular values at lam / w.
@@ -215,19 +206,19 @@ class NuclearNorm(Spectral):
         c = self.lam / weight
 
         def gain(s: Vector) -> float:
-            return soft_sum(s, c)
+            return singular.soft_sum(s, c)
 
-        svd, spec, rests_on = decompose(
+        svd, spec, rests_on = singular.decompose(
             A,
             rank,
-            accurate_enough(gain, delta1),
+            singular.accurate_enough(gain, delta1),
             *options,
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )
         p = np.maximum(spec.ritz - c, 0.0)
         psi = spec.sqnorm - gain(spec.ritz)
-        lower = penalty_lower(spec, weight, self.lam)
+        lower = singular.penalty_lower(spec, weight, self.lam)
         beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
         residual = float(np.linalg.norm(to_numpy(svd.residuals)))
         values = like(p, A)
