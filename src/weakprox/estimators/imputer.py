@@ -78,13 +78,11 @@ class Scale:
 
     def apply(self, X: Vector) -> Vector:
         """Scaled data."""
-        scaled: Vector = (X - self.centre) / self.unit
-        return scaled
+        return np.asarray((X - self.centre) / self.unit)
 
     def undo(self, Z: Vector) -> Vector:
         """Data in their original units."""
-        found: Vector = Z * self.unit + self.centre
-        return found
+        return np.asarray(Z * self.unit + self.centre)
 
 
 def deviations(X: Vector, mean: Vector, count: Vector) -> Vector:

@@ -171,8 +171,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         check_is_fitted(self, "coef_")
         rows, _ = self._flat(X)
         A = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
-        found: Matrix = A @ self.coef_.ravel() + self.intercept_
-        return found
+        return np.asarray(A @ self.coef_.ravel() + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         """Sparse data and stacks of matrices are accepted."""

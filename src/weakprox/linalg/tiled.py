@@ -129,19 +129,16 @@ class LowRankPlusSparse(Factored):
         self._left = self.U * self.s
 
     def __getitem__(self, rows: slice) -> Tile:
-        tile: Tile = self._left[rows] @ self.Vt + self.S[rows].toarray()
-        return tile
+        return np.asarray(self._left[rows] @ self.Vt + self.S[rows].toarray())
 
     def __truediv__(self, unit: float) -> LowRankPlusSparse:
         return LowRankPlusSparse(self.U, self.s / unit, self.Vt, self.S / unit)
 
     def times(self, Q: Tile) -> Tile:
-        found: Tile = self._left @ (self.Vt @ Q) + self.S @ Q
-        return found
+        return np.asarray(self._left @ (self.Vt @ Q) + self.S @ Q)
 
     def transpose_times(self, Q: Tile) -> Tile:
-        found: Tile = self.Vt.T @ (self._left.T @ Q) + self.S.T @ Q
-        return found
+        return np.asarray(self.Vt.T @ (self._left.T @ Q) + self.S.T @ Q)
 
     @property
     def sqnorm(self) -> float:
@@ -187,13 +184,11 @@ class SparseTiles(Factored):
 
     def times(self, Q: Tile) -> Tile:
         """A Q."""
-        found: Tile = self.S @ Q
-        return found
+        return np.asarray(self.S @ Q)
 
     def transpose_times(self, Q: Tile) -> Tile:
         """A' Q."""
-        found: Tile = self.S.T @ Q
-        return found
+        return np.asarray(self.S.T @ Q)
 
     @property
     def sqnorm(self) -> float:
@@ -209,8 +204,7 @@ class SparseTiles(Factored):
         return _largest(self.S)
 
     def __getitem__(self, rows: slice) -> Tile:
-        tile: Tile = self.S[rows].toarray().astype(self.dtype, copy=False)
-        return tile
+        return np.asarray(self.S[rows].toarray().astype(self.dtype, copy=False))
 
     def check_finite(self) -> bool:
         return bool(np.isfinite(self.S.data).all())

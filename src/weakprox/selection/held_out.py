@@ -122,8 +122,7 @@ class HeldOut:
             return np.ones(self.along.shape[1:])
         along, squares = self.along.sum(axis=0), self.squares.sum(axis=0)
         best = np.divide(along, squares, out=np.ones_like(along), where=squares > 0.0)
-        found: Values = np.maximum(best, 1.0)
-        return found
+        return np.asarray(np.maximum(best, 1.0))
 
     def errors(self, *, debias: bool = True) -> Values:
         """Mean squared error per entry, for every fold and point."""

@@ -163,7 +163,6 @@ class DavisYin(GapDriven):
         return replace(cold, z=z, basis=past.basis)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """The dual points of the best bound."""
         if memory.dual is None:
             y = proximal_dual(problem.penalty, memory.X, memory.gamma)
             return FixedDual(problem.penalty, y)

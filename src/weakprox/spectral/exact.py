@@ -36,7 +36,6 @@ class Exact(Spectral):
     conjugate_of: Callable[[Array], float] | None = None
 
     def __post_init__(self) -> None:
-        """Check that the callables are callable."""
         for name in ("prox", "value_of", "conjugate_of"):
             given = getattr(self, name)
             if not callable(given) and not (given is None and name == "conjugate_of"):

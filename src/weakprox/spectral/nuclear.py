@@ -29,7 +29,6 @@ class Bounded(singular.Spectral):
     tau: float
 
     def __post_init__(self) -> None:
-        """Check the bound."""
         object.__setattr__(self, "tau", positive("tau", self.tau))
 
     def value(self, X: LowRank) -> float:
@@ -178,7 +177,6 @@ class NuclearNorm(singular.Spectral):
     lam: float
 
     def __post_init__(self) -> None:
-        """Check the weight."""
         object.__setattr__(self, "lam", positive("lam", self.lam))
 
     def in_unit(self, unit: float) -> NuclearNorm:
