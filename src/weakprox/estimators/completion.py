@@ -205,10 +205,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             Ids of columns, and the values; ignored with a matrix.
         row, col, value : optional
             Names of the columns of a long table (pandas, polars or a dict of arrays).
-
-        Returns
-        -------
-        self
         """
         lam = or_auto("lam", self.lam, positive)
         ridge = or_auto("intercept_ridge", self.intercept_ridge, nonnegative)

@@ -48,10 +48,6 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             One noisy matrix, or n of them: of the latter, only the mean and the variance
             across copies are used.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         samples = self._samples(X)
         self._seen = sample_moments(samples)
@@ -66,10 +62,6 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         X : array, data frame or sparse matrix of shape (m, d), or array of shape (n, m, d)
             One more copy, or n more.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         first = not hasattr(self, "_seen")
         samples = self._samples(X, None if first else self._seen.mean.shape)

@@ -204,10 +204,6 @@ class HawkesInfectivity(Certified):
         y : ignored
         period : (float, float), optional
             Start and end of the observation; first and last event if not given.
-
-        Returns
-        -------
-        self
         """
         lam, tau = (
             arguments.or_auto("lam", self.lam, arguments.nonnegative),

@@ -292,10 +292,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         X : array or frame of shape (rows, columns)
             The data.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
         one_of("scaling", self.scaling, ("auto", *SCALINGS))

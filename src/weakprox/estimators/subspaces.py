@@ -314,10 +314,6 @@ class SubspaceClustering(ClusterMixin, Certified):
         X : array or data frame of shape (n_samples, n_features)
             Samples.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         flag("zero_diagonal", self.zero_diagonal)
         positive("ridge", self.ridge)

@@ -134,10 +134,6 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             The A_i. Sparse data stay sparse only without an intercept.
         y : array of shape (n,)
             The b_i.
-
-        Returns
-        -------
-        self
         """
         arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
         arguments.flag("fit_intercept", self.fit_intercept)

@@ -92,7 +92,7 @@ def thin_svd(
     `DecompositionError`; otherwise the last triplets are returned with their residuals.
     `accept(values, residuals, next_value)` on NumPy vectors ends the block method early.
 
-    "auto" uses LAPACK if a full decomposition is cheaper (see `wants_full`), otherwise the block
+    "auto" uses LAPACK if a full decomposition is cheaper (see `wants_full`), else the block
     method. ARPACK and PROPACK can be faster from a cold start on a flat spectrum, but they may
     miss repeated values.
     """
