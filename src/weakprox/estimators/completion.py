@@ -502,10 +502,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         ----------
         rows, cols, values, row, col, value
             Observations as in `fit`. Columns that `fit` has not seen are left out.
-
-        Returns
-        -------
-        MatrixCompletion
         """
         found, factors, intercepts = self._folded(rows, cols, values, (row, col, value))
         other = copy.copy(self)

@@ -126,10 +126,6 @@ class ConvergenceDisplay(ResultDisplay):
             The measure of work on the x axis.
         kind : {"value", "gap"}
             Value and lower bound, or the distance between them.
-
-        Returns
-        -------
-        self
         """
         one_of("x", x, tuple(AXES))
         one_of("kind", kind, ("value", "gap"))

@@ -123,10 +123,6 @@ class MatrixDisplay(ResultDisplay):
             Size at which colours end; by default the 0.99 quantile of nonzero entries.
         colorbar : bool
             Whether to draw a scale.
-
-        Returns
-        -------
-        self
         """
         ax, signed = self._draw_on(ax), bool(np.nanmin(self.matrix) < 0.0)
         self.image_ = draw_cells(

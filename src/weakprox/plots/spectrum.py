@@ -54,10 +54,6 @@ class SpectrumDisplay(ResultDisplay):
             Where to draw; by default a new figure.
         kind : {"values", "support"}
             Singular values, or the nonzero entries.
-
-        Returns
-        -------
-        self
         """
         one_of("kind", kind, ("values", "support"))
         ax = self._draw_on(ax)

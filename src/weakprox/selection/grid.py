@@ -53,10 +53,6 @@ def default_grid(
         Number of weights and of radii, at least two.
     psd : bool
         Whether radii bound the trace of a positive semidefinite matrix.
-
-    Returns
-    -------
-    Grid
     """
     A = matrix("M", M)
     for name, count in (("n_lams", n_lams), ("n_taus", n_taus)):

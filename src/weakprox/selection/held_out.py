@@ -71,10 +71,6 @@ def thinned(M: Any, noise: float, copies: int = 5, seed: int = 0) -> Copies:
         Number of copies, at least two.
     seed : int
         Fixes the random numbers.
-
-    Returns
-    -------
-    Copies
     """
     A, noise = matrix("M", M), nonnegative("noise", noise)
     count = integer("copies", copies, least=2)
@@ -165,10 +161,6 @@ def held_out(
     max_seconds : float, optional
         Time limit. The points of the first copy that are not reached have errors NaN;
         further copies that are not completed are left out.
-
-    Returns
-    -------
-    HeldOut
     """
     count = len(copies) if folds is None else integer("folds", folds, least=1)
     count = min(count, len(copies))
@@ -227,10 +219,6 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
         Standard deviation of its entries.
     divergence : float
         Sum over entries of the derivative of that entry of X by that entry of M.
-
-    Returns
-    -------
-    float
     """
     A, B = matrix("M", M), matrix("X", X)
     if A.shape != B.shape:
