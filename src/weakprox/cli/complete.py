@@ -168,7 +168,6 @@ def _summary(model: MatrixCompletion, outputs: Outputs) -> dict[str, Any]:
 
 
 def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: Outputs) -> None:
-    """The summary for a reader."""
     m, d = found["shape"]
     ridge = f"; ridge of the intercepts {found['intercept_ridge']:.3g}"
     lines = [

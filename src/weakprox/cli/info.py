@@ -67,7 +67,6 @@ def info(
 
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
-    """The description for a reader."""
     m, d = case.table.shape
     norms, predicted = found["norms"], found["predicted"]
     labels = [side for side in ("row", "column") if found[f"{side}_labels"]]

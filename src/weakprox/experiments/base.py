@@ -10,14 +10,11 @@ import numpy as np
 
 from weakprox.errors import WeakproxError
 
+# Parameters of one job, and the result of a job or of an experiment: dicts that JSON can hold.
 Job: TypeAlias = dict[str, Any]
-"""Parameters of one job: a small dict that JSON can hold."""
-
 Record: TypeAlias = dict[str, Any]
-"""The result of a job or of a whole experiment: a dict that JSON can hold."""
-
+# Names of the experiments, the paper's first; the position numbers random streams.
 ORDER = ("table1", "figure1", "figure2", "table2", "ablation", "epochs")
-"""Names of the experiments, the paper's first; the position numbers random streams."""
 
 
 @dataclass(frozen=True)

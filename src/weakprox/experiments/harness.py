@@ -26,7 +26,6 @@ from weakprox.storage.tree import plain
 
 _KNOWN = [table1.EXPERIMENT, table2.EXPERIMENT, ablation.EXPERIMENT, *figures.EXPERIMENTS]
 ALL: Final = {name: next(e for e in _KNOWN if e.name == name) for name in ORDER}
-"""The experiments by name, the paper's first."""
 
 
 def run(

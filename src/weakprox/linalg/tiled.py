@@ -142,7 +142,6 @@ class LowRankPlusSparse(Factored):
 
     @property
     def sqnorm(self) -> float:
-        """Squared Frobenius norm, in float64."""
         left, right = self._left.astype(float), self.Vt.astype(float)
         found = float(np.sum((left.T @ left) * (right @ right.T)))
         S = self.S.astype(float)
@@ -183,16 +182,13 @@ class SparseTiles(Factored):
         return SparseTiles(self.S.astype(self.dtype) / unit)
 
     def times(self, Q: Tile) -> Tile:
-        """A Q."""
         return np.asarray(self.S @ Q)
 
     def transpose_times(self, Q: Tile) -> Tile:
-        """A' Q."""
         return np.asarray(self.S.T @ Q)
 
     @property
     def sqnorm(self) -> float:
-        """Squared Frobenius norm, in float64."""
         found = self.S.data.astype(float)
         return float(found @ found)
 
@@ -200,7 +196,6 @@ class SparseTiles(Factored):
         return self if self.S.dtype == np.float64 else SparseTiles(self.S.astype(float))
 
     def largest(self) -> float:
-        """Size of the largest entry."""
         return _largest(self.S)
 
     def __getitem__(self, rows: slice) -> Tile:
