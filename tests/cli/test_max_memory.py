@@ -39,7 +39,7 @@ def process(*words):
     [
         ((600, 500), ()),
         ((1300, 1200), ()),
-        ((2400, 2000), ()),
+        pytest.param((2400, 2000), (), marks=pytest.mark.long),
         ((2400, 2000), ("--max-memory", "130MB")),
     ],
     ids=["small", "middle", "large", "on disk"],

@@ -87,7 +87,11 @@ def test_oracle_that_covers_the_smoothed_optimum_pays_for_smoothing_once(case, e
     assert np.all(seen.mean + 2 * seen.error <= rate + case.gamma * p.mu)
 
 
-@pytest.mark.parametrize(("case", "eps"), [SAMPLED[0][:2], FINITE[0][:2]], ids=name)
+@pytest.mark.parametrize(
+    ("case", "eps"),
+    [pytest.param(*SAMPLED[0][:2], marks=pytest.mark.long), FINITE[0][:2]],
+    ids=name,
+)
 def test_oracle_may_use_up_its_delta1(case, eps):
     rate = 5 / 12 if case.loss.is_finite_sum else 0.5
     solver = solver_for(case, eps, "repaired", delta=None)

@@ -54,7 +54,9 @@ def test_bound_holds_with_iterative_svds(monkeypatch):
     assert np.all(seen.mean + 2 * seen.error <= bound)
 
 
-@pytest.mark.parametrize("constants", ["paper", "repaired"])
+@pytest.mark.parametrize(
+    "constants", ["paper", pytest.param("repaired", marks=pytest.mark.long)]
+)
 def test_bound_holds_when_the_oracle_uses_up_its_delta(constants):
     case = CASES[0]
     exact = solver_for(case, constants)

@@ -29,8 +29,12 @@ def page() -> Page:
 NAMES = ["figure-1-value", "nothing-positive", "map", "support", "values"]
 
 
-def test_every_plot_becomes_a_file_with_a_stable_name(tmp_path):
-    paths = page().save_figures(tmp_path / "new" / "folder")
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    return page().save_figures(tmp_path_factory.mktemp("plots") / "new" / "folder")
+
+
+def test_every_plot_becomes_a_file_with_a_stable_name(paths):
     plots = [f"{name}.{suffix}" for name in NAMES for suffix in ("png", "svg")]
     assert [path.name for path in paths] == plots
     starts = {".png": b"\x89PNG", ".svg": b"<?xml"}
@@ -42,10 +46,8 @@ def test_every_plot_becomes_a_file_with_a_stable_name(tmp_path):
     assert COLOURS[1] in curves
 
 
-def test_two_runs_give_the_same_bytes(tmp_path):
-    first = page().save_figures(tmp_path / "a")
-    second = page().save_figures(tmp_path / "b")
-    for one, other in zip(first, second, strict=True):
+def test_two_runs_give_the_same_bytes(paths, tmp_path):
+    for one, other in zip(paths, page().save_figures(tmp_path), strict=True):
         assert one.read_bytes() == other.read_bytes()
 
 
