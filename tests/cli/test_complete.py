@@ -92,3 +92,15 @@ def test_mistakes_are_named_before_any_work(table, weakprox, options, word):
     done = weakprox("complete", *options)
     assert done.exit_code == 2
     assert word in done.stderr
+
+
+@pytest.mark.parametrize("name", ["gaps.csv", "gaps.npy"])
+def test_estimate_points_from_missing_entries_to_complete(weakprox, tmp_path, name):
+    M = np.arange(12.0).reshape(4, 3)
+    M[1, 1] = np.nan
+    file = tmp_path / name
+    np.save(file, M) if name.endswith("npy") else np.savetxt(file, M, delimiter=",")
+    refused = weakprox("estimate", str(file))
+    assert refused.exit_code == 2
+    assert "weakprox complete" in refused.stderr
+    assert weakprox("complete", str(file)).exit_code == 0
