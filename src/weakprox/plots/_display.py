@@ -42,12 +42,14 @@ class ResultDisplay(Display):
     @classmethod
     def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> Self:
         """Draw a `Result`; keywords go to `plot`."""
-        return cls._of(checked_result(result), None).plot(ax, **options)
+        drawn: Self = cls._of(checked_result(result), None).plot(ax, **options)
+        return drawn
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> Self:
         """Draw a fitted model; keywords go to `plot`."""
-        return cls._of(fitted_result(estimator), estimator).plot(ax, **options)
+        drawn: Self = cls._of(fitted_result(estimator), estimator).plot(ax, **options)
+        return drawn
 
     @classmethod
     def _of(cls, result: Any, model: Any) -> Any:

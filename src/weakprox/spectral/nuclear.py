@@ -108,6 +108,7 @@ class NuclearBall(Bounded):
     """
 
     tau: float
+    in_unit = Bounded.in_unit  # in its own body, as an inherited one does not count
 
     @property
     def capabilities(self) -> SpectralCapabilities:

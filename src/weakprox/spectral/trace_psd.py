@@ -38,6 +38,7 @@ class TracePSD(Bounded):
 
     tau: float
     symmetric = True
+    in_unit = Bounded.in_unit  # in its own body, as an inherited one does not count
 
     @property
     def capabilities(self) -> SpectralCapabilities:
