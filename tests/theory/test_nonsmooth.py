@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from registry import ALL
 from theory._instances import denoising, sensing
 from theory._runs import (
     average_gaps,
@@ -48,7 +49,9 @@ def solver_for(case, eps, constants, **settings):
 
 
 def check(case, eps, seeds, solver, rate, delta2=0.0):
-    seen = average_gaps(case, solver, eps=eps, seeds=range(seeds))
+    # with fewer seeds the error is larger, and the bound harder to meet
+    some = range(seeds if ALL else min(seeds, 8))
+    seen = average_gaps(case, solver, eps=eps, seeds=some)
     p = seen.parameters
     assert p.mu == pytest.approx(smoothing_for(case, eps, delta2))
     bound = theorem_bound(p, rate=rate, gamma=case.gamma, delta2=delta2)

@@ -53,16 +53,6 @@ def noise_level(M: Any, method: Method = "auto") -> float:
     return min(from_spectrum, from_entries) if from_entries > 0.0 else from_spectrum
 
 
-def noise_of_mean(samples: Any) -> float:
-    """Standard deviation of the noise in the entries of the mean of n >= 2 samples.
-
-    The root of the mean, over entries, of the variance across samples, over sqrt(n). Samples
-    have the shape (n, m, d) and are read one by one: a memory map is never loaded whole.
-    """
-    sample_stack(samples)
-    return mean_noise(sample_moments(samples))
-
-
 def sample_moments(samples: Any) -> Moments:
     """Mean and scatter of noisy copies, which are read one by one and not kept."""
     one_by_one = range(int(samples.shape[0]))
