@@ -13,6 +13,7 @@ def table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     L = 3 + np.outer(rng.standard_normal(30), rng.standard_normal(20))
+    L += 0.3 * rng.standard_normal(L.shape)  # without noise, ever smaller weights are tried
     seen = rng.random(L.shape) < 0.7
     np.save("m.npy", np.where(seen, L, np.nan))
     with open("ratings.csv", "w", newline="", encoding="utf-8") as file:
@@ -51,7 +52,15 @@ def test_other_pairs(table, weakprox):
     with open("pairs.csv", "w", encoding="utf-8") as file:
         file.write("who,film\np1,f2\nnobody,f3\n")
     done = weakprox(
-        "complete", "ratings.csv", *NAMES, "--pairs", "pairs.csv", "-o", "p.parquet"
+        "complete",
+        "ratings.csv",
+        *NAMES,
+        "--pairs",
+        "pairs.csv",
+        "-o",
+        "p.parquet",
+        "--lam",
+        "2",
     )
     assert done.exit_code == 0, done.stderr
     parquet = pytest.importorskip("pyarrow.parquet")
