@@ -188,17 +188,18 @@ def stored(x: Any) -> Any:
 def computed(rules: Sequence[Any], known: dict[int, Any]) -> list[Any]:
     """Return the values of rules on one block, given those of their leaves there."""
     memo: dict[int, Any] = {}  # a rule may occur several times
+    return [_value(rule, known, memo) for rule in rules]
 
-    def value(rule: Any) -> Any:
-        if isinstance(rule, Leaf):
-            return known[rule.token]
-        if not isinstance(rule, Call):
-            return rule
-        if id(rule) not in memo:
-            memo[id(rule)] = rule.function(*map(value, rule.arguments))
-        return memo[id(rule)]
 
-    return [value(rule) for rule in rules]
+def _value(rule: Any, known: dict[int, Any], memo: dict[int, Any]) -> Any:
+    if isinstance(rule, Leaf):
+        return known[rule.token]
+    if not isinstance(rule, Call):
+        return rule
+    if id(rule) not in memo:
+        given = (_value(one, known, memo) for one in rule.arguments)
+        memo[id(rule)] = rule.function(*given)
+    return memo[id(rule)]
 
 
 def _itself(P: Pattern, x: Any) -> Any:

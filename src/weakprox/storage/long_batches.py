@@ -145,7 +145,9 @@ class LongFiles:
                 parquet.ParquetFile(path) as file,
             ):
                 columns = list(dict.fromkeys(names))
-                for batch in file.iter_batches(batch_size=BATCH, columns=columns):
+                # threads would read ahead, into memory that Arrow keeps
+                lines = file.iter_batches(BATCH, columns=columns, use_threads=False)
+                for batch in lines:
                     found = {name: batch.column(name) for name in columns}
                     for name in self.ids:
                         column = found.get(name)
@@ -157,3 +159,5 @@ class LongFiles:
                         if pa.types.is_dictionary(column.type):
                             found[name] = column.dictionary_decode()
                     yield found
+                    del batch, column, found
+            pa.default_memory_pool().release_unused()
