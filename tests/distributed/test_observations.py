@@ -177,12 +177,12 @@ def test_proofs():
 def test_workers_give_the_bits_of_this_process():
     def found():
         problem = wp.Problem(pair(weights=WEIGHTS)[1], None, NuclearNorm(2.0))
-        return wp.minimize(problem, tol=1e-2)
+        return wp.minimize(problem, tol=1e-3, max_svds=8)
 
     results = [found()]
     with dask.config.set(scheduler="synchronous"):
         results.append(found())
-    assert results[0].certified
+    assert results[0].status is wp.Status.MAX_SVDS
     assert results[0].value == results[1].value
     np.testing.assert_array_equal(results[0].X, results[1].X)
 

@@ -58,7 +58,8 @@ class OnWorkers:
     def added(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Any:
         """As in `Blocks`."""
         tasks, resting = self._tasks(function, vectors, arguments)
-        return fetch([tree(added, tasks)], resting)[0]
+        # a copy: products of this process depend on the alignment, which messages do not keep
+        return np.array(fetch([tree(added, tasks)], resting)[0])
 
     def kept(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> list[Task]:
         """As in `Blocks`."""
