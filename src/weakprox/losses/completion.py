@@ -103,9 +103,10 @@ class Completion:
         sigma: float | None = None,
     ) -> None:
         self._set(shape, loss, intercepts, intercept_ridge, reduction, sigma)
-        far = [as_dask_array(x) for x in (rows, cols, values, weights)]
-        if any(is_dask(x) for x in far):
-            self._place(*far, scaling)
+        given = (rows, cols, values, weights)
+        rows, cols, values, weights = (as_dask_array(x) for x in given)
+        if any(is_dask(x) for x in (rows, cols, values, weights)):
+            self._place(rows, cols, values, weights, scaling)
             return
         if str(getattr(values, "dtype", "")) == "bool":  # two classes
             values = np.asarray(values, dtype=float)
@@ -235,10 +236,10 @@ class Completion:
         if self._observed is None:
             far = self._far
             assert far is not None
-            sorted_ = sorted_on_workers(far, partial(recoded, self.loss))
-            options = {"reduction": self.reduction}
-            other = Completion._in_blocks(*sorted_, self.size, far.dtype, **options)
-            self._observed = other._observed
+            found, values, weights = sorted_on_workers(far, partial(recoded, self.loss))
+            options: dict[str, Any] = {"reduction": self.reduction}
+            blocks = (found, values, weights, self.size, far.dtype)
+            self._observed = Completion._in_blocks(*blocks, **options)._observed
         assert self._observed is not None
         return self._observed
 

@@ -71,8 +71,8 @@ class LongObservations:
     def whole(self) -> Batch:
         """Return all observations in memory."""
         rows, columns, values, weights = zip(*self.batches(), strict=True)
-        joined = [np.concatenate(x) for x in (rows, columns, values)]
-        return Batch(*joined, np.concatenate(weights) if self.weighted else None)
+        i, j, found = (np.concatenate(x) for x in (rows, columns, values))
+        return Batch(i, j, found, np.concatenate(weights) if self.weighted else None)
 
     def in_files(
         self, loss: EntryLoss, folder: str | None
@@ -85,10 +85,10 @@ class LongObservations:
                 count += np.bincount(index, minlength=len(count))
             shown = few(np.concatenate([shown, batch.values]))
             size = max(size, float(np.abs(batch.values).max()))
-        kind = np.dtype(np.float32 if self.files.single else np.float64)
+        kind: Any = np.float32 if self.files.single else np.float64
         check_size("value", size, (self.files.count,), float(np.finfo(kind).max))
-        # a block with as many positions as columns, or products with its transpose cost more
-        most = min(BLOCK, max(LEAST, room() // (SHARE * HELD)))
+        # as many positions as columns at least, or products with transposes cost more
+        most = max(min(BLOCK, max(LEAST, room() // (SHARE * HELD))), self.shape[1])
         found = sorted_in_files(
             self.batches,
             (counts[0], counts[1]),

@@ -154,23 +154,22 @@ def sorted_in_files(
         block = np.searchsorted(edges, batch.rows, side="right") - 1
         by_block = np.argsort(block, kind="stable")
         ends = np.searchsorted(block[by_block], np.arange(len(edges)))
-        for b in np.flatnonzero(np.diff(ends)):
-            some = by_block[ends[b] : ends[b + 1]]
-            part = slice(int(filled[b]), int(filled[b]) + len(some))
-            rows[part], columns[part] = batch.rows[some] - edges[b], batch.columns[some]
+        for k in np.flatnonzero(np.diff(ends)):
+            some = by_block[ends[k] : ends[k + 1]]
+            part = slice(int(filled[k]), int(filled[k]) + len(some))
+            rows[part], columns[part] = batch.rows[some] - edges[k], batch.columns[some]
             values[part] = batch.values[some]
             if weights is not None:
                 weights[part] = batch.weights[some]
-            filled[b] = part.stop
+            filled[k] = part.stop
         for x in (rows, columns, values, weights):
             let_go(x)
     column_pointers = scratch((len(edges) - 1, shape[1] + 1), np.int64, folder)
     chunks = []
-    for b in range(len(edges) - 1):  # then within each
+    for b, height in enumerate(np.diff(edges)):  # then within each
         part = slice(int(pointers[edges[b]]), int(pointers[edges[b + 1]]))
-        height = int(edges[b + 1] - edges[b])
-        index = (np.array(x[part], dtype=np.int64) for x in (rows, columns))
-        found, sort = pattern(*index, (height, shape[1]))
+        i, j = (np.array(x[part], dtype=np.int64) for x in (rows, columns))
+        found, sort = pattern(i, j, (int(height), shape[1]))
         columns[part], rows[part] = found.columns, found.rows_by_column
         order[part], column_pointers[b] = found.by_column, found.column_pointers
         chunks.append((found.chunks, found.column_chunks))

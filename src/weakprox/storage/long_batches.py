@@ -114,11 +114,10 @@ class LongFiles:
         """All ids of a column as an Arrow array, in increasing order, by a pass over it."""
         import pyarrow.compute as compute
 
-        pa, found = arrow()[0], None
+        pa, found = arrow()[0], list[Any]()
         for batch in self._batches((name,)):
-            some = batch[name].unique()
-            found = some if found is None else pa.concat_arrays([found, some]).unique()
-        return found.take(compute.sort_indices(found))
+            found = [pa.concat_arrays([*found, batch[name].unique()]).unique()]
+        return found[0].take(compute.sort_indices(found[0]))
 
     def batches(self, names: Mapping[str, Any]) -> Iterator[dict[str, Column]]:
         """Yield all lines: ids as positions among `names`, or as they are, and numbers."""
