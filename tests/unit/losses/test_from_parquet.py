@@ -217,6 +217,27 @@ def test_other_terms_gather_the_observations(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("in_blocks")
+def test_data_of_extreme_size_are_solved_in_another_unit(tmp_path):
+    rows, cols, values, _ = observations()
+    path = written(tmp_path / "long.parquet", rows, cols, 1e90 * values)
+    problem = wp.Problem(read(path, shape=SHAPE), None, NuclearNorm(1e90))
+    plain = wp.Problem(Completion(rows, cols, values, SHAPE), None, NuclearNorm(1.0))
+    large, usual = wp.minimize(problem, tol=1e-5), wp.minimize(plain, tol=1e-5)
+    assert large.certified
+    assert large.value / 1e180 == pytest.approx(usual.value, rel=1e-5)
+
+
+@pytest.mark.usefixtures("in_blocks")
+def test_a_symmetric_spectral_term_gathers_the_observations(tmp_path):
+    rows, cols, values, _ = observations(shape=(12, 12))
+    path = written(tmp_path / "long.parquet", rows, cols, values)
+    h = wp.spectral.TracePSD(5.0)
+    losses = read(path, shape=(12, 12)), Completion(rows, cols, values, (12, 12))
+    one, two = (wp.minimize(wp.Problem(loss, None, h), tol=1e-3) for loss in losses)
+    assert one.value == two.value
+
+
+@pytest.mark.usefixtures("in_blocks")
 def test_the_plan_states_memory_and_files(tmp_path):
     rows, cols, values, _ = observations(shape=(400, 300))
     path = written(tmp_path / "long.parquet", rows, cols, values)
