@@ -152,8 +152,7 @@ class Degrees:
 
 def shrunk(values: Vector, lam: float) -> Vector:
     """Values moved towards zero by lam."""
-    found: Vector = np.sign(values) * np.maximum(np.abs(values) - lam, 0.0)
-    return found
+    return np.asarray(np.sign(values) * np.maximum(np.abs(values) - lam, 0.0))
 
 
 def leading(N: LowRankPlusSparse, count: int, symmetric: bool, tol: float) -> LowRank:
@@ -247,5 +246,4 @@ class Calibration:
 
     def probability(self, score: Vector) -> Vector:
         """Of an edge."""
-        found: Vector = expit(self.at + self.by * np.log(score) + self.beyond * score)
-        return found
+        return np.asarray(expit(self.at + self.by * np.log(score) + self.beyond * score))

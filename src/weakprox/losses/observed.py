@@ -16,11 +16,20 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, inner, like, namespace, norm, to_numpy, total
+from weakprox.linalg.arrays import (
+    Array,
+    inner,
+    is_numpy,
+    like,
+    namespace,
+    norm,
+    to_numpy,
+    total,
+)
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import EntryLoss, Squared
 from weakprox.passes.blocks import entrywise, stored
-from weakprox.passes.pattern import Positions
+from weakprox.passes.pattern import Pattern, Plain, Positions
 
 Intercepts = Literal["none", "rows", "columns", "both"]
 NEWTON, CONJUGATE = 60, 400  # most steps of the fit of intercepts
@@ -101,6 +110,21 @@ class Observed:
     def transpose_times(self, q: Array, B: Array) -> Array:
         """S' B."""
         return self._scaled(self.pattern.transpose_times(q, self._scaled(B, 0)), 1)
+
+    def is_full(self, share: float) -> bool:
+        """Whether so large a share of the entries is observed, and S may be an array."""
+        P = self.pattern
+        return (
+            type(P) is Pattern
+            and is_numpy(P.reference)
+            and P.size >= share * math.prod(P.shape)
+        )
+
+    def full(self, q: Array) -> Array:
+        """S as an array."""
+        P: Any = self.pattern  # a Pattern
+        S = np.asarray(Plain.matrix(P, q).toarray())
+        return S if self.left is None else S * self.left[:, None] * self.right
 
     def _scaled(self, B: Array, side: int) -> Array:
         factor = (self.left, self.right)[side]

@@ -12,13 +12,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from weakprox.certificates.sampled import Proof
-from weakprox.certificates.split import SplitDual
+from weakprox.certificates.split import SplitDual, reflected_dual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, on_cpu, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
 from weakprox.passes.blocks import BlockPattern
-from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
 from weakprox.resources.memory import room
@@ -163,11 +162,8 @@ class Warmth:
         R, V, y = dual.penalty, dual.prox.V, dual.y
         X = V.dense()
         if y is None:
-            target = gradient(problem.loss, X, problem.loss.everything(), None)
-            target *= -1.0 / dual.weight
-            target += (2.0 - R.curvature / dual.weight) * X
-            target -= dual.A
-            y = proximal_dual(R, target, 1.0 / dual.weight)
+            slope = gradient(problem.loss, X, problem.loss.everything(), None)
+            y = reflected_dual(R, X, slope, dual.A, dual.weight)
         return cls(V, R.pull(y), nonsmooth(R, X), dual.weight, V.rank, dual.prox.basis)
 
     def step(self, beta: float) -> float:

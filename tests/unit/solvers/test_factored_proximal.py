@@ -354,3 +354,27 @@ def test_memory_that_does_not_suffice_is_refused():
     problem = large(200_000, 80_000, 100_000, 100.0)
     with pytest.raises(wp.InputError, match=r"max_memory.*FactoredProximal"):
         wp.minimize(problem, max_memory="300MB")
+
+
+@pytest.mark.parametrize("shape", [(30, 70), (70, 30)])
+@pytest.mark.parametrize("spectral", [NuclearNorm(1.0), NuclearBall(60.0)])
+def test_where_most_entries_are_observed_arrays_give_the_same(shape, spectral, monkeypatch):
+    kinds = {"intercepts": "both", "intercept_ridge": 0.5, "scaling": "counts"}
+    problem = wp.Problem(completion("squared", shape, share=0.7, **kinds), None, spectral)
+    decomposed = []
+    plain = Steps._prox_of_array
+    monkeypatch.setattr(Steps, "_prox_of_array", lambda *a: decomposed.append(1) or plain(*a))
+    by_array = wp.minimize(problem, tol=1e-7)
+    assert decomposed
+    monkeypatch.setattr(Steps, "_as_array", lambda self, block: False)
+    by_blocks = wp.minimize(problem, tol=1e-7)
+    assert by_array.status.name == by_blocks.status.name == "CERTIFIED"
+    assert by_array.value == pytest.approx(by_blocks.value, rel=2e-7)
+    assert by_array.certificate.lower_bound <= by_blocks.value
+    assert by_blocks.certificate.lower_bound <= by_array.value
+
+
+def test_few_observations_never_become_an_array(monkeypatch):
+    monkeypatch.setattr(Steps, "_prox_of_array", None)
+    problem = wp.Problem(completion("squared", (60, 50), share=0.2), None, NuclearNorm(0.3))
+    assert wp.minimize(problem).status.name == "CERTIFIED"
