@@ -29,7 +29,7 @@ from weakprox import LinkPredictor
 DATA = Path(__file__).resolve().parents[1] / "examples" / "data"
 NODES, LINKS = 3000, 19_000  # a tenth of the links is hidden
 LARGER = ((9000, 50_000), (100_000, 1_000_000))
-LARGE = (1_000_000, 10_000_000)
+LARGE = (1_000_000, 11_400_000)  # 1e7 links are left to fit
 GROUPS, OUTSIDE, POWER = 20, 0.2, 2.5  # share of links between groups, exponent of degrees
 REWIRED = 0.1  # share of the links of a small world that lead anywhere
 HIDDEN = 0.1  # share of links to find

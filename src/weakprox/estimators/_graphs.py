@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
 PAIRS = 1 << 16  # whose entries are computed at a time
 BLOCK = 16  # vectors that N is multiplied with at a time
+KEPT = 0.625  # of the vectors of a Krylov space, as singular vectors
 TINY = 1e-300  # a square that no singular value has
 TIES = 0.01  # weight of the degrees in a score: enough to order pairs where X is zero
 
@@ -170,27 +172,32 @@ class Leading:
 
     def __init__(self, N: LowRankPlusSparse, most: int) -> None:
         self.N, self.tall = N, N.shape[0] >= N.shape[1]
-        rng = np.random.default_rng(0)
-        self.space = KrylovSpace(self._squared, min(N.shape), most=most, block=BLOCK, rng=rng)
-
-    def _squared(self, B: Vector) -> Vector:
-        N = self.N
-        return N.transpose_times(N.times(B)) if self.tall else N.times(N.transpose_times(B))
+        settings: Any = {"most": most, "block": BLOCK, "rng": np.random.default_rng(0)}
+        # not a method of this object: such a cycle would keep the basis in memory
+        self.space = KrylovSpace(partial(_squared, N, self.tall), min(N.shape), **settings)
 
     def extended(self, width: int, tol: float) -> LowRank:
         """Triplets in a space of at least this width, as many as have this accuracy.
 
-        That is, the leading ones up to the first whose residual is too large, two at least.
+        That is, the leading ones up to the first whose residual is too large, two at least and
+        not more than the share KEPT of the width.
         """
         self.space.extend(width)
         squares, W, residuals = self.space.ritz()
         far = residuals > tol * squares  # s times the residual of N, relative to s^2
-        count = max(2, int(np.argmax(far)) if far.any() else squares.size)
+        count = int(np.argmax(far)) if far.any() else squares.size
+        if squares.size < min(self.N.shape):
+            count = max(2, min(count, int(KEPT * squares.size)))
         s, V = np.sqrt(np.maximum(squares[:count], TINY)), self.space.vectors(W[:, :count])
         # V'N'NV is diagonal, so that the columns of N V are orthogonal
         if self.tall:
             return LowRank(self.N.times(V) / s, s, V.T)
         return LowRank(V, s, (self.N.transpose_times(V) / s).T)
+
+
+def _squared(N: LowRankPlusSparse, tall: bool, B: Vector) -> Vector:
+    """N'N B or NN'B, whichever is smaller."""
+    return N.transpose_times(N.times(B)) if tall else N.times(N.transpose_times(B))
 
 
 def improved(N: LowRankPlusSparse, V: Vector, edge: float) -> LowRank:

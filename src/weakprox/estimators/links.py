@@ -132,8 +132,14 @@ class Decomposed:
 
     @property
     def least(self) -> float:
-        """Smallest cut that the triplets are enough for."""
-        return 0.0 if self.whole else float(self.triplets.s[-1])
+        """Smallest cut that the triplets are enough for, some of them being left over."""
+        return 0.0 if self.whole else float(self.triplets.s[self.usable])
+
+    @property
+    def usable(self) -> int:
+        """Number of triplets that an answer may have."""
+        size = self.triplets.s.size
+        return size if self.whole else max(1, int((size - GUARD[1]) / (1.0 + GUARD[0])))
 
     @property
     def capped(self) -> bool:
@@ -260,11 +266,12 @@ def _best_cut(
     soft, tried, done = [Candidate(cut, 0.0) for cut in cuts], dict[Candidate, float](), 0
     while True:
         s, least = data[0].triplets.s, max(found.least for found in data)
+        usable = data[0].usable
         plain = [one for one in soft if one.nuclear >= least]
         if len(plain) < len(soft):
             plain.append(Candidate(least, 0.0))
         best = search.best_of(plain)
-        counts = [k for k in COUNTS if done <= k < s.size] if refit else []
+        counts = [*(k for k in COUNTS if done <= k < usable), usable] if refit else []
         middle = [0.5 * float(s[k - 1] + s[k]) for k in counts]
         again = [Candidate(cut, 0.0, True) for cut in middle if cut >= least]
         if again:
@@ -272,12 +279,12 @@ def _best_cut(
         tried |= {one: search.mean(one) for one in (*plain, *again) if one in search.losses}
         if not refit and len(plain) == len(soft):
             return best, best
-        done, few = s.size // 2, float(s[s.size // 2])
+        done, few = usable // 2, float(s[usable // 2])
         before = [loss for one, loss in tried.items() if one.nuclear >= few]
         slow = before and min(tried.values()) > min(before) - GAIN
         capped = not slow and any(found.capped for found in data)
         if capped:
-            text = f"The last of {s.size} singular triplets still improve the prediction, but "
+            text = f"The last of {usable} singular triplets still improve the prediction, but "
             text += "no more are computed: a larger tau may improve it further."
             warnings.warn(text, UserWarning, stacklevel=6)
         if slow or capped or search.deadline.passed:
@@ -291,13 +298,13 @@ def _best_cut(
 def _needs_l1(
     parts: list[tuple[Round, Decomposed]],
     soft: Candidate,
-    refit: list[tuple[Vector, Vector]] | None,
+    known: list[tuple[Vector, Vector]] | None,
     least: float,
 ) -> bool:
     """Whether hidden edges rank clearly better if entries of X are moved towards zero.
 
     That is what an l1 norm does to the entries, apart from its effect on singular values. The
-    gain in AUC must be `least` or more, compared with scores of refit values if they are given.
+    gain in AUC must be `least` or more, compared with known scores if they are given.
     """
     gains = []
     for k, (part, found) in enumerate(parts):
@@ -311,7 +318,7 @@ def _needs_l1(
             placements(*part.apart(found.degrees.scores_of(shrunk(at, lam), part.pairs)))
             for lam in (0.0, *lams)
         ]
-        gains.append(np.stack(placed[1:]) - (placements(*refit[k]) if refit else placed[0]))
+        gains.append(np.stack(placed[1:]) - (placements(*known[k]) if known else placed[0]))
     gain = np.concatenate(gains, axis=1)
     error = gain.std(axis=1) / math.sqrt(gain.shape[1])
     return bool(np.any(gain.mean(axis=1) > np.maximum(CLEAR * error, least)))
@@ -512,8 +519,7 @@ class LinkPredictor(Certified):
         if lam is not None:
             best = search.best_of([(soft if lam else best)._replace(zeroed=None)])
         else:
-            known = scores(best) if best.refit else None
-            best = self._with_l1(graph, search, parts, soft, best, known)
+            best = self._with_l1(graph, search, parts, soft, best, scores(best))
         if tau is None and (lam or best.zeroed):
             near = [cut for cut in cuts if 0.8 < cut / best.nuclear < 1.25]
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
@@ -533,15 +539,16 @@ class LinkPredictor(Certified):
         parts: list[tuple[Round, Decomposed]],
         soft: Candidate,
         best: Candidate,
-        refit: list[tuple[Vector, Vector]] | None,
+        known: list[tuple[Vector, Vector]],
     ) -> Candidate:
         """The best of several weights of the l1 norm, if it helps and the graph is small.
 
-        `refit` are scores of the best candidate so far, if it is one with refit values.
+        `known` are scores of the best candidate so far.
         """
         m, d = graph.A.shape
         large = m * d > DENSE
-        if not _needs_l1(parts, soft, refit, WORTH if large else 0.0):
+        compared = known if large and best.refit else None
+        if not _needs_l1(parts, soft, compared, WORTH if large else 0.0):
             return best
         if large:
             text = f"An l1 norm may improve the prediction, but the graph of {m} x {d} nodes "
