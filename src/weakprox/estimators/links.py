@@ -95,7 +95,7 @@ class Start(NamedTuple):
 
     V: Vector
     edge: float
-    count: int
+    rank: int
 
 
 class Decomposed:
@@ -124,7 +124,7 @@ class Decomposed:
         if self.whole:
             self.triplets = every(self.N, graph.symmetric)
         elif start is not None:
-            self.triplets, self._count = improved(self.N, start.V, start.edge), start.count
+            self.triplets, self._count = improved(self.N, start.V, start.edge), start.rank
         else:
             most = min(MOST, max(FIRST, HELD // min(self.N.shape)))
             self._leading = Leading(self.N, most)
@@ -213,11 +213,11 @@ class Round(NamedTuple):
 
     graph: Graph
     pairs: Vector  # the hidden edges, then the others
-    count: int  # of hidden edges
+    hidden: int  # number of the hidden edges
 
     def apart(self, values: Vector) -> tuple[Vector, Vector]:
         """Values of the hidden edges, and of the others."""
-        return values[: self.count], values[self.count :]
+        return values[: self.hidden], values[self.hidden :]
 
 
 def rounds(graph: Graph, seed: int) -> list[Round]:
@@ -342,7 +342,9 @@ class LinkPredictor(Certified):
 
     and takes :math:`f D_r^{1/2} X D_c^{1/2}` as the graph without noise. Communities and
     hubs make it low rank, and it is sparse because most pairs are far apart. The factor f
-    undoes the shrinkage: it brings X as near to N as possible.
+    undoes the shrinkage: it brings X as near to N as possible. In a graph of more than 256
+    nodes at lam = 0, a factor for each singular value may do so (`refit`), if that ranks
+    hidden edges better.
 
     Parameters
     ----------
@@ -371,9 +373,9 @@ class LinkPredictor(Certified):
     lam_, tau_, kind_
         The values used; `tau_` is infinite if there is no bound.
     {cv_results_}
-        "param_nuclear" is the weight of the nuclear norm, and "param_zeroed" the quantile
-        of the entries that is taken as lam (None for a lam that was given). Scores are
-        areas under the ROC curve.
+        "param_nuclear" is the weight of the nuclear norm, "param_zeroed" the quantile of the
+        entries that is taken as lam (None for a lam that was given), and "param_refit" whether
+        each singular value has a factor of its own. Scores are areas under the ROC curve.
     adjacency_ : sparse array
         The graph, without the diagonal unless it is bipartite.
     denoised_ : sparse array
@@ -387,9 +389,14 @@ class LinkPredictor(Certified):
     -----
     At lam = 0 the solution consists of leading singular triplets of N, which is sparse plus a
     matrix of rank one: memory and time grow with the number of edges. Triplets are computed
-    as long as they improve the ranking of hidden edges, at most 256. The l1 norm is tried
-    only if moving entries of X towards zero clearly improves that ranking. It makes X dense,
-    so a graph with more than 2^20 pairs goes without, with a warning.
+    from a Krylov space that is doubled as long as they improve the ranking of hidden edges, up
+    to 256 vectors (fewer if a basis would have more than 2^27 entries). About half as many
+    triplets result. If the last of them still improve the ranking, a warning says so: the
+    solution is then that of a larger weight of the nuclear norm, and its certificate holds.
+
+    The l1 norm is tried only if moving entries of X towards zero clearly improves the ranking.
+    It makes X dense, so a graph with more than 2^20 pairs goes without. A warning says so if
+    the area under the ROC curve would gain about 0.01 or more.
 
     References
     ----------
@@ -529,7 +536,7 @@ class LinkPredictor(Certified):
         # with more edges the singular values of the noise fall like the root of the degrees
         cut = best.nuclear * math.sqrt(1.0 - hidden_share(graph))
         starts = [found.start(best) for found in data]
-        start = max(starts, key=lambda one: 0 if one is None else one.count)
+        start = max(starts, key=lambda one: 0 if one is None else one.rank)
         return best._replace(nuclear=cut), hidden, others, start
 
     def _with_l1(
