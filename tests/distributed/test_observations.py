@@ -13,6 +13,7 @@ from weakprox.distributed import engine, entries, observations
 from weakprox.errors import InputError
 from weakprox.losses import Completion, Huber
 from weakprox.passes.blocks import BlockPattern
+from weakprox.solvers.factored_proximal import Steps
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 SHAPE = (40, 30)
@@ -28,6 +29,12 @@ DATA = {
     "logistic": np.where(VALUES > 0, 2.0, -1.0),
     "poisson": RNG.poisson(np.exp(np.clip(VALUES, -2, 1.5))).astype(float),
 }
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_vectors(monkeypatch):
+    """Arrays, which only observations in memory may become, would take other steps."""
+    monkeypatch.setattr(Steps, "_as_array", lambda self, block: False)
 
 
 @pytest.fixture(autouse=True)

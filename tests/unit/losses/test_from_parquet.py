@@ -14,10 +14,17 @@ from refusals import refused
 import weakprox as wp
 from weakprox.losses import Completion, Huber, long_files
 from weakprox.passes.blocks import BlockPattern
+from weakprox.solvers.factored_proximal import Steps
 from weakprox.spectral import NuclearBall, NuclearNorm
 from weakprox.storage.table import FileError
 
 SHAPE = (40, 30)
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_vectors(monkeypatch):
+    """Arrays, which only observations in memory may become, would take other steps."""
+    monkeypatch.setattr(Steps, "_as_array", lambda self, block: False)
 
 
 def observations(kind="squared", shape=SHAPE, share=0.5, seed=0):
