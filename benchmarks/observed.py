@@ -1,22 +1,27 @@
 """Observed entries: certified fits against recommenders and imputers, in one run.
 
-    python benchmarks/observed.py 100k            # against cmfrec, implicit, SoftImpute
+    python benchmarks/observed.py 100k            # against cmfrec, lenskit, fancyimpute, ...
     python benchmarks/observed.py 10m             # 69,878 x 10,677 with 1e7 ratings
     python benchmarks/observed.py 100k 10m netflix --device cuda
+    python benchmarks/observed.py logistic        # a path with folds on 76 x 4,600 classes
 
 Ratings are synthetic: a matrix of rank 20 with decaying values, intercepts of rows and columns,
 noise, popularity skew, rounded to 1, ..., 5. Biases that are shrunk towards zero are taken off
-first, for every method. lam is the one at which about `--rank` singular values are left. Peers
-that are not installed are named and left out. Times are the least of `--repeat` runs; cmfrec's
-ALS has k = 50 and 30 iterations.
+first, for every method. lam leaves about 50 singular values or fewer. Peers that are not
+installed are named and left out. Times are the least of `--repeat` runs; the ALS of cmfrec,
+lenskit and implicit have 50 factors and 30 iterations. fancyimpute's SoftImpute is stopped as
+soon as its value is within 1e-3 of ours.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,6 +103,41 @@ def ours(rows: Any, cols: Any, y: Any, shape: Any, lam: float, tol: float, devic
     return solve
 
 
+def alone(
+    rows: Any, cols: Any, y: Any, shape: Any, lam: float, tol: float, limit: float | None
+) -> None:
+    """Print what one fit in a process of its own takes: memory above the import, and time."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, x in (("rows", rows), ("cols", cols), ("y", y)):
+            np.save(Path(folder) / name, x.astype(np.int32 if name != "y" else np.float32))
+        told = [folder, *(str(x) for x in (*shape, lam, tol, limit))]
+        subprocess.run([sys.executable, __file__, "child", *told], check=True)
+
+
+def child(folder: str, m: str, d: str, lam: str, tol: str, limit: str) -> None:
+    """Load, fit and print; float32, as the data are."""
+    before = peak()
+    rows, cols, y = (np.load(Path(folder) / f"{name}.npy") for name in ("rows", "cols", "y"))
+    loss = wp.losses.Completion(rows, cols, y, (int(m), int(d)))
+    del rows, cols, y
+    problem = wp.Problem(loss, None, wp.spectral.NuclearNorm(float(lam)))
+    most = None if limit == "None" else float(limit)
+    begun = time.perf_counter()
+    found = wp.minimize(problem, tol=float(tol), max_seconds=most, progress=False)
+    spent, steps = time.perf_counter() - begun, max(1, found.counts.svds)
+    print(
+        f"  in a process of its own, float32: {peak() - before:.2f} GB above the import, "
+        f"{spent:.1f} s, {found.status.name}, gap {found.gap / found.value:.1e}, {steps} SVDs, "
+        f"{spent / steps:.2f} s each"
+    )
+
+
+def peak() -> float:
+    """Largest memory of this process so far (not of the one that started it), in GB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 2**20
+
+
 def cmfrec_als(rows: Any, cols: Any, y: Any, threads: int) -> Any:
     """A function that fits cmfrec's ALS."""
     import pandas as pd
@@ -120,38 +160,88 @@ def implicit_als(rows: Any, cols: Any, y: Any, shape: Any, threads: int) -> Any:
     return lambda: model.fit(A, show_progress=False)
 
 
+def lenskit_als(rows: Any, cols: Any, y: Any) -> Any:
+    """A function that fits lenskit's ALS, which adds biases of its own."""
+    import pandas as pd
+    from lenskit.als import BiasedMFScorer
+    from lenskit.data import from_interactions_df
+
+    frame = pd.DataFrame({"user_id": rows, "item_id": cols, "rating": y})
+    data = from_interactions_df(frame)
+    return lambda: BiasedMFScorer(embedding_size=50, epochs=30).train(data)
+
+
 def soft_impute(rows: Any, cols: Any, y: Any, shape: Any, lam: float, target: float) -> Any:
-    """Seconds and value of SoftImpute's iteration, dense, until it is as good as the target."""
-    M = np.zeros(shape)
-    M[rows, cols] = y
-    X, begun, value = np.zeros(shape), time.perf_counter(), np.inf
+    """Seconds and value of fancyimpute's SoftImpute until it is as good as the target."""
+    from fancyimpute import SoftImpute
+
+    step = SoftImpute(lam, verbose=False)._svd_step  # its loop has no such end
+    filled, begun, value = np.zeros(shape), time.perf_counter(), np.inf
     for _ in range(300):
-        X[rows, cols] = y
-        U, s, Vt = np.linalg.svd(X, full_matrices=False)
-        s = np.maximum(s - lam, 0.0)
-        X = (U * s) @ Vt
-        value = 0.5 * np.sum((y - X[rows, cols]) ** 2) + lam * s.sum()
+        filled[rows, cols] = y
+        filled, _ = step(filled, lam)
+        spent = time.perf_counter() - begun
+        nuclear = np.linalg.svd(filled, compute_uv=False).sum()  # not timed
+        value = 0.5 * np.sum((y - filled[rows, cols]) ** 2) + lam * nuclear
         if value <= target:
             break
-    return time.perf_counter() - begun, value
+        begun = time.perf_counter() - spent
+    return spent, value
+
+
+def nearest_rows(rows: Any, cols: Any, y: Any, shape: Any) -> Any:
+    """A function that fills in the matrix with scikit-learn's KNNImputer."""
+    from sklearn.impute import KNNImputer
+
+    M = np.full(shape, np.nan)
+    M[rows, cols] = y
+    return lambda: KNNImputer(keep_empty_features=True).fit_transform(M)
+
+
+def logistic(m: int = 76, d: int = 4_600, weights: int = 10, folds: int = 5) -> None:
+    """Print the time of a path with folds of a logistic loss, in warm fits at its choice."""
+    rng = np.random.default_rng(0)
+    L = 1.5 * rng.standard_normal((m, 4)) @ rng.standard_normal((4, d)) / 2.0
+    y = rng.random((m, d)) < 1.0 / (1.0 + np.exp(-L - 0.5 * rng.standard_normal(d)))
+    rows, cols = np.divmod(np.arange(m * d), d)
+    loss = wp.losses.Completion(
+        rows, cols, y.ravel().astype(float), (m, d), loss="logistic", intercepts="columns",
+        intercept_ridge=1.0,
+    )  # fmt: skip
+    top = float(wp.selection.observed_path(loss, max_seconds=1e-9).lams[0])  # where X = 0
+    lams = top * np.geomspace(0.7, 0.03, weights)
+    begun = time.perf_counter()
+    path = wp.selection.observed_path(loss, lams=lams, cv=folds, patience=weights)
+    spent = time.perf_counter() - begun
+    seconds, found = timed(lambda: path.solve(progress=False), 3)
+    print(f"logistic: {m} x {d}, {path.errors.shape[1]} weights, {folds} folds: {spent:.1f} s")
+    print(
+        f"  one warm fit at lam {path.lam:.3g}: {seconds:.2f} s, {found.status.name}, rank "
+        f"{found.low_rank.rank}; the path took {spent / seconds:.0f} of them"
+    )
 
 
 def main() -> None:
     """Print one table for each shape."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("shapes", nargs="+", choices=list(SHAPES))
+    parser.add_argument("shapes", nargs="+", choices=[*SHAPES, "logistic"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-3, 1e-4])
     parser.add_argument("--lam", type=float)
+    parser.add_argument("--alone", action="store_true", help="only one fit, for its memory")
+    parser.add_argument("--max-seconds", type=float, help="of that fit")
     asked = parser.parse_args()
     for name in asked.shapes:
+        if name == "logistic":
+            logistic()
+            continue
         shape, lam = SHAPES[name][:2], asked.lam or LAMS[name]
         rows, cols, y = ratings(name)
         print(f"{name}: {shape[0]} x {shape[1]}, {len(y)} ratings, lam {lam:g}")
         found = None
-        for tol in asked.tol:
+        for tol in [] if asked.alone else asked.tol:
             solve = ours(rows, cols, y, shape, lam, tol, asked.device)
             seconds, found = timed(solve, asked.repeat)
             print(
@@ -161,8 +251,9 @@ def main() -> None:
             )
         if asked.device != "cpu":
             continue
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"  peak memory of the process so far: {peak:.2f} GB")
+        alone(rows, cols, y, shape, lam, asked.tol[0], asked.max_seconds)
+        if asked.alone:
+            continue
         for label, peer in (
             (
                 "cmfrec ALS k=50, 30 iterations",
@@ -172,6 +263,12 @@ def main() -> None:
                 "implicit ALS k=50, 30 iterations",
                 lambda: implicit_als(rows, cols, y, shape, asked.threads),
             ),
+            ("lenskit ALS k=50, 30 epochs", lambda: lenskit_als(rows, cols, y)),
+            *(
+                [("KNNImputer", lambda: nearest_rows(rows, cols, y, shape))]
+                if name == "100k"
+                else []
+            ),
         ):
             try:
                 seconds, _ = timed(peer(), asked.repeat)
@@ -180,9 +277,16 @@ def main() -> None:
             else:
                 print(f"  {label}: {seconds:.3f} s")
         if name == "100k" and found is not None:
-            seconds, value = soft_impute(rows, cols, y, shape, lam, found.value * (1 + 1e-3))
-            print(f"  soft-impute, dense, to f (1 + 1e-3): {seconds:.1f} s, value {value:.1f}")
+            try:
+                seconds, value = soft_impute(rows, cols, y, shape, lam, found.value * 1.001)
+            except ImportError as missing:
+                print(f"  fancyimpute's SoftImpute: not installed ({missing.name})")
+            else:
+                print(f"  fancyimpute's SoftImpute: {seconds:.1f} s, value {value:.1f}")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["child"]:
+        child(*sys.argv[2:])
+    else:
+        main()

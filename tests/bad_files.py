@@ -77,7 +77,7 @@ def parquet(options=None, **columns):
     return buffer.getvalue()
 
 
-def long_labels(rows=800, **options):
+def long_labels(rows=100, **options):
     """A few bytes with labels of 1 MiB each, all the same."""
     options = {"compression": "zstd", **options}
     return parquet(options, id=["x" * (1 << 20)] * rows, a=np.arange(float(rows)))

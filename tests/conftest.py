@@ -50,13 +50,14 @@ def _thinned(items):
 def pytest_collection_modifyitems(config, items):
     """Choose the tests to run.
 
-    One in twelve variants of the largest grids, or all if WEAKPROX_TEST_ALL is set (as `make
-    test-all` does) or a single file is asked for. Where WEAKPROX_TEST_SHARE is "k/n", only
-    the k-th of n shares; tests marked `portable`, in which a rounding more or less counts,
-    are in every share.
+    One in twelve variants of the largest grids and none that are marked `long`, or all if
+    WEAKPROX_TEST_ALL is set (as `make test-all` does) or few files are asked for. Where
+    WEAKPROX_TEST_SHARE is "k/n", only the k-th of n shares; tests marked `portable`, in which
+    a rounding more or less counts, are in every share.
     """
     whole = os.environ.get("WEAKPROX_TEST_ALL") or len({x.location[0] for x in items}) < 20
-    left_out = set() if whole else _thinned(items)
+    long = {x for x in items if "long" in x.keywords}
+    left_out = set() if whole else _thinned(items) | long
     share = os.environ.get("WEAKPROX_TEST_SHARE")
     if share is not None:
         k, n = (int(x) for x in share.split("/"))

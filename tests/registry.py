@@ -20,6 +20,7 @@ from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (7, 5)
+ALL = bool(os.environ.get("WEAKPROX_TEST_ALL"))  # as `make test-all` asks for
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.long  # of a benchmark, not of the library
 ROOT = Path(__file__).parents[1]
 BENCHMARK = ROOT / "benchmarks" / "benchopt"
 SOLVERS = ("weakprox", "ADMM[svd=partial,rho=30.0]", "CVXPY-SCS")

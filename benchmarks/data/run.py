@@ -30,6 +30,7 @@ SETS = (
     "tissue",
     "digits",
     "votes",
+    "ratings",
     "quakes",
     "block_covariance",
     "block_graph",

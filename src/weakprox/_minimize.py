@@ -18,28 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.arguments import (
-    flag,
-    integer,
-    nonnegative,
-    one_of,
-    positive,
-    refuse_foreign,
-    seed_number,
-)
+from weakprox import arguments
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    eps_of,
-    is_array,
-    is_real,
-    namespace,
-    norm,
-    wide,
-    zeros,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
@@ -168,18 +151,18 @@ def minimize(
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
     if proof is not None:
-        flag("proof", proof)
+        arguments.flag("proof", proof)
     if callback is not None and not callable(callback):
         raise InputError("callback", type(callback).__name__, "a callable, or None")
-    one_of("progress", progress, (True, False, "auto"))
+    arguments.one_of("progress", progress, (True, False, "auto"))
     limits = Budget(
-        None if max_seconds is None else nonnegative("max_seconds", max_seconds),
-        None if max_samples is None else integer("max_samples", max_samples, 0),
-        None if max_svds is None else integer("max_svds", max_svds, 0),
+        None if max_seconds is None else arguments.nonnegative("max_seconds", max_seconds),
+        None if max_samples is None else arguments.integer("max_samples", max_samples, 0),
+        None if max_svds is None else arguments.integer("max_svds", max_svds, 0),
     )
-    every = None if look_every is None else integer("look_every", look_every, 1)
-    looked = integer("evaluation_samples", evaluation_samples, 2)
-    named_by = seed_number("seed", seed)
+    every = None if look_every is None else arguments.integer("look_every", look_every, 1)
+    looked = arguments.integer("evaluation_samples", evaluation_samples, 2)
+    named_by = arguments.seed_number("seed", seed)
     given, unit = problem, _unit(problem, solver)  # 1, except for data of extreme size
     if unit != 1.0:
         problem = problem.in_unit(unit)
@@ -192,10 +175,10 @@ def minimize(
     method.check(problem)
     if budget() is not None:
         check_room(problem, method)
-    aim = 0.0 if eps is None else positive("eps", eps) / unit**2
+    aim = 0.0 if eps is None else arguments.positive("eps", eps) / unit**2
     relative = 0.0
     if eps is None:
-        relative = TOL if tol is None else positive("tol", tol)
+        relative = TOL if tol is None else arguments.positive("tol", tol)
         _check_provable(problem, relative)
     call = Call.of(
         problem,
@@ -263,7 +246,7 @@ def _check_provable(problem: Problem, tol: float) -> None:
     """Raise on a relative accuracy that the dtype of the data cannot show."""
     reference = problem.loss.reference
     single = reference.dtype.itemsize == 4
-    least = eps_of(reference) if single else LEAST_TOL
+    least = arrays.eps_of(reference) if single else LEAST_TOL
     if tol < least:
         wanted = f"at least {least:.1e}, which {reference.dtype} can show"
         wanted += ", or data in float64" if single else ""
@@ -296,7 +279,7 @@ def _planned(
         with suppress(ConvexityError):
             rough = minimize(problem, tol=ROUGH, **quiet)
     if rough is None:
-        first = abs(problem.smooth_value(zeros(problem.shape, loss.reference)))
+        first = abs(problem.smooth_value(arrays.zeros(problem.shape, loss.reference)))
         first = first or float(np.finfo(float).tiny)
         rough = minimize(problem, choice.solver, eps=ROUGH * first, **quiet)
     bound = rough.certificate.lower_bound
@@ -336,21 +319,21 @@ def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRan
         if factored:
             return _first_factors(problem, start)
         start = start.dense()
-    refuse_foreign("start", start)
-    if not is_array(start) or tuple(start.shape) != problem.shape:
+    arguments.refuse_foreign("start", start)
+    if not arrays.is_array(start) or tuple(start.shape) != problem.shape:
         given = getattr(start, "shape", type(start).__name__)
         raise ShapeError("start", given, f"an array of shape {problem.shape}")
-    X = zeros(problem.shape, problem.loss.reference)
-    if namespace(start) is not namespace(X) or not is_real(start):
+    X = arrays.zeros(problem.shape, problem.loss.reference)
+    if namespace(start) is not namespace(X) or not arrays.is_real(start):
         given = f"{type(start).__name__} of {start.dtype}"
         raise InputError("start", given, f"real numbers in a {type(X).__name__}")
     X[:] = start[:]
-    if not all_finite(X):
+    if not arrays.all_finite(X):
         raise InputError("start", "NaN or infinite entries", "finite numbers")
     factors = problem.spectral.compress(X, min(problem.shape), np.random.default_rng(0))
     # a full-rank factorisation loses only what lies outside the set
-    lost = norm(X - factors.dense()) / max(norm(X), np.finfo(float).tiny)
-    if lost > 1e-9 + 1e3 * eps_of(X) or not np.isfinite(problem.spectral.value(factors)):
+    lost = arrays.norm(X - factors.dense()) / max(arrays.norm(X), np.finfo(float).tiny)
+    if lost > 1e-9 + 1e3 * arrays.eps_of(X) or not np.isfinite(problem.spectral.value(factors)):
         excess = max(problem.spectral.violation(factors), lost)
         raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
     return X
@@ -362,12 +345,12 @@ def _first_factors(problem: Problem, start: LowRank) -> LowRank:
     if namespace(start.U) is not namespace(wanted):
         given = f"factors in a {type(start.U).__name__}"
         raise InputError("start", given, f"factors in a {type(wanted).__name__}")
-    if not all(all_finite(part) for part in (start.U, start.s, start.Vt)):
+    if not all(arrays.all_finite(part) for part in (start.U, start.s, start.Vt)):
         raise InputError("start", "NaN or infinite entries", "finite numbers")
     if not np.isfinite(problem.spectral.value(start)):
         excess = problem.spectral.violation(start)
         raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
-    return LowRank(wide(start.U), wide(start.s), wide(start.Vt))
+    return LowRank(arrays.wide(start.U), arrays.wide(start.s), arrays.wide(start.Vt))
 
 
 def _unit(problem: Problem, solver: Any) -> float:

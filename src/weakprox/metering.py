@@ -8,16 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from weakprox import protocols
 from weakprox.linalg.arrays import Array
-from weakprox.protocols import (
-    Batch,
-    Extreme,
-    Loss,
-    LossCapabilities,
-    SpectralTerm,
-    WeakProx,
-    loss_capabilities,
-)
+from weakprox.protocols import Batch, Loss, SpectralTerm
 from weakprox.result import Counts, Status
 
 
@@ -67,7 +60,7 @@ class Meter:
 
 def gradient(loss: Loss, X: Array, batch: Batch, out: Array | None) -> Array:
     """Return the loss's gradient, written to `out` if given and supported by the loss."""
-    into = loss_capabilities(loss).grad_into
+    into = protocols.loss_capabilities(loss).grad_into
     if out is None or into is None:
         return loss.grad(X, batch)
     return into(X, batch, out)
@@ -85,11 +78,11 @@ class MeteredLoss:
     """A loss whose draws and gradients are counted."""
 
     def __init__(
-        self, loss: Loss, meter: Meter, offers: LossCapabilities | None = None
+        self, loss: Loss, meter: Meter, offers: protocols.LossCapabilities | None = None
     ) -> None:
         self._loss: Any = loss
         self._meter = meter
-        self._centre = (offers or loss_capabilities(loss)).centre
+        self._centre = (offers or protocols.loss_capabilities(loss)).centre
         self.has_centre = self._centre is not None  # G is an isotropic quadratic
 
     def __getattr__(self, name: str) -> Any:
@@ -154,17 +147,17 @@ class MeteredSpectral:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._spectral, name)
 
-    def weak_prox(self, A: Array, *, rank: int, **options: Any) -> WeakProx:
+    def weak_prox(self, A: Array, *, rank: int, **options: Any) -> protocols.WeakProx:
         """Count one SVD of the requested rank."""
         self._meter.check(svds=1)
-        found: WeakProx = self._spectral.weak_prox(A, rank=rank, **options)
+        found: protocols.WeakProx = self._spectral.weak_prox(A, rank=rank, **options)
         self._count(rank, found.passes)
         return found
 
-    def extreme(self, G: Array, **options: Any) -> Extreme:
+    def extreme(self, G: Array, **options: Any) -> protocols.Extreme:
         """Count one SVD of rank one."""
         self._meter.check(svds=1)
-        found: Extreme = self._spectral.extreme(G, **options)
+        found: protocols.Extreme = self._spectral.extreme(G, **options)
         self._count(1, found.passes)
         return found
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox import protocols
 from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import (
     Array,
@@ -29,18 +30,7 @@ from weakprox.losses.observed import Observed
 from weakprox.losses.restated import Restated
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
-from weakprox.protocols import (
-    Batch,
-    Loss,
-    LossCapabilities,
-    Penalty,
-    PenaltyCapabilities,
-    SpectralCapabilities,
-    SpectralTerm,
-    loss_capabilities,
-    penalty_capabilities,
-    spectral_capabilities,
-)
+from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
 _LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]
@@ -116,9 +106,9 @@ class Problem:
         """Read what the terms declare; those of the user's own may have changed."""
         centred = _own(self.loss) and _own(self.penalty)
         valued = _own(self.spectral)
-        self.of_loss: LossCapabilities = loss_capabilities(self.loss)
-        self.of_penalty: PenaltyCapabilities = penalty_capabilities(self.penalty)
-        self.of_spectral: SpectralCapabilities = spectral_capabilities(self.spectral)
+        self.of_loss = protocols.loss_capabilities(self.loss)
+        self.of_penalty = protocols.penalty_capabilities(self.penalty)
+        self.of_spectral = protocols.spectral_capabilities(self.spectral)
         # M is on workers or an operator, so that X need not fit in this process
         self.elsewhere: bool = self.of_loss.gathered is not None
         self.infimum: float | None = None  # a lower bound on G + R, if one is known
@@ -182,9 +172,10 @@ class Problem:
         Blocks of rows, read in turn or on workers, are enough for a ball. With a nuclear
         norm, proofs for values close to its weight need decompositions of whole matrices,
         so the data are gathered if they fit. Without a penalty, the solution is computed in
-        factors if products with M need none of its dense entries.
+        factors if products with M need none of its dense entries, or if G depends on observed
+        entries only.
         """
-        if self.sparse_target is not None:
+        if self.sparse_target is not None or self.observed is not None:
             return
         step, form = self.entrywise(), self.values_form
         enough = step is not None and form is not None and not (form.symmetric or step.columns)

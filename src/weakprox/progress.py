@@ -9,16 +9,10 @@ from typing import Any, Literal, Self
 
 
 class Progress:
-    """Bars on stderr, one line each.
+    """Bars on stderr, one line each, if `wanted`; "auto" wants them on a terminal.
 
-    Parameters
-    ----------
-    wanted : bool or "auto"
-        Whether to show anything; "auto" shows the bars if stderr is a terminal.
-    counted : bool
-        Show "3/12" beside a bar; otherwise a percentage.
-    kept : bool
-        Leave the bars on the screen at the end.
+    Beside a bar stands "3/12" if `counted`, otherwise a percentage. If `kept`, the bars stay on
+    the screen at the end.
     """
 
     def __init__(

@@ -18,12 +18,8 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank
 from weakprox.passes import SeparableForm, ValueForm
 
-Batch: TypeAlias = Any  # return type of a loss's `draw`, accepted by its `grad`
-"""Samples of a loss, opaque to everything but the loss that drew them."""
-
-Dual: TypeAlias = Any  # array, or a tuple of arrays for a sum
-"""A dual point y of a penalty: an array, or a tuple of arrays for a sum."""
-
+Batch: TypeAlias = Any  # samples of a loss, opaque to everything but the loss that drew them
+Dual: TypeAlias = Any  # a dual point y of a penalty: an array, or a tuple of arrays for a sum
 Geometry = Literal["paper", "euclidean"]
 
 

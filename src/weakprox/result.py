@@ -201,10 +201,6 @@ class Trace:
 
     rows: list[tuple[float, ...]] = field(default_factory=list)
 
-    def add(self, **row: float) -> None:
-        """Append one row; every column must be given."""
-        self.rows.append(tuple(float(row[name]) for name in COLUMNS))
-
     def __getitem__(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         if column not in COLUMNS:
             raise InputError("column", repr(column), f"one of {', '.join(COLUMNS)}")

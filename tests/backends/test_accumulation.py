@@ -73,5 +73,5 @@ def test_sums_that_proofs_rest_on_are_in_float64(make):
     assert rough_inner(x, x) == pytest.approx(expected, rel=32 * eps_of(x))  # an estimate
     assert L1(1.0).value(x) == BIG + D * D - 1
     nothing = LowRank(x[:, :1] * 0, x[0, :1] * 0, x[:1] * 0)
-    sums = reference.look(x, x, nothing, Step.l1(1.0, 1.0, 0.0, LAM))
+    sums = reference.look(x, x, nothing, Step(1.0, 1.0, 0.0, LAM, LAM))
     assert sums.distance == expected

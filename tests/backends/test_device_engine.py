@@ -23,7 +23,7 @@ from weakprox.passes.engine import Engine
 from weakprox.passes.reference import TERMS
 from weakprox.solvers import LeanSplitting, _factored
 
-PLAIN = Step.l1(1.0, 1.0, 0.0, 0.0)  # with which the first target is the data
+PLAIN = Step(1.0, 1.0, 0.0, 0.0, 0.0)  # with which the first target is the data
 
 
 def enqueue_first(C, z, numbers, Q):
@@ -243,7 +243,7 @@ def test_proofs_are_those_of_the_plain_engine(done):
     values = np.concatenate([np.linspace(9, 5, 12), np.linspace(1.0, 0.5, 60)])
     one, found = started(values)
     plain = Engine(one.C, one.z)
-    k = Step.l1(0.7, 1.0, 0.4, 0.1)
+    k = Step(0.7, 1.0, 0.4, 0.1, 0.1)
     some = np.maximum(found.s - 4.0, 0.0)
     found = found.leading(12)
     rng = np.random.default_rng(1)

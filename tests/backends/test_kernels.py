@@ -22,8 +22,8 @@ if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
 cuda = importlib.import_module("weakprox.passes.cuda")
 
 STEPS = [
-    Step.l1(1.0, 1.0, 0.0, 0.7),
-    Step.l1(0.3, 1.0, 0.4, 0.2),
+    Step(1.0, 1.0, 0.0, 0.7, 0.7),
+    Step(0.3, 1.0, 0.4, 0.2, 0.2),
     Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
     Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
     Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from weakprox.plots._panels import Panel, Series
 from weakprox.report.page import Page
 
 NASTY = "</script><script>alert(1)</script>"
@@ -19,19 +20,16 @@ def page(tmp_path_factory):
     made.panels(
         "Curves",
         [
-            {
-                "x_label": "samples",
-                "log_x": True,
-                "log_y": True,
-                "series": [
-                    {"name": "first", "x": X, "y": Y, **band},
-                    {"name": NASTY, "x": X, "y": [3.0, np.nan, np.inf, 5.0], "dashed": True},
+            Panel(
+                [
+                    Series("first", X, Y, **band),
+                    Series(NASTY, X, [3.0, np.nan, np.inf, 5.0], dashed=True),
                 ],
-            },
-            {
-                "x_label": "seconds",
-                "series": [{"name": "first", "x": [0.0, 2.0, 4.0, 6.0], "y": Y}],
-            },
+                "samples",
+                log_x=True,
+                log_y=True,
+            ),
+            Panel([Series("first", [0.0, 2.0, 4.0, 6.0], Y)], "seconds"),
         ],
     )
     made.heatmap("Map", CELLS, ["top", "bottom"], ["a", NASTY, "c"])

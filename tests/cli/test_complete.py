@@ -13,6 +13,7 @@ def table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     L = 3 + np.outer(rng.standard_normal(30), rng.standard_normal(20))
+    L += 0.3 * rng.standard_normal(L.shape)  # without noise, ever smaller weights are tried
     seen = rng.random(L.shape) < 0.7
     np.save("m.npy", np.where(seen, L, np.nan))
     with open("ratings.csv", "w", newline="", encoding="utf-8") as file:
@@ -51,7 +52,15 @@ def test_other_pairs(table, weakprox):
     with open("pairs.csv", "w", encoding="utf-8") as file:
         file.write("who,film\np1,f2\nnobody,f3\n")
     done = weakprox(
-        "complete", "ratings.csv", *NAMES, "--pairs", "pairs.csv", "-o", "p.parquet"
+        "complete",
+        "ratings.csv",
+        *NAMES,
+        "--pairs",
+        "pairs.csv",
+        "-o",
+        "p.parquet",
+        "--lam",
+        "2",
     )
     assert done.exit_code == 0, done.stderr
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -83,3 +92,15 @@ def test_mistakes_are_named_before_any_work(table, weakprox, options, word):
     done = weakprox("complete", *options)
     assert done.exit_code == 2
     assert word in done.stderr
+
+
+@pytest.mark.parametrize("name", ["gaps.csv", "gaps.npy"])
+def test_estimate_points_from_missing_entries_to_complete(weakprox, tmp_path, name):
+    M = np.arange(12.0).reshape(4, 3)
+    M[1, 1] = np.nan
+    file = tmp_path / name
+    np.save(file, M) if name.endswith("npy") else np.savetxt(file, M, delimiter=",")
+    refused = weakprox("estimate", str(file))
+    assert refused.exit_code == 2
+    assert "weakprox complete" in refused.stderr
+    assert weakprox("complete", str(file)).exit_code == 0

@@ -38,8 +38,8 @@ def process(*words):
     ("size", "options"),
     [
         ((600, 500), ()),
-        ((1300, 1200), ()),
-        ((2400, 2000), ()),
+        pytest.param((1300, 1200), (), marks=pytest.mark.long),
+        pytest.param((2400, 2000), (), marks=pytest.mark.long),
         ((2400, 2000), ("--max-memory", "130MB")),
     ],
     ids=["small", "middle", "large", "on disk"],

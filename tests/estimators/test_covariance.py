@@ -39,8 +39,15 @@ def fitted():
     return SparseLowRankCovariance(random_state=0).fit(X)
 
 
+@pytest.fixture
+def few_candidates(monkeypatch):
+    """A small grid, for time."""
+    monkeypatch.setattr(module, "SHARES", (0.3, 0.6, 1.0))
+    monkeypatch.setattr(module, "ERRORS", (0.0, 0.125, 0.5))
+
+
 @parametrize_with_checks([SparseLowRankCovariance(), SparseLowRankCovariance(0.1, 1.0)])
-@pytest.mark.usefixtures("two_folds")
+@pytest.mark.usefixtures("two_folds", "few_candidates")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

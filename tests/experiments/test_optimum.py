@@ -107,13 +107,6 @@ def test_the_gap_is_honest_when_steps_run_out(rng):
     assert rough.value >= exact.lower_bound - 1e-9
 
 
-def test_a_good_start_saves_steps(rng):
-    M = noisy(rng)
-    cold = optimum(M, LAM, TracePSD(3.0), gap=1e-6)
-    warm = optimum(M, LAM, TracePSD(3.0), gap=1e-6, start=cold.dual)
-    assert warm.steps < cold.steps
-
-
 def test_bad_arguments_are_refused(rng):
     M = noisy(rng, 6, 8)
     with pytest.raises(ShapeError):

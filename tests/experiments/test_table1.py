@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from weakprox.experiments import ALL, run
+from weakprox.experiments import ALL, run, table1
 from weakprox.experiments.optimum import optimum
 from weakprox.experiments.table1 import (
     HEADLINE,
@@ -28,7 +28,9 @@ CELLS = ("error", "nnz_ratio", "rank")
 @pytest.fixture(scope="module")
 def summary():
     judged = replace(ALL["table1"], verdicts=())  # a quick run would leave them out
-    return run([judged], quick=True, processes=2, progress=False)["table1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table1, "QUICK_DRAWS", 5)
+        return run([judged], quick=True, processes=2, progress=False)["table1"]
 
 
 def test_keys_and_rows(summary):

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.selection import noise_level, noise_of_mean
-from weakprox.selection.noise import mp_median, noise_edge, shrunk_values
+from weakprox.selection import folded, noise_level
+from weakprox.selection.noise import (
+    mean_noise,
+    mp_median,
+    noise_edge,
+    sample_moments,
+    shrunk_values,
+)
 
 RNG = np.random.default_rng(0)
 LOW_RANK = RNG.standard_normal((200, 3)) @ RNG.standard_normal((3, 120))
@@ -59,9 +65,10 @@ def test_shrunk_values_give_the_better_estimate():
 
 def test_samples_show_the_noise_of_their_mean():
     samples = LOW_RANK + 2.0 * np.random.default_rng(1).standard_normal((8, 200, 120))
-    assert noise_of_mean(samples) == pytest.approx(2.0 / 8**0.5, rel=0.02)
+    found = mean_noise(sample_moments(samples))
+    assert found == pytest.approx(2.0 / 8**0.5, rel=0.02)
     direct = np.sqrt(np.mean(np.var(samples, axis=0, ddof=1)) / 8)
-    assert noise_of_mean(samples) == pytest.approx(direct, rel=1e-12)
+    assert found == pytest.approx(direct, rel=1e-12)
 
 
 def test_large_matrices_are_judged_by_a_part():
@@ -76,8 +83,8 @@ def test_large_matrices_are_judged_by_a_part():
         (lambda: noise_level(NOISE[0]), "M"),
         (lambda: noise_level([[1.0]]), "M"),
         (lambda: noise_level(np.full((3, 3), np.nan)), "M"),
-        (lambda: noise_of_mean(NOISE), "samples"),
-        (lambda: noise_of_mean(NOISE[None]), "samples"),
+        (lambda: folded(NOISE), "samples"),
+        (lambda: folded(NOISE[None]), "samples"),
     ],
 )
 def test_bad_input(call, argument):

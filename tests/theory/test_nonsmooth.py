@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from registry import ALL
 from theory._instances import denoising, sensing
 from theory._runs import (
     average_gaps,
@@ -48,7 +49,9 @@ def solver_for(case, eps, constants, **settings):
 
 
 def check(case, eps, seeds, solver, rate, delta2=0.0):
-    seen = average_gaps(case, solver, eps=eps, seeds=range(seeds))
+    # with fewer seeds the error is larger, and the bound harder to meet
+    some = range(seeds if ALL else min(seeds, 8))
+    seen = average_gaps(case, solver, eps=eps, seeds=some)
     p = seen.parameters
     assert p.mu == pytest.approx(smoothing_for(case, eps, delta2))
     bound = theorem_bound(p, rate=rate, gamma=case.gamma, delta2=delta2)
@@ -87,7 +90,11 @@ def test_oracle_that_covers_the_smoothed_optimum_pays_for_smoothing_once(case, e
     assert np.all(seen.mean + 2 * seen.error <= rate + case.gamma * p.mu)
 
 
-@pytest.mark.parametrize(("case", "eps"), [SAMPLED[0][:2], FINITE[0][:2]], ids=name)
+@pytest.mark.parametrize(
+    ("case", "eps"),
+    [pytest.param(*SAMPLED[0][:2], marks=pytest.mark.long), FINITE[0][:2]],
+    ids=name,
+)
 def test_oracle_may_use_up_its_delta1(case, eps):
     rate = 5 / 12 if case.loss.is_finite_sum else 0.5
     solver = solver_for(case, eps, "repaired", delta=None)

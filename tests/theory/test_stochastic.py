@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from registry import ALL
 from theory._instances import denoising, sensing
 from theory._runs import average_gaps, sloppy_problem, smoothed_gap, theorem_bound
 
@@ -32,7 +33,7 @@ def solver_for(case, constants, **settings):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bound_holds_at_every_epoch(case, constants):
     solver = solver_for(case, constants)
-    seen = average_gaps(case, solver, eps=solver.C0 / 20, seeds=range(24))
+    seen = average_gaps(case, solver, eps=solver.C0 / 20, seeds=range(24 if ALL else 10))
     p = seen.parameters
     bound = theorem_bound(p, rate=0.5)
     assert len(bound) == p.epochs >= 5
@@ -54,7 +55,9 @@ def test_bound_holds_with_iterative_svds(monkeypatch):
     assert np.all(seen.mean + 2 * seen.error <= bound)
 
 
-@pytest.mark.parametrize("constants", ["paper", "repaired"])
+@pytest.mark.parametrize(
+    "constants", ["paper", pytest.param("repaired", marks=pytest.mark.long)]
+)
 def test_bound_holds_when_the_oracle_uses_up_its_delta(constants):
     case = CASES[0]
     exact = solver_for(case, constants)

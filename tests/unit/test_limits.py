@@ -115,7 +115,9 @@ def test_ctrl_c_in_a_callback(problem, when):
     check(wp.minimize(problem, SOLVER, eps=EPS, callback=callback), wp.Status.INTERRUPTED)
 
 
-@pytest.mark.parametrize("when", range(3, 9))
+@pytest.mark.parametrize(
+    "when", [3, 4, 5, *(pytest.param(n, marks=pytest.mark.long) for n in (6, 7, 8))]
+)
 def test_ctrl_c_in_a_sampler(when):
     """Whenever it comes once there is anything to return: a feasible point comes back."""
     calls = 0

@@ -139,16 +139,13 @@ def row(**changes):
 
 
 def test_trace_columns():
-    trace = Trace()
-    trace.add(**row(epoch=1, step=1, value=5.0))
-    trace.add(**row(epoch=1, step=0, value=4.0))
+    rows = [row(epoch=1, step=1, value=5.0), row(epoch=1, step=0, value=4.0)]
+    trace = Trace([tuple(one.values()) for one in rows])
     assert len(trace) == 2
     assert trace["value"].tolist() == [5.0, 4.0]
     assert trace["value"].dtype == np.float64
     assert trace.epochs()["value"].tolist() == [4.0]
     assert list(trace.to_dict()) == list(COLUMNS)
-    with pytest.raises(KeyError):
-        trace.add(value=1.0)
     with pytest.raises(InputError, match=r"nonsense.*value_low_rank"):
         trace["nonsense"]
 

@@ -74,10 +74,7 @@ class SplitDual:
         """As in `FixedDual`; G must be the gradient at X."""
         y = self.y
         if y is None:
-            reflected = -1.0 / self.weight * G
-            add_scaled(reflected, 2.0 - self.penalty.curvature / self.weight, X)
-            reflected -= self.A
-            y = proximal_dual(self.penalty, reflected, 1.0 / self.weight)
+            y = reflected_dual(self.penalty, X, G, self.A, self.weight)
         return FixedDual(self.penalty, y).target(X, G, weight)
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import Array, inner
-from weakprox.linalg.bounds import BELOW, DOUBLE, chebyshev_bound, norm_bound
+from weakprox.linalg.arrays import DOUBLE, Array, inner
+from weakprox.linalg.bounds import BELOW, chebyshev_bound, norm_bound
 from weakprox.linalg.lowrank import LowRank, squared_norm
 from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored, Tile

@@ -163,7 +163,6 @@ def _bound_by_run(
 def _show(
     name: str, proof: Certificate, violation: float, feasible: bool, eps: float, reached: bool
 ) -> None:
-    """The judgement for a reader."""
     how = "exact" if proof.rests_on == "exact" else "true except with probability 1e-10"
     optimum = f"at least {proof.lower_bound:.6g} (proved by duality, {how})"
     lines: list[tuple[str, str]] = [

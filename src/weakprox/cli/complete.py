@@ -9,26 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from weakprox import __version__
 from weakprox.arguments import one_of
 from weakprox.cli import options
-from weakprox.cli.console import (
-    DONE,
-    INTERRUPTED,
-    UNCONFIRMED,
-    as_json,
-    plain_warnings,
-    show,
-    shown_advice,
-    shown_file,
-)
+from weakprox.cli.console import as_json, plain_warnings, show, shown_file
 from weakprox.cli.options import unset
+from weakprox.cli.outputs import Outputs, ended
 from weakprox.errors import InputError
-from weakprox.result import Status
-from weakprox.storage.atomic import atomic_all, checked_target
 from weakprox.storage.long import READS, read_long, write_long
-from weakprox.storage.matrices import known_suffix, read_matrix, write_matrix, write_text
-from weakprox.storage.parquet import arrow
+from weakprox.storage.matrices import read_matrix, write_matrix
 from weakprox.storage.table import FileError
 
 if TYPE_CHECKING:
@@ -36,7 +24,6 @@ if TYPE_CHECKING:
 
 LOSSES = ("squared", "huber", "logistic", "poisson")
 INTERCEPTS = ("both", "rows", "columns", "none")
-SUFFIXES = {"report": (".html", ".htm"), "summary": (".json",)}
 
 
 def complete(
@@ -91,7 +78,8 @@ def complete(
     one_of("loss", loss, LOSSES)
     one_of("intercepts", intercepts, INTERCEPTS)
     names = _names(row, col, value, pairs)
-    outputs = _planned([file], names is not None, output=output, report=report, summary=summary)
+    paths = {"output": output, "report": report, "summary": summary}
+    outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
     if names is None:
         table = read_matrix(
             file, key=key, header="auto" if header is None else header, missing=True
@@ -120,25 +108,22 @@ def complete(
     with plain_warnings():
         model.fit(*given)
     found = _summary(model, outputs)
-    with atomic_all(list(outputs.values())) as temporaries:
-        for kind, path in zip(outputs, temporaries, strict=True):
-            if kind == "summary":
-                write_text(path, as_json(found) + "\n")
-            elif kind == "report":
-                _page(model, found, file).write(path)
-            elif names is None:
-                write_matrix(path, _filled(model, given[0]), table.rows, table.columns)
-            else:
-                assert wanted is not None
-                predicted = model.predict(wanted[names[0]], wanted[names[1]])
-                write_long(path, {**wanted, "prediction": predicted})
+
+    def predict(path: Path) -> None:
+        if names is None or wanted is None:
+            write_matrix(path, _filled(model, given[0]), table.rows, table.columns)
+        else:
+            predicted = model.predict(wanted[names[0]], wanted[names[1]])
+            write_long(path, {**wanted, "prediction": predicted})
+
+    outputs.write(
+        found, output=predict, report=lambda path: _page(model, found, file).write(path)
+    )
     if json:
         typer.echo(as_json(found))
     elif not quiet:
-        _show(model, found, file)
-    if model.result_.status is Status.INTERRUPTED:
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(DONE if found["reached"] else UNCONFIRMED)
+        _show(model, found, file, outputs)
+    raise ended(model.result_, found)
 
 
 def _names(
@@ -159,26 +144,6 @@ def _names(
     )
 
 
-def _planned(inputs: list[Path], long: bool, **paths: Path | None) -> dict[str, Path]:
-    """Output files by kind; raises if one of them cannot be written."""
-    wanted = {kind: path for kind, path in paths.items() if path is not None}
-    taken = {path.resolve() for path in inputs}
-    for kind, path in wanted.items():
-        known = SUFFIXES.get(kind, READS if long else ())
-        if known and path.suffix.lower() not in known:
-            given = f"the suffix '{path.suffix}' for the {kind}"
-            raise FileError(path, given, " or ".join(known))
-        if not known:
-            known_suffix(path)
-        if path.suffix.lower() == ".parquet":
-            arrow()
-        target = checked_target(path)
-        if target in taken:
-            raise FileError(path, "the name of an input or another output", "one of its own")
-        taken.add(target)
-    return wanted
-
-
 def _filled(model: MatrixCompletion, M: Any) -> Any:
     """The matrix with predictions where it has NaN."""
     filled = np.array(M, dtype=float)
@@ -188,9 +153,8 @@ def _filled(model: MatrixCompletion, M: Any) -> Any:
     return filled
 
 
-def _summary(model: MatrixCompletion, outputs: dict[str, Path]) -> dict[str, Any]:
+def _summary(model: MatrixCompletion, outputs: Outputs) -> dict[str, Any]:
     """The summary of a fit, for JSON."""
-    result = model.result_
     return {
         "shape": [len(model.row_ids_), len(model.column_ids_)],
         "lam": model.lam_,
@@ -198,22 +162,12 @@ def _summary(model: MatrixCompletion, outputs: dict[str, Path]) -> dict[str, Any
         "scaling": model.scaling_,
         "rank": model.rank_,
         "mean": model.intercept_,
-        "status": result.status.name.lower(),
-        "advice": shown_advice(result.status.advice),
-        "reached": result.status.reached or result.certified,
-        "value": result.value,
-        "lower_bound": result.certificate.lower_bound,
-        "gap": result.gap,
-        "solver": result.solver,
-        "svds": result.counts.svds,
-        "seconds": result.seconds,
-        "outputs": {kind: str(path) for kind, path in outputs.items()},
-        "version": __version__,
+        "svds": model.result_.counts.svds,
+        **outputs.summary(model.result_),
     }
 
 
-def _show(model: MatrixCompletion, found: dict[str, Any], file: Path) -> None:
-    """The summary for a reader."""
+def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: Outputs) -> None:
     m, d = found["shape"]
     ridge = f"; ridge of the intercepts {found['intercept_ridge']:.3g}"
     lines = [
@@ -222,10 +176,8 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path) -> None:
         ("proof", str(model.result_.certificate)),
         ("rank", str(found["rank"])),
         ("work", f"{found['svds']} SVDs, {found['seconds']:.2f} s"),
+        *outputs.lines(),
     ]
-    if found["outputs"]:
-        names = (shown_file(Path(name)) for name in found["outputs"].values())
-        lines.append(("written", ", ".join(names)))
     warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
     title = f"{found['solver']} on {shown_file(file)}, {m} x {d}"
     show(f"{title}: {model.result_.status.label}", lines, warning)
@@ -233,6 +185,7 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path) -> None:
 
 def _page(model: MatrixCompletion, found: dict[str, Any], file: Path) -> Any:
     """The report: the fit, its proof, the search and the factors."""
+    from weakprox.plots._panels import Series
     from weakprox.report.page import Page
 
     page, result = Page("Matrix completion", file.name), model.result_
@@ -242,11 +195,11 @@ def _page(model: MatrixCompletion, found: dict[str, Any], file: Path) -> Any:
     shown = ("shape", "lam", "intercept_ridge", "scaling", "rank", "mean", "value", "seconds")
     page.facts({name: str(found[name]) for name in shown})
     trace = result.trace
-    series = [{"name": "value", "x": trace["seconds"], "y": trace["value"]}]
+    series = [Series("value", trace["seconds"], trace["value"])]
     bound = np.isfinite(trace["lower_bound"])
     if bound.any():
         x, y = trace["seconds"][bound], trace["lower_bound"][bound]
-        series.append({"name": "lower bound", "x": x, "y": y})
+        series.append(Series("lower bound", x, y))
     page.lines("Value and lower bound", series, "seconds", "f")
     if model.rank_:
         page.stems("Singular values", {"X": result.low_rank.s[: model.rank_]})

@@ -10,28 +10,20 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from weakprox import __version__, minimize
+from weakprox import minimize
 from weakprox.arguments import nonnegative
 from weakprox.cli import options
 from weakprox.cli.case import Case, load
-from weakprox.cli.console import (
-    DONE,
-    INTERRUPTED,
-    UNCONFIRMED,
-    as_json,
-    plain_warnings,
-    show,
-    shown_advice,
-    shown_file,
-)
+from weakprox.cli.console import as_json, plain_warnings, show, shown_file
 from weakprox.cli.options import unset
-from weakprox.cli.outputs import Outputs
+from weakprox.cli.outputs import Outputs, ended
 from weakprox.distributed.remote import connected
 from weakprox.errors import InputError, ProofError
 from weakprox.resources.memory import as_bytes, limited
-from weakprox.result import Result, Status
+from weakprox.result import Result
 from weakprox.run.choose import solver_class, solver_named
 from weakprox.solvers.base import Method
+from weakprox.storage.matrices import write_factors, write_matrix
 
 # Solvers of the library that do not suit a matrix file, and why.
 ELSEWHERE = {
@@ -158,14 +150,19 @@ def estimate(
         )
     outputs = _provable(result, outputs)
     found = summarise(case, result, outputs)
-    outputs.write(result, case, found)
+    labels = case.table.rows, case.table.columns
+    outputs.write(
+        found,
+        output=lambda path: write_matrix(path, result.X, *labels),
+        factors=lambda path: write_factors(path, *result.factors, *labels),
+        proof=lambda path: result.proof.save(path),
+        report=lambda path: _report(path, case, result, figures),
+    )
     if json:
         typer.echo(as_json(found))
     elif not quiet:
-        _show(case, result, found, automatic=method == "auto")
-    if result.status is Status.INTERRUPTED:
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(DONE if found["reached"] else UNCONFIRMED)
+        _show(case, result, found, outputs, automatic=method == "auto")
+    raise ended(result, found)
 
 
 def solver_of(name: str, rank: int | None) -> Method | Literal["auto"]:
@@ -196,27 +193,35 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     proof = result.certificate
     return {
         **case.settings,
-        "solver": result.solver,
+        **outputs.summary(result),
         "reason": result.reason,
         "seed": result.seed,
-        "status": result.status.name.lower(),
-        "advice": shown_advice(result.status.advice),
-        "reached": result.status.reached or result.certified,
-        "value": result.value,
-        "lower_bound": proof.lower_bound,  # infinite, which JSON writes as null, if unknown
-        "gap": result.gap,
         "rests_on": proof.rests_on if proof.proves else None,
         "rank": result.rank,
         "nonzeros": result.nonzeros(),
         "violation": result.violation,
         "counts": asdict(result.counts),
-        "seconds": result.seconds,
-        "outputs": outputs.names(),
-        "version": __version__,
     }
 
 
-def _show(case: Case, result: Result, found: dict[str, Any], *, automatic: bool) -> None:
+def _report(path: Path, case: Case, result: Result, figures: Path | None) -> None:
+    from weakprox.report import write_report
+
+    write_report(
+        path,
+        result,
+        problem=case.problem,
+        data=case.matrix,
+        rows=case.table.rows,
+        columns=case.table.columns,
+        settings=case.settings,
+        figures=figures,
+    )
+
+
+def _show(
+    case: Case, result: Result, found: dict[str, Any], outputs: Outputs, *, automatic: bool
+) -> None:
     """The summary for a reader, with the reason for the solver if it was chosen."""
     m, d = case.table.shape
     proof = result.certificate
@@ -232,10 +237,8 @@ def _show(case: Case, result: Result, found: dict[str, Any], *, automatic: bool)
         ),
         ("feasible", f"to {result.violation:.1e}"),
         ("work", f"{result.counts.svds} SVDs, {result.seconds:.2f} s"),
+        *outputs.lines(),
     ]
-    if found["outputs"]:
-        written = [shown_file(Path(name)) for name in found["outputs"].values()]
-        lines.append(("written", ", ".join(written)))
     title = f"{result.solver} on {shown_file(case.table.source)}, {m} x {d}"
     warning = None
     if not found["reached"]:

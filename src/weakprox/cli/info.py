@@ -44,11 +44,7 @@ def info(
         "format": case.table.format,
         "memory_mapped": isinstance(case.table.values, np.memmap),
         "bytes": M.size * M.dtype.itemsize,
-        "norms": {
-            "frobenius": norm(M),
-            "spectral": spectral_norm,
-            "largest_entry": largest(M),
-        },
+        "norms": {"frobenius": norm(M), "spectral": spectral_norm, "largest_entry": largest(M)},
         "version": __version__,
         "solver": memory.chosen,
         "reason": memory.reason,
@@ -71,7 +67,6 @@ def info(
 
 
 def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> None:
-    """The description for a reader."""
     m, d = case.table.shape
     norms, predicted = found["norms"], found["predicted"]
     labels = [side for side in ("row", "column") if found[f"{side}_labels"]]

@@ -1,18 +1,21 @@
-"""Output files of a run, checked before it and written together after it."""
+"""Output files of a run, checked before it and written together after it; its summary."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from weakprox.cli.case import Case
-from weakprox.cli.console import as_json
+import typer
+
+from weakprox import __version__
+from weakprox.cli import console
 from weakprox.errors import InputError
-from weakprox.result import Result
+from weakprox.result import Result, Status
 from weakprox.storage.atomic import atomic_all, checked_target
-from weakprox.storage.matrices import known_suffix, write_factors, write_matrix, write_text
+from weakprox.storage.matrices import known_suffix, write_text
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError
 
@@ -33,20 +36,29 @@ class Outputs:
 
     @classmethod
     def planned(
-        cls, inputs: list[Path], figures: Path | None = None, **paths: Path | None
+        cls,
+        inputs: list[Path],
+        figures: Path | None = None,
+        tables: tuple[str, ...] = (),
+        **paths: Path | None,
     ) -> Outputs:
-        """The outputs asked for; raises if one of them cannot be written."""
+        """The outputs asked for; raises if one of them cannot be written.
+
+        `tables` are the suffixes of an output that is a long table and not a matrix.
+        """
+        suffixes = SUFFIXES | ({"output": tables} if tables else {})
         if figures is not None:
             _check_figures(figures, paths.get("report"))
         wanted = {kind: path for kind, path in paths.items() if path is not None}
         taken = {path.resolve(): "the input file itself" for path in inputs}
         for kind, path in wanted.items():
-            if kind not in SUFFIXES:
-                if known_suffix(path) == ".parquet":
-                    arrow()
-            elif path.suffix.lower() not in SUFFIXES[kind]:
+            if kind not in suffixes:
+                known_suffix(path)
+            elif path.suffix.lower() not in suffixes[kind]:
                 given = f"the suffix '{path.suffix}' for the {kind}"
-                raise FileError(path, given, " or ".join(SUFFIXES[kind]))
+                raise FileError(path, given, " or ".join(suffixes[kind]))
+            if path.suffix.lower() == ".parquet":
+                arrow()
             target = checked_target(path)
             if target in taken:
                 raise FileError(path, taken[target], "another name to write to")
@@ -68,32 +80,39 @@ class Outputs:
         found = {kind: str(path) for kind, path in self.paths.items()}
         return found if self.figures is None else {**found, "figures": str(self.figures)}
 
-    def write(self, result: Result, case: Case, summary: dict[str, Any]) -> None:
-        """Write all of them, or none."""
-        rows, columns = case.table.rows, case.table.columns
+    def summary(self, result: Result) -> dict[str, Any]:
+        """What every command says about a run, for JSON."""
+        return {
+            "solver": result.solver,
+            "status": result.status.name.lower(),
+            "advice": console.shown_advice(result.status.advice),
+            "reached": result.status.reached or result.certified,
+            "value": result.value,
+            "lower_bound": result.certificate.lower_bound,  # JSON writes infinity as null
+            "gap": result.gap,
+            "seconds": result.seconds,
+            "outputs": self.names(),
+            "version": __version__,
+        }
+
+    def lines(self) -> list[tuple[str, str]]:
+        """For the reader: the files written, if there are any."""
+        written = [console.shown_file(Path(name)) for name in self.names().values()]
+        return [("written", ", ".join(written))] if written else []
+
+    def write(self, summary: dict[str, Any], **writers: Callable[[Path], Any]) -> None:
+        """Write all of them, or none: the summary, and the others by a writer for each kind."""
+        writers["summary"] = lambda path: write_text(path, console.as_json(summary) + "\n")
         with atomic_all(list(self.paths.values())) as temporaries:
             for kind, path in zip(self.paths, temporaries, strict=True):
-                if kind == "output":
-                    write_matrix(path, result.X, rows, columns)
-                elif kind == "factors":
-                    write_factors(path, *result.factors, rows, columns)
-                elif kind == "proof":
-                    result.proof.save(path)
-                elif kind == "report":
-                    from weakprox.report import write_report
+                writers[kind](path)
 
-                    write_report(
-                        path,
-                        result,
-                        problem=case.problem,
-                        data=case.matrix,
-                        rows=rows,
-                        columns=columns,
-                        settings=case.settings,
-                        figures=self.figures,
-                    )
-                else:
-                    write_text(path, as_json(summary) + "\n")
+
+def ended(result: Result, summary: dict[str, Any]) -> typer.Exit:
+    """The end of a command, with the exit code that belongs to its result."""
+    if result.status is Status.INTERRUPTED:
+        return typer.Exit(console.INTERRUPTED)
+    return typer.Exit(console.DONE if summary["reached"] else console.UNCONFIRMED)
 
 
 def _check_figures(figures: Path, report: Path | None) -> None:

@@ -54,12 +54,7 @@ def reproduce(
     out.mkdir(parents=True, exist_ok=True)
     try:
         summaries = run(
-            names,
-            quick=quick,
-            seed=seed,
-            processes=processes,
-            cache=out / "cache",
-            fresh=fresh,
+            names, quick=quick, seed=seed, processes=processes, cache=out / "cache", fresh=fresh
         )
     except Interrupted as stopped:
         typer.echo(f"weakprox: {stopped}", err=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
+from inspect import cleandoc
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +34,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
 C = TypeVar("C", bound=tuple[Any, ...])
 CALLBACKS = with_callbacks is not None
 DEPRECATED = "deprecated"  # default of parameters that have a new name
+RETURNS = "\n\nReturns\n-------\nself\n"  # ends the docstring of every `fit`
 # Parts of the docstrings of all models, by their place holders.
 DOCUMENTED = {
     "{max_seconds, random_state, verbose}": """max_seconds : float, optional
@@ -206,6 +208,8 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         finally:
             del model._deadline, model._search_end, model._seed
 
+    if "Returns" not in (fit.__doc__ or ""):
+        fitted.__doc__ = cleandoc(fit.__doc__ or "") + RETURNS
     # which also tears down after errors
     managed: Callable[..., Any] = with_callbacks(fitted) if told else fitted
     return managed

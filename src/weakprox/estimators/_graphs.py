@@ -162,8 +162,7 @@ class Degrees:
 
 def shrunk(values: Vector, lam: float) -> Vector:
     """Values moved towards zero by lam."""
-    found: Vector = np.sign(values) * np.maximum(np.abs(values) - lam, 0.0)
-    return found
+    return np.asarray(np.sign(values) * np.maximum(np.abs(values) - lam, 0.0))
 
 
 class Leading:
@@ -303,5 +302,4 @@ class Calibration:
 
     def probability(self, score: Vector) -> Vector:
         """Of an edge."""
-        found: Vector = expit(self.at + self.by * np.log(score) + self.beyond * score)
-        return found
+        return np.asarray(expit(self.at + self.by * np.log(score) + self.beyond * score))

@@ -60,8 +60,7 @@ class Sources:
 
     def intensity(self, factors: Matrix) -> Vector:
         """At each event, that of its own node."""
-        found: Vector = np.einsum("pn,pn->n", self.at, factors[:, self.nodes])
-        return found
+        return np.asarray(np.einsum("pn,pn->n", self.at, factors[:, self.nodes]))
 
     def log_likelihood(self, factors: Matrix) -> float:
         """Sum of log intensities less the integral of all intensities."""

@@ -15,12 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from weakprox.arguments import flag, integer, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
-from weakprox.estimators._entries import (
-    Observations,
-    Vector,
-    read_observations,
-    read_pairs,
-)
+from weakprox.estimators._entries import Observations, Vector, read_observations, read_pairs
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.completion import INTERCEPTS
@@ -179,9 +174,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool = False
     tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """Sparse input, and NaN for what is missing."""
@@ -213,10 +205,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             Ids of columns, and the values; ignored with a matrix.
         row, col, value : optional
             Names of the columns of a long table (pandas, polars or a dict of arrays).
-
-        Returns
-        -------
-        self
         """
         lam = or_auto("lam", self.lam, positive)
         ridge = or_auto("intercept_ridge", self.intercept_ridge, nonnegative)
@@ -514,10 +502,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         ----------
         rows, cols, values, row, col, value
             Observations as in `fit`. Columns that `fit` has not seen are left out.
-
-        Returns
-        -------
-        MatrixCompletion
         """
         found, factors, intercepts = self._folded(rows, cols, values, (row, col, value))
         other = copy.copy(self)

@@ -312,10 +312,6 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         X : array or data frame of shape (n_samples, n_features)
             Samples.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         for name in ("diagonal", "assume_centered", "store_precision"):
             flag(name, getattr(self, name))

@@ -17,11 +17,12 @@ from weakprox.errors import ShapeError
 from weakprox.estimators._base import Certified
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
+from weakprox.losses.moments import Moments
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.selection import folded, regularization_path
 from weakprox.selection.denoise import Choice, NoisyMatrix
-from weakprox.selection.noise import SampleMean
+from weakprox.selection.noise import mean_noise, sample_moments
 
 FLOATS = [np.float64, np.float32]
 SPARSE = ["csr", "csc", "coo"]
@@ -47,13 +48,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             One noisy matrix, or n of them: of the latter, only the mean and the variance
             across copies are used.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         samples = self._samples(X)
-        self._seen = SampleMean.of(samples)
+        self._seen = sample_moments(samples)
         self._learn(samples, samples.dtype)
         return self
 
@@ -65,15 +62,11 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         X : array, data frame or sparse matrix of shape (m, d), or array of shape (n, m, d)
             One more copy, or n more.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         first = not hasattr(self, "_seen")
         samples = self._samples(X, None if first else self._seen.mean.shape)
-        more = SampleMean.of(samples)
-        self._seen = more if first else self._seen.and_also(more)
+        seen = [*([] if first else [self._seen]), sample_moments(samples)]
+        self._seen = Moments.together(seen, np.zeros(samples.shape[1:]))
         self._learn(None, samples.dtype)
         return self
 
@@ -141,7 +134,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self.low_rank_ = LowRank(X.U, X.s * dtype.type(scale), X.Vt)
         self.rank_ = X.rank
         self.components_ = X.Vt[: X.rank]
-        self.n_samples_seen_ = self._seen.count
+        self.n_samples_seen_ = self._seen.size
         self.matrix_ = self.low_rank_.dense()
 
     @abstractmethod
@@ -153,8 +146,8 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         given = or_auto("noise", self.noise, nonnegative)
         if given is not None:
             return given
-        first = self._seen.noise()
-        several = self._seen.count > 1
+        first = mean_noise(self._seen)
+        several = self._seen.size > 1
         return first if several or not self._searches else data.noise(first)
 
     def _samples(self, X: Any, shape: tuple[int, ...] | None = None) -> Any:

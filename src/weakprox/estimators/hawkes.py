@@ -12,15 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import (
-    bound,
-    flag,
-    integer,
-    is_auto,
-    nonnegative,
-    or_auto,
-    positive,
-)
+from weakprox import arguments
 from weakprox.errors import InputError
 from weakprox.estimators._base import DEPRECATED, Certified
 from weakprox.estimators._hawkes_contrast import (
@@ -212,15 +204,14 @@ class HawkesInfectivity(Certified):
         y : ignored
         period : (float, float), optional
             Start and end of the observation; first and last event if not given.
-
-        Returns
-        -------
-        self
         """
-        lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
-        flag("self_excitation", self.self_excitation)
-        positive("tol", self.tol)
-        cv = integer("cv", self._renamed("folds", "cv"), least=2)
+        lam, tau = (
+            arguments.or_auto("lam", self.lam, arguments.nonnegative),
+            arguments.or_auto("tau", self.tau, arguments.bound),
+        )
+        arguments.flag("self_excitation", self.self_excitation)
+        arguments.positive("tol", self.tol)
+        cv = arguments.integer("cv", self._renamed("folds", "cv"), least=2)
         data = validate_data(self, X, dtype=None, ensure_min_samples=2)
         events, self.nodes_ = record(data, None, period)
         few = len(events.times) < max(LEAST * cv, SCARCE * events.count)
@@ -312,7 +303,7 @@ class HawkesInfectivity(Certified):
         decays = decays_of(self.decays, events)
         first = pilot(events, decays)
         used = first.kernel.shares >= 1e-3
-        if not is_auto(self.decays) or used.all() or not used.any():
+        if not arguments.is_auto(self.decays) or used.all() or not used.any():
             return first
         return pilot(events, decays[used])
 
@@ -372,7 +363,7 @@ class HawkesInfectivity(Certified):
     def simulate(self, horizon: float, random_state: Any = None) -> np.ndarray[Any, Any]:
         """A record over [0, horizon] that begins with an empty past: columns as in `fit`."""
         check_is_fitted(self, "infectivity_")
-        horizon = positive("horizon", horizon)
+        horizon = arguments.positive("horizon", horizon)
         state = self.random_state if random_state is None else random_state
         rng = state
         if not isinstance(rng, np.random.Generator):

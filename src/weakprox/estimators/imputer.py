@@ -78,13 +78,11 @@ class Scale:
 
     def apply(self, X: Vector) -> Vector:
         """Scaled data."""
-        scaled: Vector = (X - self.centre) / self.unit
-        return scaled
+        return np.asarray((X - self.centre) / self.unit)
 
     def undo(self, Z: Vector) -> Vector:
         """Data in their original units."""
-        found: Vector = Z * self.unit + self.centre
-        return found
+        return np.asarray(Z * self.unit + self.centre)
 
 
 def deviations(X: Vector, mean: Vector, count: Vector) -> Vector:
@@ -278,9 +276,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     scaling: Literal["auto", "none", "center", "standard"] = "auto"
     missing_values: float = np.nan
     tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         """NaN is allowed; float32 stays float32."""
@@ -297,10 +292,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         X : array or frame of shape (rows, columns)
             The data.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
@@ -391,11 +382,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         """The data as they came, and in double precision with NaN for missing entries."""
         finite = "allow-nan" if _is_nan(self.missing_values) else True
         X = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=finite,
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=finite
         )
         work = X.astype(np.float64, order="C")  # the order of sums must not depend on frames
         if not _is_nan(self.missing_values):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom
-from weakprox.penalties import Combinable, ElasticNet
+from weakprox.penalties import ElasticNet
+from weakprox.penalties.separable import Separable
 from weakprox.problem import Problem
-from weakprox.protocols import Geometry, LossCapabilities, Penalty, Smoothability
+from weakprox.protocols import Geometry, LossCapabilities, Penalty
 from weakprox.selection.noise import Values, noise_edge, noise_level
 from weakprox.spectral import NuclearNorm
 
@@ -116,7 +117,7 @@ class SelfExpression(Custom):
 
 
 @dataclass(frozen=True)
-class WeightedDiagonal(Combinable):
+class WeightedDiagonal(Separable):
     r"""Elastic net with a separate weight for the diagonal.
 
     :math:`\lambda_1\sum_{i\ne j}|x_{ij}| + \delta\sum_i|x_{ii}| + \lambda_2\|X\|_F^2`: with
@@ -127,24 +128,8 @@ class WeightedDiagonal(Combinable):
     lam1: float
     lam2: float
     diagonal: float
-    separable: bool = field(default=True, init=False, repr=False)
-    rowwise: bool = field(default=False, init=False, repr=False)  # a row has its own column
     _weights = ("lam1", "lam2", "diagonal")
-
-    def __post_init__(self) -> None:
-        """Check the weights."""
-        for name in self._weights:
-            object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
-
-    @property
-    def curvature(self) -> float:
-        """2 lam2."""
-        return 2.0 * self.lam2
-
-    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
-        """The smoothing of the larger weight."""
-        theta = max(self.lam1, self.diagonal)
-        return Smoothability(theta, 0.5 * theta * shape[0] * shape[1], 2 * self.lam2)
+    rowwise = False  # a row has its own column
 
     def value(self, X: Array) -> float:
         """Both weighted sums and the squares."""
@@ -152,14 +137,6 @@ class WeightedDiagonal(Combinable):
         diagonal = total(xp.abs(xp.linalg.diagonal(X)))
         found = self.lam1 * (total(xp.abs(X)) - diagonal) + self.diagonal * diagonal
         return found + self.lam2 * sqnorm(X)
-
-    def pull(self, y: Array) -> Array:
-        """K is the identity."""
-        return y
-
-    def dual_value(self, y: Array) -> float:
-        """No linear term."""
-        return 0.0
 
     def feasible(self, y: Array) -> Array:
         """Clip entries to their box."""
@@ -175,14 +152,6 @@ class WeightedDiagonal(Combinable):
     ) -> Array:
         """clip(y + t X) to the box."""
         return self.feasible(t * X if y is None else y + t * X)
-
-    def distance(self, y: Array) -> float:
-        """|y|^2 / (2 theta)."""
-        theta = max(self.lam1, self.diagonal)
-        return sqnorm(y) / (2 * theta) if theta > 0 else 0.0
-
-    def check(self, shape: tuple[int, int]) -> None:
-        """Any square shape will do; the loss has no other."""
 
 
 def self_expression(
@@ -345,10 +314,6 @@ class SubspaceClustering(ClusterMixin, Certified):
         X : array or data frame of shape (n_samples, n_features)
             Samples.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         flag("zero_diagonal", self.zero_diagonal)
         positive("ridge", self.ridge)

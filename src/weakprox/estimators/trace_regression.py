@@ -15,17 +15,7 @@ from sklearn.base import RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import (
-    bound,
-    flag,
-    integer,
-    is_auto,
-    is_integer,
-    nonnegative,
-    one_of,
-    or_auto,
-    positive,
-)
+from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import DEPRECATED, Certified
 from weakprox.linalg import decompositions
@@ -144,14 +134,10 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             The A_i. Sparse data stay sparse only without an intercept.
         y : array of shape (n,)
             The b_i.
-
-        Returns
-        -------
-        self
         """
-        or_auto("lam2", self.lam2, nonnegative)
-        flag("fit_intercept", self.fit_intercept)
-        positive("tol", self.tol)
+        arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
+        arguments.flag("fit_intercept", self.fit_intercept)
+        arguments.positive("tol", self.tol)
         lams, taus = self._given()
         rows, shape = self._flat(X)
         A, b = validate_data(
@@ -181,8 +167,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         check_is_fitted(self, "coef_")
         rows, _ = self._flat(X)
         A = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
-        found: Matrix = A @ self.coef_.ravel() + self.intercept_
-        return found
+        return np.asarray(A @ self.coef_.ravel() + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         """Sparse data and stacks of matrices are accepted."""
@@ -224,7 +209,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         """The candidate of least error on the folds, or the only one."""
         if lams is None:
             lams = [share * design.largest_lam for share in LAMS]
-        lam2 = or_auto("lam2", self.lam2, nonnegative)
+        lam2 = arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
         settings = []
         for squares in design.ridges() if lam2 is None else [lam2]:
             radii = taus
@@ -251,9 +236,9 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             self.cv_results_ = {}
             return settings[0]
         cv = self.cv
-        if is_integer(cv):  # no more folds than rows
+        if arguments.is_integer(cv):  # no more folds than rows
             wanted = "a splitter or an iterable"
-            cv = min(integer("cv", cv, least=2, instead=wanted), len(b))
+            cv = min(arguments.integer("cv", cv, least=2, instead=wanted), len(b))
         folds = list(check_cv(cv).split(A, b))
         simplicity = Setting.complexity if self._simplest else None
         return self._best(folds, trial, settings, prepare, simplicity)
@@ -340,8 +325,8 @@ class TraceRegression(_TraceModel):
     lam1: Any = DEPRECATED
 
     def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
-        lam = or_auto("lam", self._renamed("lam1", "lam"), nonnegative)
-        tau = or_auto("tau", self.tau, bound)
+        lam = arguments.or_auto("lam", self._renamed("lam1", "lam"), arguments.nonnegative)
+        tau = arguments.or_auto("tau", self.tau, arguments.bound)
         return None if lam is None else [lam], None if tau is None else [tau]
 
 
@@ -394,16 +379,16 @@ class TraceRegressionCV(_TraceModel):
 
     def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
         if self.rule != DEPRECATED:
-            one_of("rule", self.rule, ("one_se", "best"))
-        flag("one_standard_error", self.one_standard_error)
-        lams = _listed("lams", self._renamed("lam1s", "lams"), nonnegative)
-        taus = _listed("taus", self.taus, bound)
+            arguments.one_of("rule", self.rule, ("one_se", "best"))
+        arguments.flag("one_standard_error", self.one_standard_error)
+        lams = _listed("lams", self._renamed("lam1s", "lams"), arguments.nonnegative)
+        taus = _listed("taus", self.taus, arguments.bound)
         return lams, None if taus is None else sorted(taus)
 
 
 def _listed(name: str, values: Any, check: Any) -> list[float] | None:
     """The values as a list of floats, None for "auto" or None."""
-    if values is None or is_auto(values):
+    if values is None or arguments.is_auto(values):
         return None
     try:
         found = [check(name, value) for value in values]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from weakprox.errors import InputError, WeakproxError
+from weakprox.errors import WeakproxError
 
+# Parameters of one job, and the result of a job or of an experiment: dicts that JSON can hold.
 Job: TypeAlias = dict[str, Any]
-"""Parameters of one job: a small dict that JSON can hold."""
-
 Record: TypeAlias = dict[str, Any]
-"""The result of a job or of a whole experiment: a dict that JSON can hold."""
-
+# Names of the experiments, the paper's first; the position numbers random streams.
 ORDER = ("table1", "figure1", "figure2", "table2", "ablation", "epochs")
-"""Names of the experiments, the paper's first; the position numbers random streams."""
 
 
 @dataclass(frozen=True)
@@ -89,18 +85,3 @@ def matching(jobs: list[Job], results: list[Record], **wanted: Any) -> list[Reco
 def mean(records: list[Record], name: str) -> float:
     """Return the mean of one of their numbers."""
     return float(np.mean([record[name] for record in records]))
-
-
-def plain(value: Any) -> Any:
-    """Return the value as JSON would read it back: no arrays, no tuples, null for NaN."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    raise InputError("result", type(value).__name__, "a value that JSON can hold")

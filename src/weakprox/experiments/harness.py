@@ -17,14 +17,15 @@ import weakprox
 from weakprox.arguments import integer
 from weakprox.errors import InputError
 from weakprox.experiments import ablation, figures, table1, table2
-from weakprox.experiments.base import ORDER, Experiment, Interrupted, Job, Record, plain
-from weakprox.experiments.pool import Task, completed, usable_cpus
+from weakprox.experiments.base import ORDER, Experiment, Interrupted, Job, Record
+from weakprox.experiments.pool import Task, completed
+from weakprox.linalg.threads import cores
 from weakprox.progress import Progress
 from weakprox.storage.atomic import atomic
+from weakprox.storage.tree import plain
 
 _KNOWN = [table1.EXPERIMENT, table2.EXPERIMENT, ablation.EXPERIMENT, *figures.EXPERIMENTS]
 ALL: Final = {name: next(e for e in _KNOWN if e.name == name) for name in ORDER}
-"""The experiments by name, the paper's first."""
 
 
 def run(
@@ -74,7 +75,7 @@ def run(
     experiments = [ALL[name] if isinstance(name, str) else name for name in names]
     if len({experiment.name for experiment in experiments}) < len(experiments):
         raise InputError("names", [e.name for e in experiments], "every name once")
-    workers = usable_cpus() if processes is None else integer("processes", processes, 1)
+    workers = cores() if processes is None else integer("processes", processes, 1)
     jobs = {e.name: [plain(job) for job in e.jobs(quick, seed)] for e in experiments}
     results = _results(experiments, jobs, workers, Cache(cache, read=not fresh), progress)
     made = {"version": weakprox.__version__, "seed": seed, "quick": quick}

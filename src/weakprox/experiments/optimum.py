@@ -33,7 +33,6 @@ class Optimum:
     value: float
     lower_bound: float
     steps: int  # projections done
-    dual: Matrix  # the S that proves the bound; a good `start` for a neighbouring problem
 
     @property
     def gap(self) -> float:
@@ -49,11 +48,10 @@ def optimum(
     gap: float,
     mu: float = 0.0,
     max_steps: int = 10_000,
-    start: Matrix | None = None,
 ) -> Optimum:
     """Minimise 1/2 |X - M|^2 + lam |X|_1 over the set to a proved absolute gap.
 
-    Accelerated dual ascent from `start` (M by default), clipped to [-lam, lam]; the momentum
+    Accelerated dual ascent from M, clipped to [-lam, lam]; the momentum
     restarts whenever it points downhill. After `max_steps` projections it gives up, and the
     gap says how far it came. M must be symmetric for `TracePSD`. With a positive mu, |x|
     becomes the paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
@@ -72,7 +70,7 @@ def optimum(
         quadratic = 0.5 * weight * float(np.sum(S * S))
         return 0.5 * float(np.sum((X - M) ** 2)) + float(np.sum(S * X)) - quadratic
 
-    S = ahead = best_S = np.clip(M if start is None else start, -lam, lam)
+    S = ahead = best_S = np.clip(M, -lam, lam)
     best_X, t, steps = M, 1.0, 0
     least, most = math.inf, -math.inf
     while steps < max_steps and least - most > gap:
@@ -92,7 +90,7 @@ def optimum(
         ahead = np.clip(S_next + (t - 1) / t_next * (S_next - S), -lam, lam)
         S, t = S_next, t_next
     lower = bound(best_S, project(M - best_S, spectral))
-    return Optimum(best_X, value(best_X), lower, steps, best_S)
+    return Optimum(best_X, value(best_X), lower, steps)
 
 
 def project(A: Matrix, spectral: NuclearBall | TracePSD) -> Matrix:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from weakprox.experiments.base import Job, JobError, Record, plain
+from weakprox.experiments.base import Job, JobError, Record
+from weakprox.storage.tree import plain
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -25,12 +26,6 @@ class Task:
     name: str
     work: Callable[[Job], Record]
     job: Job
-
-
-def usable_cpus() -> int:
-    """Return how many CPUs this process may use."""
-    known = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
 def completed(

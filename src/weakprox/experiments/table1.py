@@ -28,29 +28,27 @@ N = 50
 DRAWS, QUICK_DRAWS = 50, 10
 LEVELS = (0.5, 5.0)
 METHODS = ("low_rank", "projection", "low_rank_sparse")
-LAMS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
-"""lam / c."""
+LAMS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)  # lam / c
+# Rules for the trace bound, as multiples of |y|^2 = tr(yy'); "tr M" is max(1, tr M).
 TAUS = {"|y|^2": 1.0, "0.9 |y|^2": 0.9, "tr M": math.nan}
-"""Rules for the trace bound, as multiples of |y|^2 = tr(yy'); "tr M" is max(1, tr M)."""
+# What counts as nonzero: |x| above a number, or above a share of the largest entry.
 NNZ_TOLERANCES = {
     "0.001": (1e-3, False),
     "0.5": (0.5, False),
     "0.001 of the largest": (1e-3, True),
     "0.01 of the largest": (1e-2, True),
 }
-"""What counts as nonzero: |x| above a number, or above a share of the largest entry."""
+# Eigenvalues above this count.
 RANK_TOLERANCES = {"0.001 |y|^2": 1e-3, "0.01 |y|^2": 1e-2, "1e-06 |y|^2": 1e-6}
-"""Eigenvalues above this count."""
 ORACLE = "best error of each draw"
-HEADLINE = {
+HEADLINE = {  # the choices behind the main rows
     "noise": "matrix",
     "tau": "|y|^2",
     "lam": "1.5 c",
     "nnz": "0.001",
     "rank": "0.001 |y|^2",
 }
-"""The choices behind the main rows."""
-PAPER = {
+PAPER = {  # its own numbers
     0.5: {
         "low_rank": {"error": 0.0009, "nnz_ratio": 105.625, "rank": 1.0},
         "projection": {"error": 0.0027, "nnz_ratio": 105.625, "rank": 2.0},
@@ -62,7 +60,6 @@ PAPER = {
         "low_rank_sparse": {"error": 0.01, "nnz_ratio": 1.0017, "rank": 2.54},
     },
 }
-"""The paper's own numbers."""
 
 
 def jobs(quick: bool, seed: int) -> list[Job]:
@@ -224,11 +221,9 @@ class Table:
         every = [draw["low_rank_sparse"] for draws in self.draws.values() for draw in draws]
         found = []
         for tau, q in product(self.taus, LAMS):
-            asked, proved = (
-                certified_gap(tau, q, self.quick),
-                [d[tau][str(q)]["gap"] for d in every],
-            )
-            found.append({"tau": tau, "lam": f"{q:g} c", "asked": asked, "proved": max(proved)})
+            asked = certified_gap(tau, q, self.quick)
+            proved = max(draw[tau][str(q)]["gap"] for draw in every)
+            found.append({"tau": tau, "lam": f"{q:g} c", "asked": asked, "proved": proved})
         return found
 
 

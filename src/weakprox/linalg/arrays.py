@@ -21,8 +21,7 @@ import numpy as np
 from weakprox.errors import InputError
 from weakprox.resources.memory import let_go, on_disk, scratch
 
-Array: TypeAlias = Any  # an array of any namespace that follows the array API
-"""An array of any namespace that follows the array API standard."""
+Array: TypeAlias = Any  # an array of any namespace that follows the array API standard
 
 # A block of rows this large stays in a core's cache, so several element-wise operations on
 # it cost about one trip to main memory. Smaller blocks lose more to Python's overhead.

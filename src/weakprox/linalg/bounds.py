@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import Array, eps_of, gaussian, like, namespace, to_numpy
+from weakprox.linalg.arrays import DOUBLE, Array, eps_of, gaussian, like, namespace, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
 from weakprox.linalg.thin_svd import Vector, independent, orthonormal, thin_svd
@@ -30,12 +30,9 @@ FAILURE = 1e-12
 SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
 SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
 THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
-BELOW = (
-    0.9875  # of the value that a bound must reach: where Chebyshev polynomials start to grow
-)
+BELOW = 0.9875  # of the value that a bound must reach: where Chebyshev polynomials grow
 GROWING = 4  # steps over which the growth of vectors is measured
 LARGEST = 1e12  # length of a vector at which a bound cannot become much smaller
-DOUBLE = 2.0**-52
 EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
 

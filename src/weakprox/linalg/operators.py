@@ -14,16 +14,8 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
-from weakprox.linalg.arrays import (
-    Array,
-    block_times,
-    is_array,
-    is_floating,
-    namespace,
-    times_block,
-    times_by_rows,
-    transpose_times_by_rows,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.tiled import Factored, Tiled
 from weakprox.resources.memory import on_disk
 
@@ -55,7 +47,7 @@ class Products:
     @property
     def is_dense(self) -> bool:
         """Whether the entries themselves are available."""
-        return is_array(self.source)
+        return arrays.is_array(self.source)
 
 
 def products(A: Any) -> Products:
@@ -76,8 +68,10 @@ def products(A: Any) -> Products:
         return Products(shape, right, left, np.empty(0, dtype=A.dtype), operator)
     if isinstance(A, Tiled) or (on_disk(A) and A.nbytes > LARGE):
         reference = np.empty(0, dtype=np.result_type(A.dtype, np.float32))
-        by_rows = partial(times_by_rows, A), partial(transpose_times_by_rows, A)
+        by_rows = partial(arrays.times_by_rows, A), partial(arrays.transpose_times_by_rows, A)
         return Products(shape, *by_rows, reference, None)
-    if not is_floating(A):
-        A = namespace(A).astype(A, namespace(A).float64)
-    return Products(shape, lambda Q: times_block(A, Q), lambda Q: block_times(Q, A), A, A)
+    if not arrays.is_floating(A):
+        A = arrays.namespace(A).astype(A, arrays.namespace(A).float64)
+    return Products(
+        shape, lambda Q: arrays.times_block(A, Q), lambda Q: arrays.block_times(Q, A), A, A
+    )

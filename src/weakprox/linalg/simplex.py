@@ -119,9 +119,7 @@ def rounded_on_host(p: Any, tau: float, ref: Array) -> np.ndarray[Any, Any]:
     kind = np.float32 if ref.dtype.itemsize == 4 else np.float64
     exact = np.asarray(p, dtype=float)
     values: np.ndarray[Any, Any] = exact.astype(kind)
-    shorter = 0.5 * float(
-        np.finfo(kind).eps
-    )  # as small as possible, since proofs lose this much
+    shorter = 0.5 * float(np.finfo(kind).eps)  # small, since proofs lose this much
     while max(float(values.sum()), float(values.sum(dtype=float))) > tau:  # for any summation
         inside = tau / max(tau, float(exact.sum()))
         values = (exact * (inside * (1.0 - shorter))).astype(kind)

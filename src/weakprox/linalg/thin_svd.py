@@ -53,40 +53,17 @@ FRESH = 2  # random columns in every starting block
 
 @dataclass(frozen=True)
 class ThinSVD:
-    """Leading triplets of A with their quality.
-
-    Attributes
-    ----------
-    triplets : LowRank
-        U, s, Vt of the `rank` leading triplets.
-    residuals : Array
-        Per triplet, the larger of |A v - s u| and |A'u - s v|.
-    next_value : float
-        Ritz value after the last triplet: an estimate from below of the next
-        singular value (exact for LAPACK).
-    basis : Array
-        Right basis to start the next, nearby decomposition from.
-    passes : int
-        Products with A or A' spent; 0 for LAPACK.
-    exact : bool
-        Whether this is a full decomposition.
-    sweeps : int
-        Iterations spent.
-    square_error : float
-        Error of the squared values if they come from a Gram matrix.
-    value_error : float
-        Error of the values if they come from LAPACK.
-    """
+    """Leading triplets of A with their quality."""
 
     triplets: LowRank
-    residuals: Array
-    next_value: float
-    basis: Array
-    passes: int
-    exact: bool
+    residuals: Array  # per triplet, the larger of |A v - s u| and |A'u - s v|
+    next_value: float  # Ritz value after the last triplet, at most the next singular value
+    basis: Array  # right basis to start the next, nearby decomposition from
+    passes: int  # products with A or A' spent; 0 for LAPACK
+    exact: bool  # whether this is a full decomposition
     sweeps: int = 1
-    square_error: float = 0.0
-    value_error: float = 0.0
+    square_error: float = 0.0  # of the squared values if they come from a Gram matrix
+    value_error: float = 0.0  # of the values if they come from LAPACK
 
 
 def wants_full(shape: tuple[int, int], rank: int, warm: bool) -> bool:
@@ -109,30 +86,15 @@ def thin_svd(
 ) -> ThinSVD:
     """Leading `rank` singular triplets of a matrix, each residual-checked.
 
-    Parameters
-    ----------
-    A : array, SciPy sparse matrix or LinearOperator of shape (m, d)
-        The iterative methods only use products with A and A'.
-    rank : int
-        Number of triplets, at most min(m, d).
-    start : array of shape (d, any), optional
-        Right basis to start from, such as `basis` of an earlier result.
-    tol : float
-        Largest residual allowed, relative to the largest singular value.
-    method : {"auto", "block", "lapack", "arpack", "propack"}
-        "auto" uses LAPACK if a full decomposition is cheaper (see
-        `wants_full`) and the block method otherwise. ARPACK and PROPACK can be faster
-        from a cold start on a flat spectrum, but they may miss repeated values.
-    rng : numpy Generator, optional
-        Generates the start if none is given; a fixed one by default.
-    max_sweeps : int
-        Largest number of sweeps of the block method.
-    strict : bool
-        Raise `DecompositionError` if `tol` is not met; otherwise return the
-        last triplets with their residuals.
-    accept : callable, optional
-        `accept(values, residuals, next_value)` on NumPy vectors ends the block
-        method early, for callers with their own accuracy criterion.
+    A is an array, a SciPy sparse matrix or a LinearOperator; iterative methods only use its
+    products. `start` is a right basis, such as that of an earlier result, and `tol` the largest
+    residual allowed, relative to the largest singular value. If it is not met, `strict` raises
+    `DecompositionError`; otherwise the last triplets are returned with their residuals.
+    `accept(values, residuals, next_value)` on NumPy vectors ends the block method early.
+
+    "auto" uses LAPACK if a full decomposition is cheaper (see `wants_full`), else the block
+    method. ARPACK and PROPACK can be faster from a cold start on a flat spectrum, but they may
+    miss repeated values.
     """
     ops = products(A)
     rank = min(rank, min(ops.shape))

@@ -171,10 +171,10 @@ def own_threads() -> Iterator[int]:
     with one_thread(0):
         with _turns:
             allowed = max(_before.values(), default=1)
-        yield max(1, min(allowed, _cores()))
+        yield max(1, min(allowed, cores()))
 
 
-def _cores() -> int:
+def cores() -> int:
     """Number of processors available to this process."""
     try:
         return len(os.sched_getaffinity(0))

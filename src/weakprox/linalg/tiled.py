@@ -121,46 +121,29 @@ class LowRankPlusSparse(Factored):
             given = " and ".join(str(part.shape) for part in parts)
             raise ShapeError("U, s, Vt", given, "(m, r), (r,) and (r, d)")
         self.shape = (int(m), int(d))
-        self.S = None if S is None else _csr("S", S)
-        if self.S is not None and self.S.shape != self.shape:
+        self.S = _csr("S", csr_array(self.shape, dtype=np.float32) if S is None else S)
+        if self.S.shape != self.shape:
             raise ShapeError("S", f"shape {self.S.shape}", f"{self.shape}")
-        held = [*parts, *([] if self.S is None else [self.S])]
-        self.dtype = _common("U, s, Vt, S", held)
+        self.dtype = _common("U, s, Vt, S", [*parts, self.S])
         self.U, self.s, self.Vt = (part.astype(self.dtype, copy=False) for part in parts)
         self._left = self.U * self.s
 
     def __getitem__(self, rows: slice) -> Tile:
-        """These rows as a dense array."""
-        tile: Tile = self._left[rows] @ self.Vt
-        if self.S is not None:
-            tile += self.S[rows].toarray()
-        return tile
+        return np.asarray(self._left[rows] @ self.Vt + self.S[rows].toarray())
 
     def __truediv__(self, unit: float) -> LowRankPlusSparse:
-        S = None if self.S is None else self.S / unit
-        return LowRankPlusSparse(self.U, self.s / unit, self.Vt, S)
+        return LowRankPlusSparse(self.U, self.s / unit, self.Vt, self.S / unit)
 
     def times(self, Q: Tile) -> Tile:
-        """A Q, from the parts."""
-        found: Tile = self._left @ (self.Vt @ Q)
-        if self.S is not None:
-            found += self.S @ Q
-        return found
+        return np.asarray(self._left @ (self.Vt @ Q) + self.S @ Q)
 
     def transpose_times(self, Q: Tile) -> Tile:
-        """A' Q, from the parts."""
-        found: Tile = self.Vt.T @ (self._left.T @ Q)
-        if self.S is not None:
-            found += self.S.T @ Q
-        return found
+        return np.asarray(self.Vt.T @ (self._left.T @ Q) + self.S.T @ Q)
 
     @property
     def sqnorm(self) -> float:
-        """Squared Frobenius norm, in float64."""
         left, right = self._left.astype(float), self.Vt.astype(float)
         found = float(np.sum((left.T @ left) * (right @ right.T)))
-        if self.S is None:
-            return found
         S = self.S.astype(float)
         return found + 2.0 * inner(left, S @ right.T) + float(S.data @ S.data)
 
@@ -168,28 +151,23 @@ class LowRankPlusSparse(Factored):
         """The same matrix with its parts in float64."""
         if self.dtype == np.float64:
             return self
-        S = None if self.S is None else self.S.astype(float)
-        U, s, Vt = (part.astype(float) for part in (self.U, self.s, self.Vt))
-        return LowRankPlusSparse(U, s, Vt, S)
+        parts = (part.astype(float) for part in (self.U, self.s, self.Vt, self.S))
+        return LowRankPlusSparse(*parts)
 
     def largest(self) -> float:
         """Size of the largest entry, or a bound on it from the parts if there are many."""
         if self.size <= READ:
             return super().largest()
         left, right = np.linalg.norm(self._left, axis=1), np.linalg.norm(self.Vt, axis=0)
-        found = float(left.max()) * float(right.max())
-        return found + (0.0 if self.S is None else _largest(self.S))
+        return float(left.max()) * float(right.max()) + _largest(self.S)
 
     def check_finite(self) -> bool:
-        """Whether the parts are finite."""
-        parts = [self._left, self.Vt, *([] if self.S is None else [self.S.data])]
-        return all(bool(np.isfinite(part).all()) for part in parts)
+        return all(bool(np.isfinite(x).all()) for x in (self._left, self.Vt, self.S.data))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the parts."""
-        sparse = 0 if self.S is None else _sparse_bytes(self.S)
-        return sum(x.nbytes for x in (self.U, self.s, self.Vt, self._left)) + sparse
+        dense = sum(x.nbytes for x in (self.U, self.s, self.Vt, self._left))
+        return dense + _sparse_bytes(self.S)
 
 
 class SparseTiles(Factored):
@@ -204,36 +182,26 @@ class SparseTiles(Factored):
         return SparseTiles(self.S.astype(self.dtype) / unit)
 
     def times(self, Q: Tile) -> Tile:
-        """A Q."""
-        found: Tile = self.S @ Q
-        return found
+        return np.asarray(self.S @ Q)
 
     def transpose_times(self, Q: Tile) -> Tile:
-        """A' Q."""
-        found: Tile = self.S.T @ Q
-        return found
+        return np.asarray(self.S.T @ Q)
 
     @property
     def sqnorm(self) -> float:
-        """Squared Frobenius norm, in float64."""
         found = self.S.data.astype(float)
         return float(found @ found)
 
     def in_float64(self) -> SparseTiles:
-        """The same matrix in float64."""
         return self if self.S.dtype == np.float64 else SparseTiles(self.S.astype(float))
 
     def largest(self) -> float:
-        """Size of the largest entry."""
         return _largest(self.S)
 
     def __getitem__(self, rows: slice) -> Tile:
-        """These rows as a dense array."""
-        tile: Tile = self.S[rows].toarray().astype(self.dtype, copy=False)
-        return tile
+        return np.asarray(self.S[rows].toarray().astype(self.dtype, copy=False))
 
     def check_finite(self) -> bool:
-        """Whether the stored entries are finite."""
         return bool(np.isfinite(self.S.data).all())
 
     @property
@@ -253,7 +221,6 @@ class RowsOnDemand(Tiled):
         self.dtype = _common("M", [np.empty(0, dtype)])
 
     def __getitem__(self, rows: slice) -> Tile:
-        """These rows as a dense array."""
         first, last, _ = rows.indices(self.shape[0])
         tile = np.asarray(self._read(slice(first, last)))
         if tile.shape != (last - first, self.shape[1]):

@@ -11,16 +11,8 @@ import numpy as np
 
 from weakprox.arguments import is_integer, number, refuse_foreign
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    gaussian,
-    is_array,
-    is_floating,
-    largest,
-    sqnorm,
-    zeros,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array
 from weakprox.losses.empirical import curvature
 from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, positioned
 from weakprox.protocols import LossCapabilities
@@ -87,7 +79,7 @@ class Custom:
             came = f"{n_terms!r}{'' if sampler is None else ' and a sampler'}"
             raise InputError("n_terms", came, "an integer >= 1, and no sampler with it")
         refuse_foreign("like", like)
-        if like is not None and not (is_array(like) and is_floating(like)):
+        if like is not None and not (arrays.is_array(like) and arrays.is_floating(like)):
             raise InputError("like", type(like).__name__, "a floating-point array, or None")
         self._value, self._grad, self._sampler = value, grad, sampler
         self.pilot_samples = 0  # drawn to estimate constants that were not given
@@ -104,7 +96,7 @@ class Custom:
         self.sigma = 0.0 if self._deterministic else given
         self.reference = np.zeros(self.shape) if like is None else like[:0]
         # one call of each function at a random point finds errors before any work
-        X = gaussian(np.random.default_rng(0), self.shape, self.reference)
+        X = arrays.gaussian(np.random.default_rng(0), self.shape, self.reference)
         batch = self.draw(np.random.default_rng(0), 1)
         self.grad(X, batch)
         self.value(X, batch)
@@ -128,14 +120,14 @@ class Custom:
         """
         if self._sampler is not None:
             return 0.0
-        zero, batch = zeros(self.shape, self.reference), self.everything()
+        zero, batch = arrays.zeros(self.shape, self.reference), self.everything()
         try:
             with np.errstate(all="ignore"):
                 slope = self.grad(zero, batch)
-                size = largest(slope)
+                size = arrays.largest(slope)
                 if size == 0.0 or ORDINARY[0] <= size <= ORDINARY[1]:
                     return size
-                bent = largest(self.grad(slope * 1.0, batch) - slope)
+                bent = arrays.largest(self.grad(slope * 1.0, batch) - slope)
         except (InputError, ArithmeticError):  # the function is not defined there
             return 0.0
         return size * (size / bent) if bent > 0.0 else size
@@ -176,12 +168,12 @@ class Custom:
         """The user's gradient, checked at every call since it may fail at any X."""
         found = self._grad(X) if self._deterministic else self._grad(X, batch)
         refuse_foreign("grad", found)
-        if not is_array(found) or tuple(found.shape) != self.shape:
+        if not arrays.is_array(found) or tuple(found.shape) != self.shape:
             given = getattr(found, "shape", type(found).__name__)
             raise ShapeError("grad", f"a return of shape {given}", f"{self.shape}")
         if found.dtype != X.dtype:
             raise InputError("grad", f"a return of {found.dtype}", f"{X.dtype}, like X")
-        if not all_finite(found):
+        if not arrays.all_finite(found):
             raise InputError("grad", "NaN or infinite entries", "finite numbers")
         return found
 
@@ -192,7 +184,7 @@ class Custom:
         rng = np.random.default_rng(4)
         grads = [self.grad(X, self.draw(rng, 1)) for _ in range(PILOT_TERMS)]
         mean = sum(grads[1:], start=grads[0]) / len(grads)
-        return sum(sqnorm(g - mean) for g in grads) / (len(grads) - 1)
+        return sum(arrays.sqnorm(g - mean) for g in grads) / (len(grads) - 1)
 
     @cached_property
     def _whole(self) -> Any:

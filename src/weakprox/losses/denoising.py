@@ -27,20 +27,7 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.tiled import Tiled
-from weakprox.losses.inputs import (
-    as_operator,
-    as_shape,
-    as_sized,
-    as_stack,
-    call_sampler,
-    check_size,
-    checked_draw,
-    chunk_of,
-    chunks_of,
-    constant,
-    floating,
-    positioned,
-)
+from weakprox.losses import inputs
 from weakprox.losses.moments import Moments
 from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import room, shown_bytes
@@ -104,7 +91,7 @@ class Denoising:
         if len(given) != 1:
             raise InputError(", ".join(sources), " and ".join(given) or "none", "exactly one")
         self.is_finite_sum = sampler is None  # whether the whole sum can be listed
-        self._sigma = constant("sigma", sigma)
+        self._sigma = inputs.constant("sigma", sigma)
         self._unit = 1.0  # divisor of the samples
         self._sampler: Any = None
         self._size: float | None = None
@@ -115,37 +102,37 @@ class Denoising:
 
             self._terms = self.target = Blocked("M", M)
             most = float(np.finfo(self.target.dtype).max)
-            self._size = check_size("M", self.target.largest, self.target.shape, most)
+            self._size = inputs.check_size("M", self.target.largest, self.target.shape, most)
             self.reference = stand_in(self.target)
             self.n_terms, self.elsewhere = 1, True
         elif is_dask(samples):
             self._terms = Copies("samples", samples)
             self.reference = stand_in(self._terms)
             self.n_terms = self._terms.count
-        elif (operator := as_operator("M", M, nan_hint=HINT)) is not None:
+        elif (operator := inputs.as_operator("M", M, nan_hint=HINT)) is not None:
             self.target, self._size = operator
             self._terms, self.reference = self.target, stand_in(self.target)
             self.n_terms, self.elsewhere = 1, True
         elif is_stream(samples):
             self._pass_over(as_stream(samples))
         elif M is not None:
-            self.target, self._size = as_sized("M", M, 2, nan_hint=HINT)
+            self.target, self._size = inputs.as_sized("M", M, 2, nan_hint=HINT)
             self._terms = self.reference = self.target
             self.n_terms = 1
         elif samples is not None:
-            self._terms = as_stack("samples", samples)
-            self.reference = floating(self._terms[0])
+            self._terms = inputs.as_stack("samples", samples)
+            self.reference = inputs.floating(self._terms[0])
             self.n_terms = int(self._terms.shape[0])
         else:
             if not callable(sampler):
                 raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
-            self._sampler, shape = sampler, as_shape(shape, ", with a sampler")
+            self._sampler, shape = sampler, inputs.as_shape(shape, ", with a sampler")
             # One trial draw from a separate stream finds shape, dtype and device early.
-            trial = call_sampler(sampler, np.random.default_rng(0), 1)
-            self.reference = checked_draw(trial, (1, *shape))[0]
+            trial = inputs.call_sampler(sampler, np.random.default_rng(0), 1)
+            self.reference = inputs.checked_draw(trial, (1, *shape))[0]
         m, d = self.reference.shape
         self.shape: tuple[int, int] = (int(m), int(d))
-        if shape is not None and as_shape(shape) != self.shape:
+        if shape is not None and inputs.as_shape(shape) != self.shape:
             raise ShapeError("shape", tuple(shape), f"{self.shape}, that of the data")
 
     @property
@@ -164,7 +151,7 @@ class Denoising:
             target=self.target,
             gathered=self.gathered if self.elsewhere else None,
             pending=lambda: self.pending,
-            stream=None if self.is_finite_sum else positioned(self._sampler),
+            stream=None if self.is_finite_sum else inputs.positioned(self._sampler),
         )
 
     def _pass_over(self, stream: Stream) -> None:
@@ -180,7 +167,7 @@ class Denoising:
         first = next(chunks, None)
         if first is None:
             raise InputError("samples", "an empty stream", "at least one matrix")
-        self.shape, self.reference = tuple(first.shape[1:]), floating(first)[0]
+        self.shape, self.reference = tuple(first.shape[1:]), inputs.floating(first)[0]
         self.__dict__["_whole"] = self._reduce(chain([first], chunks))
         self._terms, self.reference = KEPT_AS_MEAN, self._whole.mean
         self.n_terms = self._whole.size
@@ -253,9 +240,9 @@ class Denoising:
             return Moments(self.target, 1, 0.0)
         if isinstance(self._terms, Copies):
             return Moments(*self._terms.moments(self._unit))
-        step = chunk_of(self._sample_bytes)
+        step = inputs.chunk_of(self._sample_bytes)
         parts = (slice(i, i + step) for i in range(0, self.n_terms, step))
-        return self._reduce(chunks_of(self._terms, parts))
+        return self._reduce(inputs.chunks_of(self._terms, parts))
 
     @property
     def pending(self) -> tuple[int, int]:
@@ -263,7 +250,7 @@ class Denoising:
         if self.target is not None or "_whole" in self.__dict__ or self._terms is None:
             return 0, 0
         one = self._sample_bytes
-        return one, AT_ONCE * one + one * min(self.n_terms, chunk_of(one))
+        return one, AT_ONCE * one + one * min(self.n_terms, inputs.chunk_of(one))
 
     @property
     def _sample_bytes(self) -> int:
@@ -279,7 +266,7 @@ class Denoising:
 
     def draw(self, rng: np.random.Generator, size: int) -> Moments:
         """Independent samples (terms with replacement), reduced while they are drawn."""
-        step = chunk_of(self._sample_bytes)
+        step = inputs.chunk_of(self._sample_bytes)
         if self.target is not None or self._terms is KEPT_AS_MEAN:
             return Moments(self.everything().mean, size, 0.0)
         sizes = [min(step, size - i) for i in range(0, size, step)]
@@ -288,9 +275,10 @@ class Denoising:
             return Moments(*self._terms.moments(self._unit, np.concatenate(drawn)))
         if self._terms is not None:
             parts = (np.sort(rng.integers(0, self.n_terms, k)) for k in sizes)
-            return self._reduce(chunks_of(self._terms, parts))
+            return self._reduce(inputs.chunks_of(self._terms, parts))
         return self._reduce(
-            checked_draw(call_sampler(self._sampler, rng, k), (k, *self.shape)) for k in sizes
+            inputs.checked_draw(inputs.call_sampler(self._sampler, rng, k), (k, *self.shape))
+            for k in sizes
         )
 
     def _reduce(self, chunks: Any) -> Moments:

@@ -10,15 +10,8 @@ import numpy as np
 
 from weakprox.arguments import is_integer, nonnegative, refuse_foreign
 from weakprox.errors import InputError, SamplerError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    is_array,
-    is_floating,
-    is_real,
-    largest,
-    namespace,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.tiled import Tiled, as_tiled, is_chunked
 from weakprox.resources.memory import budget, let_go
 
@@ -40,13 +33,13 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     refuse_foreign(name, value)
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(name, "a masked array", "a plain array, or losses.Completion")
-    if not is_array(value):
+    if not arrays.is_array(value):
         wanted = f"a {ndim}-dimensional array (NumPy or torch)"
         raise InputError(name, type(value).__name__, wanted)
     if value.ndim != ndim or 0 in tuple(value.shape):
         wanted = f"{ndim} axes, none of them empty"
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
-    if not is_real(value):
+    if not arrays.is_real(value):
         raise InputError(name, f"dtype {value.dtype}", "float32, float64 or integers")
     return value
 
@@ -57,10 +50,10 @@ def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[A
     Sums of squares are computed in float64 (`weakprox.units`), so they must stay in range.
     """
     value = floating(as_array(name, value, ndim))
-    if not all_finite(value):
+    if not arrays.all_finite(value):
         raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")
-    most = float(namespace(value).finfo(value.dtype).max)
-    return value, check_size(name, largest(value), value.shape, most)
+    most = float(arrays.namespace(value).finfo(value.dtype).max)
+    return value, check_size(name, arrays.largest(value), value.shape, most)
 
 
 def check_size(name: str, size: float, shape: Any, most: float) -> float:
@@ -74,9 +67,9 @@ def check_size(name: str, size: float, shape: Any, most: float) -> float:
 
 def floating(value: Array) -> Array:
     """The array itself, or converted to float64 if it holds integers."""
-    if is_floating(value):
+    if arrays.is_floating(value):
         return value
-    xp = namespace(value)
+    xp = arrays.namespace(value)
     return xp.astype(value, xp.float64)
 
 
@@ -114,13 +107,13 @@ def call_sampler(sampler: Callable[..., Any], rng: np.random.Generator, size: in
 def checked_draw(value: Any, shape: tuple[int, ...], what: str = "sampler") -> Array:
     """Check a sampler's return value for kind, shape and finite entries."""
     refuse_foreign(what, value)
-    if not is_array(value) or tuple(value.shape) != shape:
+    if not arrays.is_array(value) or tuple(value.shape) != shape:
         given = getattr(value, "shape", type(value).__name__)
         raise SamplerError(what, f"a return of shape {given}", f"shape {shape}")
-    if not is_real(value):
+    if not arrays.is_real(value):
         raise SamplerError(what, f"dtype {value.dtype}", "real numbers")
     value = floating(value)
-    if not all_finite(value):
+    if not arrays.all_finite(value):
         raise SamplerError(what, "NaN or infinite entries", "finite samples")
     return value
 

@@ -24,7 +24,6 @@ from weakprox.linalg.arrays import (
     Array,
     all_finite,
     device_of,
-    is_floating,
     is_real,
     namespace,
     to_numpy,
@@ -32,14 +31,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.tiled import is_chunked
-from weakprox.losses.inputs import (
-    as_shape,
-    as_sized,
-    as_stack,
-    chunk_of,
-    chunks_of,
-    floating,
-)
+from weakprox.losses.inputs import as_shape, as_sized, as_stack, chunk_of, chunks_of, floating
 from weakprox.resources.memory import let_go, on_disk
 
 EIGEN_BELOW = 2000  # Gram matrices up to this size are formed and decomposed exactly
@@ -59,7 +51,7 @@ class DenseMeasurements:
     @property
     def bytes_each(self) -> int:
         """Bytes of one A_i, as floats."""
-        width = self.A.dtype.itemsize if is_floating(self.A) else 8
+        width = self.A.dtype.itemsize if "float" in str(self.A.dtype) else 8
         return int(self.A.shape[1] * self.A.shape[2]) * width
 
     def flat(self) -> Array:
@@ -88,12 +80,6 @@ class DenseMeasurements:
 
 class DiskMeasurements(DenseMeasurements):
     """A as an (n, m, d) memory map or zarr array; a selection of it is held in memory."""
-
-    @property
-    def bytes_each(self) -> int:
-        """Bytes of one A_i, as floats."""
-        width = self.A.dtype.itemsize if self.A.dtype.kind == "f" else 8
-        return int(self.A.shape[1] * self.A.shape[2]) * width
 
     def _parts(self) -> Iterator[tuple[slice, Array]]:
         """Rows of the flat matrix in chunks, which are released one after the other."""

@@ -15,15 +15,7 @@ from weakprox.arguments import one_of
 from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
-from weakprox.losses.inputs import (
-    as_shape,
-    as_sized,
-    call_sampler,
-    checked_draw,
-    chunk_of,
-    constant,
-    positioned,
-)
+from weakprox.losses import inputs
 from weakprox.losses.measurements import (
     DenseMeasurements,
     Odds,
@@ -85,11 +77,11 @@ class Sensing:
             wanted = "'uniform': a sampler draws by its own distribution"
             raise InputError("sampling", repr(sampling), wanted)
         self._given = {
-            "smoothness": constant("smoothness", smoothness),
-            "term_smoothness": constant("term_smoothness", term_smoothness),
-            "strong_convexity": constant("strong_convexity", strong_convexity),
+            "smoothness": inputs.constant("smoothness", smoothness),
+            "term_smoothness": inputs.constant("term_smoothness", term_smoothness),
+            "strong_convexity": inputs.constant("strong_convexity", strong_convexity),
         }
-        self.sigma = constant("sigma", sigma)
+        self.sigma = inputs.constant("sigma", sigma)
         self._sampler, self.is_finite_sum = sampler, sampler is None
         self._unit = 1.0  # divisor of a sampler's b
         if sampler is not None:
@@ -97,7 +89,7 @@ class Sensing:
                 raise InputError("sampler", "a sampler and A, b", "either a sampler or A and b")
             if not callable(sampler):
                 raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
-            self.shape = as_shape(shape, ", with a sampler")
+            self.shape = inputs.as_shape(shape, ", with a sampler")
             self._trial, b = self.draw(np.random.default_rng(0), 1)
             self._size, self.reference = float(abs(b[0])), self._trial.A[0] * 0.0
             return
@@ -105,7 +97,7 @@ class Sensing:
             raise InputError("A, b", "none", "both, or a sampler")
         self._terms, self.shape = measurements(A, shape)
         self.n_terms = self._terms.count
-        self._b, self._size = as_sized("b", b.compute() if is_dask(b) else b, 1)
+        self._b, self._size = inputs.as_sized("b", b.compute() if is_dask(b) else b, 1)
         if tuple(self._b.shape) != (self.n_terms,):
             raise ShapeError("b", f"shape {tuple(self._b.shape)}", f"({self.n_terms},)")
         first = self._terms.take(slice(0, 1))
@@ -131,7 +123,7 @@ class Sensing:
             size=lambda: self.size,
             data=self.data,
             pilot_samples=lambda: self.pilot_samples,
-            stream=positioned(self._sampler),
+            stream=inputs.positioned(self._sampler),
         )
 
     def __repr__(self) -> str:
@@ -173,8 +165,8 @@ class Sensing:
     def chunk(self) -> int:
         """Number of measurements held at once."""
         if self._sampler is None:
-            return chunk_of(self._terms.bytes_each)
-        return chunk_of(8 * self.shape[0] * self.shape[1])
+            return inputs.chunk_of(self._terms.bytes_each)
+        return inputs.chunk_of(8 * self.shape[0] * self.shape[1])
 
     def draw(self, rng: np.random.Generator, size: int) -> tuple[Any, Array]:
         """Independent measurements (with replacement from a finite sum).
@@ -190,11 +182,11 @@ class Sensing:
             picked = np.searchsorted(odds.cumulated, rng.random(size), side="right")
             factors = like(odds.factors[picked], self.reference)
             return self._terms.take(picked).scaled(factors), self._b[picked] * factors
-        drawn = call_sampler(self._sampler, rng, size)
+        drawn = inputs.call_sampler(self._sampler, rng, size)
         if not isinstance(drawn, tuple) or len(drawn) != 2:
             raise SamplerError("sampler", type(drawn).__name__, "a pair (A, b)")
-        A = checked_draw(drawn[0], (size, *self.shape), "sampler's A")
-        b = checked_draw(drawn[1], (size,), "sampler's b") / self._unit
+        A = inputs.checked_draw(drawn[0], (size, *self.shape), "sampler's A")
+        b = inputs.checked_draw(drawn[1], (size,), "sampler's b") / self._unit
         return DenseMeasurements(A), b
 
     def data(self) -> tuple[Any, ...]:
@@ -240,7 +232,7 @@ class Sensing:
     def _parts(self, batch: tuple[Any, Array]) -> Any:
         """The batch in chunks, so that memory-mapped data are never copied whole."""
         terms, b = batch
-        step = chunk_of(terms.bytes_each)
+        step = inputs.chunk_of(terms.bytes_each)
         if terms.count <= step:
             return [(terms, b)]
         places = (slice(i, i + step) for i in range(0, terms.count, step))

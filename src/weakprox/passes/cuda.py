@@ -12,15 +12,7 @@ import torch
 
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.lowrank import LowRank, squared_norm
-from weakprox.passes import reference
-from weakprox.passes.cuda_kernels import (
-    advance_kernel,
-    look_kernel,
-    squares_kernel,
-    times_kernel,
-    transpose_times_kernel,
-    whitening_kernel,
-)
+from weakprox.passes import cuda_kernels, reference
 from weakprox.passes.reference import TERMS, Step, Sums, group_norms
 
 SAFE = 4e-7  # relative reduction of the cuts, since their squares are of float32 numbers
@@ -86,7 +78,7 @@ def enqueue_look(
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
     groups = 0 if z is None else groups
     cuts = _cuts(C, z, X, numbers, groups, double=True) if groups else numbers
-    look_kernel[grid](
+    cuda_kernels.look_kernel[grid](
         C, C if z is None else z, U, X.s, Vt, numbers, cuts, out, m, n, C.stride(0), rank,
         U.stride(0), n, per, z is not None, groups, _power(rank), rows, columns,
         num_warps=warps, num_stages=stages,
@@ -123,7 +115,7 @@ def _cuts(
     by_rows = groups == 1
     shape = (grid[1], m) if by_rows else (grid[0], n)
     out = torch.empty(shape, device=C.device, dtype=torch.float64)
-    squares_kernel[grid](
+    cuda_kernels.squares_kernel[grid](
         C, z, U, X.s, Vt, numbers, out, m, n, C.stride(0), rank, U.stride(0), n, per,
         by_rows, double, _power(rank), rows, columns, num_warps=warps, num_stages=stages,
     )  # fmt: skip
@@ -138,7 +130,7 @@ def enqueue_whitening(G: Array) -> tuple[Array, Array]:
     As `ritz.independent`, without waiting; the pivot is 0 if there is no such matrix.
     """
     turn, least = torch.empty_like(G), torch.empty_like(G[0, 0])
-    whitening_kernel[(1,)](G, turn, least, int(G.shape[0]), num_warps=1)
+    cuda_kernels.whitening_kernel[(1,)](G, turn, least, int(G.shape[0]), num_warps=1)
     return turn, least
 
 
@@ -163,7 +155,7 @@ def _pass(
     B = torch.empty((grid[1], m, wide), device=C.device)
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
     cuts = _cuts(C, z, X, numbers, groups, double=False) if groups else numbers
-    advance_kernel[grid](
+    cuda_kernels.advance_kernel[grid](
         C, z, U, X.s, Vt, block, B, numbers, cuts, out, m, n, C.stride(0), rank, width,
         U.stride(0), n, block.stride(0), per, begin, precise, groups, _power(rank), wide,
         rows, columns,
@@ -179,12 +171,12 @@ def _numbers(numbers: Any, C: Array) -> Array:
 
 def times(z: Array, V: Array) -> Array:
     """As `reference.times`."""
-    return _product(times_kernel, TIMES, z, V, *z.shape)
+    return _product(cuda_kernels.times_kernel, TIMES, z, V, *z.shape)
 
 
 def transpose_times(z: Array, U: Array) -> Array:
     """As `reference.transpose_times`."""
-    return _product(transpose_times_kernel, TRANSPOSE, z, U, *z.shape[::-1])
+    return _product(cuda_kernels.transpose_times_kernel, TRANSPOSE, z, U, *z.shape[::-1])
 
 
 # These kernels are faster than the library's products in float32, and in float64.

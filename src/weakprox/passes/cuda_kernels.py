@@ -79,11 +79,13 @@ def look_kernel(
         c = near.to(tl.float64)
         far = X - c
         distance += far * far
-        price += tl.maximum(high * X, -low * X)
+        # max(high X, -low X): the sign is read in float32, since float64 comparisons are slow
+        brief = X.to(tl.float32)
+        price += X * tl.where(brief > 0.0, high, -low)
         if whole:
             at = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             # any s in the dual set is valid, so float32 is enough
-            t = ahead * X.to(tl.float32) + toward * near - at
+            t = ahead * brief + toward * near - at
             y = _clip(t * steep, below, above)
             pull = y.to(tl.float64)
             if groups == 1:  # rows

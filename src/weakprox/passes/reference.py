@@ -74,11 +74,6 @@ class Step(NamedTuple):
     rows: float = 0.0
     columns: float = 0.0
 
-    @classmethod
-    def l1(cls, gamma: float, beta: float, curvature: float, lam: float) -> Step:
-        """The constants for R = lam |X|_1 + curvature/2 |X|^2."""
-        return cls(gamma, beta, curvature, lam, lam)
-
     @property
     def grouped(self) -> bool:
         """Whether R has a part that acts on whole rows or columns."""

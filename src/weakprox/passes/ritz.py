@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg.arrays import Array, gram, like, namespace, to_numpy, wide
-from weakprox.linalg.decompositions import (
-    eigh,
-    small_cholesky,
-    small_eigh,
-    small_inverse,
-    svd,
-)
+from weakprox.linalg.decompositions import eigh, small_cholesky, small_eigh, small_inverse, svd
 from weakprox.linalg.operators import Products
 
 TINY = float(np.finfo(float).tiny)

@@ -159,7 +159,6 @@ class Sum(Combinable):
         object.__setattr__(self, "parts", tuple(flat))
 
     def __rmul__(self, factor: float) -> Sum:
-        """Scale every part."""
         factor = nonnegative("factor", factor)
         return Sum(tuple(factor * cast(Any, part) for part in self.parts))
 

@@ -11,18 +11,8 @@ import numpy as np
 
 from weakprox.arguments import nonnegative, refuse_foreign
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    device_of,
-    is_array,
-    is_floating,
-    is_real,
-    largest,
-    like,
-    namespace,
-    wide,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, namespace, wide
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.simplex import project_simplex, quadratic_over_simplex
 from weakprox.penalties.base import Combinable
@@ -54,25 +44,25 @@ class MaxAffine(Combinable):
     def __init__(self, A: Array, b: Array | None = None) -> None:
         refuse_foreign("A", A)
         refuse_foreign("b", b)
-        if not is_array(A) or A.ndim != 3 or min(A.shape) < 1:
+        if not arrays.is_array(A) or A.ndim != 3 or min(A.shape) < 1:
             given = getattr(A, "shape", type(A).__name__)
             raise ShapeError("A", given, "an array (n, m, d), n >= 1")
-        if not is_real(A):
+        if not arrays.is_real(A):
             raise InputError("A", f"dtype {A.dtype}", "real numbers")
-        if not is_floating(A):
+        if not arrays.is_floating(A):
             xp = namespace(A)
             A = xp.astype(A, xp.float64)
-        if not all_finite(A):
+        if not arrays.all_finite(A):
             raise InputError("A", "NaN or infinite entries", "finite numbers")
         if b is None:
-            b = like(np.zeros(A.shape[0]), A)
-        elif not is_array(b) or tuple(b.shape) != (A.shape[0],):
+            b = arrays.like(np.zeros(A.shape[0]), A)
+        elif not arrays.is_array(b) or tuple(b.shape) != (A.shape[0],):
             given = getattr(b, "shape", type(b).__name__)
             raise ShapeError("b", given, f"an array of shape ({A.shape[0]},)")
-        elif not is_real(b):
+        elif not arrays.is_real(b):
             raise InputError("b", f"dtype {b.dtype}", "real numbers")
-        b = namespace(A).asarray(b, dtype=A.dtype, device=device_of(A))
-        if not all_finite(b):
+        b = namespace(A).asarray(b, dtype=A.dtype, device=arrays.device_of(A))
+        if not arrays.all_finite(b):
             raise InputError("b", "NaN or infinite entries", "finite numbers")
         self.A = A
         self.b = b
@@ -81,7 +71,7 @@ class MaxAffine(Combinable):
     @property
     def capabilities(self) -> PenaltyCapabilities:
         """A function of few pieces; affine functions have no lower bound."""
-        size = lambda: max(largest(part) for part in self.A)  # noqa: E731
+        size = lambda: max(arrays.largest(part) for part in self.A)  # noqa: E731
         return PenaltyCapabilities(
             proximal=self.proximal, pieces=self.pieces, in_unit=self.in_unit, size=size
         )

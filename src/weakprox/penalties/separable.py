@@ -37,7 +37,6 @@ class Separable(Combinable):
     curvature: float  # 2 lam2, the weight of the squares, if there is one
 
     def __post_init__(self) -> None:
-        """Check the weights."""
         for name in self._weights:
             object.__setattr__(self, name, nonnegative(name, getattr(self, name)))
         object.__setattr__(self, "curvature", 2.0 * float(getattr(self, "lam2", 0.0)))
@@ -218,7 +217,6 @@ class GroupL2(Separable):
     in_unit = Separable.in_unit
 
     def __post_init__(self) -> None:
-        """Check weight and grouping."""
         super().__post_init__()
         one_of("groups", self.groups, ("rows", "columns"))
         object.__setattr__(self, "rowwise", self.groups == "rows")
@@ -272,11 +270,9 @@ class Zero(Separable):
         return 0.0
 
     def feasible(self, y: Array) -> Array:
-        """The only dual point."""
         return y * 0.0
 
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
-        """The only dual point."""
         return zeros(X.shape, X)

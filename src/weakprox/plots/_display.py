@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from weakprox.errors import InputError
 
@@ -34,6 +34,27 @@ class Display:
             raise InputError("ax", type(ax).__name__, "matplotlib Axes, or None")
         self.ax_, self.figure_ = ax, ax.figure
         return ax
+
+
+class ResultDisplay(Display):
+    """Base of displays of a result or of a model that has one."""
+
+    @classmethod
+    def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> Self:
+        """Draw a `Result`; keywords go to `plot`."""
+        drawn: Self = cls._of(checked_result(result), None).plot(ax, **options)
+        return drawn
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> Self:
+        """Draw a fitted model; keywords go to `plot`."""
+        drawn: Self = cls._of(fitted_result(estimator), estimator).plot(ax, **options)
+        return drawn
+
+    @classmethod
+    def _of(cls, result: Any, model: Any) -> Any:
+        """The display of a result, and of the model that it belongs to, if any."""
+        raise NotImplementedError
 
 
 def checked_result(result: Any) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from weakprox.arguments import one_of
-from weakprox.plots._display import Display, checked_result, fitted_result
+from weakprox.plots._display import ResultDisplay
 from weakprox.plots._panels import Panel, Series, draw_panel
 
 AXES = {"svds": "thin SVDs", "seconds": "seconds", "samples": "samples"}
@@ -16,7 +17,8 @@ GREY = "#7a7a7a"
 WIDE_RANGE = 50.0  # an x axis that spans more than this factor is logarithmic
 
 
-class ConvergenceDisplay(Display):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConvergenceDisplay(ResultDisplay):
     """Value, lower bound and gap of a run against the work done.
 
     Parameters
@@ -40,28 +42,25 @@ class ConvergenceDisplay(Display):
         Axes and figure of the last call of `plot`.
     """
 
-    def __init__(
-        self,
-        *,
-        work: dict[str, Any],
-        value: Any,
-        lower_bound: Any,
-        final_value: float,
-        final_bound: float,
-        title: str = "",
-        low_rank: Any = None,
-        eps: float | None = None,
-    ) -> None:
-        self.work = {name: np.asarray(column, dtype=float) for name, column in work.items()}
-        self.value = np.asarray(value, dtype=float)
-        self.lower_bound = np.asarray(lower_bound, dtype=float)
-        self.low_rank = None if low_rank is None else np.asarray(low_rank, dtype=float)
-        self.final_value, self.final_bound = float(final_value), float(final_bound)
-        self.title, self.eps = title, eps
+    work: dict[str, Any]
+    value: Any
+    lower_bound: Any
+    final_value: float
+    final_bound: float
+    title: str = ""
+    low_rank: Any = None
+    eps: float | None = None
+
+    def __post_init__(self) -> None:
+        self.work = {name: np.asarray(x, dtype=float) for name, x in self.work.items()}
+        self.value = np.asarray(self.value, dtype=float)
+        self.lower_bound = np.asarray(self.lower_bound, dtype=float)
+        if self.low_rank is not None:
+            self.low_rank = np.asarray(self.low_rank, dtype=float)
 
     @classmethod
-    def _of(cls, result: Any) -> ConvergenceDisplay:
-        trace, proof = checked_result(result).trace, result.certificate
+    def _of(cls, result: Any, model: Any = None) -> ConvergenceDisplay:
+        trace, proof = result.trace, result.certificate
         return cls(
             work={name: trace[name] for name in AXES},
             value=trace["value"],
@@ -73,18 +72,6 @@ class ConvergenceDisplay(Display):
             low_rank=trace["value_low_rank"],
             eps=result.eps,
         )
-
-    @classmethod
-    def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> ConvergenceDisplay:
-        """Draw the history of a `Result`; keywords go to `plot`."""
-        return cls._of(result).plot(ax, **options)
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, ax: Any = None, **options: Any
-    ) -> ConvergenceDisplay:
-        """Draw the history of a model's fit; keywords go to `plot`."""
-        return cls._of(fitted_result(estimator)).plot(ax, **options)
 
     @property
     def _proved(self) -> bool:
@@ -139,10 +126,6 @@ class ConvergenceDisplay(Display):
             The measure of work on the x axis.
         kind : {"value", "gap"}
             Value and lower bound, or the distance between them.
-
-        Returns
-        -------
-        self
         """
         one_of("x", x, tuple(AXES))
         one_of("kind", kind, ("value", "gap"))

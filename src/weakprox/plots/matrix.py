@@ -10,20 +10,13 @@ import numpy as np
 from weakprox.arguments import positive
 from weakprox.errors import InputError, ShapeError
 from weakprox.plots._cells import as_matrix, draw_cells, mark_blocks, name_lines
-from weakprox.plots._display import Display, checked_result, fitted_result
+from weakprox.plots._display import ResultDisplay, fitted_result
 
 # Attributes that hold a model's matrix, in the order of preference.
-NAMES = (
-    "covariance_",
-    "affinity_matrix_",
-    "infectivity_",
-    "adjacency_",
-    "matrix_",
-    "coef_",
-)
+NAMES = ("covariance_", "affinity_matrix_", "infectivity_", "adjacency_", "matrix_", "coef_")
 
 
-class MatrixDisplay(Display):
+class MatrixDisplay(ResultDisplay):
     """A matrix as a heat map, with names or blocks if there are labels.
 
     Parameters
@@ -107,10 +100,8 @@ class MatrixDisplay(Display):
         return display.plot(ax, **options)
 
     @classmethod
-    def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> MatrixDisplay:
-        """Draw the answer of a `Result`; keywords go to `plot`."""
-        title = f"the answer, rank {checked_result(result).rank}"
-        return cls(matrix=result.low_rank, title=title).plot(ax, **options)
+    def _of(cls, result: Any, model: Any) -> MatrixDisplay:
+        return cls(matrix=result.low_rank, title=f"the answer, rank {result.rank}")
 
     def plot(
         self,
@@ -132,10 +123,6 @@ class MatrixDisplay(Display):
             Size at which colours end; by default the 0.99 quantile of nonzero entries.
         colorbar : bool
             Whether to draw a scale.
-
-        Returns
-        -------
-        self
         """
         ax, signed = self._draw_on(ax), bool(np.nanmin(self.matrix) < 0.0)
         self.image_ = draw_cells(

@@ -98,10 +98,6 @@ class PathDisplay(Display):
             Colours; by default small scores are bright.
         log : bool
             Colour by the logarithm of the excess over the best score.
-
-        Returns
-        -------
-        self
         """
         ax = self._draw_on(ax)
         shown, name = self.scores, self.name

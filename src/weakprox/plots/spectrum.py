@@ -9,13 +9,13 @@ import numpy as np
 from weakprox.arguments import one_of
 from weakprox.linalg.arrays import to_numpy
 from weakprox.plots._cells import as_matrix, draw_support, mark_blocks, support
-from weakprox.plots._display import Display, checked_result, fitted_result
+from weakprox.plots._display import ResultDisplay
 from weakprox.plots._panels import COLOURS
 
 SUPPORT = 1e-2  # entries below this share of the largest are drawn as zero
 
 
-class SpectrumDisplay(Display):
+class SpectrumDisplay(ResultDisplay):
     """Singular values and support of a low-rank, sparse matrix.
 
     Parameters
@@ -39,20 +39,8 @@ class SpectrumDisplay(Display):
         self.labels = labels
 
     @classmethod
-    def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> SpectrumDisplay:
-        """Draw the answer of a `Result`; keywords go to `plot`."""
-        return cls._of(checked_result(result).low_rank).plot(ax, **options)
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, ax: Any = None, **options: Any
-    ) -> SpectrumDisplay:
-        """Draw the matrix that a model has learnt; keywords go to `plot`."""
-        result = fitted_result(estimator)
-        return cls._of(getattr(estimator, "low_rank_", result.low_rank)).plot(ax, **options)
-
-    @classmethod
-    def _of(cls, low_rank: Any) -> SpectrumDisplay:
+    def _of(cls, result: Any, model: Any) -> SpectrumDisplay:
+        low_rank = getattr(model, "low_rank_", result.low_rank)
         return cls(values=to_numpy(low_rank.s), matrix=low_rank)
 
     def plot(
@@ -66,10 +54,6 @@ class SpectrumDisplay(Display):
             Where to draw; by default a new figure.
         kind : {"values", "support"}
             Singular values, or the nonzero entries.
-
-        Returns
-        -------
-        self
         """
         one_of("kind", kind, ("values", "support"))
         ax = self._draw_on(ax)

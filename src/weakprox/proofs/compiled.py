@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -20,25 +19,26 @@ def _tile(C, z, X, q, numbers):  # type: ignore[no-untyped-def]
     """Store y, the clipped ahead X + beta C - steep z, as shares of lam."""
     ahead, beta, steep, lam, whole = numbers
     up, down = whole / lam, lam / whole
-    square = along = 0.0
+    square = along = across = 0.0
     for i in range(C.shape[0]):
         c_row, z_row, x_row, q_row = C[i], z[i], X[i], q[i]
         for j in range(C.shape[1]):
             x = x_row[j]
-            t = ahead * x + beta * np.float64(c_row[j]) - steep * np.float64(z_row[j])
-            y = min(max(t, -lam), lam)
+            t = beta * np.float64(c_row[j]) - steep * np.float64(z_row[j])
+            y = min(max(ahead * x + t, -lam), lam)
             share = np.rint(y * up)
             q_row[j] = share
             delta = share * down - y
             square += delta * delta
             along += delta * x
-    return square, along
+            across += delta * ((steep - ahead) * x + y - t)
+    return square, along, across
 
 
 @compiled
 def _whole(C, z, left, Vt, q, numbers, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]))
-    square = along = 0.0
+    square = along = across = 0.0
     for i in range(0, C.shape[0], rows):
         end = min(i + rows, C.shape[0])
         X = room[: end - i]
@@ -46,7 +46,8 @@ def _whole(C, z, left, Vt, q, numbers, rows):  # type: ignore[no-untyped-def]
         found = _tile(C[i:end], z[i:end], X, q[i:end], numbers)
         square += found[0]
         along += found[1]
-    return square, along
+        across += found[2]
+    return square, along, across
 
 
 @compiled
@@ -61,13 +62,12 @@ def weighted(words, first):  # type: ignore[no-untyped-def]
 
 def stored(
     C: Any, z: Any, left: Any, Vt: Any, q: Any, numbers: tuple[float, ...]
-) -> tuple[float, float]:
-    """Overwrite q; return |delta|^2 and <X, delta> of the rounding errors delta."""
+) -> tuple[float, float, float]:
+    """Overwrite q; return |delta|^2, <X, delta> and <rest, delta> of the rounding errors delta.
+
+    The rest is beta (X - C) + curvature X + y + u, as in `passes.reference.Sums`.
+    """
     rows = max(1, TILE // int(C.shape[1]))
-    half = int(C.shape[0]) // 2
-    parts = [slice(0, half), slice(half, None)]
-    with ThreadPoolExecutor(len(parts)) as pool:
-        found = list(
-            pool.map(lambda at: _whole(C[at], z[at], left[at], Vt, q[at], numbers, rows), parts)
-        )
-    return sum(float(square) for square, _ in found), sum(float(along) for _, along in found)
+    # one thread: memory is the limit, and the digest of the data has the other
+    square, along, across = _whole(C, z, left, Vt, q, numbers, rows)
+    return float(square), float(along), float(across)

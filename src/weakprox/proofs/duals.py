@@ -3,8 +3,9 @@
 They are stored as shares of the largest slope, as integers if these suffice. Storing
 y + delta for y costs the bound at most -<X, delta> + |delta| sqrt(2 gap/w) + |delta|^2/(2w):
 as a function of y it is concave with gradient V(y), 1/w-Lipschitz, and V(y) is within
-sqrt(2 gap/w) of X. Without curvature it costs at most rho |delta|, rho a bound on the nuclear
-norm of V.
+sqrt(2 gap/w) of X. For the target of a step in factors, on a bounded set, the bound is a known
+function of its rest q, and the middle term is <q, delta>/w, which is far smaller. Without
+curvature it costs at most rho |delta|, rho a bound on the nuclear norm of V.
 """
 
 from __future__ import annotations
@@ -190,43 +191,54 @@ class Loss:
 
     along: float = 0.0  # <X, delta>
     length: float = 0.0  # |delta|
+    across: float | None = None  # <q, delta> with the rest q of a step, if it is known
 
     def cost(self, gap: float, w: float, rho: float) -> float:
         """Upper bound on the decrease of the lower bound."""
         if w > 0.0:
             bent = self.length**2 / (2 * w)
-            return max(0.0, -self.along) + 2 * math.sqrt(max(gap, 0.0)) * math.sqrt(bent) + bent
+            far = 2 * math.sqrt(max(gap, 0.0)) * math.sqrt(bent)
+            if self.across is not None:
+                far = min(far, max(0.0, self.across) / w)
+            return max(0.0, -self.along) + far + bent
         return rho * self.length
 
 
-def width_for(part: Any, size: int, gap: float, most: float, w: float, reach: float) -> Any:
+def width_for(
+    y: Rows, part: Any, gap: float, most: float, w: float, reach: float, *, bounded: bool
+) -> Any:
     """The narrowest type whose rounding is expected to lower the bound by at most `most`.
 
     `reach` bounds |X|_F (w > 0) or the nuclear norm of V (w = 0).
     """
+    size = math.prod(y.shape)
+    across = 0.0 if bounded and _compiles(y, part) else None  # about zero, as errors vary
     slope = max(part.above, part.below) if isinstance(part, Box) else part.lam
     for kind in WIDTHS[:-1]:
         length = slope / np.iinfo(kind).max * math.sqrt(size / 12)
         if w == 0.0 or isinstance(part, Groups):  # shrunk into the ball: <X, delta> is unknown
             cost = 2 * reach * length + (4 * length**2 / (2 * w) if w > 0.0 else 0.0)
         else:
-            cost = Loss(-reach * length / math.sqrt(size), length).cost(gap, w, reach)
+            cost = Loss(-reach * length / math.sqrt(size), length, across).cost(gap, w, reach)
         if cost <= most:
             return kind
     return WIDTHS[-1]
 
 
-def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> Any:
+def stored(
+    y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss, *, bounded: bool
+) -> Any:
     """Store the dual point as shares in this type; its cost is added to `loss`."""
     m, d = y.shape
     size = m * d * np.dtype(kind).itemsize
     q = np.empty((m, d), kind) if size <= HELD else scratch((m, d), kind)
     whole = float(np.iinfo(kind).max) if np.dtype(kind).kind == "i" else 1.0
     above, below = (part.above, part.below) if isinstance(part, Box) else (part.lam, part.lam)
-    compiled = _compiled(y, part, q, whole)
-    along, square = compiled or (0.0, 0.0)
+    found = _compiled(y, part, q, whole) if whole > 1.0 else None
+    square, along, across = found or (0.0, 0.0, 0.0)
+    loss.across = across if found and bounded else None
     room: Any = None
-    for first, last in [] if compiled else blocks(m, d, entries=ENTRIES):
+    for first, last in [] if found else blocks(m, d, entries=ENTRIES):
         exact = y.read(first, last)
         room = np.empty(exact.shape) if room is None else room  # the first is the largest
         slope: Any = above if above == below else np.where(exact > 0.0, above, below)
@@ -250,20 +262,28 @@ def stored(y: Rows, part: Box | Groups, kind: Any, X: Factors, loss: Loss) -> An
     return q
 
 
-def _compiled(y: Rows, part: Box | Groups, q: Any, whole: float) -> tuple[float, float] | None:
-    """<X, delta> and |delta|^2 by a compiled pass, if there is one for these arrays."""
+def _compiles(y: Rows, part: Box | Groups) -> bool:
+    """Whether there is a compiled pass for the arrays of this dual point."""
     dual = y.target
     even = isinstance(part, Box) and part.above == part.below > 0.0
-    if dual is None or whole == 1.0 or not even:
+    if dual is None or not even or math.prod(y.shape) < COMPILED_FROM:
+        return False
+    plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in (dual.C, dual.z))
+    return plain and compiled_passes() is not None
+
+
+def _compiled(
+    y: Rows, part: Box | Groups, q: Any, whole: float
+) -> tuple[float, float, float] | None:
+    """Sums of the rounding errors by a compiled pass, if there is one for these arrays."""
+    if not _compiles(y, part):
         return None
-    arrays = (dual.C, dual.z)
-    plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in arrays)
-    compiled = compiled_passes() if plain and q.size >= COMPILED_FROM else None
-    if compiled is None:
-        return None
+    dual: Any = y.target
     U, s, Vt = (np.ascontiguousarray(x, np.float64) for x in (dual.at.U, dual.at.s, dual.at.Vt))
     k = dual.step
     ahead = 2.0 / k.gamma - k.beta - k.curvature
     numbers = (ahead, k.beta, 1.0 / k.gamma, k.above, whole)
-    square, along = compiled.stored(*arrays, U * s, Vt, q, numbers)
-    return along, square
+    found: tuple[float, float, float] = compiled_passes().stored(
+        dual.C, dual.z, U * s, Vt, q, numbers
+    )
+    return found

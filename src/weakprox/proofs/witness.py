@@ -28,7 +28,8 @@ from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
 
 CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
-SHARE = 0.02  # of the gap that storing the dual point may cost
+SHARE = 0.02  # of the gap that storing the dual point may cost, if it is above `eps`
+SPARE, LARGER = 0.25, 1.5  # of the distance to `eps`, and of the gap, that it may cost if not
 SHARP = (
     4e-9  # of the value: how far the verifier's bounds on norms of sparse matrices may differ
 )
@@ -91,6 +92,7 @@ def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:
 
 def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     """The proof of a result's certificate, in the units of the user's problem."""
+    digests = digested(told.pieces)  # computed beside the rest
     statement, unit = told.statement, float(result.unit)
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
@@ -107,10 +109,12 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     rho = reach(statement, value)
     spare = max(0.0, float(result.eps) - gap)
     certified = gap <= float(result.eps)
-    most = min(SHARE * gap, 0.25 * spare) if certified else SHARE * gap
+    # the file may prove a little less than the run, but what was asked for: this saves bytes
+    most = min(LARGER * gap, SPARE * spare) if certified else SHARE * gap
     lost = Loss()
     extent = float(np.linalg.norm(X.s)) if w > 0.0 else rho
     exponent: dict[str, int] = {}
+    bounded = told.terms["spectral"]["kind"] in ("ball", "psd")
     if on_entries:
         assert isinstance(statement.loss, plain.Entries)
         q = unit * _on_entries(evidence, result)
@@ -119,14 +123,14 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     for i, y in enumerate([] if statement.penalties == [] else dual_parts(evidence)):
         part = statement.penalties[i]
         if isinstance(y, Rows) and isinstance(part, (plain.Box, plain.Groups)):
-            kind = width_for(part, math.prod(y.shape), gap, most, w, extent)
-            arrays[f"y{i}"] = stored(y.scaled(unit), part, kind, X, lost)
+            y = y.scaled(unit)
+            kind = width_for(y, part, gap, most, w, extent, bounded=bounded)
+            arrays[f"y{i}"] = stored(y, part, kind, X, lost, bounded=bounded)
         else:
             arrays |= _named(f"y{i}", y)
     strong = float(run.loss.strong_convexity)
     if isinstance(statement.loss, plain.Measurements):  # verifiers may find less
         strong = statement.loss.convexity(strong, statement.spectral.symmetric, 4.0)[0]
-    digests = digested(told.pieces)  # computed while the file is written
     claims = {
         "value": value,
         "lower_bound": lower - lost.cost(gap, w, rho),

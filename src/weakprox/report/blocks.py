@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -12,13 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakprox.errors import InputError
 from weakprox.plots._cells import draw_cells, draw_support, name_lines
 from weakprox.plots._panels import Panel, draw_panel
 from weakprox.report.markup import clean
 from weakprox.storage.atomic import atomic
 
-SUFFIXES = {b"\x89PNG": "png", b"\xff\xd8": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
+# No date, so that two runs give the same bytes.
+FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}}
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,12 @@ class Figure(ABC):
         """Whether the figure takes the full width of the page."""
         return False
 
-    def drawing(self) -> str:
-        """HTML inside the figure before the script draws."""
-        return ""
-
     @abstractmethod
     def data(self) -> dict[str, Any]:
         """Data for the script."""
 
     @abstractmethod
-    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
+    def save(self, directory: Path) -> list[Path]:
         """Draw with matplotlib into the directory, one file per format; return the paths."""
 
     def html(self) -> str:
@@ -55,17 +49,15 @@ class Figure(ABC):
             f'<figure class="{self.kind}{wide}" id="{self.name}" '
             f'aria-labelledby="{self.name}-title">'
             f'<figcaption><h3 id="{self.name}-title">{escape(self.title)}</h3></figcaption>'
-            f"<div class=drawing>{self.drawing()}</div>{note}</figure>"
+            f"<div class=drawing></div>{note}</figure>"
         )
 
-    def _written(self, canvas: Any, directory: Path, formats: Sequence[str]) -> list[Path]:
-        """Write the canvas without a date, so that two runs give the same bytes."""
+    def _written(self, canvas: Any, directory: Path) -> list[Path]:
         canvas.suptitle(self.title)
-        paths = [directory / f"{self.name}.{suffix}" for suffix in formats]
-        for path, suffix in zip(paths, formats, strict=True):
-            undated = {"CreationDate" if suffix == "pdf" else "Date": None}
-            about: dict[str, Any] = {} if suffix == "png" else undated
-            with atomic(path) as temporary:
+        paths = []
+        for suffix, about in FORMATS.items():
+            paths.append(directory / f"{self.name}.{suffix}")
+            with atomic(paths[-1]) as temporary:
                 canvas.savefig(temporary, format=suffix, dpi=150, metadata=about)
         return paths
 
@@ -84,15 +76,13 @@ class Panels(Figure):
 
     @property
     def wide(self) -> bool:
-        """Several panels take the full width."""
         return len(self.panels) > 1
 
     def data(self) -> dict[str, Any]:
-        """Panels with their series, and the order of colours."""
         panels: list[Any] = clean([asdict(panel) for panel in self.panels])
         return {"kind": self.kind, "title": self.title, "names": self.names, "panels": panels}
 
-    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
+    def save(self, directory: Path) -> list[Path]:
         """Draw the panels side by side, with one legend that has each name once."""
         from matplotlib.figure import Figure as Canvas
 
@@ -106,7 +96,7 @@ class Panels(Figure):
             order = [name for name in self.names if name in found]
             handles = [found[name] for name in order]
             canvas.legend(handles, order, loc="outside lower center", ncols=min(4, len(order)))
-        return self._written(canvas, directory, formats)
+        return self._written(canvas, directory)
 
 
 @dataclass(frozen=True)
@@ -122,12 +112,10 @@ class Heatmap(Figure):
     kind: ClassVar[str] = "heatmap"
 
     def data(self) -> dict[str, Any]:
-        """Cells with the names of their rows and columns."""
         names = ("kind", "title", "cells", "rows", "columns", "limit", "binary", "reduced")
         return {name: getattr(self, name) for name in names}
 
-    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
-        """Draw the cells, with names if there are few."""
+    def save(self, directory: Path) -> list[Path]:
         from matplotlib.figure import Figure as Canvas
 
         canvas = Canvas(figsize=(5.2, 4.6), layout="constrained")
@@ -138,39 +126,4 @@ class Heatmap(Figure):
             draw_cells(ax, cells, limit=self.limit)
         ax.set_aspect("auto")
         name_lines(ax, self.rows, self.columns)
-        return self._written(canvas, directory, formats)
-
-
-@dataclass(frozen=True)
-class Picture(Figure):
-    """An embedded image file, saved as it is."""
-
-    image: bytes
-    alt: str
-    kind: ClassVar[str] = "picture"
-
-    @property
-    def suffix(self) -> str:
-        """png, jpeg, gif, webp or svg, from the first bytes."""
-        found = [suffix for start, suffix in SUFFIXES.items() if self.image.startswith(start)]
-        if not found and b"<svg" not in self.image[:2000]:
-            given = f"bytes that begin {self.image[:4]!r}"
-            raise InputError("image", given, "PNG, JPEG, GIF, WebP or SVG")
-        return found[0] if found else "svg"
-
-    def drawing(self) -> str:
-        """The image in a data URI."""
-        mime = "svg+xml" if self.suffix == "svg" else self.suffix
-        coded = base64.b64encode(self.image).decode()
-        return f'<img alt="{escape(self.alt)}" src="data:image/{mime};base64,{coded}">'
-
-    def data(self) -> dict[str, Any]:
-        """Title and description; the image itself is in the HTML."""
-        return {"kind": self.kind, "title": self.title, "alt": self.alt}
-
-    def save(self, directory: Path, formats: Sequence[str]) -> list[Path]:
-        """Write the image into the directory and return its path."""
-        path = directory / f"{self.name}.{self.suffix}"
-        with atomic(path) as temporary:
-            temporary.write_bytes(self.image)
-        return [path]
+        return self._written(canvas, directory)

@@ -8,7 +8,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weakprox import __version__
-from weakprox.errors import ShapeError
+from weakprox.storage.tree import plain
 
 SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
 LEAST_CONTENTS = 3  # sections from which on there is a table of contents
@@ -29,15 +29,7 @@ _NUMBER_LIKE = re.compile(r"^[+\-\u2212<≤>≥~≈(]?\s*\d")
 
 def clean(value: Any) -> Any:
     """The value as plain JSON types; NaN and infinities become None."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): clean(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, range)):
-        return [clean(item) for item in value]
-    return value if value is None or isinstance(value, (str, int)) else str(value)
+    return plain(value, str)
 
 
 def cell_html(value: Any) -> str:
@@ -99,9 +91,6 @@ def table_html(
     headers: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str, note: str | None
 ) -> str:
     """A table that scrolls inside itself, columns of numbers to the right."""
-    for row in rows:
-        if len(row) != len(headers):
-            raise ShapeError("rows", f"a row of {len(row)} cells", f"{len(headers)} cells")
     mark = [
         " class=number" if rows and all(is_number_like(row[k]) for row in rows) else ""
         for k in range(len(headers))

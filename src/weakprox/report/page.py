@@ -1,8 +1,7 @@
 """A page of text, tables and plots in one HTML file that needs no network.
 
-Blocks appear in the order of the calls, under the current section. A series is a `Series` of
-`plots._panels` or a mapping of its fields, a panel a `Panel` or a mapping of its fields. All
-text is escaped; NaN and infinities are gaps in a plot.
+Blocks appear in the order of the calls, under the current section. All text is escaped; NaN
+and infinities are gaps in a plot.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import one_of, positive
-from weakprox.errors import InputError
+from weakprox.arguments import positive
 from weakprox.plots._cells import (
     MOST_CELLS,
     Reduced,
@@ -26,19 +24,10 @@ from weakprox.plots._cells import (
 )
 from weakprox.plots._display import matplotlib_for
 from weakprox.plots._panels import Panel, Series
-from weakprox.report.blocks import Figure, Heatmap, Panels, Picture
-from weakprox.report.markup import (
-    cell_html,
-    clean,
-    document,
-    rounded,
-    slug,
-    table_html,
-)
+from weakprox.report import markup
+from weakprox.report.blocks import Figure, Heatmap, Panels
 from weakprox.storage.atomic import atomic
 
-NOTICES = ("good", "plain", "warning", "bad")
-FORMATS = ("pdf", "png", "svg")
 # Text in pictures stays text, and two runs give the same bytes.
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "weakprox", "font.size": 9.0}
 DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
@@ -75,18 +64,13 @@ class Page:
 
     def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
         """A framed statement: "good", "plain", "warning" or "bad"."""
-        one_of("kind", kind, NOTICES)
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
         self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
-
-    def code(self, text: str) -> None:
-        """Preformatted text, such as a command."""
-        self._add(f"<pre class=wide tabindex=0><code>{escape(text)}</code></pre>")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Names with their values; None is shown as a dash."""
         items = "".join(
-            f"<div><dt>{escape(str(key))}</dt><dd>{cell_html(value)}</dd></div>"
+            f"<div><dt>{escape(str(key))}</dt><dd>{markup.cell_html(value)}</dd></div>"
             for key, value in facts.items()
         )
         self._add(f'<dl class="facts wide">{items}</dl>')
@@ -99,34 +83,23 @@ class Page:
         note: str | None = None,
     ) -> None:
         """A table; columns of numbers are aligned to the right, None is a dash."""
-        self._add(table_html(headers, [list(row) for row in rows], caption, note))
+        self._add(markup.table_html(headers, [list(row) for row in rows], caption, note))
 
     def lines(
         self,
         title: str,
-        series: Iterable[Series | Mapping[str, Any]],
+        series: Sequence[Series],
         x_label: str = "",
         y_label: str = "",
-        log_x: bool = False,
         log_y: bool = False,
         note: str | None = None,
-        y_range: tuple[float, float] | None = None,
     ) -> None:
         """One plot of lines, with bands if series have low and high."""
-        panel = Panel(tuple(series), x_label, y_label, "", log_x, log_y, y_range)
-        self.panels(title, [panel], note)
+        self.panels(title, [Panel(series, x_label, y_label, log_y=log_y)], note)
 
-    def panels(
-        self,
-        title: str,
-        panels: Iterable[Panel | Mapping[str, Any]],
-        note: str | None = None,
-    ) -> None:
+    def panels(self, title: str, panels: Sequence[Panel], note: str | None = None) -> None:
         """Plots side by side; series of one name share a colour and a legend entry."""
-        built = tuple(Panel.of(panel) for panel in panels)
-        if not built:
-            raise InputError("panels", "none", "at least one")
-        self._add(Panels(self._name(title), str(title), note, built))
+        self._add(Panels(self._name(title), str(title), note, tuple(panels)))
 
     def stems(
         self,
@@ -170,7 +143,7 @@ class Page:
             self._name(title),
             str(title),
             words or None,
-            rounded(small.cells, DIGITS),
+            markup.rounded(small.cells, DIGITS),
             cell_names("row_labels", row_labels, small.row_edges),
             cell_names("column_labels", column_labels, small.column_edges),
             colour_limit(small.cells) if limit is None else positive("limit", limit),
@@ -179,20 +152,9 @@ class Page:
         )
         self._add(heatmap)
 
-    def picture(
-        self, title: str, image: bytes | str | Path, alt: str, note: str | None = None
-    ) -> None:
-        """An image, as bytes or a path; `alt` is its description."""
-        held = image if isinstance(image, bytes) else Path(image).read_bytes()
-        picture = Picture(self._name(title), str(title), note, held, alt)
-        _ = picture.suffix  # raises if no browser can show it
-        self._add(picture)
-
     def attach(self, name: str, value: Any) -> None:
-        """Put further data into the page's JSON, under `name`."""
-        if name in ("generator", "title", "figures"):
-            raise InputError("name", repr(name), "another: the page uses this one")
-        self._attached[name] = clean(value)
+        """Put further data into the page's JSON, under a name that it does not use itself."""
+        self._attached[name] = markup.clean(value)
 
     def data(self) -> dict[str, Any]:
         """Contents of the page's JSON block."""
@@ -209,7 +171,7 @@ class Page:
             sections.append(f'<section id="{name}">{block}</section>')
         contents = [(name, title) for name, title, _ in self._sections if title]
         body = "\n".join(sections)
-        return document(self.title, self.subtitle, contents, body, self.data())
+        return markup.document(self.title, self.subtitle, contents, body, self.data())
 
     def write(self, path: str | Path) -> Path:
         """Write the page atomically: a reader sees the old file or the new one."""
@@ -217,16 +179,12 @@ class Page:
             temporary.write_text(self.html(), encoding="utf-8", newline="\n")
         return Path(path)
 
-    def save_figures(
-        self, directory: str | Path, formats: Sequence[str] = ("png", "svg")
-    ) -> list[Path]:
-        """Draw every plot with matplotlib into files named after its title."""
-        if isinstance(formats, str) or set(formats) - set(FORMATS):
-            raise InputError("formats", formats, f"some of {', '.join(FORMATS)}")
+    def save_figures(self, directory: str | Path) -> list[Path]:
+        """Draw every plot with matplotlib into PNG and SVG files named after its title."""
         mpl, folder = matplotlib_for("save_figures"), Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         with mpl.rc_context(STYLE):
-            return [path for one in self.figures for path in one.save(folder, formats)]
+            return [path for one in self.figures for path in one.save(folder)]
 
     def _add(self, block: str | Figure) -> None:
         if not self._sections:  # blocks before the first section follow the title
@@ -234,7 +192,7 @@ class Page:
         self._sections[-1][2].append(block)
 
     def _name(self, title: str) -> str:
-        base = slug(str(title))
+        base = markup.slug(str(title))
         name, number = base, 2
         while name in self._names:
             name, number = f"{base}-{number}", number + 1

@@ -27,24 +27,12 @@ from weakprox.certificates.sampled import (
 from weakprox.certificates.split import SplitDual, lower_bound, split_bound
 from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import SamplerError
-from weakprox.linalg.arrays import (
-    DOUBLE,
-    Array,
-    contiguous,
-    eps_of,
-    namespace,
-    sqnorm,
-    wide,
-)
+from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace, sqnorm, wide
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
 from weakprox.problem import Problem, distance_parts
-from weakprox.protocols import (
-    Candidate,
-    DualPoint,
-    WeakProx,
-)
+from weakprox.protocols import Candidate, DualPoint, WeakProx
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes

@@ -20,26 +20,9 @@ from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
 from weakprox.resources.memory import budget
 from weakprox.result import Counts, Result, Status, Trace
+from weakprox.run import escalate, evaluate
 from weakprox.run.checkpoint import Checkpoint, Keeper
 from weakprox.run.choose import chosen
-from weakprox.run.escalate import (
-    SHARE,
-    escalated,
-    handed_to,
-    in_double,
-    is_single,
-    is_wide,
-)
-from weakprox.run.evaluate import (
-    EVALUATION,
-    Looked,
-    aim_of,
-    finish,
-    gap_of,
-    look,
-    settled,
-    ticked,
-)
 from weakprox.run.plan import left_for_arrays
 from weakprox.run.state import (
     Call,
@@ -96,7 +79,7 @@ class Run:
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
-        share = SHARE if solver.double and is_single(problem) else 1.0
+        share = escalate.SHARE if solver.double and escalate.is_single(problem) else 1.0
         eps, seed, tol = share * settings.eps, settings.seed, share * settings.tol
         tools = Tools(problem, self.meter, eps, seed, self.tick, chosen, self.arena, tol)
         self.state = State(
@@ -169,7 +152,7 @@ class Run:
             del state, memory  # so that only the last memory is held
             self._after_step(self.state.solver.candidate(self.state.memory))
         self._identify()  # before the problem changes
-        after = escalated(self.state, signal, self._begun)
+        after = escalate.escalated(self.state, signal, self._begun)
         if after is None and signal is not None:
             raise signal
         self.state = self.state if after is None else after
@@ -184,10 +167,10 @@ class Run:
         """After an inner step: look if a look is due, show progress, check the limits."""
         if any(WAITING.values()):
             pause()  # other runs in this process are waiting for their turn
-        self._look(candidate, ticked)
+        self._look(candidate, evaluate.ticked)
         if self.progress is not None:
             tracker, counts = self.state.tracker, self.meter.counts
-            gap, aim = gap_of(tracker), aim_of(self.state)
+            gap, aim = evaluate.gap_of(tracker), evaluate.aim_of(self.state)
             if candidate.gap < math.inf:
                 self.estimate = candidate.gap
             gap = self.estimate if gap == math.inf else gap  # nothing is proved yet
@@ -208,20 +191,20 @@ class Run:
         if last is None or last.epoch != candidate.epoch:
             self.tick(candidate)
         else:
-            self._look(replace(candidate, scratch=last.scratch), look)
+            self._look(replace(candidate, scratch=last.scratch), evaluate.look)
         self.state = replace(self.state, latest=candidate)
 
     def _look(
-        self, candidate: Candidate, evaluate: Callable[[State, Candidate, float], Looked]
+        self, candidate: Candidate, judge: Callable[[State, Candidate, float], evaluate.Looked]
     ) -> None:
         """Evaluate the candidate off the clock, ask the callback, and end the run if due."""
         clock, callback, begun = self.meter, self.callback, time.perf_counter()
         try:
             seconds = begun - clock.started - clock.idle
-            self.state, view, stop = evaluate(self.state, candidate, seconds)
+            self.state, view, stop = judge(self.state, candidate, seconds)
             if callback is not None and view is not None:
                 stop = Status.CALLBACK if callback(view) else stop
-                self.state = settled(self.state, ending=stop is not None)
+                self.state = evaluate.settled(self.state, ending=stop is not None)
         finally:
             clock.idle += time.perf_counter() - begun
         if stop is not None:
@@ -245,7 +228,7 @@ class Run:
         begun = time.perf_counter()
         if self.state.fixed.sampled:
             size = settings.evaluation_samples
-            batch = loss.draw(self.state.tools.rng(EVALUATION), size)
+            batch = loss.draw(self.state.tools.rng(evaluate.EVALUATION), size)
             if last is None:
                 self.meter.counts.evaluation_samples += size
         else:
@@ -262,11 +245,15 @@ class Run:
             raise InputError("resume", "a run of another problem: other data", "the same")
         other = None if last is None else last.solver
         if other is not None and named(other) != named(self.state.solver):
-            self.state = handed_to(self.state, other)
+            self.state = escalate.handed_to(self.state, other)
         memory = self.state.memory
         solver = self.state.solver
-        if memory is not None and not solver.double and is_wide(solver.candidate(memory).X):
-            self.state = in_double(self.state, resumed=True) or self.state
+        if (
+            memory is not None
+            and not solver.double
+            and escalate.is_wide(solver.candidate(memory).X)
+        ):
+            self.state = escalate.in_double(self.state, resumed=True) or self.state
         _settle(loss, streamed=self.stream is not None)
         if self.stream is not None and last is not None:
             self.stream.seek(last.stream)
@@ -316,7 +303,7 @@ class Run:
 
     def _result(self, status: Status) -> Result:
         """Return the result, with the checkpoint of a run that can be resumed."""
-        result = finish(self._released(), status)
+        result = evaluate.finish(self._released(), status)
         if result.status is not Status.CERTIFIED and self.checkpoint is not None:
             self._identify()
             self.checkpoint = replace(self.checkpoint, data=self.data)

@@ -8,7 +8,6 @@ from weakprox.selection.held_out import folded as folded
 from weakprox.selection.held_out import held_out, sure, thinned
 from weakprox.selection.held_out import sure_over_grid as sure_over_grid
 from weakprox.selection.noise import noise_level
-from weakprox.selection.noise import noise_of_mean as noise_of_mean
 from weakprox.selection.observed_path import ObservedPath as ObservedPath
 from weakprox.selection.observed_path import observed_path
 from weakprox.selection.path import Path, regularization_path

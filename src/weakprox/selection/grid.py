@@ -12,13 +12,7 @@ from weakprox.arguments import integer, nonnegative, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.thin_svd import thin_eigh, thin_svd
-from weakprox.selection.noise import (
-    Values,
-    matrix,
-    noise_edge,
-    noise_level,
-    shrunk_values,
-)
+from weakprox.selection.noise import Values, matrix, noise_edge, noise_level, shrunk_values
 
 LOWEST, HIGHEST = 0.2, 0.9  # radii, as shares of the leading singular values
 RANGE = 16.0  # from the largest weight to the smallest but zero
@@ -39,12 +33,7 @@ class Grid:
 
 
 def default_grid(
-    M: Any,
-    noise: float | None = None,
-    *,
-    n_lams: int = 10,
-    n_taus: int = 10,
-    psd: bool = False,
+    M: Any, noise: float | None = None, *, n_lams: int = 10, n_taus: int = 10, psd: bool = False
 ) -> Grid:
     r"""Weights and radii for a noisy matrix.
 
@@ -64,10 +53,6 @@ def default_grid(
         Number of weights and of radii, at least two.
     psd : bool
         Whether radii bound the trace of a positive semidefinite matrix.
-
-    Returns
-    -------
-    Grid
     """
     A = matrix("M", M)
     for name, count in (("n_lams", n_lams), ("n_taus", n_taus)):

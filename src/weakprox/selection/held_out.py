@@ -71,10 +71,6 @@ def thinned(M: Any, noise: float, copies: int = 5, seed: int = 0) -> Copies:
         Number of copies, at least two.
     seed : int
         Fixes the random numbers.
-
-    Returns
-    -------
-    Copies
     """
     A, noise = matrix("M", M), nonnegative("noise", noise)
     count = integer("copies", copies, least=2)
@@ -122,8 +118,7 @@ class HeldOut:
             return np.ones(self.along.shape[1:])
         along, squares = self.along.sum(axis=0), self.squares.sum(axis=0)
         best = np.divide(along, squares, out=np.ones_like(along), where=squares > 0.0)
-        found: Values = np.maximum(best, 1.0)
-        return found
+        return np.asarray(np.maximum(best, 1.0))
 
     def errors(self, *, debias: bool = True) -> Values:
         """Mean squared error per entry, for every fold and point."""
@@ -166,10 +161,6 @@ def held_out(
     max_seconds : float, optional
         Time limit. The points of the first copy that are not reached have errors NaN;
         further copies that are not completed are left out.
-
-    Returns
-    -------
-    HeldOut
     """
     count = len(copies) if folds is None else integer("folds", folds, least=1)
     count = min(count, len(copies))
@@ -228,10 +219,6 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
         Standard deviation of its entries.
     divergence : float
         Sum over entries of the derivative of that entry of X by that entry of M.
-
-    Returns
-    -------
-    float
     """
     A, B = matrix("M", M), matrix("X", X)
     if A.shape != B.shape:

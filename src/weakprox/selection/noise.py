@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from weakprox.arguments import one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import is_array, to_numpy
+from weakprox.losses.moments import Moments
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
 Method = Literal["auto", "spectrum", "entries"]
@@ -53,48 +53,18 @@ def noise_level(M: Any, method: Method = "auto") -> float:
     return min(from_spectrum, from_entries) if from_entries > 0.0 else from_spectrum
 
 
-def noise_of_mean(samples: Any) -> float:
-    """Standard deviation of the noise in the entries of the mean of n >= 2 samples.
-
-    The root of the mean, over entries, of the variance across samples, over sqrt(n). Samples
-    have the shape (n, m, d) and are read one by one: a memory map is never loaded whole.
-    """
-    sample_stack(samples)
-    return SampleMean.of(samples).noise()
+def sample_moments(samples: Any) -> Moments:
+    """Mean and scatter of noisy copies, which are read one by one and not kept."""
+    one_by_one = range(int(samples.shape[0]))
+    chunks = (np.asarray(to_numpy(samples[k]), dtype=float)[None] for k in one_by_one)
+    return Moments.of(chunks, np.zeros(samples.shape[1:]), 1.0)
 
 
-@dataclass(frozen=True)
-class SampleMean:
-    """Mean, number and scatter of noisy copies, which are not kept themselves."""
-
-    mean: Values
-    count: int
-    scatter: float
-
-    @classmethod
-    def of(cls, samples: Any) -> SampleMean:
-        """Read samples one by one, so that a memory map is never loaded whole."""
-        seen = cls(np.zeros(samples.shape[1:]), 0, 0.0)
-        for k in range(int(samples.shape[0])):
-            one = np.asarray(to_numpy(samples[k]), dtype=float)
-            seen = seen.and_also(cls(one, 1, 0.0))
-        return seen
-
-    def and_also(self, other: SampleMean) -> SampleMean:
-        """The summary of both together."""
-        if self.count == 0:
-            return other
-        count = self.count + other.count
-        step = other.mean - self.mean
-        between = float(np.sum(step * step)) * self.count * other.count / count
-        mean = self.mean + step * (other.count / count)
-        return SampleMean(mean, count, self.scatter + other.scatter + between)
-
-    def noise(self) -> float:
-        """Standard deviation of the noise in the entries of the mean."""
-        if self.count == 1:
-            return noise_level(self.mean)
-        return math.sqrt(self.scatter / ((self.count - 1) * self.mean.size * self.count))
+def mean_noise(seen: Moments) -> float:
+    """Standard deviation of the noise in the entries of a mean, also of one matrix."""
+    if seen.size == 1:
+        return noise_level(seen.mean)
+    return math.sqrt(seen.scatter / ((seen.size - 1) * seen.mean.size * seen.size))
 
 
 def sample_stack(samples: Any) -> int:

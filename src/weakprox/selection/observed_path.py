@@ -17,6 +17,7 @@ from weakprox.certificates.observed import ObservedDual, triplets
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import gaussian, to_numpy
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Completion
 from weakprox.losses.entry_losses import Huber, Squared
 from weakprox.losses.observed import Effects
@@ -369,14 +370,15 @@ def path_trial(
     def trial(
         part: HeldOutEntries, candidate: Any, start: LowRank | None
     ) -> tuple[tuple[float, ...], LowRank]:
-        loss = prepare(part, candidate)
-        if math.isfinite(candidate.lam):
-            found, effects = solve(part.problem(loss, candidate.lam), start)
-        else:
-            data = loss.observed()
-            found = LowRank.zero(loss.shape, data.zero().rows)
-            effects = data.fitted(data.values * 0.0, None, FITTED)
-        error, factor = part.error(loss, found, effects, debias=debias)
+        with one_thread(0):  # many short passes, which would each set the number of threads
+            loss = prepare(part, candidate)
+            if math.isfinite(candidate.lam):
+                found, effects = solve(part.problem(loss, candidate.lam), start)
+            else:
+                data = loss.observed()
+                found = LowRank.zero(loss.shape, data.zero().rows)
+                effects = data.fitted(data.values * 0.0, None, FITTED)
+            error, factor = part.error(loss, found, effects, debias=debias)
         return (error, float(found.rank), factor), found
 
     return trial

@@ -103,10 +103,6 @@ class Path:
             Take the simplest answer (smallest rank, then fewest nonzeros) that is not worse
             than the best by more than one standard error. The error is that of the
             difference between the two, fold by fold, since folds share their noise.
-
-        Returns
-        -------
-        Point
         """
         found = np.asarray(scores, dtype=float)
         if found.ndim not in (2, 3) or found.shape[-2:] != self.taus.shape:
@@ -179,10 +175,6 @@ def regularization_path(
         gap infinity.
     progress : bool or "auto"
         A progress bar on stderr; "auto" shows it on a terminal only.
-
-    Returns
-    -------
-    Path
     """
     if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
         raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")

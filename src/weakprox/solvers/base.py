@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from weakprox.certificates.sampled import Proof
-from weakprox.certificates.split import SplitDual
+from weakprox.certificates.split import SplitDual, reflected_dual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, on_cpu, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
-from weakprox.penalties.proximal import proximal_dual
+from weakprox.passes.blocks import BlockPattern
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
 from weakprox.resources.memory import room
@@ -85,7 +85,10 @@ def thin_bytes(problem: Problem, arrays: Arrays) -> int:
     width = min(arrays.width, m, d)
     data = problem.observed if arrays.vectors else None
     if data is not None:  # X is in factors
-        return int(EACH_SIDE * width * (m + d) * 8 + arrays.vectors * data.size * 8)
+        taken = arrays.vectors * data.size * 8
+        if isinstance(data.pattern, BlockPattern):
+            taken = data.pattern.read_bytes
+        return int(EACH_SIDE * width * (m + d) * 8 + taken)
     row = d * problem.loss.reference.dtype.itemsize
     tile = max(row, min(BLOCK_BYTES, m * row))
     return int(EACH_SIDE * width * (m + d) * 8 + TILES * tile)
@@ -159,11 +162,8 @@ class Warmth:
         R, V, y = dual.penalty, dual.prox.V, dual.y
         X = V.dense()
         if y is None:
-            target = gradient(problem.loss, X, problem.loss.everything(), None)
-            target *= -1.0 / dual.weight
-            target += (2.0 - R.curvature / dual.weight) * X
-            target -= dual.A
-            y = proximal_dual(R, target, 1.0 / dual.weight)
+            slope = gradient(problem.loss, X, problem.loss.everything(), None)
+            y = reflected_dual(R, X, slope, dual.A, dual.weight)
         return cls(V, R.pull(y), nonsmooth(R, X), dual.weight, V.rank, dual.prox.basis)
 
     def step(self, beta: float) -> float:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakprox.arguments import optional_counts
+from weakprox.arguments import integer, optional_counts
 from weakprox.certificates.split import FixedDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
@@ -125,9 +125,7 @@ class DavisYin(GapDriven):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         optional_counts(first_rank=self.first_rank)
-        whole = isinstance(self.memory, (int, np.integer)) and not isinstance(self.memory, bool)
-        if not whole or self.memory < 0:
-            raise InputError("memory", repr(self.memory), "an integer >= 0")
+        integer("memory", self.memory, 0)
         problem.check_finite_sum("DavisYin", "SVRGCG")
         problem.check_provable()
 
@@ -165,7 +163,6 @@ class DavisYin(GapDriven):
         return replace(cold, z=z, basis=past.basis)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
-        """The dual points of the best bound."""
         if memory.dual is None:
             y = proximal_dual(problem.penalty, memory.X, memory.gamma)
             return FixedDual(problem.penalty, y)

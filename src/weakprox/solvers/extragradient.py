@@ -98,10 +98,8 @@ class Extragradient(GapDriven):
         beta = c.beta_G + problem.penalty.curvature
         first = first_point(problem, X)
         given, h = self.first(problem, X, first, tools)
-        rank, plan = (
-            capped(FIRST_RANK, problem.shape, self.rank),
-            Plan(tools.eps, c.alpha, beta),
-        )
+        rank = capped(FIRST_RANK, problem.shape, self.rank)
+        plan = Plan(tools.eps, c.alpha, beta)
         t = beta if beta > 0.0 else 1.0
         y = problem.penalty.ascend(None, first, t, geometry="euclidean")
         return Memory(X=first, y=y, V=given, h=h, balance=t, rank=rank, parameters=plan)

@@ -40,13 +40,18 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import whitened
+from weakprox.passes.blocks import Vector
+from weakprox.passes.ritz import ritz, whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
 from weakprox.solvers.base import Tools
 
 SHARE = 0.1  # of the relative gap: accuracy of intercepts
+FULL, NARROW = (
+    0.25,
+    0.2,
+)  # shares of observed entries, and of triplets in a block: see _as_array
 FIRST_WIDTH = 16  # of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
 SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
@@ -67,9 +72,9 @@ class Memory:
     """State between two steps; `x` are the entries of X at the observations."""
 
     V: LowRank
-    x: Array
+    x: Array | Vector
     before: LowRank
-    x_before: Array
+    x_before: Array | Vector
     effects: Effects
     block: Array
     steep: float  # 1 / step size
@@ -99,7 +104,8 @@ class FactoredProximal(GapDriven):
 
     G is a `Completion` (any loss, with or without intercepts), R is zero, and h is
     `NuclearNorm` or `NuclearBall`. Memory grows with the number of observations and with
-    (m + d) times the rank, not with m d. It is the default for such problems.
+    (m + d) times the rank, not with m d. Observations may be in files or on workers, in blocks
+    of rows; memory then grows with the size of a block. It is the default for such problems.
 
     Parameters
     ----------
@@ -109,6 +115,7 @@ class FactoredProximal(GapDriven):
 
     rank: int | None = None
 
+    elsewhere: ClassVar[bool] = True  # observations may be in files or on workers
     factored: ClassVar[bool] = True
     double: ClassVar[bool] = True
 
@@ -170,6 +177,17 @@ class FactoredProximal(GapDriven):
 
     def _cap(self, data: Observed) -> int:
         return min(*data.shape, self.rank or min(data.shape))
+
+
+def _values(W: Array) -> tuple[Any, Any]:
+    """Singular values of W, the largest first, and the vectors of its shorter side."""
+    squares, turn = eigh(gram(W))
+    return np.sqrt(np.maximum(squares[::-1], 0.0)), np.ascontiguousarray(turn[:, ::-1])
+
+
+def _over(turn: Any, s: Any) -> Any:
+    """The vectors over their values."""
+    return turn / np.maximum(s, 1e-300 + 1e-14 * float(s[0]))
 
 
 @dataclass(frozen=True)
@@ -264,33 +282,66 @@ class Steps:
             return found - b * (right_before @ (before.U.T @ B)) if b else found
 
         V, passes = state.block, 0
+        if self._as_array(V):
+            target = data.full(q) * (1.0 / steep) + ((1.0 + b) * left) @ X.Vt
+            if b:
+                target -= (b * left_before) @ before.Vt
+            return self._prox_of_array(target, steep)
         for _ in range(8):
             Q = whitened(times(V), rounds=1)
             W = transpose_times(Q)
             passes += 2
-            squares, turn = eigh(gram(W))
-            s = np.sqrt(np.maximum(squares[::-1], 0.0))
-            kept = self.form.prox(s, 1.0 / steep)
-            if self.cap is not None:
-                kept[self.cap :] = 0.0
-            rank = int((kept > 0.0).sum())
+            s, turn = _values(W)
+            kept, rank = self._kept(s, steep)
             width = len(s)
             if rank < width or width == self.widest:
                 break
             V = self._wider(W, 2 * width)  # the block does not show all that is kept
-        turn = np.ascontiguousarray(turn[:, ::-1])
-        scaled = turn / np.maximum(s, 1e-300 + 1e-14 * float(s[0]))
-        shown = max(rank, 1)
+        shown, wanted = max(rank, 1), self._wanted(rank)
         U = Q @ like(turn[:, :shown], Q)
-        right = W @ like(scaled, W)
-        level = float(np.max(s - kept)) * steep if rank else float(s[0]) * steep
-        if math.isinf(self.form.tau):
-            level = self.form.lam
-        wanted = min(self.widest, rank + max(4, rank // 8))
+        right = W @ like(_over(turn, s), W)
         block = right[:, :wanted]
         if int(block.shape[1]) < wanted:
             block = self._wider(block, wanted)
-        return LowRank(U, like(kept[:shown], U), right[:, :shown].T), level, block, passes
+        found = LowRank(U, like(kept[:shown], U), right[:, :shown].T)
+        return found, self._level(s, kept, steep), block, passes
+
+    def _as_array(self, block: Array) -> bool:
+        """Whether an array of the size of X is cheaper: few entries lack, many triplets matter.
+
+        It is not larger than some vectors of observations then.
+        """
+        wide = int(block.shape[1]) >= NARROW * self.widest
+        return wide and self.data.is_full(FULL)
+
+    def _prox_of_array(self, target: Array, steep: float) -> tuple[LowRank, float, Array, int]:
+        """The same for a target that is an array: from all eigenvectors of its shorter side."""
+        tall = target.shape[0] > target.shape[1]
+        W = target if tall else target.T
+        s, turn = _values(W)
+        kept, rank = self._kept(s, steep)
+        shown, wanted = max(rank, 1), self._wanted(rank)
+        long = W @ _over(turn, s)[:, :wanted]
+        U, right = (long, turn) if tall else (turn, long)
+        found = LowRank(U[:, :shown], kept[:shown], right[:, :shown].T)
+        return found, self._level(s, kept, steep), right[:, :wanted], 2
+
+    def _kept(self, s: Any, steep: float) -> tuple[Any, int]:
+        """Singular values of the proximal point, and its rank."""
+        kept = self.form.prox(s, 1.0 / steep)
+        if self.cap is not None:
+            kept[self.cap :] = 0.0
+        return kept, int((kept > 0.0).sum())
+
+    def _wanted(self, rank: int) -> int:
+        """Width of the next block."""
+        return min(self.widest, rank + max(4, rank // 8))
+
+    def _level(self, s: Any, kept: Any, steep: float) -> float:
+        """The weight lam, or the multiplier of the ball."""
+        if math.isinf(self.form.tau):
+            return float(self.form.lam)
+        return float(np.max(s - kept)) * steep if kept.any() else float(s[0]) * steep
 
     def _wider(self, V: Array, width: int) -> Array:
         """The block with random columns added up to this width."""
@@ -423,6 +474,8 @@ class Steps:
 
         `share` is the width of the block relative to the number of columns that are added.
         """
+        if self._as_array(V):
+            return self._all_shown(self.data.full(q), KEPT * level, widest)
         while True:
             width = int(V.shape[1])
             more = min(max(SPARE, width // share), widest - width)
@@ -435,6 +488,17 @@ class Steps:
             if len(found.s) >= widest or found.s[-1] < KEPT * level or stuck:
                 return found
             V, share = found.V, 2
+
+    @staticmethod
+    def _all_shown(S: Array, least: float, most: int) -> Triplets:
+        """Triplets of an array with values down to the first below `least`."""
+        tall = S.shape[0] > S.shape[1]
+        W = S if tall else S.T
+        s, turn = _values(W)
+        count = min(most, int((s >= least).sum()) + 1)
+        V = turn[:, :count] if tall else whitened(W @ _over(turn, s)[:, :count])
+        found = ritz(S @ V, V, exact=True)
+        return Triplets(found.U, found.s, found.V)
 
     def _sizes(self, u: Array, v: Array, excess: Any, h: Array) -> tuple[Array, Array]:
         """M with u' (h . (u M v')) v near diag(excess), and u M v' at the observations."""

@@ -91,7 +91,6 @@ class Thresholding(GapDriven):
         return problem.sparse_target is not None
 
     def check(self, problem: Problem) -> None:
-        """Raise on invalid settings before any work."""
         optional_counts(rank=self.rank)
         if not self.applies(problem):
             wanted = (
@@ -167,7 +166,6 @@ class Thresholding(GapDriven):
         return False
 
     def candidate(self, memory: Memory) -> Candidate:
-        """The last point."""
         return _candidate(memory, math.nan)
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:

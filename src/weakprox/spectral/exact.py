@@ -11,15 +11,7 @@ import numpy as np
 from weakprox.arguments import refuse_foreign
 from weakprox.errors import InputError
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    eps_of,
-    gaussian,
-    inner,
-    is_array,
-    sqnorm,
-)
+from weakprox.linalg.arrays import Array, all_finite, eps_of, gaussian, inner, is_array, sqnorm
 from weakprox.linalg.lowrank import LowRank
 from weakprox.protocols import SpectralCapabilities, WeakProx
 from weakprox.spectral.singular import Spectral
@@ -44,7 +36,6 @@ class Exact(Spectral):
     conjugate_of: Callable[[Array], float] | None = None
 
     def __post_init__(self) -> None:
-        """Check that the callables are callable."""
         for name in ("prox", "value_of", "conjugate_of"):
             given = getattr(self, name)
             if not callable(given) and not (given is None and name == "conjugate_of"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,34 +16,34 @@ from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
-from weakprox.spectral.singular import (
-    RestsOn,
-    Spectral,
-    Spectrum,
-    accurate_enough,
-    ball_lower,
-    decompose,
-    penalty_lower,
-    soft_sum,
-)
+from weakprox.spectral import singular
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
 LINEAR = 1e-6  # relative accuracy of the linear oracle if none is given
 
 
-class Bounded(Spectral):
+@dataclass(frozen=True)
+class Bounded(singular.Spectral):
     """The indicator of a set of nonnegative values with sum at most tau."""
 
     tau: float
 
     def __post_init__(self) -> None:
-        """Check the bound."""
         object.__setattr__(self, "tau", positive("tau", self.tau))
 
     def value(self, X: LowRank) -> float:
         """Zero inside, infinity outside."""
         over = self.violation(X)
         return 0.0 if over <= FEASIBLE or over <= 64 * eps_of(X.s) else float("inf")
+
+    def in_unit(self, unit: float) -> Self:
+        """The same set for X/unit."""
+        return replace(self, tau=self.tau / unit)
+
+    @property
+    def diameter(self) -> float:
+        """Largest Frobenius distance between two points: 2 tau, or sqrt(2) tau if symmetric."""
+        return (math.sqrt(2.0) if self.symmetric else 2.0) * self.tau
 
     def _gain(self, s: Vector) -> float:
         p = np.asarray(project_capped(s, self.tau))
@@ -53,17 +53,17 @@ class Bounded(Spectral):
         self,
         A: Array,
         weight: float,
-        spec: Spectrum,
+        spec: singular.Spectrum,
         found: ThinSVD | ThinEigh,
         U: Array,
         Vt: Array,
-        rests_on: RestsOn,
+        rests_on: singular.RestsOn,
         skew: float = 0.0,  # squared norm of what the set does not see of A
     ) -> WeakProx:
         """The proximal step from a decomposition and its bounds."""
         p = np.asarray(project_capped(spec.ritz, self.tau))
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
-        lower = ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
+        lower = singular.ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
         values = rounded_inside(p, self.tau, A)
         kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
         residual = float(np.linalg.norm(to_numpy(found.residuals)))
@@ -108,10 +108,7 @@ class NuclearBall(Bounded):
     """
 
     tau: float
-
-    def in_unit(self, unit: float) -> NuclearBall:
-        """The same set for X/unit."""
-        return NuclearBall(self.tau / unit)
+    in_unit = Bounded.in_unit  # in its own body, as an inherited one does not count
 
     @property
     def capabilities(self) -> SpectralCapabilities:
@@ -131,21 +128,16 @@ class NuclearBall(Bounded):
     def _prox(
         self, A: Array, weight: float, rank: int, delta1: float, *options: Any
     ) -> WeakProx:
-        svd, spec, rests_on = decompose(
+        svd, spec, rests_on = singular.decompose(
             A,
             rank,
-            accurate_enough(self._gain, delta1),
+            singular.accurate_enough(self._gain, delta1),
             *options,
             active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
         )
         top = svd.triplets
         return self._projected(A, weight, spec, svd, top.U, top.Vt, rests_on)
-
-    @property
-    def diameter(self) -> float:
-        """Largest Frobenius distance between two points, 2 tau."""
-        return 2.0 * self.tau
 
     def extreme(
         self,
@@ -156,7 +148,7 @@ class NuclearBall(Bounded):
         rng: np.random.Generator | None = None,
     ) -> Extreme:
         """Vertex -tau u v' of the leading singular pair of G."""
-        accept = accurate_enough(lambda s: float(s[0]), accuracy / self.tau, LINEAR)
+        accept = singular.accurate_enough(lambda s: float(s[0]), accuracy / self.tau, LINEAR)
         svd = thin_svd(G, 1, start=start, tol=1e-13, rng=rng, strict=False, accept=accept)
         top = svd.triplets
         V = LowRank(-top.U, rounded_inside(np.array([self.tau]), self.tau, G), top.Vt)
@@ -170,13 +162,9 @@ class NuclearBall(Bounded):
         """Estimate of the conjugate from below, from a block of start vectors."""
         return self.tau * norm_estimate(U, block)
 
-    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """Leading triplets of X, which do not increase the nuclear norm."""
-        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
-
 
 @dataclass(frozen=True)
-class NuclearNorm(Spectral):
+class NuclearNorm(singular.Spectral):
     r"""Low rank by a penalty, :math:`h(X) = \lambda \|X\|_*`, finite everywhere.
 
     The weak proximal step soft-thresholds the r leading singular values at lam / w.
@@ -190,7 +178,6 @@ class NuclearNorm(Spectral):
     lam: float
 
     def __post_init__(self) -> None:
-        """Check the weight."""
         object.__setattr__(self, "lam", positive("lam", self.lam))
 
     def in_unit(self, unit: float) -> NuclearNorm:
@@ -218,19 +205,19 @@ class NuclearNorm(Spectral):
         c = self.lam / weight
 
         def gain(s: Vector) -> float:
-            return soft_sum(s, c)
+            return singular.soft_sum(s, c)
 
-        svd, spec, rests_on = decompose(
+        svd, spec, rests_on = singular.decompose(
             A,
             rank,
-            accurate_enough(gain, delta1),
+            singular.accurate_enough(gain, delta1),
             *options,
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )
         p = np.maximum(spec.ritz - c, 0.0)
         psi = spec.sqnorm - gain(spec.ritz)
-        lower = penalty_lower(spec, weight, self.lam)
+        lower = singular.penalty_lower(spec, weight, self.lam)
         beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
         residual = float(np.linalg.norm(to_numpy(svd.residuals)))
         values = like(p, A)
@@ -264,10 +251,6 @@ class NuclearNorm(Spectral):
     def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
         """Estimate of `conjugate_within` from below, from a block of start vectors."""
         return radius * max(0.0, norm_estimate(U, block) - self.lam)
-
-    def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
-        """Leading triplets of X, which do not increase the nuclear norm."""
-        return thin_svd(X, rank, tol=1e-10, rng=rng, strict=False).triplets
 
     def random_point(
         self, rng: np.random.Generator, shape: tuple[int, int], rank: int, ref: Array

@@ -9,27 +9,8 @@ from typing import Any
 import numpy as np
 
 from weakprox.errors import ShapeError
-from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import (
-    Array,
-    eps_of,
-    like,
-    namespace,
-    norm,
-    sqnorm,
-    to_numpy,
-)
-from weakprox.linalg.bounds import (
-    CLOSE,
-    EXACT_BELOW,
-    SHARP,
-    SHARP_RESIDUAL,
-    SHARP_SHARE,
-    SHARP_SWEEPS,
-    THOROUGH,
-    largest_eigenvalue_estimate,
-    power_bound,
-)
+from weakprox.linalg import bounds, decompositions
+from weakprox.linalg.arrays import Array, eps_of, like, namespace, norm, sqnorm, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, rounded_inside
 from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
@@ -37,12 +18,7 @@ from weakprox.linalg.threads import all_threads
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
 from weakprox.spectral.nuclear import LINEAR, Bounded
-from weakprox.spectral.singular import (
-    RestsOn,
-    Spectrum,
-    accurate_enough,
-    norm_with_error,
-)
+from weakprox.spectral.singular import RestsOn, Spectrum, accurate_enough, norm_with_error
 
 SURE = 1e-4  # residual, relative to a negative value, at which the value is accepted
 
@@ -62,10 +38,7 @@ class TracePSD(Bounded):
 
     tau: float
     symmetric = True
-
-    def in_unit(self, unit: float) -> TracePSD:
-        """The same set for X/unit."""
-        return TracePSD(self.tau / unit)
+    in_unit = Bounded.in_unit  # in its own body, as an inherited one does not count
 
     @property
     def capabilities(self) -> SpectralCapabilities:
@@ -95,7 +68,7 @@ class TracePSD(Bounded):
             tol=1e-13,
             rng=rng,
             strict=False,
-            full=True if certify and A.shape[0] <= EXACT_BELOW else None,
+            full=True if certify and A.shape[0] <= bounds.EXACT_BELOW else None,
             accept=accurate_enough(self._gain, delta1),
         )
         if certify and not eig.exact:  # the residuals of the others would weaken the bounds
@@ -105,11 +78,6 @@ class TracePSD(Bounded):
         skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
         V = eig.vectors
         return self._projected(A, weight, spec, eig, V, V.T, rests_on, skew)
-
-    @property
-    def diameter(self) -> float:
-        """Largest Frobenius distance between two points, sqrt(2) tau."""
-        return math.sqrt(2.0) * self.tau
 
     def extreme(
         self,
@@ -139,7 +107,7 @@ class TracePSD(Bounded):
         """tau times the positive part of the largest eigenvalue, bounded from above."""
         U = symmetric_part(U)
         n = int(U.shape[0])
-        if n <= THOROUGH:
+        if n <= bounds.THOROUGH:
             with all_threads(n):
                 top = float(decompositions.eigvalsh(U)[-1])
             error = decompositions.eigh_error(n) * eps_of(U) * norm(U)
@@ -150,25 +118,25 @@ class TracePSD(Bounded):
                 U,
                 rank,
                 start=basis,
-                tol=SHARP_RESIDUAL,
+                tol=bounds.SHARP_RESIDUAL,
                 rng=rng,
-                max_sweeps=SHARP_SWEEPS,
+                max_sweeps=bounds.SHARP_SWEEPS,
                 strict=False,
                 accept=_settled,
             )
             values = np.asarray(to_numpy(eig.values), dtype=float)
-            close = int((values >= CLOSE * values[0]).sum()) if values[0] > 0.0 else 1
+            close = int((values >= bounds.CLOSE * values[0]).sum()) if values[0] > 0.0 else 1
             basis = eig.basis
             spec, _ = _spectrum(U, _leading(eig, close), True, rng)
             largest = min(largest, max(0.0, float(spec.upper[0]), spec.tail))
-            sharp = largest <= (1 + SHARP) * max(0.0, float(spec.ritz[0]))
+            sharp = largest <= (1 + bounds.SHARP) * max(0.0, float(spec.ritz[0]))
             rank *= 3
-            if sharp or rank > SHARP_SHARE * n:
+            if sharp or rank > bounds.SHARP_SHARE * n:
                 return self.tau * largest
 
     def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
         """Estimate of the conjugate from below, from a block of start vectors."""
-        return self.tau * max(0.0, largest_eigenvalue_estimate(symmetric_part(U), block))
+        return self.tau * max(0.0, bounds.largest_eigenvalue_estimate(symmetric_part(U), block))
 
     def compress(self, X: Array, rank: int, rng: np.random.Generator) -> LowRank:
         """Largest eigenpairs of X, with negative values (rounding) set to zero."""
@@ -197,8 +165,8 @@ def symmetric_part(A: Array) -> Array:
 
 def _settled(w: Vector, residuals: Vector, after: float) -> bool:
     """Whether all values close to the largest have been found and are accurate."""
-    close = w >= CLOSE * w[0]
-    accurate = residuals[close].max() <= SHARP_RESIDUAL * abs(float(w[0]))
+    close = w >= bounds.CLOSE * w[0]
+    accurate = residuals[close].max() <= bounds.SHARP_RESIDUAL * abs(float(w[0]))
     return bool(w[0] > 0.0 and not close[-1] and accurate)
 
 
@@ -256,9 +224,9 @@ def _largest_deflated(A: Array, V: Array, rng: np.random.Generator) -> float:
         return Y - V @ (V.T @ Y)
 
     n = int(A.shape[0])
-    shift = power_bound(deflated, deflated, n, xp.empty_like(V), rng)
+    shift = bounds.power_bound(deflated, deflated, n, xp.empty_like(V), rng)
 
     def shifted(W: Array) -> Array:
         return deflated(W) + shift * W
 
-    return power_bound(shifted, shifted, n, xp.empty_like(V), rng, powers=10) - shift
+    return bounds.power_bound(shifted, shifted, n, xp.empty_like(V), rng, powers=10) - shift

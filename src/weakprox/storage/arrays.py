@@ -18,16 +18,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from weakprox.resources.memory import shown_bytes
-from weakprox.storage.table import (
-    KINDS,
-    FileError,
-    Labels,
-    Matrix,
-    checked_dtype,
-    checked_shape,
-    claim,
-    refusing,
-)
+from weakprox.storage import table
+from weakprox.storage.table import FileError, Labels, Matrix
 
 PART = 1 << 20  # bytes unpacked at a time
 # What zipfile and NumPy raise on damaged input.
@@ -66,7 +58,7 @@ Headers: TypeAlias = dict[str, Header]
 def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
     """Read the header of an array."""
     damaged = f"a damaged header{what}", "an array saved by NumPy"
-    with refusing(path, *damaged, *DAMAGED):
+    with table.refusing(path, *damaged, *DAMAGED):
         version = npy.read_magic(handle)
         if version not in PREFIX:
             given = f"the .npy version {version[0]}.{version[1]}{what}"
@@ -95,8 +87,8 @@ def read_npy(path: Path) -> Matrix:
     """Return a memory map of the array."""
     with path.open("rb") as handle:
         header = read_header(path, handle)
-    checked_dtype(path, header.dtype)
-    checked_shape(path, header.shape)
+    table.checked_dtype(path, header.dtype)
+    table.checked_shape(path, header.shape)
     held = path.stat().st_size
     if held < header.end:
         given = f"{held} bytes, a truncated file"
@@ -110,13 +102,13 @@ def read_npz(
 ) -> tuple[Any, Labels | None, Labels | None]:
     """Return the only matrix of an archive (or the one named), and its labels if any."""
     damaged = "a damaged archive ({})", "one saved by numpy.savez"
-    with refusing(path, *damaged, *DAMAGED), zipfile.ZipFile(path) as archive:
+    with table.refusing(path, *damaged, *DAMAGED), zipfile.ZipFile(path) as archive:
         headers = _headers(path, archive)
         member = partial(_member, path, archive, headers, max_bytes)
         if key is None and {"format", "shape", "data"} <= headers.keys():
             size = sum(header.end for header in headers.values())
-            checked_dtype(path, headers["data"].dtype, " in 'data'")
-            claim(path, size, max_bytes, "a sparse matrix")
+            table.checked_dtype(path, headers["data"].dtype, " in 'data'")
+            table.claim(path, size, max_bytes, "a sparse matrix")
             parts = [name for name in headers if headers[name].dtype.kind in "fiubSU"]
             return _sparse(path, {name: member(name) for name in parts}), None, None
         name = _chosen(path, headers, key)
@@ -158,8 +150,8 @@ def _chosen(path: Path, headers: Headers, key: str | None) -> str:
     if key is None and not matrices and len(headers) != 1:
         raise FileError(path, f"no matrix of numbers ({listed or 'no arrays'})", "one")
     name = key if key is not None else [*matrices, *headers][0]
-    checked_dtype(path, headers[name].dtype, f" in '{name}'")
-    checked_shape(path, headers[name].shape, f"'{name}', an array")
+    table.checked_dtype(path, headers[name].dtype, f" in '{name}'")
+    table.checked_shape(path, headers[name].shape, f"'{name}', an array")
     return name
 
 
@@ -168,7 +160,7 @@ def _member(
 ) -> Matrix:
     """Plain numbers or text of one array, no pickle; checks the size before unpacking."""
     header = headers[name]
-    claim(path, header.end, max_bytes, f"'{name}' of shape {header.shape}", packed=True)
+    table.claim(path, header.end, max_bytes, f"'{name}' of shape {header.shape}", packed=True)
     shape = header.shape[::-1] if header.by_columns else header.shape
     values = np.empty(shape, header.dtype)
     left: Any = values.reshape(-1).view(np.uint8) if values.nbytes else ()
@@ -192,8 +184,12 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
     if header is None or len(header.shape) != 1:
         return False
     if header.dtype.kind in "OS":  # ignoring them would lose them silently
-        given = f"labels in '{side}' as {'bytes' if header.dtype.kind == 'S' else KINDS['O']}"
-        raise FileError(path, given, "text, as numpy.array(labels, dtype=str) makes it")
+        kind = "bytes" if header.dtype.kind == "S" else table.KINDS["O"]
+        raise FileError(
+            path,
+            f"labels in '{side}' as {kind}",
+            "text, as numpy.array(labels, dtype=str) makes it",
+        )
     if header.dtype.kind != "U":
         return False
     if header.shape[0] != size:
@@ -219,7 +215,7 @@ def _sparse(path: Path, found: dict[str, Matrix]) -> Any:
     if sizes.dtype.kind not in "iu":
         raise FileError(path, f"a shape of {sizes.dtype}", "integers")
     shape = tuple(int(n) for n in sizes.reshape(-1))
-    checked_shape(path, shape)
+    table.checked_shape(path, shape)
     if kind in ("csr", "csc", "bsr"):
         made = getattr(sparse, f"{kind}_array")
         matrix = made(tuple(found[name] for name in ("data", "indices", "indptr")), shape)

@@ -11,14 +11,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from weakprox.storage.table import (
-    FileError,
-    Matrix,
-    checked_shape,
-    claim,
-    is_number,
-    shown_text,
-)
+from weakprox.storage import table
+from weakprox.storage.table import FileError, Matrix
 
 FEWEST_BYTES = {"coordinate": 4, "array": 2}  # of one entry's line, "1 1\n" or "1\n"
 FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern", "complex")
@@ -42,7 +36,7 @@ def read_mtx(path: Path, max_bytes: int | None) -> Any:
     with path.open("rb") as handle:
         about = _banner(path, handle)
         m, d = about.shape
-        checked_shape(path, about.shape)
+        table.checked_shape(path, about.shape)
         if about.field == "complex":
             raise FileError(path, "complex numbers", "real numbers")
         held = path.stat().st_size
@@ -51,7 +45,7 @@ def read_mtx(path: Path, max_bytes: int | None) -> Any:
             given = f"{held} bytes, a truncated file"
             raise FileError(path, given, f"{about.entries} entries, as its header says")
         size = m * d * 8 if about.layout == "array" else about.entries * 64  # mirrored
-        claim(path, size, max_bytes, f"{m} x {d}, {about.entries} entries")
+        table.claim(path, size, max_bytes, f"{m} x {d}, {about.entries} entries")
         if about.layout == "array":
             return _dense(about, _numbers(path, handle, about.entries))
         width = 2 if about.field == "pattern" else 3
@@ -65,7 +59,7 @@ def _banner(path: Path, handle: IO[bytes]) -> Banner:
     known = ({"coordinate", "array"}, set(FIELDS), set(SYMMETRIES))
     fine = len(words) == 5 and words[:2] == ["%%matrixmarket", "matrix"]
     if not fine or any(word not in some for word, some in zip(words[2:], known, strict=True)):
-        raise _unreadable(path, "a header", shown_text(" ".join(words)))
+        raise _unreadable(path, "a header", table.shown_text(" ".join(words)))
     layout, field, symmetry = words[2:]
     sizes: list[str] = []
     while not sizes or sizes[0].startswith("%"):
@@ -73,7 +67,7 @@ def _banner(path: Path, handle: IO[bytes]) -> Banner:
     plain = all(word.isascii() and word.isdigit() and len(word) <= 18 for word in sizes)
     dense = layout == "array"
     if not plain or len(sizes) != (2 if dense else 3) or (dense and field == "pattern"):
-        raise _unreadable(path, "a header", shown_text(" ".join(sizes)))
+        raise _unreadable(path, "a header", table.shown_text(" ".join(sizes)))
     m, d, *rest = map(int, sizes)
     if symmetry != "general" and m != d:
         raise FileError(path, f"a {symmetry} matrix of {m} x {d}", "as many rows as columns")
@@ -117,8 +111,8 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
         except ValueError:
             plain = False
         if not plain:
-            bad = next(word.decode("latin-1") for word in words if not is_number(word))
-            raise _unreadable(path, "entries", shown_text(bad))
+            bad = next(word.decode("latin-1") for word in words if not table.is_number(word))
+            raise _unreadable(path, "entries", table.shown_text(bad))
         if filled + len(part) > count:
             given = f"more than {count} numbers in its entries"
             raise FileError(path, given, f"{count}, as its header says")

@@ -13,22 +13,12 @@ import numpy as np
 
 from weakprox.arguments import flag, one_of
 from weakprox.errors import InputError, ShapeError
+from weakprox.storage import table
 from weakprox.storage.arrays import read_npy, read_npz
 from weakprox.storage.atomic import atomic
 from weakprox.storage.market import read_mtx
 from weakprox.storage.parquet import read_parquet, write_parquet
-from weakprox.storage.table import (
-    READS,
-    WRITES,
-    FileError,
-    Labels,
-    PathLike,
-    Table,
-    as_floats,
-    check_finite,
-    checked_dtype,
-    zarr_chunks,
-)
+from weakprox.storage.table import FileError, Labels, PathLike, Table
 from weakprox.storage.text import SEPARATORS, Header, read_text, write_text_table
 from weakprox.storage.zarr_folder import read_zarr
 
@@ -100,16 +90,16 @@ def read_matrix(
     except PermissionError:
         raise FileError(source, "a file that may not be read", "a readable one") from None
     if suffix == ".zarr":
-        with zarr_chunks(source):
-            check_finite(source, values, missing)
+        with table.zarr_chunks(source):
+            table.check_finite(source, values, missing)
     elif isinstance(values, np.ndarray):
-        values = as_floats(source, values, max_bytes)
-        check_finite(source, values, missing)
+        values = table.as_floats(source, values, max_bytes)
+        table.check_finite(source, values, missing)
     else:
-        checked_dtype(source, values.dtype)
+        table.checked_dtype(source, values.dtype)
         if values.dtype != np.float32:
             values = values.astype(np.float64)
-        check_finite(source, values.data[None, :], missing)
+        table.check_finite(source, values.data[None, :], missing)
     return Table(values, rows, columns, source, suffix.removeprefix("."))
 
 
@@ -122,7 +112,7 @@ def _checked_file(path: Path) -> str:
         raise FileError(path, "a directory", "a file")
     if not path.exists():
         raise FileError(path, "no such file", "one that exists")
-    known_suffix(path, READS)
+    known_suffix(path, table.READS)
     if not path.is_file():
         raise FileError(path, "something that is not a plain file", "a file")
     try:
@@ -210,7 +200,7 @@ def write_text(path: PathLike, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def known_suffix(path: PathLike, known: tuple[str, ...] = WRITES) -> str:
+def known_suffix(path: PathLike, known: tuple[str, ...] = table.WRITES) -> str:
     """The suffix, if there is a format for it."""
     suffix = Path(path).suffix.lower()
     if suffix not in known:

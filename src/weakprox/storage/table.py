@@ -33,6 +33,10 @@ KINDS = {
 }
 
 
+# where missing values are welcome
+FILLED_BY = "; weakprox complete and Completion.from_dense fill in missing ones"
+
+
 class FileError(InputError):
     """A file cannot be read or written; the argument is its name."""
 
@@ -175,7 +179,8 @@ def check_finite(path: Path, values: Matrix, missing: bool) -> None:
         if bad.any():
             i, j = (int(index[0]) for index in np.nonzero(bad))
             row, column = (j, first + i) if by_columns else (first + i, j)
-            kind = "NaN" if math.isnan(block[i, j]) else "an infinite entry"
+            gone = math.isnan(block[i, j])
+            kind = "NaN" if gone else "an infinite entry"
             given = f"{kind} at row {row + 1}, column {column + 1}"
-            raise FileError(path, given, "finite numbers")
+            raise FileError(path, given, f"finite numbers{FILLED_BY if gone else ''}")
         let_go(lines)

@@ -13,7 +13,15 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from weakprox.resources.memory import room
-from weakprox.storage.table import FileError, Labels, Matrix, claim, is_number, shown_text
+from weakprox.storage.table import (
+    FILLED_BY,
+    FileError,
+    Labels,
+    Matrix,
+    claim,
+    is_number,
+    shown_text,
+)
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
@@ -154,7 +162,8 @@ class _Reader:
         if not (self.missing or np.isfinite(found).all()):
             j = int(np.flatnonzero(~np.isfinite(found))[0])
             given = f"{found[j]} at {self._where(row, j, line)}"
-            raise FileError(self.path, given, "a finite number")
+            wanted = f"a finite number{FILLED_BY if np.isnan(found[j]) else ''}"
+            raise FileError(self.path, given, wanted)
         self.values.append(found)
         size = 2 * row * self.width * found.itemsize  # rows, and the matrix made of them
         claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
@@ -165,7 +174,7 @@ class _Reader:
         if _is_missing(cell):
             if self.missing:
                 return math.nan
-            raise FileError(self.path, f"an empty cell at {where}", "a number")
+            raise FileError(self.path, f"an empty cell at {where}", f"a number{FILLED_BY}")
         if not _is_number(cell):
             raise FileError(self.path, f"the text {shown_text(cell)} at {where}", "a number")
         return float(cell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -178,6 +178,26 @@ class Decoder:
                 raise Malformed(f"an array that cannot be put on {where}: {problem}") from None
         array = self._made[key]
         return array[()] if scalar is True and not shape and not device else array
+
+
+def plain(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
+    """The value as JSON would read it back: no arrays, no tuples, null for NaN.
+
+    `other` converts objects that JSON does not have, which are an error without it.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(one, other) for key, one in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [plain(one, other) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (int, str)):
+        return value
+    if other is None:
+        raise InputError("result", type(value).__name__, "a value that JSON can hold")
+    return other(value)
 
 
 def parts_of(kind: type) -> list[str]:

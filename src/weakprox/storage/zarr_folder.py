@@ -45,9 +45,7 @@ def read_zarr(path: Path, max_bytes: int | None) -> Any:
     return found
 
 
-def _metadata(
-    path: Path,
-) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], str | None]:
+def _metadata(path: Path) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], str | None]:
     """Shape, shape of chunks, dtype and packing, from version 3 or 2 of the format."""
     for name, read in (("zarr.json", _version_3), (".zarray", _version_2)):
         file = path / name

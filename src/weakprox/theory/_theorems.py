@@ -47,9 +47,7 @@ class Parameters:
     C0: float  # bound on the initial gap
     inner: int  # steps per epoch, T - 1
     eta: float  # step, alpha / (2 beta); alpha / beta for "practical" runs without inner noise
-    first_batch: (
-        float  # snapshot samples of the first epoch before rounding, 0 for a finite sum
-    )
+    first_batch: float  # unrounded snapshot samples of the first epoch, 0 for a finite sum
     k_t: int  # inner samples per step, 0 where samples cancel
     S: int  # the theorem bounds X_S, so S - 1 epochs are run
     finite_sum: bool  # Algorithm 2 rather than Algorithm 1

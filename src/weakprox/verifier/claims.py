@@ -14,17 +14,7 @@ from weakprox.verifier.losses import Loss
 from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
 from weakprox.verifier.spectrum import Slope
-from weakprox.verifier.sums import (
-    Factors,
-    Matrix,
-    Model,
-    Near,
-    Point,
-    U,
-    added,
-    norm,
-    size_of,
-)
+from weakprox.verifier.sums import Factors, Matrix, Model, Near, Point, U, added, norm, size_of
 
 
 @dataclass(frozen=True)

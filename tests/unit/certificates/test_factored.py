@@ -30,7 +30,7 @@ def test_one_thread_does_not_wait_for_another():
 
     def work():
         sums.append(
-            FactoredDual(Meets(C, C.copy()), found, Step.l1(1.0, 1.0, 0.0, 0.1), BALL).sums
+            FactoredDual(Meets(C, C.copy()), found, Step(1.0, 1.0, 0.0, 0.1, 0.1), BALL).sums
         )
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
@@ -51,7 +51,7 @@ class Narrow(Engine):
 
 @pytest.mark.parametrize("engine", [Engine, Narrow])
 @pytest.mark.parametrize("askew", [0.0, 1e-6, 1e-3])
-@pytest.mark.parametrize("k", [Step.l1(1.0, 1.0, 0.0, 0.1), Step.l1(0.4, 1.0, 0.3, 0.2)])
+@pytest.mark.parametrize("k", [Step(1.0, 1.0, 0.0, 0.1, 0.1), Step(0.4, 1.0, 0.3, 0.2, 0.2)])
 def test_bounds_are_those_of_whole_matrices(monkeypatch, engine, k, askew):
     """Whatever the angles between vectors, but for the norm, which is found otherwise."""
     rng, tau = np.random.default_rng(5), 4.0
@@ -98,7 +98,7 @@ def test_bounds_hold_where_roundings_add_up(engine, wrap, dtype):
         )
         tau = x * np.sqrt(m * n)
         dual = FactoredDual(
-            engine(C, z), found.leading(1), Step.l1(gamma, 1.0, 0.0, lam), ValueForm(tau)
+            engine(C, z), found.leading(1), Step(gamma, 1.0, 0.0, lam, lam), ValueForm(tau)
         )
         bound, _ = dual.bound(rng)
         assert bound <= best

@@ -78,7 +78,10 @@ def test_passes_over_tiles_and_files_are_those_over_arrays(monkeypatch):
     U, s, Vt, S = parts()
     M = LowRankPlusSparse(U, s, Vt, S)
     X = thin_svd(M, 2).triplets
-    k, Q = Step.l1(0.7, 1.0, 0.1, 0.3), np.random.default_rng(2).standard_normal((SHAPE[1], 4))
+    k, Q = (
+        Step(0.7, 1.0, 0.1, 0.3, 0.3),
+        np.random.default_rng(2).standard_normal((SHAPE[1], 4)),
+    )
     here, there = np.empty(SHAPE), scratch(SHAPE, float)
     assert passes_for(there, M) is passes_for(here, M) is passes_for(there) is reference
     found = []

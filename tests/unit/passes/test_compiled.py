@@ -10,9 +10,9 @@ from weakprox.passes import Step, engine, passes_for, reference
 from weakprox.passes import compiled as cpu
 
 STEPS = [
-    Step.l1(1.0, 1.0, 0.0, 0.7),
-    Step.l1(0.3, 1.0, 0.4, 0.2),
-    Step.l1(1.7, 0.9, 0.0, 0.0),
+    Step(1.0, 1.0, 0.0, 0.7, 0.7),
+    Step(0.3, 1.0, 0.4, 0.2, 0.2),
+    Step(1.7, 0.9, 0.0, 0.0, 0.0),
     Step(0.8, 1.0, 0.1, above=0.3, below=0.9),
     Step(0.8, 1.0, 0.1, above=0.3, below=0.1, rows=1.4),
     Step(1.2, 0.9, 0.0, above=0.2, below=0.3, columns=1.7),
@@ -67,7 +67,7 @@ def test_as_the_reference(shape, k, dtype, tol):
 @pytest.mark.parametrize("shape", [(400_000, 3), (3, 200_000), (1000, 400)])
 def test_roundings_of_equal_entries_do_not_add_up(shape):
     """Proofs allow for 64 of them; a chain of additions would make thousands."""
-    (m, n), k = shape, Step.l1(1.0, 1.0, 0.0, 0.7)
+    (m, n), k = shape, Step(1.0, 1.0, 0.0, 0.7, 0.7)
     for c in (0.1, 0.3, 0.7):
         C = np.full(shape, c)
         X = LowRank(np.full((m, 1), c), np.ones(1), np.full((1, n), -c))
@@ -80,7 +80,7 @@ def test_roundings_of_equal_entries_do_not_add_up(shape):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_same_bits_on_any_number_of_threads(dtype, monkeypatch):
-    monkeypatch.setattr("weakprox.linalg.threads._cores", lambda: 3)
+    monkeypatch.setattr("weakprox.linalg.threads.cores", lambda: 3)
     monkeypatch.setattr(cpu, "TILE_BYTES", 8 * 100 * 8)  # several tiles for each thread
     C, z, X, Q, P = given(101, 100, 5, 6, dtype)
     k, found = STEPS[1], []
@@ -96,7 +96,7 @@ def test_same_bits_on_any_number_of_threads(dtype, monkeypatch):
 
 
 def test_failure_in_a_thread_is_raised_here(monkeypatch):
-    monkeypatch.setattr("weakprox.linalg.threads._cores", lambda: 2)
+    monkeypatch.setattr("weakprox.linalg.threads.cores", lambda: 2)
 
     def work(low, high, unit):
         if low > 0:

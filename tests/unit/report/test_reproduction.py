@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from weakprox.experiments import ablation, figures, run, table2
+from weakprox.experiments import ablation, figures, run, table1, table2
 from weakprox.experiments.table1 import orderings
 from weakprox.report.reproduction import (
     MAIN,
@@ -24,6 +24,8 @@ def summaries():
             made = replace(setup, d=20, quick_runs=runs, quick_cap=cap)
             patch.setitem(figures.SETUPS, name, made)
         patch.setattr(ablation, "D", 20)
+        patch.setattr(table1, "N", 20)
+        patch.setattr(table1, "QUICK_DRAWS", 3)
         patch.setattr(table2, "QUICK_CAP", 60)
         patch.setattr(table2, "QUICK_ACCURACIES", (0.08, 0.04, 0.02))
         names = ["table1", "figure1", "figure2", "table2", "ablation", "epochs"]

@@ -10,7 +10,7 @@ import weakprox as wp
 from weakprox.losses import Custom, Denoising
 from weakprox.penalties import L1, GroupL2
 from weakprox.protocols import Candidate
-from weakprox.run import escalate, loop
+from weakprox.run import escalate
 from weakprox.solvers.base import Method
 from weakprox.spectral import NuclearBall
 
@@ -61,7 +61,7 @@ def seen(monkeypatch):
                 return after
         return None
 
-    monkeypatch.setattr(loop, "escalated", watched)
+    monkeypatch.setattr(escalate, "escalated", watched)
     return found
 
 

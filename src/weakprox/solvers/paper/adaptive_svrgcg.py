@@ -74,21 +74,14 @@ class AdaptiveSVRGCG(Settings):
     ----------
     rank : int or "estimate"
         Largest rank of the weak proximal oracle. "estimate" adjusts it during the run.
-    mu, C0, sigma, delta : float, optional
-        Final smoothing, initial gap, gradient noise, oracle accuracy.
-    delta2 : float
-        What the rank may cost in value (Definition 2 of the paper).
+    mu : float, optional
+        Final smoothing.
     eta : float or callable, optional
         Step instead of the line search; a callable gets (epoch, step), both from 1.
-    k_s, inner : number or callable, optional
-        Snapshot samples and inner steps; a callable gets (epoch).
-    k_t : number or callable, optional
-        Inner samples; a callable gets (epoch, step).
     epochs : int, optional
         Epochs to run.
-    answer : {"low_rank", "iterate"}
-        What to return: the best point of the rank asked for, or the last iterate, whose
-        rank may be higher.
+    C0, sigma, delta, delta2, k_s, k_t, inner, answer
+        As in `SVRGCG`.
     """
 
     constants: ConstantSet = field(default="practical", init=False, repr=False)
