@@ -18,11 +18,13 @@ from weakprox.linalg.filtered import filtered, ritz
 from weakprox.linalg.krylov import KrylovSpace
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import products
+from weakprox.linalg.threads import one_thread
 from weakprox.linalg.tiled import LowRankPlusSparse
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
 PAIRS = 1 << 16  # whose entries are computed at a time
+THIN = 64  # usual width of blocks, for the number of threads
 BLOCK = 16  # vectors that N is multiplied with at a time
 KEPT = 0.625  # of the vectors of a Krylov space, as singular vectors
 TINY = 1e-300  # a square that no singular value has
@@ -181,6 +183,10 @@ class Leading:
         That is, the leading ones up to the first whose residual is too large, two at least and
         not more than the share KEPT of the width.
         """
+        with one_thread(THIN * sum(self.N.shape)):
+            return self._triplets(width, tol)
+
+    def _triplets(self, width: int, tol: float) -> LowRank:
         self.space.extend(width)
         squares, W, residuals = self.space.ritz()
         far = residuals > tol * squares  # s times the residual of N, relative to s^2
@@ -202,7 +208,8 @@ def _squared(N: LowRankPlusSparse, tall: bool, B: Vector) -> Vector:
 def improved(N: LowRankPlusSparse, V: Vector, edge: float) -> LowRank:
     """Triplets of N from approximate right singular vectors for values above `edge`."""
     ops = products(N)
-    return ritz(ops, filtered(ops, V, edge, largest=1.0), quick=True)
+    with one_thread(THIN * sum(N.shape)):
+        return ritz(ops, filtered(ops, V, edge, largest=1.0), quick=True)
 
 
 def every(N: LowRankPlusSparse, symmetric: bool) -> LowRank:

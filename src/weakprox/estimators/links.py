@@ -61,8 +61,8 @@ MOST, HELD = 256, 1 << 27  # most of these vectors, and most of their entries
 NEAR = 0.5  # relative residuals of singular triplets in the search
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # of triplets to refit
 GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
-GAIN = 2e-3  # of the AUC by the last half of the triplets, for which the space is doubled
-SLACK = 1e-3  # of the AUC that fewer triplets may lose
+GAIN = 2e-3  # of the AUC for which more triplets are computed, or more than CHEAP taken
+CHEAP = 64
 CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried
 WORTH = 0.01  # gain in AUC that a graph too large for an l1 norm is warned about
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
@@ -88,14 +88,11 @@ class Candidate(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Right singular vectors of a similar graph, and the rank that was best for it.
-
-    There are more vectors than that; `edge` is the last of their singular values.
-    """
+    """Right singular vectors of a similar graph, and the smallest of their values."""
 
     V: Vector
     edge: float
-    rank: int
+    rank: int  # that was best for it; there are more vectors
 
 
 class Decomposed:
@@ -119,12 +116,12 @@ class Decomposed:
         self.lam, self.tau, self.seed = lam, tau, seed
         self.whole = min(self.N.shape) <= SMALL
         self._at: tuple[LowRank, Vector] | None = None
-        self._count: int | None = None
+        self._rank: int | None = None  # of an answer with refit values
         self._leading: Leading | None = None
         if self.whole:
             self.triplets = every(self.N, graph.symmetric)
         elif start is not None:
-            self.triplets, self._count = improved(self.N, start.V, start.edge), start.rank
+            self.triplets, self._rank = improved(self.N, start.V, start.edge), start.rank
         else:
             most = min(MOST, max(FIRST, HELD // min(self.N.shape)))
             self._leading = Leading(self.N, most)
@@ -152,7 +149,7 @@ class Decomposed:
             self.triplets = self._leading.extended(2 * self._leading.space.width, NEAR)
 
     def start(self, candidate: Candidate) -> Start | None:
-        """What to start from if the graph changes slightly."""
+        """What to start from for this candidate, if the graph changes slightly."""
         if self.whole:
             return None
         s, cut = self.triplets.s, max(self._cut(candidate), self.least)
@@ -188,10 +185,10 @@ class Decomposed:
         s = self.triplets.s
         if self.tau is not None:
             return cut_for(s, self.tau)
-        cut, count = min(candidate.nuclear, HIGHEST * float(s[0])), self._count
-        if count is not None and count < s.size and not s[count] < cut < s[count - 1]:
-            return 0.5 * float(s[count - 1] + s[count])  # the rank carries over better
-        return cut
+        rank = self._rank
+        if candidate.refit and rank is not None and rank < s.size:
+            return 0.5 * float(s[rank - 1] + s[rank])  # only the rank matters
+        return min(candidate.nuclear, HIGHEST * float(s[0]))
 
     def quantiles(self, point: LowRank, shares: Sequence[float]) -> list[float]:
         """Quantiles of the entries of a point, from a sample."""
@@ -261,7 +258,7 @@ def _best_cut(
     """The best cut at lam = 0 without refit values, and the best of all.
 
     Twice as many triplets are computed as long as the larger half of the known ones improves
-    the AUC. Of candidates that are nearly the best, the one with the fewest triplets is taken.
+    the AUC. If the best candidate has many, one with fewer that is nearly the best is taken.
     """
     soft, tried, done = [Candidate(cut, 0.0) for cut in cuts], dict[Candidate, float](), 0
     while True:
@@ -288,11 +285,21 @@ def _best_cut(
             text += "no more are computed: a larger tau may improve it further."
             warnings.warn(text, UserWarning, stacklevel=6)
         if slow or capped or search.deadline.passed:
-            limit = min(tried.values(), default=0.0) + SLACK
-            near = [one for one, loss in tried.items() if loss <= limit]
-            return best, max(near, key=lambda one: one.nuclear, default=best)
+            return best, _fewest(tried, float(s[min(CHEAP, s.size - 1)])) if tried else best
         for found in data:
             found.widen()
+
+
+def _fewest(tried: dict[Candidate, float], cheap: float) -> Candidate:
+    """The candidate of least loss; if it has many triplets, the one of fewest that is near it.
+
+    Cuts from `cheap` on leave few triplets.
+    """
+    best = min(tried, key=lambda one: tried[one])
+    if best.nuclear >= cheap:
+        return best
+    near = [one for one in tried if tried[one] <= tried[best] + GAIN]
+    return max(near, key=lambda one: min(one.nuclear, cheap))
 
 
 def _needs_l1(
@@ -534,10 +541,10 @@ class LinkPredictor(Certified):
         self.cv_results_ = search.scores().table()
         hidden, others = (np.concatenate(part) for part in zip(*scores(best), strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
-        cut = best.nuclear * math.sqrt(1.0 - hidden_share(graph))
-        starts = [found.start(best) for found in data]
+        lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
+        starts = [found.start(best if best.refit else lower) for found in data]
         start = max(starts, key=lambda one: 0 if one is None else one.rank)
-        return best._replace(nuclear=cut), hidden, others, start
+        return lower, hidden, others, start
 
     def _with_l1(
         self,

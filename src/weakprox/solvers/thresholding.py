@@ -35,6 +35,7 @@ FIRST_WIDTH = 16  # triplets of the first decomposition
 ACCURACY, FINER, LEAST = 1e-3, 0.03, 1e-14  # relative residual: at first, its decrease, the end
 FILTER, SLOWER = 3e-3, 0.3  # relative residual down to which a filter is used, and its decrease
 THIN = 64  # bytes for each row, column and triplet, of the next, wider decomposition
+CAUTION = 10.0  # factor of the estimated gap while some directions may be missing
 AS_GIVEN = 1.0  # accuracy that the first point's own vectors are taken to have
 SWEEPS = 30  # of one decomposition from a good start
 
@@ -148,7 +149,8 @@ class Thresholding(GapDriven):
             cut=cut,
             value=value,
         )
-        tools.tick(_candidate(after, value - dual.estimate, dual))
+        gap = (CAUTION if filters else 1.0) * (value - dual.estimate)
+        tools.tick(_candidate(after, gap, dual))
         return after
 
     def finished(self, memory: Memory) -> bool:
