@@ -63,8 +63,10 @@ class Tally:
         return fitted
 
     def rows(self, data: str, metric: str, **settings: Any) -> list[Row]:
-        """Means; `ours` names our method, `bar` its bar, `better` and `notes` as in Row."""
-        ours, bar = settings.get("ours"), settings.get("bar")
+        """Means; `bars` has our methods and their bars, `better` and `notes` as in Row."""
+        bars: dict[str, float | None] = settings.get("bars", {})
+        if "ours" in settings:
+            bars = {settings["ours"]: settings.get("bar")}
         notes: dict[str, str] = settings.get("notes", {})
         return [
             Row(
@@ -75,8 +77,8 @@ class Tally:
                 float(np.std(values)),
                 float(np.median(self.seconds[method])),
                 settings.get("better", "higher"),
-                method == ours,
-                bar if method == ours else None,
+                method in bars,
+                bars.get(method),
                 notes.get(method, ""),
             )
             for method, values in self.scores.items()

@@ -6,10 +6,10 @@ import numpy as np
 from common import Row, Tally, load
 from sklearn.impute import KNNImputer
 
-from weakprox import SparseLowRankImputer
+from weakprox import MatrixCompletion, SparseLowRankImputer
 
 HIDDEN = 0.2
-SEEDS = (0, 1, 2)
+SEEDS = (3, 4, 5)  # settings were tuned with others
 RANKS = (2, 5, 10, 20, 40)  # of the SVD, chosen as soft-impute's price is
 PRICES = (30.0, 20.0, 12.0, 8.0, 5.0, 3.0)
 
@@ -59,6 +59,12 @@ def by_hidden_slice(X: np.ndarray, seed: int, shrinks) -> np.ndarray:
     return iterated(X, shrinks[int(np.argmin(errors))])
 
 
+def completed(X: np.ndarray) -> np.ndarray:
+    """All entries as our model of observed entries predicts them."""
+    model = MatrixCompletion(random_state=0).fit(X)
+    return model.predict(np.argwhere(np.ones(X.shape))).reshape(X.shape)
+
+
 def hard(rank: int):
     """Keep the largest values."""
     return lambda s: np.where(np.arange(s.size) < rank, s, 0.0)
@@ -90,14 +96,15 @@ def rows(quick: bool = False) -> list[Row]:
                 X, seed, [soft(p) for p in PRICES]
             ),
             "SparseLowRankImputer": SparseLowRankImputer(random_state=0).fit_transform,
+            "MatrixCompletion": completed,
         }
         for name, method in methods.items():
             tally.add(name, lambda method=method, left=left: method(left), accuracy)
     size = f"{vote.shape[0]} x {vote.shape[1]}"
     splits = "1 seed" if quick else f"{len(SEEDS)} seeds"
     metric = f"accuracy, {size}, 20 % of votes hidden, {splits}"
-    bar = None if quick else 0.94
-    return tally.rows("un_votes", metric, ours="SparseLowRankImputer", bar=bar)
+    bars = {"SparseLowRankImputer": None, "MatrixCompletion": None if quick else 0.944}
+    return tally.rows("un_votes", metric, bars=bars)
 
 
 if __name__ == "__main__":
