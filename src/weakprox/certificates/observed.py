@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,25 +151,9 @@ class ObservedDual:
         data, q, U, V = self.data, self.q, kept.U, kept.V
         if len(kept.s) >= min(data.shape):
             return 0.0, V
-
-        def outside(W: Array) -> Array:
-            return W - V @ (V.T @ W)
-
-        def apply(W: Array) -> Array:
-            Y = data.times(q, W)
-            return Y - U @ (U.T @ Y)
-
-        return chebyshev_bound(
-            apply,
-            lambda Y: outside(data.transpose_times(q, Y)),
-            data.shape[1],
-            V,
-            rng,
-            enough=self._enough(kept),
-            degree=DEGREE,
-            vectors=vectors,
-            prepare=outside,
-        )
+        products = partial(data.times, q), partial(data.transpose_times, q)
+        limits: Any = {"enough": self._enough(kept), "degree": DEGREE, "vectors": vectors}
+        return chebyshev_bound(*products, U, V, rng, **limits)
 
     def _combined(self, kept: Triplets, tail: float) -> float:
         """Upper bound on the norm of S from its triplets and a bound on the rest."""

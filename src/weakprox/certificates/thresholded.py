@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import DOUBLE, Array, inner
+from weakprox.linalg.arrays import DOUBLE, inner
 from weakprox.linalg.bounds import BELOW, chebyshev_bound, norm_bound
 from weakprox.linalg.lowrank import LowRank, squared_norm
 from weakprox.linalg.operators import products
@@ -119,32 +120,15 @@ class ThresholdedDual:
         if not off <= SKEW:
             return math.inf
 
-        def outside(W: Array) -> Array:
-            return W - V @ (V.T @ W)
-
-        def apply(W: Array) -> Array:
-            Y = ops.times(W)
-            return Y - U @ (U.T @ Y)
-
         tail, kept = 0.0, (self.s - self.values)[:count]
         if count < min(self.C.shape):
             worst = float(decompositions.eigvalsh(R)[-1]) if count else 0.0
             spare = enough**2 - float(kept.max(initial=0.0)) ** 2 - worst
             between = enough / math.sqrt(1.0 + worst / spare) if spare > 0.0 else enough
             rest = float(self.s[min(count, len(self.s) - 1)]) / between  # what is not deflated
-            tail, _ = chebyshev_bound(
-                apply,
-                lambda Y: outside(ops.transpose_times(Y)),
-                self.C.shape[1],
-                self.V,
-                rng,
-                enough=between,
-                degree=DEGREE,
-                vectors=VECTORS,
-                prepare=outside,
-                below=min(max(rest, BELOW), CLOSEST),
-                hopeful=True,
-            )
+            limits: Any = {"degree": DEGREE, "vectors": VECTORS, "hopeful": True}
+            limits |= {"enough": between, "below": min(max(rest, BELOW), CLOSEST)}
+            tail, _ = chebyshev_bound(ops.times, ops.transpose_times, U, V, rng, **limits)
         found = norm_bound(kept, R, tail) if count else tail
         return found + (64.0 + math.sqrt(sum(self.C.shape))) * DOUBLE * size + 2 * off * found
 

@@ -87,38 +87,40 @@ def log_exceeded(vectors: int) -> float:
 
 
 def chebyshev_bound(
-    apply: Callable[[Array], Array],
-    apply_transpose: Callable[[Array], Array],
-    columns: int,
-    reference: Array,
+    times: Callable[[Array], Array],
+    transpose_times: Callable[[Array], Array],
+    U: Array,
+    V: Array,
     rng: np.random.Generator,
     *,
     enough: float,
     degree: int = 40,
     vectors: int = 16,
-    prepare: Callable[[Array], Array] | None = None,
     below: float = BELOW,
     hopeful: bool = False,
 ) -> tuple[float, Array]:
     """Upper bound on the norm s of E from |T_q(2 E'E/a^2 - I) w|, w Gaussian, a < `enough`.
 
-    a is the share `below` of `enough`; s should not be much larger than a. Also return these
-    vectors: if the bound is not small enough, they show the directions in which E is large.
+    E is (I - UU') A (I - VV'), A the matrix of the products, U and V orthonormal. a is the
+    share `below` of `enough`; s should not be much larger than a. Also return these vectors:
+    if the bound is not small enough, they show the directions in which E is large.
 
     As `power_bound`, with the Chebyshev polynomial T_q instead of a power. It stays below one
     for singular values up to a and grows much faster beyond, so that few products show that
     s is not much larger than a. Stop as soon as the bound is below `enough`. With `hopeful`,
     also stop as soon as the vectors grow so fast that it will never be.
     """
-    xp = namespace(reference)
-    W = gaussian(rng, (columns, vectors), reference)
-    W = W if prepare is None else prepare(W)
+    xp = namespace(V)
+    W = gaussian(rng, (int(V.shape[0]), vectors), V)
+    W = W - V @ (V.T @ W)
     a = below * enough
     x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
     before, best, lengths = W, math.inf, list[float]()
     for q in range(1, degree + 1):
         with np.errstate(over="ignore", invalid="ignore"):  # s may be far above a
-            product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
+            Y = times(W)
+            Y = transpose_times(Y - U @ (U.T @ Y))
+            product = (Y - V @ (V.T @ Y)) * (2.0 / (a * a)) - W
             W, before = (product, W) if q == 1 else (2.0 * product - before, W)
             length = float(xp.max(xp.linalg.vector_norm(W, axis=0)))
         if not math.isfinite(length):
