@@ -16,7 +16,6 @@ soon as its value is within 1e-3 of ours.
 from __future__ import annotations
 
 import argparse
-import resource
 import subprocess
 import sys
 import tempfile
@@ -134,8 +133,9 @@ def child(folder: str, m: str, d: str, lam: str, tol: str, limit: str) -> None:
 
 
 def peak() -> float:
-    """Largest memory of this process so far, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    """Largest memory of this process so far (not of the one that started it), in GB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 2**20
 
 
 def cmfrec_als(rows: Any, cols: Any, y: Any, threads: int) -> Any:

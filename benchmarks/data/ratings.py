@@ -7,7 +7,6 @@ settings itself; they were tuned on seeds 0 and 1, so the splits here have other
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -64,9 +63,7 @@ def biases(train: Ratings, shape: tuple[int, int], damping: float) -> Predict:
     return lambda i, j: mean + found[0][j] + found[1][i]
 
 
-def soft_impute(
-    train: Ratings, shape: tuple[int, int], price: float, damping: float
-) -> Predict:
+def soft_impute(train: Ratings, shape: tuple[int, int], price: float) -> Predict:
     """Soft-impute of what shrunken biases leave, with a sparse matrix and factors."""
     rows, cols, y = train
     base = biases(train, shape, DAMPING)
@@ -77,8 +74,10 @@ def soft_impute(
         R = csr_array((rest - x, (rows, cols)), shape=shape)
         A = LinearOperator(
             shape,
-            matvec=lambda v, R=R, U=U, s=s, Vt=Vt: R @ v + U @ (s * (Vt @ v)),
-            rmatvec=lambda u, R=R, U=U, s=s, Vt=Vt: R.T @ u + Vt.T @ (s * (U.T @ u)),
+            matvec=lambda v, R=R, U=U, s=s, Vt=Vt: R @ v.ravel() + U @ (s * (Vt @ v.ravel())),
+            rmatvec=lambda u, R=R, U=U, s=s, Vt=Vt: (
+                R.T @ u.ravel() + Vt.T @ (s * (U.T @ u.ravel()))
+            ),
             dtype=float,
         )
         U, s_new, Vt = svds(A, RANK, random_state=0)
@@ -178,9 +177,15 @@ def grown(seed: int) -> float:
     from weakprox import MatrixCompletion
 
     train, _ = split(ratings(), seed)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = held()
     MatrixCompletion(random_state=0).fit(*train)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return held() - before
+
+
+def held() -> float:
+    """Largest memory of this process so far (not of the one that started it), in megabytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def rows(quick: bool = False) -> list[Row]:

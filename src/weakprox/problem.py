@@ -172,9 +172,10 @@ class Problem:
         Blocks of rows, read in turn or on workers, are enough for a ball. With a nuclear
         norm, proofs for values close to its weight need decompositions of whole matrices,
         so the data are gathered if they fit. Without a penalty, the solution is computed in
-        factors if products with M need none of its dense entries.
+        factors if products with M need none of its dense entries, or if G depends on observed
+        entries only.
         """
-        if self.sparse_target is not None:
+        if self.sparse_target is not None or self.observed is not None:
             return
         step, form = self.entrywise(), self.values_form
         enough = step is not None and form is not None and not (form.symmetric or step.columns)

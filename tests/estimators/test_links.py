@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import warnings
+import weakref
 
 import cvxpy as cp
 import numpy as np
@@ -157,8 +159,7 @@ def test_leading_triplets_are_those_of_the_whole_matrix(directed, monkeypatch):
     whole = LinkPredictor(**settings).fit(A)
     assert few.kind_ == ("directed" if directed else "undirected")
     assert few.result_.low_rank.s == pytest.approx(whole.result_.low_rank.s, abs=1e-6)
-    pairs = all_pairs(300)
-    assert few.score_pairs(pairs) == pytest.approx(whole.score_pairs(pairs), abs=1e-4)
+    assert pytest.approx(whole.result_.X, abs=1e-4) == few.result_.X
 
 
 def test_a_graph_that_is_too_large_for_an_l1_norm_says_so(blocks, monkeypatch):
@@ -176,6 +177,142 @@ def test_no_l1_norm_is_tried_without_a_promise(monkeypatch):
         model = LinkPredictor(random_state=0).fit(sparse_groups(100, 4, 0.3, 0.05))
     assert not model.cv_results_["param_zeroed"].any()
     assert model.lam_ == 0.0
+
+
+def ring(size, each=6, rewired=0.1, seed=0):
+    """A small world, whose singular values decrease slowly."""
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(np.arange(size), each)
+    cols = (rows + np.tile(np.arange(1, each + 1), size)) % size
+    moved = rng.random(rows.size) < rewired
+    cols[moved] = rng.integers(0, size, int(moved.sum()))
+    A = coo_array((np.ones(rows.size), (rows, cols)), shape=(size, size)).toarray()
+    np.fill_diagonal(A, 0.0)
+    return csr_array(((A + A.T) > 0).astype(float))
+
+
+def square(size, seed=0):
+    """Points of a square that are joined if they are near."""
+    points = np.random.default_rng(seed).random((size, 2))
+    away = np.linalg.norm(points[:, None] - points, axis=2)
+    return csr_array(((away < np.sqrt(12 / (np.pi * size))) & (away > 0)).astype(float))
+
+
+GRAPHS = {
+    "groups": lambda: sparse_groups(900, 12, 0.1, 0.005),
+    "small world": lambda: ring(900),
+    "square": lambda: square(900),
+    "directed": lambda: csr_array(np.triu(sparse_groups(900, 12, 0.1, 0.005).toarray())),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_kind_of_graph_takes_few_products(name, monkeypatch):
+    """No decomposition begins anew, and the number of vectors multiplied is limited."""
+    A, columns = GRAPHS[name](), {"times": 0, "transpose_times": 0}
+    plain = {method: getattr(LowRankPlusSparse, method) for method in columns}
+
+    def count(method):
+        def multiplied(N, Q):
+            columns[method] += 1 if Q.ndim == 1 else Q.shape[1]
+            return plain[method](N, Q)
+
+        return multiplied
+
+    def refuse(*args, **named):
+        raise AssertionError("decomposed from nothing")
+
+    for method in columns:
+        monkeypatch.setattr(LowRankPlusSparse, method, count(method))
+    monkeypatch.setattr("weakprox.solvers.thresholding.thin_svd", refuse)
+    monkeypatch.setattr(links, "DENSE", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = LinkPredictor(random_state=0).fit(A)
+    assert model.result_.certified
+    assert model.result_.counts.svds <= 4
+    assert sum(columns.values()) < 8000
+
+
+@pytest.mark.filterwarnings("ignore:The last of")
+def test_a_flat_spectrum_takes_refit_values_and_keeps_its_accuracy():
+    A = square(900)
+    rng = np.random.default_rng(1)
+    edges = np.argwhere(np.triu(A.toarray()))
+    hidden = edges[rng.permutation(len(edges))[: len(edges) // 10]]
+    left = A.toarray()
+    left[tuple(hidden.T)] = left[tuple(hidden[:, ::-1].T)] = 0.0
+    others = np.argwhere(np.triu(A.toarray() == 0, 1))[::20]
+    model = LinkPredictor(lam=0.0, random_state=0).fit(left)
+    best = int(np.argmin(model.cv_results_["rank_test_score"]))
+    assert model.cv_results_["param_refit"].any()
+    assert 16 < model.result_.rank <= links.MOST // 2
+    found = [model.score_pairs(pairs) for pairs in (hidden, others)]
+    assert placements(*found).mean() > 0.98
+    assert placements(*found).mean() > model.cv_results_["mean_test_score"][best] - 0.01
+    assert model.predict_proba(hidden[:3]).shape == (3, 2)
+
+
+@pytest.mark.filterwarnings("ignore:The last of")
+def test_refit_values_are_those_of_the_graph():
+    A = square(900)
+    model = LinkPredictor(lam=0.0, random_state=0).fit(A)
+    N = Degrees.of(read_graph(A, "auto")[0], 0.25).normalised(read_graph(A, "auto")[0])
+    X = model.result_.low_rank
+    refit = np.einsum("ir,ir->r", X.U, N.times(X.Vt.T))
+    assert model._clean.s == pytest.approx(refit)
+    assert np.all(model._clean.s > X.s)
+
+
+def test_small_graphs_are_not_refit(fitted):
+    assert not fitted.cv_results_["param_refit"].any()
+
+
+def test_says_that_no_more_triplets_are_computed(monkeypatch):
+    monkeypatch.setattr(links, "MOST", links.FIRST)
+    with pytest.warns(UserWarning, match="no more are computed"):
+        model = LinkPredictor(lam=0.0, random_state=0).fit(ring(900))
+    assert model.result_.certified  # at a larger weight of the nuclear norm
+    assert model.result_.rank < links.FIRST
+
+
+def test_hides_a_limited_number_of_edges(monkeypatch):
+    graph, _ = read_graph(ring(300), "auto")
+    assert links.rounds(graph, 0)[0].hidden == round(0.1 * graph.count)
+    monkeypatch.setattr(links, "MOST_HIDDEN", 40)
+    parts = links.rounds(graph, 0)
+    assert [part.hidden for part in parts] == [40] * links.ROUNDS
+    assert all(part.graph.count == graph.count - 40 for part in parts)
+    hidden = parts[0].pairs[:40]
+    assert graph.A[tuple(hidden.T)].all()
+    assert not parts[0].graph.A[tuple(hidden.T)].any()
+    assert not graph.A[tuple(parts[0].pairs[40:].T)].any()
+
+
+def test_a_large_graph_is_warned_of_the_l1_norm_only_if_it_is_worth_it(monkeypatch):
+    monkeypatch.setattr(links, "DENSE", 1)
+    A = sparse_groups(400, 8, 0.3, 0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.filterwarnings("error", message="An l1 norm")
+        LinkPredictor(random_state=0).fit(A)
+        LinkPredictor(random_state=0).fit(ring(400))
+    monkeypatch.setattr(links, "WORTH", -1.0)
+    monkeypatch.setattr(links, "CLEAR", -100.0)
+    with pytest.warns(UserWarning, match="An l1 norm"):
+        LinkPredictor(random_state=0).fit(A)
+
+
+def test_the_space_of_the_search_is_freed():
+    graph, _ = read_graph(ring(300), "auto")
+    data = links.Decomposed(graph, 0.25, None, None, 0)
+    space = weakref.ref(data._leading.space)
+    gc.disable()
+    try:
+        del data
+        assert space() is None
+    finally:
+        gc.enable()
 
 
 def test_finds_hidden_edges_better_than_common_neighbours():

@@ -74,13 +74,10 @@ class ThresholdedDual:
 
     @property
     def estimate(self) -> float:
-        """Estimate of the bound, from below: the residuals may cost as much as is allowed."""
-        enough = self.enough
-        _, R, _ = self._deflated(enough)
+        """Estimate of the bound, from the residuals of the triplets."""
+        _, R, _, beyond = self._deflated(self.enough)
         worst = float(decompositions.eigvalsh(R)[-1]) if len(R) else 0.0
-        if self.least**2 + 2.0 * worst > enough**2:
-            return self.at(math.sqrt(self.least**2 + 2.0 * worst))
-        return self.at(self.least)
+        return self.at(max(math.sqrt(self.least**2 + 2.0 * worst), beyond))
 
     @property
     def enough(self) -> float:
@@ -115,7 +112,7 @@ class ThresholdedDual:
     def norm(self, rng: np.random.Generator) -> float:
         """Upper bound on the largest singular value of Y."""
         enough = self.enough
-        count, R, size = self._deflated(enough)
+        count, R, size, _ = self._deflated(enough)
         ops, U, V = products(self.C), self.U[:, :count], self.V[:, :count]
         one = np.eye(count)
         off = max(float(np.abs(F.T @ F - one).max()) * count for F in (U, V))
@@ -146,16 +143,23 @@ class ThresholdedDual:
                 vectors=VECTORS,
                 prepare=outside,
                 below=min(max(rest, BELOW), CLOSEST),
+                hopeful=True,
             )
         found = norm_bound(kept, R, tail) if count else tail
         return found + (64.0 + math.sqrt(sum(self.C.shape))) * DOUBLE * size + 2 * off * found
 
-    def _deflated(self, enough: float) -> tuple[int, Tile, float]:
-        """Number of triplets to deflate, the squares of their residuals, and the norm of C."""
+    def _deflated(self, enough: float) -> tuple[int, Tile, float, float]:
+        """Number of triplets to deflate, the squares of their residuals, and the norm of C.
+
+        The last is about how large a singular value that is close to an inaccurate triplet
+        can be.
+        """
         inside = int((self.values > 0.0).sum())
         near = max(inside, int((self.s >= CLOSE * enough).sum()))
         U, V, s = self.U[:, :near], self.V[:, :near], self.s[:near]
         R = products(self.C).transpose_times(U) - V * s
-        rough = np.linalg.norm(R[:, inside:], axis=0) > ROUGH * enough
+        residuals = np.linalg.norm(R[:, inside:], axis=0)
+        rough = residuals > ROUGH * enough
         count = inside + (int(np.argmax(rough)) if rough.any() else near - inside)
-        return count, R[:, :count].T @ R[:, :count], float(self.s[0])
+        beyond = float(np.hypot(s[inside:], residuals)[rough].max(initial=0.0))
+        return count, R[:, :count].T @ R[:, :count], float(self.s[0]), beyond

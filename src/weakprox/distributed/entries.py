@@ -18,13 +18,18 @@ CHUNK = 4_000_000  # observations that one task reads
 class Entries:
     """Observed entries in chunks: rows, columns and values, at least one a dask array.
 
-    The matrix of this shape fits in this process.
+    Sums over entries of X need a matrix of this shape in this process.
     """
 
-    def __init__(self, rows: Any, cols: Any, values: Any, shape: tuple[int, int]) -> None:
+    def __init__(
+        self, rows: Any, cols: Any, values: Any, shape: tuple[int, int], weights: Any = None
+    ) -> None:
         import dask.array as da
 
         named = {"values": values, "rows": rows, "cols": cols}
+        self.weighted = weights is not None
+        if self.weighted:
+            named["weights"] = weights
         arrays = {
             name: array if isinstance(array, da.Array) else da.from_array(np.asarray(array))
             for name, array in named.items()
@@ -35,13 +40,14 @@ class Entries:
         for name in ("rows", "cols"):
             if arrays[name].dtype.kind not in "iu":
                 raise InputError(name, f"dtype {arrays[name].dtype}", "integers")
+        for name in ("rows", "cols", *(["weights"] if self.weighted else [])):
             if (size := checked_shape(name, arrays[name], 1)[0]) != self.count:
                 raise ShapeError(name, f"{size} entries", f"{self.count}")
         self._starts = list(range(0, self.count, CHUNK))
         columns = [array.rechunk(CHUNK).to_delayed() for array in arrays.values()]
-        alike = [[(shape, self.dtype)] * len(self._starts)]
-        self._parts = keep(each(placed, *columns, *alike))
-        seen = fetch([tree(greatest, each(examined, self._parts))], self._parts)[0]
+        alike = [(shape, self.dtype)] * len(self._starts)
+        self.parts = keep(each(placed, alike, *columns))
+        seen = fetch([tree(greatest, each(examined, self.parts))], self.parts)[0]
         for i, name in enumerate(("rows", "cols")):
             size, low, high = shape[i], -seen[2 + 2 * i], seen[3 + 2 * i]
             if low < 0 or high >= size:
@@ -49,19 +55,21 @@ class Entries:
                 raise InputError(name, given, f"0 to {size - 1}")
         if seen[0]:
             raise InputError("values", "NaN or infinite entries", "finite numbers")
+        if seen[6]:
+            raise InputError("weights", "entries <= 0", "positive numbers: leave others out")
         self.largest = float(seen[1])
 
     def __truediv__(self, unit: float) -> Entries:
         """The entries in another unit."""
         other = copy(self)
-        other._parts = keep(each(divided, self._parts, [unit] * len(self._parts)))
+        other.parts = keep(each(divided, self.parts, [unit] * len(self.parts)))
         other.largest = self.largest / unit
         return other
 
     def counts(self) -> Any:
         """Number of observations of each entry of the matrix, as a vector."""
-        sizes = [self.shape] * len(self._parts)
-        return fetch([tree(added, each(counted, self._parts, sizes))], self._parts)[0]
+        sizes = [self.shape] * len(self.parts)
+        return fetch([tree(added, each(counted, self.parts, sizes))], self.parts)[0]
 
     def squares(self, X: Any, batch: Any) -> float:
         """Sum of squared residuals at X over a batch (a slice, or positions)."""
@@ -72,33 +80,38 @@ class Entries:
         return np.reshape(self._summed(pushed, X, batch), self.shape)
 
     def _summed(self, what: Any, X: Any, batch: Any) -> Any:
-        parts: list[Any] = self._parts
+        parts: list[Any] = self.parts
         within: list[Any] = [slice(None)] * len(parts)
         if not isinstance(batch, slice):
             chosen = picked(batch, self._starts, self.count)
             parts, within = [parts[i] for i in chosen.chunks], chosen.within
         tasks = each(what, parts, [shared(X)] * len(parts), within)
-        return fetch([tree(added, tasks)], self._parts)[0]
+        return fetch([tree(added, tasks)], self.parts)[0]
 
 
-def placed(values: Any, rows: Any, cols: Any, kind: tuple[tuple[int, int], Any]) -> Any:
-    """One chunk: rows, columns, flat positions and values."""
+def placed(
+    kind: tuple[tuple[int, int], Any], values: Any, rows: Any, cols: Any, *weights: Any
+) -> Any:
+    """One chunk: rows, columns, flat positions, values, and weights if there are any."""
     shape, dtype = kind
     i, j = (np.asarray(index).astype(np.int64) for index in (rows, cols))
-    return i, j, i * shape[1] + j, np.asarray(values).astype(dtype)
+    others = (np.asarray(x).astype(float) for x in weights)
+    return i, j, i * shape[1] + j, np.asarray(values).astype(dtype), *others
 
 
 def examined(part: Any) -> Any:
-    """Whether a value is not finite, the largest, and the range of indices."""
-    i, j, _, values = part
+    """Whether a value is not finite, the largest, the range of indices, and bad weights."""
+    i, j, _, values, *weights = part
+    wrong = any(not (np.isfinite(x).all() and x.min() > 0.0) for x in weights)
     bad = not np.isfinite(values).all()
     most = 0.0 if bad else float(np.abs(values).max())
-    return np.array([bad, most, -i.min(), i.max(), -j.min(), j.max()], dtype=float)
+    ends = (-i.min(), i.max(), -j.min(), j.max())
+    return np.array([bad, most, *ends, wrong], dtype=float)
 
 
 def divided(part: Any, unit: float) -> Any:
     """The chunk in another unit."""
-    return (*part[:3], part[3] / part[3].dtype.type(unit))
+    return (*part[:3], part[3] / part[3].dtype.type(unit), *part[4:])
 
 
 def counted(part: Any, shape: tuple[int, int]) -> Any:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, csr_array, diags_array, triu
-from scipy.sparse.linalg import ArpackError, eigsh
 from scipy.special import expit
 
 from weakprox.arguments import one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
+from weakprox.linalg.filtered import filtered, ritz
+from weakprox.linalg.krylov import KrylovSpace
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import products
-from weakprox.linalg.thin_svd import thin_svd
 from weakprox.linalg.tiled import LowRankPlusSparse
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
 PAIRS = 1 << 16  # whose entries are computed at a time
+BLOCK = 16  # vectors that N is multiplied with at a time
+KEPT = 0.625  # of the vectors of a Krylov space, as singular vectors
+TINY = 1e-300  # a square that no singular value has
 TIES = 0.01  # weight of the degrees in a score: enough to order pairs where X is zero
 
 
@@ -40,14 +44,20 @@ class Graph:
         count: int = m * d - (0 if self.loops else m)
         return count // 2 if self.symmetric else count
 
+    @property
+    def count(self) -> int:
+        """Number of edges."""
+        stored: int = self.A.nnz
+        return stored // 2 if self.symmetric else stored
+
     def edges(self) -> tuple[Vector, Vector, Vector]:
         """Ends and weights, each edge once."""
         half = coo_array(triu(self.A, 1) if self.symmetric else self.A)
         return half.row, half.col, half.data
 
-    def without(self, hidden: Vector) -> Graph:
-        """The same less some edges, given by their positions in `edges`."""
-        rows, cols, weights = self.edges()
+    def without(self, hidden: Vector, edges: tuple[Vector, Vector, Vector]) -> Graph:
+        """The same less some of its `edges`, given by their positions."""
+        rows, cols, weights = edges
         keep = np.ones(rows.size, dtype=bool)
         keep[hidden] = False
         A = csr_array((weights[keep], (rows[keep], cols[keep])), shape=self.A.shape)
@@ -56,17 +66,15 @@ class Graph:
     def some_non_edges(self, count: int, rng: np.random.Generator) -> Vector:
         """Pairs without an edge, drawn with replacement, of shape (count, 2)."""
         m, d = self.A.shape
-        edges = coo_array(self.A)
-        taken = edges.row.astype(np.int64) * d + edges.col
-        share = 1.0 - edges.nnz / (m * d)  # positive: the caller checked
+        share = 1.0 - self.A.nnz / (m * d)  # positive: the caller checked
         found = np.zeros((0, 2), dtype=np.int64)
         while len(found) < count:
             cells = rng.integers(0, m * d, int(1.2 * count / share) + 64)
-            cells = cells[~np.isin(cells, taken)]
             drawn = np.stack(np.divmod(cells, d), axis=1)
-            found = np.vstack(
-                [found, drawn if self.loops else drawn[drawn[:, 0] != drawn[:, 1]]]
-            )
+            open_ = np.asarray(self.A[drawn[:, 0], drawn[:, 1]]).ravel() == 0.0
+            if not self.loops:
+                open_ &= drawn[:, 0] != drawn[:, 1]
+            found = np.vstack([found, drawn[open_]])
         return found[:count]
 
 
@@ -155,17 +163,46 @@ def shrunk(values: Vector, lam: float) -> Vector:
     return np.asarray(np.sign(values) * np.maximum(np.abs(values) - lam, 0.0))
 
 
-def leading(N: LowRankPlusSparse, count: int, symmetric: bool, tol: float) -> LowRank:
-    """Singular triplets of N for its `count` largest values, to this relative accuracy."""
-    rng = np.random.default_rng(0)
-    if symmetric:  # an eigendecomposition takes half of the products
-        try:
-            v0 = rng.standard_normal(N.shape[0])
-            values, V = eigsh(products(N).source, count, which="LM", tol=tol, v0=v0)
-            return signed(values, V)
-        except ArpackError:  # no convergence
-            pass
-    return thin_svd(N, count, tol=tol, method="arpack", rng=rng, strict=False).triplets
+class Leading:
+    """Leading singular triplets of N, from a Krylov space of N'N or NN' that can be extended.
+
+    At most `most` vectors are computed.
+    """
+
+    def __init__(self, N: LowRankPlusSparse, most: int) -> None:
+        self.N, self.tall = N, N.shape[0] >= N.shape[1]
+        settings: Any = {"most": most, "block": BLOCK, "rng": np.random.default_rng(0)}
+        # not a method of this object: such a cycle would keep the basis in memory
+        self.space = KrylovSpace(partial(_squared, N, self.tall), min(N.shape), **settings)
+
+    def extended(self, width: int, tol: float) -> LowRank:
+        """Triplets in a space of at least this width, as many as have this accuracy.
+
+        That is, the leading ones up to the first whose residual is too large, two at least and
+        not more than the share KEPT of the width.
+        """
+        self.space.extend(width)
+        squares, W, residuals = self.space.ritz()
+        far = residuals > tol * squares  # s times the residual of N, relative to s^2
+        count = int(np.argmax(far)) if far.any() else squares.size
+        if squares.size < min(self.N.shape):
+            count = max(2, min(count, int(KEPT * squares.size)))
+        s, V = np.sqrt(np.maximum(squares[:count], TINY)), self.space.vectors(W[:, :count])
+        # V'N'NV is diagonal, so that the columns of N V are orthogonal
+        if self.tall:
+            return LowRank(self.N.times(V) / s, s, V.T)
+        return LowRank(V, s, (self.N.transpose_times(V) / s).T)
+
+
+def _squared(N: LowRankPlusSparse, tall: bool, B: Vector) -> Vector:
+    """N'N B or NN'B, whichever is smaller."""
+    return N.transpose_times(N.times(B)) if tall else N.times(N.transpose_times(B))
+
+
+def improved(N: LowRankPlusSparse, V: Vector, edge: float) -> LowRank:
+    """Triplets of N from approximate right singular vectors for values above `edge`."""
+    ops = products(N)
+    return ritz(ops, filtered(ops, V, edge, largest=1.0), quick=True)
 
 
 def every(N: LowRankPlusSparse, symmetric: bool) -> LowRank:
@@ -187,6 +224,11 @@ def unshrunk(X: LowRank, N: LowRankPlusSparse) -> LowRank:
     return scaled(X, float(np.vdot(X.U * X.s, N.times(X.Vt.T))))
 
 
+def refitted(X: LowRank, N: LowRankPlusSparse) -> LowRank:
+    """The nearest matrix to N with the singular vectors of X."""
+    return LowRank(X.U, np.einsum("ir,ir->r", X.U, N.times(X.Vt.T)), X.Vt)
+
+
 def scaled(X: LowRank, product: float) -> LowRank:
     """The same, for a known inner product of X and N."""
     factor = product / X.sqnorm if X.sqnorm > 0.0 else 1.0
@@ -199,6 +241,13 @@ def entries(X: LowRank, rows: Vector, cols: Vector) -> Vector:
     for first in range(0, len(rows), PAIRS):
         part = slice(first, first + PAIRS)
         found[part] = np.einsum("kr,kr->k", X.U[rows[part]] * X.s, X.Vt.T[cols[part]])
+    return found
+
+
+def triplets_at(X: LowRank, rows: Vector, cols: Vector) -> Vector:
+    """Entries of each triplet of X at some places, without its value: a column for each."""
+    found: Vector = X.U[rows]
+    found *= X.Vt.T[cols]
     return found
 
 

@@ -21,15 +21,18 @@ from weakprox.estimators._graphs import (
     Calibration,
     Degrees,
     Graph,
+    Leading,
     Vector,
     checked_pairs,
     entries,
     every,
-    leading,
+    improved,
     placements,
     read_graph,
+    refitted,
     scaled,
     shrunk,
+    triplets_at,
     unshrunk,
 )
 from weakprox.linalg.lowrank import LowRank
@@ -44,6 +47,7 @@ from weakprox.spectral import NuclearBall, NuclearNorm
 
 HIDDEN_SHARE = 0.1  # of the edges, hidden at a time
 HIDDEN = 1000  # edges to hide in total, about, if that takes no more than ROUNDS
+MOST_HIDDEN = 20_000  # edges to hide at a time, at most
 ROUNDS = 3
 FEWEST = 10  # edges, and pairs without one; with fewer of them nothing is hidden
 NON_EDGES = 10_000  # pairs that hidden edges are compared with
@@ -52,12 +56,15 @@ HIGHEST = 0.9  # largest cut, relative to the largest singular value
 ZEROED = (0.95, 0.9, 0.75, 0.5, 0.25, 0.0)  # quantiles of entries that are tried as lam
 SAMPLE = 20_000  # entries from which such a quantile is estimated
 SMALL = 256  # size up to which N is made dense and all singular values are computed
-FIRST = 32  # singular values that are computed first beyond that size
-SPARE = 8  # further ones for the whole graph
-MOST, HELD = 256, 1 << 25  # most singular values, and most entries of singular vectors
-NEAR = 1e-3  # relative accuracy of singular values
-GAIN = 2e-3  # of the AUC by the last singular values, for which twice as many are computed
+FIRST = 128  # vectors of the Krylov space for singular values beyond that size
+MOST, HELD = 256, 1 << 27  # most of these vectors, and most of their entries
+NEAR = 0.5  # relative residuals of singular triplets in the search
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # of triplets to refit
+GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
+GAIN = 2e-3  # of the AUC by the last half of the triplets, for which the space is doubled
+SLACK = 1e-3  # of the AUC that fewer triplets may lose
 CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried
+WORTH = 0.01  # gain in AUC that a graph too large for an l1 norm is warned about
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
 SHOWN = 1 << 24  # entries up to which `denoised_` is computed
 SPLIT = 4000  # size up to which full decompositions are fast enough for a given lam
@@ -71,15 +78,32 @@ class Candidate(NamedTuple):
 
     `nuclear` is the weight of the nuclear norm: at lam = 0 it is subtracted from the
     singular values of N. lam is the quantile `zeroed` of the entries of that answer; None
-    stands for the lam given. The defaults apply if there is too little to learn from.
+    stands for the lam given. `refit` takes the singular vectors of the answer with the
+    singular values of N. The defaults apply if there is too little to learn from.
     """
 
     nuclear: float = 0.5
     zeroed: float | None = 0.5
+    refit: bool = False
+
+
+class Start(NamedTuple):
+    """Right singular vectors of a similar graph, and the rank that was best for it.
+
+    There are more vectors than that; `edge` is the last of their singular values.
+    """
+
+    V: Vector
+    edge: float
+    rank: int
 
 
 class Decomposed:
-    """The normalised matrix N of a graph, its leading triplets, and lam and tau if given."""
+    """The normalised matrix N of a graph, its leading triplets, and lam and tau if given.
+
+    The triplets of a large graph are approximate: residuals are below NEAR, and smaller after
+    a start from triplets of a similar graph.
+    """
 
     def __init__(
         self,
@@ -88,35 +112,60 @@ class Decomposed:
         lam: float | None,
         tau: float | None,
         seed: int,
-        count: int = FIRST,
+        start: Start | None = None,
     ) -> None:
         self.degrees = Degrees.of(graph, smoothing)
         self.N = self.degrees.normalised(graph)
-        self.symmetric, self.lam, self.tau, self.seed = graph.symmetric, lam, tau, seed
+        self.lam, self.tau, self.seed = lam, tau, seed
         self.whole = min(self.N.shape) <= SMALL
-        self.most = min(MOST, max(FIRST, HELD // max(self.N.shape)))
+        self._at: tuple[LowRank, Vector] | None = None
+        self._count: int | None = None
+        self._leading: Leading | None = None
         if self.whole:
-            self.triplets = every(self.N, self.symmetric)
+            self.triplets = every(self.N, graph.symmetric)
+        elif start is not None:
+            self.triplets, self._count = improved(self.N, start.V, start.edge), start.rank
         else:
-            self.triplets = leading(self.N, min(count, self.most), self.symmetric, NEAR)
+            most = min(MOST, max(FIRST, HELD // min(self.N.shape)))
+            self._leading = Leading(self.N, most)
+            self.triplets = self._leading.extended(FIRST, NEAR)
 
     @property
     def least(self) -> float:
-        """Smallest cut that the triplets are enough for."""
-        return 0.0 if self.whole else float(self.triplets.s[-1])
+        """Smallest cut that the triplets are enough for, some of them being left over."""
+        return 0.0 if self.whole else float(self.triplets.s[self.usable])
 
-    def widen(self) -> bool:
-        """Compute twice as many triplets; return False if there are as many as may be."""
-        count = self.triplets.s.size
-        if self.whole or count >= self.most:
-            return False
-        self.triplets = leading(self.N, min(2 * count, self.most), self.symmetric, NEAR)
-        return True
+    @property
+    def usable(self) -> int:
+        """Number of triplets that an answer may have."""
+        size = self.triplets.s.size
+        return size if self.whole else max(1, int((size - GUARD[1]) / (1.0 + GUARD[0])))
+
+    @property
+    def capped(self) -> bool:
+        """Whether there are as many triplets as may be."""
+        return self._leading is None or self._leading.space.complete
+
+    def widen(self) -> None:
+        """Double the Krylov space."""
+        if self._leading is not None:
+            self.triplets = self._leading.extended(2 * self._leading.space.width, NEAR)
+
+    def start(self, candidate: Candidate) -> Start | None:
+        """What to start from if the graph changes slightly."""
+        if self.whole:
+            return None
+        s, cut = self.triplets.s, max(self._cut(candidate), self.least)
+        count = max(1, int((s > cut).sum()))
+        width = min(s.size, count + int(GUARD[0] * count) + GUARD[1])
+        V = np.array(self.triplets.Vt[:width].T)  # a view would keep all vectors
+        return Start(V, float(s[width - 1]), count)
 
     def resolved(self, candidate: Candidate) -> tuple[LowRank, float, float]:
         """The answer at lam = 0, the cut that leads to it, and lam."""
         cut = self._cut(candidate)
-        while cut < self.least and self.widen():
+        while cut < self.least and not self.capped:
+            self.widen()
             cut = self._cut(candidate)
         cut = max(cut, self.least)
         point = cut_off(self.triplets, cut)
@@ -126,12 +175,23 @@ class Decomposed:
             return point, cut, 0.0
         return point, cut, self.quantiles(point, [candidate.zeroed])[0]
 
+    def at(self, point: LowRank, pairs: Vector) -> Vector:
+        """Entries of a point with these triplets, always at the same pairs."""
+        known, count = self._at, point.s.size
+        if known is None or known[0] is not self.triplets:
+            known = self._at = self.triplets, triplets_at(self.triplets, *pairs.T)
+        found: Vector = known[1][:, :count] @ point.s
+        return found
+
     def _cut(self, candidate: Candidate) -> float:
         """Cut of a candidate, or that of tau, as far as the triplets show it."""
         s = self.triplets.s
-        if self.tau is None:
-            return min(candidate.nuclear, HIGHEST * float(s[0]))
-        return cut_for(s, self.tau)
+        if self.tau is not None:
+            return cut_for(s, self.tau)
+        cut, count = min(candidate.nuclear, HIGHEST * float(s[0])), self._count
+        if count is not None and count < s.size and not s[count] < cut < s[count - 1]:
+            return 0.5 * float(s[count - 1] + s[count])  # the rank carries over better
+        return cut
 
     def quantiles(self, point: LowRank, shares: Sequence[float]) -> list[float]:
         """Quantiles of the entries of a point, from a sample."""
@@ -152,23 +212,33 @@ class Round(NamedTuple):
     """A graph with some edges hidden, to be found among pairs without an edge."""
 
     graph: Graph
-    hidden: Vector
-    others: Vector
+    pairs: Vector  # the hidden edges, then the others
+    hidden: int  # number of the hidden edges
+
+    def apart(self, values: Vector) -> tuple[Vector, Vector]:
+        """Values of the hidden edges, and of the others."""
+        return values[: self.hidden], values[self.hidden :]
 
 
 def rounds(graph: Graph, seed: int) -> list[Round]:
     """Edges hidden at random, several times; none if there are too few."""
     rng = stream(seed, 1)
-    rows, cols, _ = graph.edges()
-    if min(rows.size, graph.pairs - rows.size) < FEWEST:
+    if min(graph.count, graph.pairs - graph.count) < FEWEST:
         return []
-    size, order = round(HIDDEN_SHARE * rows.size), rng.permutation(rows.size)
+    edges = rows, cols, _ = graph.edges()
+    size, order = round(hidden_share(graph) * rows.size), rng.permutation(rows.size)
     found = []
     for k in range(min(ROUNDS, max(1, round(HIDDEN / size)))):
         hidden = order[k * size : (k + 1) * size]
         ends = np.stack([rows[hidden], cols[hidden]], axis=1)
-        found.append(Round(graph.without(hidden), ends, graph.some_non_edges(NON_EDGES, rng)))
+        left, others = graph.without(hidden, edges), graph.some_non_edges(NON_EDGES, rng)
+        found.append(Round(left, np.vstack([ends, others]), size))
     return found
+
+
+def hidden_share(graph: Graph) -> float:
+    """Share of the edges to hide at a time."""
+    return min(HIDDEN_SHARE, MOST_HIDDEN / graph.count)
 
 
 def cut_off(X: LowRank, cut: float) -> LowRank:
@@ -186,50 +256,72 @@ def cut_for(s: Vector, tau: float) -> float:
 
 
 def _best_cut(
-    search: Search[Candidate], data: list[Decomposed], cuts: list[float]
-) -> Candidate:
-    """The best cut at lam = 0, with no more triplets than improve the AUC.
+    search: Search[Candidate], data: list[Decomposed], cuts: list[float], *, refit: bool
+) -> tuple[Candidate, Candidate]:
+    """The best cut at lam = 0 without refit values, and the best of all.
 
-    Before more triplets are computed, those known are tried at the smallest cut that they
-    are enough for.
+    Twice as many triplets are computed as long as the larger half of the known ones improves
+    the AUC. Of candidates that are nearly the best, the one with the fewest triplets is taken.
     """
-    tried: list[Candidate] = []
-    for cut in cuts:
-        while cut < (least := max(found.least for found in data)):
-            before = search.best_of(tried) if tried else None
-            last = Candidate(least, 0.0)
-            tried.append(last)
-            best = search.best_of(tried)
-            if last not in search.losses:  # time was short
-                return best
-            if before is not None and search.mean(last) > search.mean(before) - GAIN:
-                return best
-            if search.deadline.passed or not all(found.widen() for found in data):
-                return best
-            tried.remove(last)  # the grid goes on
-        tried.append(Candidate(cut, 0.0))
-        search.best_of(tried)
-    return search.best_of(tried)
+    soft, tried, done = [Candidate(cut, 0.0) for cut in cuts], dict[Candidate, float](), 0
+    while True:
+        s, least = data[0].triplets.s, max(found.least for found in data)
+        usable = data[0].usable
+        plain = [one for one in soft if one.nuclear >= least]
+        if len(plain) < len(soft):
+            plain.append(Candidate(least, 0.0))
+        best = search.best_of(plain)
+        counts = [*(k for k in COUNTS if done <= k < usable), usable] if refit else []
+        middle = [0.5 * float(s[k - 1] + s[k]) for k in counts]
+        again = [Candidate(cut, 0.0, True) for cut in middle if cut >= least]
+        if again:
+            search.best_of(again)
+        tried |= {one: search.mean(one) for one in (*plain, *again) if one in search.losses}
+        if not refit and len(plain) == len(soft):
+            return best, best
+        done, few = usable // 2, float(s[usable // 2])
+        before = [loss for one, loss in tried.items() if one.nuclear >= few]
+        slow = before and min(tried.values()) > min(before) - GAIN
+        capped = not slow and any(found.capped for found in data)
+        if capped:
+            text = f"The last of {usable} singular triplets still improve the prediction, but "
+            text += "no more are computed: a larger tau may improve it further."
+            warnings.warn(text, UserWarning, stacklevel=6)
+        if slow or capped or search.deadline.passed:
+            limit = min(tried.values(), default=0.0) + SLACK
+            near = [one for one, loss in tried.items() if loss <= limit]
+            return best, max(near, key=lambda one: one.nuclear, default=best)
+        for found in data:
+            found.widen()
 
 
-def _needs_l1(parts: list[tuple[Round, Decomposed]], best: Candidate) -> bool:
+def _needs_l1(
+    parts: list[tuple[Round, Decomposed]],
+    soft: Candidate,
+    known: list[tuple[Vector, Vector]] | None,
+    least: float,
+) -> bool:
     """Whether hidden edges rank clearly better if entries of X are moved towards zero.
 
-    That is what an l1 norm does to the entries, apart from its effect on singular values.
+    That is what an l1 norm does to the entries, apart from its effect on singular values. The
+    gain in AUC must be `least` or more, compared with known scores if they are given.
     """
     gains = []
-    for part, found in parts:
-        X, _, _ = found.resolved(best)
-        lams = found.quantiles(X, [share for share in ZEROED if share])
-        at = [(pairs, entries(X, *pairs.T)) for pairs in part[1:]]
+    for k, (part, found) in enumerate(parts):
+        X, _, _ = found.resolved(soft)
+        at, shares = found.at(X, part.pairs), [share for share in ZEROED if share]
+        if found.whole:
+            lams = found.quantiles(X, shares)
+        else:  # nearly all pairs are such
+            lams = np.quantile(np.abs(part.apart(at)[1]), shares).tolist()
         placed = [
-            placements(*(found.degrees.scores_of(shrunk(x, lam), pairs) for pairs, x in at))
+            placements(*part.apart(found.degrees.scores_of(shrunk(at, lam), part.pairs)))
             for lam in (0.0, *lams)
         ]
-        gains.append(np.stack(placed[1:]) - placed[0])
+        gains.append(np.stack(placed[1:]) - (placements(*known[k]) if known else placed[0]))
     gain = np.concatenate(gains, axis=1)
     error = gain.std(axis=1) / math.sqrt(gain.shape[1])
-    return bool(np.any(gain.mean(axis=1) > CLEAR * error))
+    return bool(np.any(gain.mean(axis=1) > np.maximum(CLEAR * error, least)))
 
 
 def _calibrated(model: LinkPredictor) -> bool:
@@ -250,7 +342,9 @@ class LinkPredictor(Certified):
 
     and takes :math:`f D_r^{1/2} X D_c^{1/2}` as the graph without noise. Communities and
     hubs make it low rank, and it is sparse because most pairs are far apart. The factor f
-    undoes the shrinkage: it brings X as near to N as possible.
+    undoes the shrinkage: it brings X as near to N as possible. In a graph of more than 256
+    nodes at lam = 0, a factor for each singular value may do so (`refit`), if that ranks
+    hidden edges better.
 
     Parameters
     ----------
@@ -279,9 +373,9 @@ class LinkPredictor(Certified):
     lam_, tau_, kind_
         The values used; `tau_` is infinite if there is no bound.
     {cv_results_}
-        "param_nuclear" is the weight of the nuclear norm, and "param_zeroed" the quantile
-        of the entries that is taken as lam (None for a lam that was given). Scores are
-        areas under the ROC curve.
+        "param_nuclear" is the weight of the nuclear norm, "param_zeroed" the quantile of the
+        entries that is taken as lam (None for a lam that was given), and "param_refit" whether
+        each singular value has a factor of its own. Scores are areas under the ROC curve.
     adjacency_ : sparse array
         The graph, without the diagonal unless it is bipartite.
     denoised_ : sparse array
@@ -295,9 +389,14 @@ class LinkPredictor(Certified):
     -----
     At lam = 0 the solution consists of leading singular triplets of N, which is sparse plus a
     matrix of rank one: memory and time grow with the number of edges. Triplets are computed
-    as long as they improve the ranking of hidden edges, at most 256. The l1 norm is tried
-    only if moving entries of X towards zero clearly improves that ranking. It makes X dense,
-    so a graph with more than 2^20 pairs goes without, with a warning.
+    from a Krylov space that is doubled as long as they improve the ranking of hidden edges, up
+    to 256 vectors (fewer if a basis would have more than 2^27 entries). About half as many
+    triplets result. If the last of them still improve the ranking, a warning says so: the
+    solution is then that of a larger weight of the nuclear norm, and its certificate holds.
+
+    The l1 norm is tried only if moving entries of X towards zero clearly improves the ranking.
+    It makes X dense, so a graph with more than 2^20 pairs goes without. A warning says so if
+    the area under the ROC curve would gain about 0.01 or more.
 
     References
     ----------
@@ -355,8 +454,8 @@ class LinkPredictor(Certified):
         )
         graph, self.kind_ = read_graph(X, self.kind)
         prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
-        best, hidden, others, count = self._choose(graph, prepare, lam, tau)
-        data = prepare(graph, count=count)
+        best, hidden, others, start = self._choose(graph, prepare, lam, tau)
+        data = prepare(graph, start=start)
         point, cut, self.lam_ = data.resolved(best)
         if tau is None:
             if self.lam_ > 0.0:
@@ -366,19 +465,20 @@ class LinkPredictor(Certified):
         self.tau_ = tau
         self.result_ = self._fitted(data, self.lam_, data.spectral(cut, tau))
         self._degrees, self.adjacency_ = data.degrees, graph.A
-        self._clean = unshrunk(self.result_.low_rank, data.N)
+        clean = refitted if best.refit else unshrunk
+        self._clean = clean(self.result_.low_rank, data.N)
         self.calibration_ = None
         if hidden.size:
-            edges = graph.edges()[0].size
-            self.calibration_ = Calibration.of(hidden, others, edges, graph.pairs - edges)
+            free = graph.pairs - graph.count
+            self.calibration_ = Calibration.of(hidden, others, graph.count, free)
         return self
 
     def _choose(
         self, graph: Graph, prepare: Any, lam: float | None, tau: float | None
-    ) -> tuple[Candidate, Vector, Vector, int]:
-        """The settings that are not given, scores of hidden edges and other pairs, a count.
+    ) -> tuple[Candidate, Vector, Vector, Start | None]:
+        """The settings that are not given, scores of hidden edges and other pairs.
 
-        The last is the number of singular triplets to compute first.
+        The last is what the decomposition of the whole graph starts from.
 
         By the AUC: first the nuclear weight at lam = 0, where the answer has a closed form;
         then lam, if entries near zero seem to be noise; then, as lam shrinks too, whether a
@@ -389,7 +489,7 @@ class LinkPredictor(Certified):
         parts = [(part, prepare(part.graph)) for part in rounds(graph, self._seed)]
         if not parts:
             small = math.prod(graph.A.shape) <= DENSE
-            return Candidate(zeroed=zeroed if small else 0.0), np.zeros(0), np.zeros(0), FIRST
+            return Candidate(zeroed=zeroed if small else 0.0), np.zeros(0), np.zeros(0), None
 
         def trial(
             data: tuple[Round, Decomposed], candidate: Candidate, start: Any
@@ -399,41 +499,71 @@ class LinkPredictor(Certified):
             if price > 0.0:
                 spectral = found.spectral(cut, tau)
                 X = self._fitted(found, price, spectral, trial=True).low_rank
-                X = unshrunk(X, found.N)
+                at = entries(unshrunk(X, found.N), *part.pairs.T)
             else:
-                X = scaled(X, float(X.s @ found.triplets.s[: X.s.size]))
-            pair = found.degrees.scores(X, part.hidden), found.degrees.scores(X, part.others)
+                s = found.triplets.s[: X.s.size]
+                X = LowRank(X.U, s, X.Vt) if candidate.refit else scaled(X, float(X.s @ s))
+                at = found.at(X, part.pairs)
+            pair = part.apart(found.degrees.scores_of(at, part.pairs))
             return -float(placements(*pair).mean()), pair
 
+        def scores(candidate: Candidate) -> list[tuple[Vector, Vector]]:
+            """Of hidden edges and other pairs; the search keeps some, and time may be short."""
+            if candidate not in search.losses:
+                return [(np.zeros(0), np.zeros(0))]
+            kept = search.answers.get(candidate)
+            return kept or [trial(part, candidate, None)[1] for part in parts]
+
         search: Search[Candidate] = self._search(parts, trial)
+        data = [found for _, found in parts]
         cuts = [float(cut) for cut in (CUTS if tau is None else CUTS[:1])]
-        best = _best_cut(search, [found for _, found in parts], cuts)
+        refit = not lam and not any(found.whole for found in data)
+        if tau is None:
+            soft, best = _best_cut(search, data, cuts, refit=refit)
+        else:
+            options = [Candidate(cuts[0], 0.0, again) for again in (False, True)[: 1 + refit]]
+            soft, best = options[0], search.best_of(options)
         if lam is not None:
-            best = search.best_of([best._replace(zeroed=None)])
-        elif _needs_l1(parts, best):
-            best = self._with_l1(graph, search, best)
+            best = search.best_of([(soft if lam else best)._replace(zeroed=None)])
+        else:
+            best = self._with_l1(graph, search, parts, soft, best, scores(best))
         if tau is None and (lam or best.zeroed):
             near = [cut for cut in cuts if 0.8 < cut / best.nuclear < 1.25]
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
             best = search.best_of([best, *beside])
         self.cv_results_ = search.scores().table()
-        scored = search.answers.get(best, [(np.zeros(0), np.zeros(0))])  # if time was short
-        hidden, others = (np.concatenate(part) for part in zip(*scored, strict=True))
+        hidden, others = (np.concatenate(part) for part in zip(*scores(best), strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
-        cut = best.nuclear * float(np.sqrt(1.0 - HIDDEN_SHARE))
-        shown = max(found.resolved(best)[0].s.size for _, found in parts)
-        return best._replace(nuclear=cut), hidden, others, shown + shown // 8 + SPARE
+        cut = best.nuclear * math.sqrt(1.0 - hidden_share(graph))
+        starts = [found.start(best) for found in data]
+        start = max(starts, key=lambda one: 0 if one is None else one.rank)
+        return best._replace(nuclear=cut), hidden, others, start
 
-    def _with_l1(self, graph: Graph, search: Search[Candidate], best: Candidate) -> Candidate:
-        """The best of several weights of the l1 norm, if the graph is small enough."""
+    def _with_l1(
+        self,
+        graph: Graph,
+        search: Search[Candidate],
+        parts: list[tuple[Round, Decomposed]],
+        soft: Candidate,
+        best: Candidate,
+        known: list[tuple[Vector, Vector]],
+    ) -> Candidate:
+        """The best of several weights of the l1 norm, if it helps and the graph is small.
+
+        `known` are scores of the best candidate so far.
+        """
         m, d = graph.A.shape
-        if m * d > DENSE:
+        large = m * d > DENSE
+        compared = known if large and best.refit else None
+        if not _needs_l1(parts, soft, compared, WORTH if large else 0.0):
+            return best
+        if large:
             text = f"An l1 norm may improve the prediction, but the graph of {m} x {d} nodes "
             text += f"is too large for it (more than {DENSE} pairs): lam = 0 is taken."
             warnings.warn(text, UserWarning, stacklevel=5)
             return best
-        found = search.best_of([best._replace(zeroed=option) for option in ZEROED])
-        return found if found in search.losses else best
+        found = search.best_of([soft._replace(zeroed=option) for option in ZEROED])
+        return search.best_of([best, found]) if found in search.losses else best
 
     def _fitted(
         self,

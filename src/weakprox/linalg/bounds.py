@@ -31,6 +31,7 @@ SHARP, CLOSE, SHARP_RESIDUAL = 1e-9, 0.95, 1e-7
 SHARP_SWEEPS, SHARP_SHARE, SHARP_POWERS = 20, 0.1, 40
 THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp bound
 BELOW = 0.9875  # of the value that a bound must reach: where Chebyshev polynomials grow
+GROWING = 4  # steps over which the growth of vectors is measured
 LARGEST = 1e12  # length of a vector at which a bound cannot become much smaller
 EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
@@ -97,6 +98,7 @@ def chebyshev_bound(
     vectors: int = 16,
     prepare: Callable[[Array], Array] | None = None,
     below: float = BELOW,
+    hopeful: bool = False,
 ) -> tuple[float, Array]:
     """Upper bound on the norm s of E from |T_q(2 E'E/a^2 - I) w|, w Gaussian, a < `enough`.
 
@@ -105,14 +107,15 @@ def chebyshev_bound(
 
     As `power_bound`, with the Chebyshev polynomial T_q instead of a power. It stays below one
     for singular values up to a and grows much faster beyond, so that few products show that
-    s is not much larger than a. Stop as soon as the bound is below `enough`.
+    s is not much larger than a. Stop as soon as the bound is below `enough`. With `hopeful`,
+    also stop as soon as the vectors grow so fast that it will never be.
     """
     xp = namespace(reference)
     W = gaussian(rng, (columns, vectors), reference)
     W = W if prepare is None else prepare(W)
     a = below * enough
     x = FAILURE ** (1.0 / vectors) * math.sqrt(math.pi / 2)
-    before, best = W, math.inf
+    before, best, lengths = W, math.inf, list[float]()
     for q in range(1, degree + 1):
         with np.errstate(over="ignore", invalid="ignore"):  # s may be far above a
             product = apply_transpose(apply(W)) * (2.0 / (a * a)) - W
@@ -126,6 +129,11 @@ def chebyshev_bound(
         best = min(best, a * math.sqrt(0.5 * (1.0 + largest)) * (1 + 100 * q * eps_of(W)))
         if best <= enough:
             break
+        lengths.append(length)
+        if hopeful and q > 2 * GROWING:  # the rate of growth only increases
+            rate = math.log(length / lengths[-1 - GROWING]) / GROWING
+            if rate > 0.0 and a * math.cosh(0.5 * rate) > enough:
+                break
     return best, W
 
 

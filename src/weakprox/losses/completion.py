@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
 from weakprox.arguments import nonnegative, one_of
-from weakprox.distributed import is_dask
+from weakprox.distributed import as_dask_array, is_dask
 from weakprox.distributed.entries import Entries
+from weakprox.distributed.observations import sorted_on_workers
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import (
     Array,
@@ -35,12 +38,16 @@ from weakprox.losses.inputs import (
     constant,
     floating,
 )
+from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
-from weakprox.passes.pattern import Pattern, pattern
+from weakprox.passes.blocks import BlockPattern, Vector
+from weakprox.passes.pattern import Positions, pattern
 from weakprox.protocols import LossCapabilities
+from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
+from weakprox.storage.long_batches import LongFiles
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
-EXPANDED = 1 << 28  # entries up to which zeros of a sparse matrix are listed
+EXPANDED = 1 << 28  # entries of X up to which zeros are listed, or entries counted
 
 
 class Completion:
@@ -51,8 +58,8 @@ class Completion:
     rows, cols : integer arrays of shape (n,)
         Indices of the observed entries; repeated pairs count each time.
     values : array of shape (n,)
-        Observed values. If any of the three is a dask array, the observations stay on its
-        workers; X and its gradients do not.
+        Observed values. If any of the three, or the weights, is a dask array or a column of
+        a dask frame, the observations stay on its workers; X does not.
     shape : (int, int)
         Shape of X.
     loss : {"squared", "logistic", "poisson"} or EntryLoss
@@ -95,22 +102,11 @@ class Completion:
         reduction: Literal["sum", "mean"] = "sum",
         sigma: float | None = None,
     ) -> None:
-        self.shape = as_shape(shape)
-        self.loss = entry_loss(loss)
-        self.intercepts: Intercepts = one_of("intercepts", intercepts, INTERCEPTS)
-        self.intercept_ridge = nonnegative("intercept_ridge", intercept_ridge)
-        self.reduction: Literal["sum", "mean"] = one_of("reduction", reduction, ("sum", "mean"))
-        mean = self.reduction == "mean"
-        self.sigma = constant("sigma", sigma)
-        self.scaling = "none"  # "counts", or "arrays" that were given
-        self._far: Entries | None = None  # observations that are stored on workers
-        self._observed: Observed | None = None
-        if any(is_dask(part) for part in (rows, cols, values)):
-            plain = isinstance(self.loss, Squared) and self.intercepts == "none"
-            if not plain or weights is not None or not _is_none(scaling):
-                wanted = "a squared loss without weights, intercepts and scaling, or arrays"
-                raise InputError("values", "a dask array", wanted)
-            self._place(rows, cols, values, mean=mean)
+        self._set(shape, loss, intercepts, intercept_ridge, reduction, sigma)
+        given = (rows, cols, values, weights)
+        rows, cols, values, weights = (as_dask_array(x) for x in given)
+        if any(is_dask(x) for x in (rows, cols, values, weights)):
+            self._place(rows, cols, values, weights, scaling)
             return
         if str(getattr(values, "dtype", "")) == "bool":  # two classes
             values = np.asarray(values, dtype=float)
@@ -119,14 +115,60 @@ class Completion:
         row, col = self._index("rows", rows, 0), self._index("cols", cols, 1)
         found, order = pattern(row, col, self.shape)
         self._values = self.loss.check(self._values[order])
-        per_entry = 1.0 / self.n_terms if mean else 1.0
-        self._weights = self._weighed(weights, order, per_entry)
-        self._observe(found, scaling, per_entry)
+        self._weights = self._weighed(weights, order, self._per_entry)
+        self._observe(found, scaling)
 
-    def _observe(self, found: Pattern, scaling: Any, per_entry: float) -> None:
+    def _set(
+        self,
+        shape: tuple[int, int],
+        loss: Any = "squared",
+        intercepts: Intercepts = "none",
+        intercept_ridge: float = 0.0,
+        reduction: Literal["sum", "mean"] = "sum",
+        sigma: float | None = None,
+    ) -> None:
+        """Check the settings, as in the constructor."""
+        self.shape = as_shape(shape)
+        self.loss = entry_loss(loss)
+        self.intercepts: Intercepts = one_of("intercepts", intercepts, INTERCEPTS)
+        self.intercept_ridge = nonnegative("intercept_ridge", intercept_ridge)
+        self.reduction: Literal["sum", "mean"] = one_of("reduction", reduction, ("sum", "mean"))
+        self.sigma = constant("sigma", sigma)
+        self.scaling = "none"  # "counts", or "arrays" that were given
+        self._far: Entries | None = None  # observations that are stored on workers
+        self._observed: Observed | None = None
+        self.row_ids: Any = None  # of a long table
+        self.column_ids: Any = None
+
+    @classmethod
+    def _in_blocks(
+        cls,
+        found: BlockPattern,
+        values: Vector,
+        weights: Vector | None,
+        size: float,
+        dtype: Any,
+        scaling: Any = "none",
+        **settings: Any,
+    ) -> Completion:
+        """The loss of observations in blocks of rows that are not in memory."""
+        self = cls.__new__(cls)
+        self._set(found.shape, **settings)
+        self._values, self.size, self.n_terms = values, size, found.size
+        self._weights = None if weights is None else weights * self._per_entry
+        self._observe(found, scaling)
+        self.reference = _broadcast(self.shape, np.zeros(0, dtype))
+        return self
+
+    @property
+    def _per_entry(self) -> float:
+        """Weight of one observation, beside its own."""
+        return 1.0 / self.n_terms if self.reduction == "mean" else 1.0
+
+    def _observe(self, found: Positions, scaling: Any) -> None:
         """Put the observations together, and compute the constants of their loss."""
         left, right = self._scalings(scaling, found)
-        weights = per_entry if self._weights is None else self._weights
+        weights = self._per_entry if self._weights is None else self._weights
         data = Observed(
             found,
             wide(self._values),
@@ -143,7 +185,8 @@ class Completion:
             factors = data.sampled(left[:, None] ** 0, right[:, None] ** 0)
             bends = factors * factors
         bends = bends * weights
-        largest, smallest = _per_position(found, bends)
+        largest, smallest, places = found.repeated(bends)
+        smallest = smallest if places == math.prod(self.shape) else 0.0
         bend = self.loss.smoothness
         self._scale = float(self.n_terms)
         # if curvature is unbounded, that of counts near their mean: a size, not a bound
@@ -165,11 +208,38 @@ class Completion:
             in_unit=self.in_unit if isinstance(self.loss, (Squared, Huber)) else None,
             size=lambda: self.size,
             data=self.data,
-            observed=None if self._far is not None else self.observed,
+            observed=self.observed,
+            gathered=self.gathered if isinstance(self._values, Vector) else None,
         )
+
+    def gathered(self) -> Completion:
+        """The same loss with all observations in memory, if they fit."""
+        data = self.observed()
+        P, needed = data.pattern, IN_MEMORY * self.n_terms
+        if needed > room():
+            given = f"{self.n_terms} of them in blocks, which the other terms cannot use"
+            wanted = f"no penalty, NuclearNorm or NuclearBall, or {shown_bytes(needed)} of room"
+            raise InputError("values", given, wanted)
+        found = pattern(np.asarray(P.rows), np.array(P.columns), self.shape)[0]
+        other = copy.copy(self)
+        other._values = np.asarray(self._values).astype(self.reference.dtype)
+        other._weights = None if self._weights is None else np.asarray(self._weights)
+        scaling: Any = "none"
+        if data.left is not None and data.right is not None:
+            scaling = (1.0 / data.left, 1.0 / data.right)
+        other._observe(found, scaling)
+        other.scaling = self.scaling
+        return other
 
     def observed(self) -> Observed:
         """The observations, as solvers in factors and proofs need them."""
+        if self._observed is None:
+            far = self._far
+            assert far is not None
+            found, values, weights = sorted_on_workers(far, partial(recoded, self.loss))
+            options: dict[str, Any] = {"reduction": self.reduction}
+            blocks = (found, values, weights, self.size, far.dtype)
+            self._observed = Completion._in_blocks(*blocks, **options)._observed
         assert self._observed is not None
         return self._observed
 
@@ -202,6 +272,8 @@ class Completion:
             raise ShapeError("X", f"shape {shape}", f"{self.shape}, or a LowRank of it")
         if isinstance(X, LowRank):
             return data.entries(X)
+        if isinstance(data.values, Vector):
+            raise InputError("X", "an array, and observations in blocks", "a LowRank")
         found = wide(namespace(X).take(namespace(X).reshape(X, (-1,)), self._cells))
         return found * self._factors() if data.left is not None else found
 
@@ -220,15 +292,27 @@ class Completion:
         xp = namespace(P.columns)
         return xp.astype(P.rows, xp.int64) * self.shape[1] + xp.astype(P.columns, xp.int64)
 
-    def _place(self, rows: Any, cols: Any, values: Any, *, mean: bool) -> None:
-        """Keep the observations on dask's workers."""
-        self._far = Entries(rows, cols, values, self.shape)
-        self.n_terms = self._far.count
-        most = float(np.finfo(self._far.dtype).max)
-        self.size = check_size("values", self._far.largest, (self.n_terms,), most)
-        self._values, self._weights = np.zeros(0, self._far.dtype), None
-        counts = self._far.counts()
-        per_entry = 1.0 / self.n_terms if mean else 1.0
+    def _place(self, rows: Any, cols: Any, values: Any, weights: Any, scaling: Any) -> None:
+        """Keep the observations on dask's workers.
+
+        Methods that store X read chunks of them, for squared losses without more. For
+        others, and matrices too large for that, there are blocks of rows alone.
+        """
+        far = Entries(rows, cols, values, self.shape, weights)
+        self.n_terms = far.count
+        most = float(np.finfo(far.dtype).max)
+        self.size = check_size("values", far.largest, (self.n_terms,), most)
+        self._values, self._weights = np.zeros(0, far.dtype), None
+        plain = isinstance(self.loss, Squared) and self.intercepts == "none"
+        plain = plain and weights is None and _is_none(scaling)
+        if not plain or math.prod(self.shape) > EXPANDED:
+            found, self._values, own = sorted_on_workers(far, partial(recoded, self.loss))
+            self._weights = None if own is None else own * self._per_entry
+            self._observe(found, scaling)
+            self.reference = _broadcast(self.shape, np.zeros(0, far.dtype))
+            return
+        self._far = far
+        counts, per_entry = far.counts(), self._per_entry
         self._scale = self.n_terms * per_entry
         self.smoothness = per_entry * float(counts.max())
         self.strong_convexity = per_entry * float(counts.min())
@@ -257,7 +341,7 @@ class Completion:
             raise InputError("weights", "entries <= 0", "positive numbers: leave others out")
         return wide(like(to_numpy(given), self._values))[order] * per_entry
 
-    def _scalings(self, scaling: Any, found: Pattern) -> tuple[Array | None, Array | None]:
+    def _scalings(self, scaling: Any, found: Positions) -> tuple[Array | None, Array | None]:
         """Return 1/D_r and 1/D_c as vectors; None if both are one."""
         if _is_none(scaling):
             return None, None
@@ -291,6 +375,9 @@ class Completion:
             As in the constructor; by default those of this loss.
         """
         data, other = self.observed(), copy.copy(self)
+        if isinstance(data.values, Vector) and (kept is not None or self._far is not None):
+            given = "a part of observations that are not in memory"
+            raise InputError("kept", given, "observations in memory")
         ridge = self.intercept_ridge if intercept_ridge is None else intercept_ridge
         other.intercept_ridge = nonnegative("intercept_ridge", ridge)
         if scaling is None:
@@ -310,9 +397,69 @@ class Completion:
             if self._weights is not None:
                 grown = self.n_terms / other.n_terms if self.reduction == "mean" else 1.0
                 other._weights = self._weights[keep] * grown
-        per_entry = 1.0 / other.n_terms if self.reduction == "mean" else 1.0
-        other._observe(found, scaling, per_entry)
+        other._observe(found, scaling)
         return other
+
+    @classmethod
+    def from_parquet(
+        cls,
+        source: Any,
+        row: str,
+        col: str,
+        value: str,
+        *,
+        weight: str | None = None,
+        shape: tuple[int, int] | None = None,
+        max_memory: int | str | None = None,
+        folder: Any = None,
+        **options: Any,
+    ) -> Completion:
+        """Observations from a long table in Parquet files, which may be larger than memory.
+
+        If a run on them fits in memory they are read, otherwise they are sorted by rows into
+        unnamed files, and passes read one block of rows after the other. The files take about
+        20 bytes for each observation, and those of a run up to 100 more. For such observations
+        `FactoredProximal` is the only method.
+
+        Parameters
+        ----------
+        source : path, or sequence of paths
+            Parquet files, or a folder of them.
+        row, col, value : str
+            Names of the columns with ids of rows, ids of columns, and observed values.
+        weight : str, optional
+            Name of the column with weights.
+        shape : (int, int), optional
+            Shape of X, if ids are indices from 0. By default ids are integers, text or dates,
+            and kept in `row_ids` and `column_ids`, in increasing order.
+        max_memory : int or str, optional
+            Bytes that this process may hold, such as "4GB".
+        folder : path, optional
+            For the files; by default the directory for temporary files.
+        **options
+            As for `Completion`, except `weights`.
+        """
+        if "weights" in options:
+            raise InputError("weights", "an array", "the name of a column, as `weight`")
+        names = (row, col, value, *(() if weight is None else (weight,)))
+        for argument, name in zip(("row", "col", "value", "weight"), names, strict=False):
+            if not isinstance(name, str):
+                raise InputError(argument, repr(name), "the name of a column")
+        place = None if folder is None else os.fspath(folder)
+        if place is not None and not os.path.isdir(place):
+            raise InputError("folder", repr(place), "an existing folder")
+        loss = entry_loss(options.get("loss", "squared"))
+        with limited(None if max_memory is None else as_bytes("max_memory", max_memory)):
+            files = LongFiles.of(source, names[:2], names[2:])
+            table = LongObservations.of(files, None if shape is None else as_shape(shape))
+            if table.fits():
+                rows, cols, values, weights = table.whole()
+                found = cls(rows, cols, values, table.shape, weights=weights, **options)
+            else:
+                dtype = np.float32 if files.single else np.float64
+                found = cls._in_blocks(*table.in_files(loss, place), dtype, **options)
+        found.row_ids, found.column_ids = table.ids(0), table.ids(1)
+        return found
 
     @classmethod
     def from_dense(cls, M: Any, **options: Any) -> Completion:
@@ -397,8 +544,11 @@ class Completion:
         if self._far is not None:
             return (self._far,)
         data = self.observed()
-        others = [x for x in (self._weights, data.left, data.right) if x is not None]
-        return (data.pattern.pointers, data.pattern.columns, self._values, *others)
+        if isinstance(data.pattern, BlockPattern) and not data.pattern.blocks.here:
+            return (data.pattern.pointers, data.pattern.column_counts)
+        own = [x.entries if isinstance(x, Vector) else x for x in (self._values, self._weights)]
+        others = [x for x in (own[1], data.left, data.right) if x is not None]
+        return (data.pattern.pointers, data.pattern.columns, own[0], *others)
 
     def everything(self) -> Any:
         """All observations."""
@@ -482,18 +632,3 @@ def _broadcast(shape: tuple[int, int], values: Array) -> Array:
     xp = namespace(values)
     zero = xp.zeros((1, 1), dtype=values.dtype, device=device_of(values))
     return xp.broadcast_to(zero, shape)
-
-
-def _per_position(found: Pattern, bends: Array) -> tuple[float, float]:
-    """Largest and smallest sum over observations of one entry; unobserved entries count."""
-    xp = namespace(bends)
-    rows, columns = found.rows, found.columns
-    again = (rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1])
-    repeated = int(xp.sum(xp.astype(again, xp.int64)))
-    complete = found.size - repeated == math.prod(found.shape)
-    if not repeated:
-        low = float(xp.min(bends)) if complete else 0.0
-        return float(xp.max(bends)), low
-    first = np.flatnonzero(np.concatenate([[True], ~to_numpy(again)]))
-    sums = np.add.reduceat(to_numpy(bends), first)
-    return float(sums.max()), float(sums.min()) if complete else 0.0

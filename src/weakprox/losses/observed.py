@@ -28,7 +28,8 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import EntryLoss, Squared
-from weakprox.passes.pattern import Pattern, Plain
+from weakprox.passes.blocks import entrywise, stored
+from weakprox.passes.pattern import Pattern, Plain, Positions
 
 Intercepts = Literal["none", "rows", "columns", "both"]
 NEWTON, CONJUGATE = 60, 400  # most steps of the fit of intercepts
@@ -55,7 +56,7 @@ class Observed:
     `weights` multiply losses. `left` and `right` are the scalings c and e, None for ones.
     """
 
-    pattern: Pattern
+    pattern: Positions
     values: Array
     loss: EntryLoss
     weights: Array | float = 1.0
@@ -121,7 +122,8 @@ class Observed:
 
     def full(self, q: Array) -> Array:
         """S as an array."""
-        S = np.asarray(Plain.matrix(self.pattern, q).toarray())
+        P: Any = self.pattern  # a Pattern
+        S = np.asarray(Plain.matrix(P, q).toarray())
         return S if self.left is None else S * self.left[:, None] * self.right
 
     def _scaled(self, B: Array, side: int) -> Array:
@@ -138,8 +140,8 @@ class Observed:
 
     def value(self, x: Array, effects: Effects) -> float:
         """Sum of the losses, and the ridge."""
-        found = total(self.weights * self.loss.value(self.values, self.at(x, effects)))
-        return found + self._ridge(effects)
+        terms = entrywise(self.loss.value, self.values, self.at(x, effects))
+        return total(self.weights * terms) + self._ridge(effects)
 
     def rounding(self, X: LowRank, unit: float) -> float:
         """Bound on what G changes by if entries of X do by this share of them."""
@@ -150,11 +152,13 @@ class Observed:
 
     def dual(self, x: Array, effects: Effects) -> Array:
         """Negative derivative of each term: the dual point q of these predictions."""
-        return -1.0 * self.weights * self.loss.derivative(self.values, self.at(x, effects))
+        slopes = entrywise(self.loss.derivative, self.values, self.at(x, effects))
+        return -1.0 * self.weights * slopes
 
     def curvature(self, x: Array, effects: Effects) -> Array:
         """Second derivative of each term."""
-        return self.weights * self.loss.curvature(self.values, self.at(x, effects))
+        bends = entrywise(self.loss.curvature, self.values, self.at(x, effects))
+        return self.weights * bends
 
     def _ridge(self, effects: Effects) -> float:
         if not self.ridge:
@@ -224,38 +228,33 @@ class Observed:
 
     def _sums(self, q: Array, effects: Effects) -> Effects:
         """Negative derivatives of G in the intercepts; those that are fixed have zeros."""
-        rows, columns = effects.rows * 0.0, effects.columns * 0.0
-        if self.by_rows:
-            rows = self.pattern.row_sums(q) - self.ridge * effects.rows
-        if self.by_columns:
-            columns = self.pattern.column_sums(q) - self.ridge * effects.columns
-        return Effects(total(q) if self.ridge else 0.0, rows, columns)
+        return self._margins(q, effects, -self.ridge)
+
+    def _margins(self, q: Array, effects: Effects, ridge: float) -> Effects:
+        """Sums of q for each intercept that is not fixed, plus the ridge times it."""
+        kinds = {"rows": self.by_rows, "columns": self.by_columns, "whole": bool(self.ridge)}
+        whole, rows, columns = self.pattern.margins(q, **kinds)
+        return Effects(
+            whole,
+            effects.rows * 0.0 if rows is None else rows + ridge * effects.rows,
+            effects.columns * 0.0 if columns is None else columns + ridge * effects.columns,
+        )
 
     def _sizes(self, q: Array, effects: Effects) -> Effects:
         """Sizes of the terms of these sums."""
-        size = namespace(q).abs(q)
-        return Effects(total(size), self.pattern.row_sums(size), self.pattern.column_sums(size))
+        return Effects(*self.pattern.margins(namespace(q).abs(q)))
 
     def _hessian(self, h: Array, step: Effects) -> Effects:
         moved = h * self.pattern.effects(step.rows + step.mean, step.columns)
-        rows, columns = step.rows * 0.0, step.columns * 0.0
-        if self.by_rows:
-            rows = self.pattern.row_sums(moved) + self.ridge * step.rows
-        if self.by_columns:
-            columns = self.pattern.column_sums(moved) + self.ridge * step.columns
-        return Effects(total(moved) if self.ridge else 0.0, rows, columns)
+        return self._margins(moved, step, self.ridge)
 
     def _solved(self, h: Array, rest: Effects, accuracy: float) -> Effects:
         """Solve the Newton system by conjugate gradients, with a diagonal preconditioner."""
-        xp = namespace(rest.rows)
-        diagonal = [
-            xp.where(sums > 0.0, sums, 1.0)
-            for sums in (
-                self.pattern.row_sums(h) + self.ridge,
-                self.pattern.column_sums(h) + self.ridge,
-            )
-        ]
-        whole = max(total(h), 1e-300)
+        xp, h = namespace(rest.rows), stored(h)
+        whole, *sums = self.pattern.margins(h)
+        ridged = [part + self.ridge for part in sums]
+        diagonal = [xp.where(part > 0.0, part, 1.0) for part in ridged]
+        whole = max(whole, 1e-300)
 
         def scaled(r: Effects) -> Effects:
             return Effects(r.mean / whole, r.rows / diagonal[0], r.columns / diagonal[1])
@@ -332,7 +331,7 @@ class Observed:
         intercepts near the best ones, for the size of what rounding leaves of sums.
         """
         w = self.weights
-        terms = w * self.loss.conjugate(self.values, -1.0 * q / w)
+        terms = w * entrywise(self.loss.conjugate, self.values, -1.0 * q / w)
         found = -total(terms)
         if not math.isfinite(found):
             return -math.inf, 0.0

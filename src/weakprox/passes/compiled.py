@@ -363,6 +363,7 @@ def share(edges: Array, work: Callable[[int, int], None]) -> None:
     """Call work(low, high) on ranges between edges, about equally many for each thread."""
     with own_threads() as threads:
         units = len(edges) - 1
+        threads = max(1, min(threads, units))
         ends = [int(edges[units * t // threads]) for t in range(threads + 1)]
         failures: list[BaseException] = []
 

@@ -10,16 +10,85 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from weakprox.linalg.arrays import Array, device_of, is_numpy, namespace, to_numpy
+from weakprox.linalg.arrays import Array, device_of, is_numpy, namespace, to_numpy, total
 
 CHUNKS = 256  # ranges of rows with about equally many entries, for threads
+SHARED_FROM = 1 << 13  # entries from which threads save more time than they cost
 PIECE = 1 << 22  # entries of the temporaries of a sampled product
 Index = np.ndarray[Any, np.dtype[Any]]
+
+
+class Positions(Protocol):
+    """Passes over positions in a matrix: a `Pattern`, or a `BlockPattern` that has no room.
+
+    Vectors of values have the order of rows, then that of columns.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+
+    @property
+    def size(self) -> int:
+        """Number of positions."""
+
+    @property
+    def pointers(self) -> Any:
+        """Position at which each row starts, and the number of positions."""
+
+    @property
+    def rows(self) -> Any:
+        """Row of each position."""
+
+    @property
+    def columns(self) -> Any:
+        """Column of each position."""
+
+    @property
+    def reference(self) -> Any:
+        """An empty array of the namespace and device of blocks of vectors."""
+
+    @property
+    def row_counts(self) -> Index:
+        """Number of positions in each row."""
+
+    @property
+    def column_counts(self) -> Index:
+        """Number of positions in each column."""
+
+    def sampled(self, U: Array, V: Array) -> Array:
+        """Entries of U V' at the positions, in float64."""
+
+    def times(self, values: Array, B: Array) -> Array:
+        """S B in float64, S the sparse matrix with these values."""
+
+    def transpose_times(self, values: Array, B: Array) -> Array:
+        """S' B in float64."""
+
+    def row_sums(self, values: Array) -> Array:
+        """Sums of the values in each row."""
+
+    def column_sums(self, values: Array) -> Array:
+        """Sums of the values in each column."""
+
+    def margins(
+        self, values: Array, *, rows: bool = True, columns: bool = True, whole: bool = True
+    ) -> tuple[float, Any, Any]:
+        """Sums of all values, of those in each row and of those in each column.
+
+        Sums that are not asked for are 0.0 and None.
+        """
+
+    def effects(self, left: Array, right: Array) -> Array:
+        """left_i + right_j at the positions."""
+
+    def repeated(self, values: Array) -> tuple[float, float, int]:
+        """Largest and smallest sum of values at one entry of the matrix, and the entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +151,33 @@ class Pattern:
         """Sums of the values in each column."""
         return _kernels(self.reference).column_sums(self, values)
 
+    def margins(
+        self, values: Array, *, rows: bool = True, columns: bool = True, whole: bool = True
+    ) -> tuple[float, Any, Any]:
+        """Sums of all values, of those in each row and of those in each column.
+
+        Sums that are not asked for are 0.0 and None.
+        """
+        return (
+            total(values) if whole else 0.0,
+            self.row_sums(values) if rows else None,
+            self.column_sums(values) if columns else None,
+        )
+
     def effects(self, left: Array, right: Array) -> Array:
         """left_i + right_j at the positions."""
         return _kernels(self.reference).effects(self, left, right)
+
+    def repeated(self, values: Array) -> tuple[float, float, int]:
+        """Largest and smallest sum of values at one entry of the matrix, and the entries."""
+        xp, rows, columns = namespace(values), self.rows, self.columns
+        again = (rows[1:] == rows[:-1]) & (columns[1:] == columns[:-1])
+        repeated = int(xp.sum(xp.astype(again, xp.int64)))
+        if not repeated:
+            return float(xp.max(values)), float(xp.min(values)), self.size
+        first = np.flatnonzero(np.concatenate([[True], ~to_numpy(again)]))
+        sums = np.add.reduceat(to_numpy(values), first)
+        return float(sums.max()), float(sums.min()), self.size - repeated
 
 
 def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, Any]:
@@ -135,7 +228,8 @@ def _order(rows: Any, columns: Any, width: int) -> Any:
 
 def _chunks(pointers: Index) -> Index:
     """Return edges between ranges of rows with about equally many positions each."""
-    cuts = np.linspace(0, pointers[-1], CHUNKS + 1)
+    count = CHUNKS if pointers[-1] >= SHARED_FROM else 1
+    cuts = np.linspace(0, pointers[-1], count + 1)
     edges = np.searchsorted(pointers, cuts, side="left")
     edges[0], edges[-1] = 0, len(pointers) - 1
     return np.unique(edges)

@@ -182,7 +182,7 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
     """Observed entries in the order of rows, then of columns; defaults are left out."""
     told: Terms = {"kind": "Completion", "reduction": loss.reduction}
     if loss._far is not None:
-        parts = [fetch([task], loss._far._parts)[0] for task in loss._far._parts]
+        parts = [fetch([task], loss._far.parts)[0] for task in loss._far.parts]
         cells, values = (np.concatenate([part[i] for part in parts]) for i in (2, 3))
         rows, cols = np.divmod(cells, shape[1])
         return told, _ordered(told, {"rows": rows, "cols": cols, "values": values}, shape)

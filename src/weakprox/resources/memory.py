@@ -126,23 +126,26 @@ def let_go(x: Any) -> None:
         found.madvise(mmap.MADV_DONTNEED)
 
 
-def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, np.dtype[Any]]:
+def scratch(
+    shape: tuple[int, ...], dtype: Any, folder: str | None = None
+) -> np.ndarray[Any, np.dtype[Any]]:
     """An array in an unnamed file, which is deleted with the last reference to it.
 
-    The file is in the directory for temporary files (TMPDIR). Its disk space is allocated
-    at once, since a disk that fills up later would end the process.
+    The file is in the folder, by default the directory for temporary files (TMPDIR). Its disk
+    space is allocated at once, since a disk that fills up later would end the process.
     """
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     try:
-        with tempfile.TemporaryFile(prefix="weakprox-") as handle:
+        with tempfile.TemporaryFile(prefix="weakprox-", dir=folder) as handle:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(handle.fileno(), 0, size)
             else:
                 handle.truncate(size)
             found = np.memmap(handle, dtype=dtype, mode="r+", shape=shape)
     except OSError as failure:
-        given = f"a matrix of {size} bytes to keep in {tempfile.gettempdir()}"
-        wanted = f"room for it there ({failure.strerror}), or another TMPDIR"
+        given = f"a matrix of {size} bytes to keep in {folder or tempfile.gettempdir()}"
+        other = "TMPDIR" if folder is None else "folder"
+        wanted = f"room for it there ({failure.strerror}), or another {other}"
         raise InputError("max_memory", given, wanted) from None
     return found
 

@@ -219,7 +219,9 @@ def codec_for(problem: Problem, solver: Method | None) -> Codec:
     given: dict[str, object] = {"penalty": problem.penalty}
     if solver is not None:
         given["solver"] = solver
-    if problem.elsewhere:  # a matrix on workers, beside which z lives
+    if problem.observed is not None:  # of vectors in blocks
+        given["pattern"] = problem.observed.pattern
+    elif problem.elsewhere:  # a matrix on workers, beside which z lives
         given["centre"] = problem.of_loss.target
     own = () if solver is None else solver.stores
     return Codec.of((*stored_classes(), *own), given)

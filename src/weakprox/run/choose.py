@@ -97,12 +97,12 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.sparse_target is not None:
         why = "without a penalty the solution follows from leading singular triplets of a "
         return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
-    if problem.elsewhere:
-        why = f"the data of {name} are read in parts, and this method needs no more than that"
-        return Choice(LeanSplitting(rank=rank), why)
     if problem.observed is not None:
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
+    if problem.elsewhere:
+        why = f"the data of {name} are read in parts, and this method needs no more than that"
+        return Choice(LeanSplitting(rank=rank), why)
     short, lean = _short_of(problem), LeanSplitting.applies(problem)
     why = f"for {name} with a separable penalty it "
     if lean and not on_cpu(reference):

@@ -16,6 +16,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import ASIDE_FROM, is_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import COMPILED_FROM
+from weakprox.passes.blocks import BlockPattern
 from weakprox.problem import Problem
 from weakprox.resources.memory import (
     SHARE,
@@ -63,13 +64,16 @@ def need_of(problem: Problem, solver: Method) -> Need:
     if problem.elsewhere and arrays.tiles and not operator:
         work = 0.0  # on the workers, beside the data
     away = problem.elsewhere or on_disk(problem.of_loss.target)  # not here yet
-    pending += array if away and not arrays.tiles else 0
+    pending += array if away and not (arrays.tiles or arrays.vectors) else 0
     held = work
     if arrays.tiles and budget() is not None:  # as `DiskArena` will do it, one by one
         left, held = left_for_arrays(), 0.0
         while held < work and array <= SHARE * (left - held * array):
             held += 1.0
     disk = work - held
+    entries = None if problem.observed is None else problem.observed.pattern
+    if arrays.vectors and isinstance(entries, BlockPattern):
+        disk = entries.file_bytes(1 + arrays.vectors) / array
     first = min(arrays.first, work)
     large = math.prod(problem.shape) >= COMPILED_FROM and arrays.tiles and held
     # passes over files are not compiled

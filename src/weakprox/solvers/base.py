@@ -17,6 +17,7 @@ from weakprox.errors import InputError
 from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, on_cpu, sqnorm, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
+from weakprox.passes.blocks import BlockPattern
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint, Penalty, Tick
 from weakprox.resources.memory import room
@@ -84,7 +85,10 @@ def thin_bytes(problem: Problem, arrays: Arrays) -> int:
     width = min(arrays.width, m, d)
     data = problem.observed if arrays.vectors else None
     if data is not None:  # X is in factors
-        return int(EACH_SIDE * width * (m + d) * 8 + arrays.vectors * data.size * 8)
+        taken = arrays.vectors * data.size * 8
+        if isinstance(data.pattern, BlockPattern):
+            taken = data.pattern.read_bytes
+        return int(EACH_SIDE * width * (m + d) * 8 + taken)
     row = d * problem.loss.reference.dtype.itemsize
     tile = max(row, min(BLOCK_BYTES, m * row))
     return int(EACH_SIDE * width * (m + d) * 8 + TILES * tile)

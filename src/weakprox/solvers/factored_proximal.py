@@ -40,6 +40,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
 from weakprox.losses.observed import LOOSE, TIGHT, Effects, Observed
 from weakprox.passes import ValueForm
+from weakprox.passes.blocks import Vector
 from weakprox.passes.ritz import ritz, whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
@@ -71,9 +72,9 @@ class Memory:
     """State between two steps; `x` are the entries of X at the observations."""
 
     V: LowRank
-    x: Array
+    x: Array | Vector
     before: LowRank
-    x_before: Array
+    x_before: Array | Vector
     effects: Effects
     block: Array
     steep: float  # 1 / step size
@@ -103,7 +104,8 @@ class FactoredProximal(GapDriven):
 
     G is a `Completion` (any loss, with or without intercepts), R is zero, and h is
     `NuclearNorm` or `NuclearBall`. Memory grows with the number of observations and with
-    (m + d) times the rank, not with m d. It is the default for such problems.
+    (m + d) times the rank, not with m d. Observations may be in files or on workers, in blocks
+    of rows; memory then grows with the size of a block. It is the default for such problems.
 
     Parameters
     ----------
@@ -113,6 +115,7 @@ class FactoredProximal(GapDriven):
 
     rank: int | None = None
 
+    elsewhere: ClassVar[bool] = True  # observations may be in files or on workers
     factored: ClassVar[bool] = True
     double: ClassVar[bool] = True
 

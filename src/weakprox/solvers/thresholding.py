@@ -18,12 +18,12 @@ from weakprox.arguments import optional_counts
 from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
+from weakprox.linalg.filtered import filtered, ritz
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import products
-from weakprox.linalg.thin_svd import FULL_SHARE, orthonormal, small_svd, thin_svd
+from weakprox.linalg.thin_svd import FRESH, FULL_SHARE, thin_svd
 from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import Vector
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.resources.memory import room
@@ -33,6 +33,7 @@ from weakprox.solvers.davis_yin import DavisYin
 
 FIRST_WIDTH = 16  # triplets of the first decomposition
 ACCURACY, FINER, LEAST = 1e-3, 0.03, 1e-14  # relative residual: at first, its decrease, the end
+FILTER, SLOWER = 3e-3, 0.3  # relative residual down to which a filter is used, and its decrease
 THIN = 64  # bytes for each row, column and triplet, of the next, wider decomposition
 AS_GIVEN = 1.0  # accuracy that the first point's own vectors are taken to have
 SWEEPS = 30  # of one decomposition from a good start
@@ -45,6 +46,8 @@ class Memory:
     V: LowRank
     parameters: Plan
     basis: Array | None = None  # right singular vectors of C
+    edge: float = 0.0  # a singular value below those of the solution
+    norm: float = 0.0  # largest
     width: int = FIRST_WIDTH
     accuracy: float = ACCURACY
     rank: int = 0
@@ -102,7 +105,7 @@ class Thresholding(GapDriven):
             return Memory(LowRank.zero(C.shape, np.empty(0)), plan)
         given = tools.compressed(X)
         basis = np.asarray(given.Vt.T, dtype=float)
-        return Memory(given, plan, basis, int(basis.shape[1]), accuracy=AS_GIVEN)
+        return Memory(given, plan, basis, width=int(basis.shape[1]), accuracy=AS_GIVEN)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Decompose C, and report the proximal point in the span of the triplets."""
@@ -110,8 +113,9 @@ class Thresholding(GapDriven):
         least, width, basis = min(C.shape), min(memory.width, *C.shape), memory.basis
         rng, accuracy = tools.rng(memory.epoch), memory.accuracy
         while True:
-            V = self._leading(C, width, basis, accuracy, rng, tools)
-            U, s, V = _ritz(C, V)
+            V = self._leading(C, width, basis, accuracy, memory, rng, tools)
+            found = ritz(products(C), V, quick=accuracy > FILTER)
+            U, s, V = found.U, found.s, found.Vt.T
             values = form.prox(s, 1.0)
             rank = int((values > 0.0).sum())
             if rank < len(s) or len(s) >= least or (self.rank or least) < rank:
@@ -130,12 +134,15 @@ class Thresholding(GapDriven):
         dual = ThresholdedDual.of(C, U, s, V, values, form)
         value = dual.value + problem.spectral.value(X)
         dual = replace(dual, aim=max(tools.accuracy(value), 1e-300))
+        filters, more = accuracy > FILTER, rank + max(4, rank // 8)
         after = replace(
             memory,
             V=X,
             basis=V,
-            width=min(least, width + max(4, width // 8)),
-            accuracy=ACCURACY if accuracy == AS_GIVEN else accuracy * FINER,
+            edge=float(s[rank + (len(s) - rank) // 2 if rank < len(s) else -1]),
+            norm=float(s[0]),
+            width=min(least, max(width, more) if filters else width + max(4, width // 8)),
+            accuracy=accuracy * (SLOWER if filters else FINER),
             rank=X.rank,
             epoch=memory.epoch + 1,
             cut=cut,
@@ -163,8 +170,9 @@ class Thresholding(GapDriven):
         """The dual point C - X."""
         C, form = _terms(problem)
         basis = memory.V.Vt.T if memory.basis is None else memory.basis
-        U, s, V = _ritz(C, np.asarray(basis, dtype=float))
-        dual: Any = ThresholdedDual.of(C, U, s, V, form.prox(s, 1.0), form)
+        at = ritz(products(C), np.asarray(basis, dtype=float))
+        values = form.prox(at.s, 1.0)
+        dual: Any = ThresholdedDual.of(C, at.U, at.s, at.Vt.T, values, form)
         return dual  # type: ignore[no-any-return]
 
     def _leading(
@@ -173,12 +181,25 @@ class Thresholding(GapDriven):
         width: int,
         basis: Tile | None,
         accuracy: float,
+        memory: Memory,
         rng: np.random.Generator,
         tools: Tools,
     ) -> Tile:
-        """Right singular vectors of C for its `width` largest values."""
+        """Right singular vectors of C for its `width` largest values.
+
+        A basis becomes more accurate by one filter at a time: the proof of a solution of
+        large rank often needs little accuracy.
+        """
         if basis is not None and accuracy == AS_GIVEN:
             return basis
+        if basis is not None and accuracy > FILTER:
+            ops, fresh = products(C), max(FRESH, width - int(basis.shape[1]))
+            random = rng.standard_normal((C.shape[1], fresh))
+            random -= basis @ (basis.T @ random)  # in search of other directions
+            block = np.hstack([basis[:, : width - fresh], random])
+            block = filtered(ops, block, memory.edge, memory.norm)
+            tools.spectral.counted(width, ops.passes)
+            return block
         if basis is None:  # ARPACK is the fastest from a cold start
             found = thin_svd(C, width, tol=accuracy, method="arpack", rng=rng, strict=False)
         else:
@@ -193,13 +214,6 @@ def _candidate(memory: Memory, gap: float, dual: Any = None) -> Candidate:
     X: Any = memory.V
     epoch = memory.epoch
     return Candidate(X, X, 0.0, epoch, epoch, gap=gap, dual=dual, value=memory.value)
-
-
-def _ritz(C: Factored, V: Tile) -> tuple[Tile, Vector, Tile]:
-    """Ritz triplets C V = U diag(s), in descending order."""
-    V = orthonormal(V)
-    U, s, Wt = small_svd(products(C).times(V), int(V.shape[1]))
-    return U, s, V @ Wt.T
 
 
 def _terms(problem: Problem) -> tuple[Factored, ValueForm]:

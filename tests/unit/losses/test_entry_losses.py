@@ -2,18 +2,26 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from weakprox.errors import InputError
-from weakprox.losses import Completion, Huber
+from weakprox.losses import Completion, Huber, Penalised
 from weakprox.losses.entry_losses import Logistic, Poisson, Squared, entry_loss
 
-LOSSES = [Squared(), Huber(0.7), Logistic(), Poisson()]
+LOSSES = [
+    *(Squared(), Huber(0.7), Logistic(), Poisson()),
+    Penalised("squared", l1=0.4, width=0.3),
+    Penalised(Huber(0.7), l1=0.3, ridge=0.2, width=0.2),
+    Penalised("logistic", ridge=0.3),
+    Penalised("poisson", l1=0.2, ridge=0.1, width=0.5),
+]
 GRID = np.linspace(-40.0, 40.0, 400_001)
-by_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 
 
 def observations(loss):
-    return {Logistic: [0.0, 1.0], Poisson: [0.0, 1.0, 7.0]}.get(type(loss), [-2.0, 0.0, 1.5])
+    kind = type(loss.loss if isinstance(loss, Penalised) else loss)
+    return {Logistic: [0.0, 1.0], Poisson: [0.0, 1.0, 7.0]}.get(kind, [-2.0, 0.0, 1.5])
 
 
 @by_loss
@@ -113,3 +121,19 @@ def test_names_and_objects():
     assert isinstance(entry_loss("poisson"), Poisson)
     own = Huber(2.0)
     assert entry_loss(own) is own
+
+
+def test_settings_of_penalties_on_entries():
+    refused(lambda: Penalised("squared"), "l1", "positive")
+    refused(lambda: Penalised("squared", l1=-1.0), "l1")
+    refused(lambda: Penalised("squared", ridge=np.nan), "ridge")
+    refused(lambda: Penalised("squared", l1=1.0, width=0.0), "width")
+    refused(lambda: Penalised("absolute", l1=1.0), "loss")
+    refused(
+        lambda: Completion([0], [0], [-1.0], (1, 1), loss=Penalised("poisson", 1.0)), "values"
+    )
+    assert Penalised("squared", l1=2.0, ridge=0.5, width=0.5).smoothness == 5.5
+    assert Penalised("poisson", l1=2.0).smoothness is None
+    x = np.linspace(-3.0, 3.0, 61)  # nearly the absolute value
+    near = Penalised("squared", l1=2.0, width=1e-3).value(x, x)
+    assert np.all((near <= 2 * np.abs(x)) & (near >= 2 * np.abs(x) - 1e-3))

@@ -9,7 +9,7 @@ import pytest
 
 import weakprox as wp
 from weakprox.linalg import LowRank
-from weakprox.losses import Completion, Huber
+from weakprox.losses import Completion, Huber, Penalised
 from weakprox.metering import Budget, Meter
 from weakprox.penalties import L1
 from weakprox.result import Counts
@@ -96,6 +96,32 @@ def test_weights_and_scalings_of_another_solver():
     best = optimum("squared", "columns", 0.0, False, weights=weights, scales=scales)
     assert result.certified
     assert result.value == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["squared", "logistic"])
+@pytest.mark.parametrize("h", [NORM, BALL])
+def test_a_penalty_on_the_observed_entries_of_another_solver(kind, h):
+    """Entries that are not observed have no penalty."""
+    rows, cols, values = observations(kind)
+    l1, ridge, width = 0.6, 0.2, 0.1
+    loss = Penalised(kind, l1=l1, ridge=ridge, width=width)
+    problem = wp.Problem(Completion(rows, cols, values, SHAPE, loss=loss), None, h)
+    result = wp.minimize(problem, tol=1e-6)
+    X = cp.Variable(SHAPE)
+    x = X[rows, cols]
+    terms = cp.logistic(x) - cp.multiply(values, x)
+    if kind == "squared":
+        terms = 0.5 * cp.square(x - values)
+    f = cp.sum(terms) + l1 * cp.sum(cp.huber(x, width)) / (2 * width)
+    f += 0.5 * ridge * cp.sum_squares(x)
+    within = [cp.normNuc(X) <= TAU] if h is BALL else []
+    f = f if h is BALL else f + LAM * cp.normNuc(X)
+    best = float(cp.Problem(cp.Minimize(f), within).solve(solver="CLARABEL"))
+    assert result.solver == "FactoredProximal"
+    assert result.certified
+    assert result.certificate.lower_bound <= best * (1 + 1e-6)
+    assert best * (1 - 1e-6) <= result.value <= best * (1 + 2e-6)
+    assert wp.verify(result.proof, problem)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -159,6 +159,24 @@ def test_starts_from_an_answer_and_caps_the_rank(nothing_dense):
         wp.minimize(other, start=first.low_rank)
 
 
+def test_filters_lead_from_rough_vectors_to_a_proof(monkeypatch):
+    problem = wp.Problem(Denoising(sparse()), None, NuclearNorm(4.0))
+    exact = wp.minimize(problem, tol=1e-8)
+    rng = np.random.default_rng(0)
+    _, s, Vt = np.linalg.svd(sparse().toarray(), full_matrices=False)
+    rough = np.linalg.qr(Vt[:20].T + 0.05 * rng.standard_normal((SHAPE[1], 20)))[0]
+    start = wp.LowRank(np.eye(SHAPE[0])[:, :20], s[:20], rough.T)
+
+    def refuse(*args, **named):
+        raise AssertionError("decomposed from nothing")
+
+    monkeypatch.setattr("weakprox.solvers.thresholding.thin_svd", refuse)
+    found = wp.minimize(problem, tol=1e-3, start=start)
+    assert found.status is wp.Status.CERTIFIED
+    assert found.value == pytest.approx(exact.value, rel=1e-3)
+    assert 1 <= found.counts.svds <= 5
+
+
 def test_the_proof_and_the_checkpoint(tmp_path):
     problem = wp.Problem(Denoising(sparse()), None, NuclearBall(9.0))
     result = wp.minimize(problem, tol=1e-6, proof=True, checkpoint=tmp_path / "run")
