@@ -318,3 +318,14 @@ def test_rounding_ends_the_run():
     assert result.status is wp.Status.FINISHED
     assert not result.status.reached
     assert result.eps < result.gap <= 1e-9 * abs(result.value)
+
+
+def test_two_pieces_are_balanced_by_one_step():
+    """Where the ball does not bind, the dual function is a parabola of known curvature."""
+    M, A, b, _ = data("ball", 2, 7)
+    A[1] *= 3.0
+    D, centre = A[0] - A[1], 0.5 * (A[0] + A[1])
+    b[1] = b[0] - np.vdot(D, M - centre) - 0.2 * np.vdot(D, D)  # so that weights are 0.3, 0.7
+    result = run(build("ball", M, A, b, 1e3))
+    assert result.certified
+    assert result.counts.svds == 2  # before the step and after it

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,9 +30,10 @@ from registry import (
 import weakprox as wp
 from weakprox.experiments.instances import instance
 from weakprox.losses import Custom, Denoising, Sensing
+from weakprox.metering import Budget, Meter, MeteredLoss
 from weakprox.penalties import L1, ElasticNet, MaxAffine, Smoothed, Sum
 from weakprox.result import COLUMNS
-from weakprox.solvers.paper.adaptive_svrgcg import Line, Rank
+from weakprox.solvers.paper.adaptive_svrgcg import Epoch, Line, Rank
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 from weakprox.theory.gradients import Measured, Pool
 
@@ -433,3 +435,25 @@ def test_resumed_with_certified_stopping():
     assert whole.status is wp.Status.CERTIFIED
     part = run(problem, max_svds=whole.counts.svds // 2, **options)
     same(run(problem, resume=part, **options), whole)
+
+
+def test_a_step_that_falls_less_than_its_model_is_shortened():
+    """G(x) = 10 + (1 - 10 x)_+^2 / 20 is flat beyond 1/10, which its value at 1 hides."""
+
+    def value(X):
+        return 10.0 + 0.05 * max(0.0, 1.0 - 10.0 * float(X[0, 0])) ** 2
+
+    def grad(X):
+        return -np.maximum(0.0, 1.0 - 10.0 * X)
+
+    loss = Custom((1, 1), value=value, grad=grad, smoothness=10.0)
+    problem = wp.Problem(loss, None, NuclearBall(1.0))
+    X, D = np.zeros((1, 1)), np.ones((1, 1))
+    line = Line(Smoothed.of(problem.penalty, 0.0, (1, 1)), X, D, -1.0, 1.0)
+    tools = SimpleNamespace(loss=MeteredLoss(loss, Meter(Budget())))
+    epoch = SimpleNamespace(problem=problem, tools=tools, judged=True, X=X, G=value(X))
+    epoch._loss = value
+    eta, fell = Epoch._searched(epoch, line, -1.0, value(D), 0.01, False)
+    assert eta == pytest.approx(0.1)
+    assert fell == pytest.approx(0.05)
+    assert pytest.approx(10.0) == epoch.G

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,9 +26,13 @@ from registry import (
 import weakprox as wp
 from weakprox.losses import Custom, Denoising, Sensing
 from weakprox.losses.empirical import Empirical
+from weakprox.losses.inputs import CHUNK_BYTES
+from weakprox.metering import Budget, Meter, StopRun
 from weakprox.penalties import L1, ElasticNet
 from weakprox.result import COLUMNS
-from weakprox.solvers.sample_average import SampleAverage
+from weakprox.solvers import DavisYin, sample_average
+from weakprox.solvers.base import Tools
+from weakprox.solvers.sample_average import Plan, SampleAverage, Watch
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 EPS = 0.5
@@ -496,3 +501,44 @@ def test_a_loss_without_strong_convexity_on_a_bounded_set():
     assert value >= least
     with pytest.raises(wp.ConvexityError):
         solve(wp.Problem(loss, L1(0.002), NuclearNorm(0.5)), eps=0.01)
+
+
+def tools_for(problem, **limits):
+    """What a run gives its solver."""
+    meter = Meter(Budget(**limits))
+    choose = lambda problem, rank: DavisYin(rank=rank)  # noqa: E731
+    return Tools(problem, meter, 0.05, 0, lambda candidate: None, choose)
+
+
+def test_the_engine_is_asked_for_what_the_sampling_error_leaves():
+    problem = wp.Problem(denoising_sampler(NUMPY), None, NuclearBall(2.0))
+    for alpha, retries in ((2.0, 0), (2.0, 1), (0.0, 0)):
+        plan = Plan(1.0, alpha, 0.95, 0.01, diameter=0.15)
+        memory = SimpleNamespace(parameters=plan, error=0.36, retries=retries)
+        watch = Watch(problem, problem, DavisYin(), memory, tools_for(problem))
+        assert watch.paid == pytest.approx(0.09)
+        gap, theta = 4**retries * watch.target, 0.3  # the best share: sqrt(paid/goal)
+        whole = gap / (1 - theta) + watch.paid / theta if alpha else gap + watch.paid
+        assert whole == pytest.approx(watch.goal)
+
+
+def test_samples_kept_count_in_the_limit_on_memory(monkeypatch):
+    problem = wp.Problem(sensing_sampler(NUMPY), None, NuclearBall(2.0))
+    each = CHUNK_BYTES // problem.loss.chunk
+    assert each > 0
+    monkeypatch.setattr(sample_average, "room", lambda: 100 * each)
+    tools = tools_for(problem)
+    assert sum(size for _, size in sample_average.more(tools, 90, 10)) == 10
+    with pytest.raises(StopRun) as stopped:
+        sample_average.more(tools, 91, 10)
+    assert stopped.value.status is wp.Status.MAX_MEMORY
+
+
+def test_the_error_after_a_failed_test_is_what_the_next_one_expects():
+    problem = wp.Problem(sensing_sampler(NUMPY), ElasticNet(0.1, 0.2), NuclearBall(2.0))
+    solver, tools = SampleAverage(), tools_for(problem)
+    memory = first = solver.start(problem, None, tools)
+    while memory.have == first.have:
+        memory = solver.step(problem, memory, tools)
+    assert not memory.done
+    assert memory.error == solver._test(memory).error

@@ -103,3 +103,12 @@ def test_bounds_hold_where_roundings_add_up(engine, wrap, dtype):
         bound, _ = dual.bound(rng)
         assert bound <= best
         assert best - bound <= 1e-6 * best
+
+
+def test_vectors_that_are_not_orthonormal_prove_nothing():
+    rng = np.random.default_rng(6)
+    z, right = rng.standard_normal((9, 7)), np.eye(7)[:, :2] + 0.1
+    s = np.linalg.norm(z @ right, axis=0)
+    found = Ritz(z @ right / s, s, right, True)
+    dual = FactoredDual(Engine(z, z.copy()), found, Step(1.0, 1.0, 0.0, 0.1, 0.1), BALL)
+    assert dual.bound(rng)[0] == -np.inf

@@ -10,11 +10,13 @@ from scipy.stats import binom
 
 import weakprox as wp
 from weakprox.certificates.sampled import (
+    SEEN,
     Noise,
     Proof,
     contradicted,
     even_sizes,
     groups_that_fit,
+    least_samples,
     noise_at,
     sampled_gap,
 )
@@ -325,3 +327,80 @@ def test_single_precision_is_never_optimistic():
     gradient = problem.loss.grad(X.dense(), problem.loss.everything())
     gap, _ = sampled_gap(problem, X, dual, gradient, 1e-6, rng=rng)
     assert gap >= problem.value(X) - best.value - 1e-5
+
+
+def test_errors_are_proportional_to_the_variance():
+    for variance in (0.25, 1.0, 4.0):
+        noise, unit = Noise(variance, 15, 3.0), Noise(0.5, 15, 3.0)
+        assert noise.error(100, 0.95) == pytest.approx(2 * variance * unit.error(100, 0.95))
+
+
+def test_samples_that_show_all_but_rare_values():
+    for rarest in (0.5, 0.3, 0.03, 0.01):
+        assert rarest * least_samples(rarest) >= SEEN > rarest * (least_samples(rarest) - 1)
+
+
+def apart():
+    """A problem, a point away from its optimum, a dual point, and the gradient there."""
+    problem = wp.Problem(Denoising(SQUARE), L1(0.3), NuclearBall(4.0))
+    X = near(problem, SQUARE, np.random.default_rng(1), 0.5)
+    dual = FixedDual(problem.penalty, problem.penalty.ascend(None, X.dense(), 1.0))
+    return problem, X, dual, problem.loss.grad(X.dense(), problem.loss.everything())
+
+
+def test_shares_are_tried_until_the_whole_bound_is_enough():
+    """Not only its part due to the error."""
+    rng, (problem, X, dual, gradient) = np.random.default_rng(0), apart()
+    best, _ = sampled_gap(problem, X, dual, gradient, 1e-4, rng=rng)
+    rough, part = sampled_gap(problem, X, dual, gradient, 1e-4, rng=rng, enough=1e9)
+    assert part < best < rough
+    enough = best * (1 + 1e-9)
+    assert sampled_gap(problem, X, dual, gradient, 1e-4, rng=rng, enough=enough)[0] == best
+
+
+def test_at_most_three_shares_are_tried(monkeypatch):
+    (problem, X, dual, gradient), honest, steps = apart(), NuclearBall.weak_prox, []
+
+    def counted(self, A, **options):
+        steps.append(options["weight"])
+        return honest(self, A, **options)
+
+    monkeypatch.setattr(NuclearBall, "weak_prox", counted)
+    sampled_gap(problem, X, dual, gradient, 100.0, rng=np.random.default_rng(0))
+    assert len(steps) == 3
+
+
+class Lifted(FixedDual):
+    """A dual point whose value is too large by a constant."""
+
+    def target(self, X, G, weight):
+        return super().target(X, G, weight) + 1e8
+
+
+def test_every_term_has_its_share_of_the_rounding():
+    rng, (problem, X, dual, gradient) = np.random.default_rng(0), apart()
+    plain, _ = sampled_gap(problem, X, dual, gradient, 0.0, rng=rng)
+    lifted, _ = sampled_gap(problem, X, Lifted(dual.penalty, dual.y), gradient, 0.0, rng=rng)
+    assert lifted - 1e8 >= plain + 32 * np.finfo(float).eps * 1e8
+
+
+class Raised(NuclearBall):
+    """The ball's indicator plus a constant."""
+
+    def value(self, X):
+        return super().value(X) + 3.0
+
+    def conjugate(self, A, rng):
+        return super().conjugate(A, rng) - 3.0
+
+
+def test_a_constant_does_not_change_a_gap_without_strong_convexity():
+    found = []
+    for h in (NuclearBall(2.0), Raised(2.0)):
+        problem = wp.Problem(Sensing(MATRICES[:20], MEASURED[:20]), L1(0.1), h)
+        X = near(problem, numbers(*SHAPE), np.random.default_rng(0), 0.1)
+        dual = FixedDual(problem.penalty, problem.penalty.ascend(None, X.dense(), 10.0))
+        gradient = problem.loss.grad(X.dense(), problem.loss.everything())
+        rng = np.random.default_rng(0)
+        found.append(sampled_gap(problem, X, dual, gradient, 0.01, rng=rng)[0])
+    assert found[1] == pytest.approx(found[0], rel=1e-9)

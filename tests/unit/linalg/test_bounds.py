@@ -169,3 +169,13 @@ def test_norm_bound_is_never_below_the_norm_and_sharp_when_converged():
             ratios.append(bound / s[0] - 1)
     assert max(ratios) < 1e-5
     assert norm_bound(np.ones(2), np.zeros((2, 2)), np.inf) == np.inf
+
+
+def test_sharp_bounds_of_operators_are_nearly_the_norm():
+    """The largest value is repeated, as at the solution of a low-rank problem."""
+    U, s, Vt = np.linalg.svd(numbers(110, 100), full_matrices=False)
+    s[:5] = s[0]
+    s[5:] *= 0.5
+    A = aslinearoperator((U * s) @ Vt)
+    bound = spectral_norm_bound(A, np.random.default_rng(11), sharp=True)
+    assert s[0] * (1 - 1e-12) <= bound <= s[0] * (1 + 1e-8)

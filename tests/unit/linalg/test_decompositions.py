@@ -163,6 +163,35 @@ def test_small_eigh(monkeypatch, stages, n):
     np.testing.assert_allclose(A @ V, V * w, atol=1e-12)
 
 
+def test_the_second_routines_return_arrays_of_the_kind_given(monkeypatch):
+    A = generator(10).standard_normal((6, 6))
+    without(monkeypatch, "first")
+    for backend in (TORCH32, NUMPY32, TORCH):
+        check_svd(backend.array(A), backend)
+        check_eigh(backend.array(A + A.T), backend)
+
+
+def test_gesvd_is_the_second_routine_for_singular_values(monkeypatch):
+    A, used, whole = generator(11).standard_normal((6, 4)), [], scipy.linalg.svd
+    without(monkeypatch, "first")
+
+    def svd(A, **options):
+        used.append(options["lapack_driver"])
+        return whole(A, **options)
+
+    monkeypatch.setattr(scipy.linalg, "svd", svd)
+    check_svd(A, NUMPY)
+    assert set(used) == {"gesvd"}
+
+
+def test_squares_of_the_last_routine_stay_in_range(monkeypatch):
+    A = generator(12).standard_normal((5, 4))
+    wanted = np.linalg.svd(A, compute_uv=False)
+    without(monkeypatch, "first", "second")
+    for scale in (1e-200, 1e200):
+        np.testing.assert_allclose(decompositions.svdvals(scale * A), scale * wanted)
+
+
 def test_nan_without_an_error_is_a_failure_too(monkeypatch):
     from array_api_compat.numpy import linalg
 

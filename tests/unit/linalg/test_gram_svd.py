@@ -8,6 +8,7 @@ from exact_values import gap, singular_values, square
 from registry import NUMPY, NUMPY32, TORCH, TORCH32, generator, numbers
 
 from weakprox.linalg.arrays import eps_of, to_numpy
+from weakprox.linalg.decompositions import eigh_error
 from weakprox.linalg.gram_svd import DIGITS_LEFT, gram_error, gram_svd, squared
 from weakprox.linalg.thin_svd import OVERSAMPLE
 from weakprox.spectral.singular import decompose
@@ -186,3 +187,17 @@ def test_bounds_built_on_it_hold(backend, certify):
         beyond = true[kept:]
         assert spec.tail >= (beyond[0] if beyond else 0.0)
         assert spec.energy >= sum(square(x) for x in beyond) * (1 - 1e-12)
+
+
+def test_blocks_of_rows_add_up():
+    B = numbers(1100, 3, seed=11)
+    np.testing.assert_allclose(squared(B), B.T @ B, rtol=0, atol=1e-11)
+
+
+def test_rounding_does_not_lower_the_bound_itself():
+    """The exact sum of the squares is covered, though `gram_error` computes it in floats."""
+    squares, eps = np.full(1000, 1.0 + 2.0**-52), Fraction(np.finfo(float).eps)
+    own = Fraction(eigh_error(1000)) * Fraction(squares[0])
+    of_products = Fraction(gram_error(1000, squares)) / eps - own
+    chain = 512 + 2  # products in a block of rows, and blocks
+    assert of_products >= Fraction(chain, 2) * sum(map(Fraction, squares))

@@ -93,3 +93,15 @@ def test_blend_into_arrays_that_are_not_contiguous():
     wanted = 0.5 * X + 0.5 * V.dense()
     blend_into(X, V, 0.5)
     assert pytest.approx(wanted) == X
+
+
+def test_nuclear_norm_counts_the_lengths_of_vectors():
+    U, V = np.array([[3.0, 0.0], [4.0, 0.5]]), np.array([[2.0, 0.0], [0.0, 0.25]])
+    X = LowRank(U, np.array([1.0, 6.0]), V)
+    assert X.nuclear_norm == pytest.approx(5 * 2 + 6 * 0.5 * 0.25)
+    assert X.nuclear_norm >= np.linalg.norm(X.dense(), "nuc")
+
+
+def test_zero_has_unit_vectors():
+    Z = LowRank.zero((4, 3), np.ones(1))
+    assert np.linalg.norm(Z.U) == np.linalg.norm(Z.Vt) == 1.0

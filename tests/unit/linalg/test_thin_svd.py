@@ -237,3 +237,23 @@ def test_residuals_that_depend_on_each_other_are_followed_once(backend):
     np.testing.assert_allclose(fresh.T @ fresh, np.eye(2), atol=1e-13)
     np.testing.assert_allclose(K.T @ fresh, 0.0, atol=1e-13)
     np.testing.assert_allclose(fresh @ (fresh.T @ R), R, atol=1e-10)
+
+
+def test_lapack_reads_the_entries_of_an_operator():
+    A = numbers(9, 6)
+    found = thin_svd(aslinearoperator(A), 2, method="lapack")
+    verify(A, found, 2, 1e-12)
+    assert found.exact
+    assert found.sweeps == 1
+
+
+def test_one_wrong_triplet_of_lanczos_is_enough_to_use_blocks(monkeypatch):
+    A = with_values(150, 140, FALLING)
+
+    def wrong(*args, **options):
+        U, s, Vt = np.linalg.svd(A, full_matrices=False)
+        Vt[1] += 0.01 * Vt[9]
+        return U[:, :3], s[:3], Vt[:3]
+
+    monkeypatch.setitem(thin_svd.__globals__, "svds", wrong)
+    verify(A, thin_svd(A, 2, method="arpack"), 2, 1e-8)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import weakprox as wp
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import SHARED
-from weakprox.solvers.base import ARRAYS
+from weakprox.solvers.base import ARRAYS, Arrays
 
 ROOT = Path(__file__).resolve().parents[3]
 NEAR = 1.25
@@ -44,6 +44,11 @@ def traced(call):
         return found, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def test_most_arrays_are_those_of_the_peak_unless_decompositions_become_full():
+    assert Arrays(3, 4, proof=2).most == 6
+    assert Arrays(3, 4, proof=2, wide=9).most == 9
 
 
 def test_a_plan_is_a_table_and_tells_the_choice():

@@ -18,6 +18,7 @@ from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.solvers import DavisYin, _gap_driven, _stored, davis_yin
 from weakprox.solvers._stored import split
+from weakprox.solvers.base import Warmth
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD, singular
 
 PENALTIES = {
@@ -479,3 +480,21 @@ def test_data_are_not_written_to():
     kept = M.copy()
     solve(wp.Problem(Denoising(M), L1(0.1), NuclearBall(4.0)), eps=1e-6)
     np.testing.assert_array_equal(M, kept)
+
+
+def test_offsets_of_pieces_count_in_the_gap():
+    """R(X) - <K'y, X> + <y, b> is the largest piece less the mean of all with weights y."""
+    A, b = numbers(3, 6, 5, seed=60), numbers(3, seed=61)
+    X, z, gradient = numbers(3, 6, 5, seed=62)
+    found = split(MaxAffine(A, b), X, z, gradient, 0.5, None)
+    pieces = (A * X).sum((1, 2)) - b
+    assert found.near == pytest.approx(pieces.max() - found.y @ pieces)
+
+
+def test_a_warm_start_is_scaled_by_the_part_that_is_not_smooth():
+    X, pull = numbers(6, 5, seed=63), numbers(6, 5, seed=64)
+    warm = Warmth(X, pull, float(0.1 * np.abs(X).sum()), 1.0, 5, None)
+    for penalty in (L1(0.3), ElasticNet(0.3, 2.0)):
+        scaled = warm.scaled(penalty)
+        assert scaled.pull == pytest.approx(3 * pull)
+        assert scaled.size == pytest.approx(0.3 * np.abs(X).sum())

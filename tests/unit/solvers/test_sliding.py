@@ -1,10 +1,11 @@
-"""CndG, the Frank-Wolfe projection inside sliding methods, where its path is known."""
+"""Sliding methods and CndG, their Frank-Wolfe projection, where their path is known."""
 
 import numpy as np
 import pytest
 
 from weakprox.metering import Budget, Meter, MeteredSpectral
-from weakprox.solvers.paper.sliding import prox_by_vertices
+from weakprox.solvers.paper.conditional import Ground, Memory
+from weakprox.solvers.paper.sliding import _horizon_free, prox_by_vertices, slide
 from weakprox.spectral import NuclearBall
 
 
@@ -42,3 +43,38 @@ def test_the_cap_ends_it():
     G, centre = rng.standard_normal((6, 5)), np.zeros((6, 5))
     prox_by_vertices(G, centre, 1.0, 1e-12, 4, tools, None, rng)
     assert tools.meter.counts.svds == 4
+
+
+GROUND = Ground(
+    eps=0.1, mu=0.0, bias=0.0, alpha=1.0, beta_G=2.0, beta=2.0, beta_term=2.0, sigma=3.0,
+    diameter=5.0, n_terms=0,
+)  # fmt: skip
+
+
+def test_a_later_stretch_continues_from_both_sequences():
+    """One step of length 1/4 on [-1, 1], whose projection is known."""
+    tools = Only(1.0)
+    tools.rng, tools.tick = lambda *stream: np.random.default_rng(stream), lambda seen: None
+    y, x, at = np.array([[0.8]]), np.array([[0.4]]), []
+
+    def gradient(z, k, size, rng):
+        at.append((float(z[0, 0]), k, size))
+        return np.array([[0.5]])
+
+    found = slide(
+        Memory(y, 2, GROUND, done=6), x, range(7, 8), lambda k: (0.25, 1.0, 1e-9, 11.0),
+        gradient, tools, None,
+    )  # fmt: skip
+    assert at == [(pytest.approx(0.7), 7, 11.0)]
+    assert found.other[0, 0] == pytest.approx(-0.1)
+    assert found.X[0, 0] == pytest.approx(0.75 * 0.8 - 0.25 * 0.1)
+    assert (found.epoch, found.done) == (3, 7)
+    assert (y[0, 0], x[0, 0]) == (0.8, 0.4)
+
+
+def test_steps_of_the_convex_version():
+    """gamma_k = 3/(k+2), weight 4L/(k+2), accuracy LD^2/(k(k+1)), of the theorem."""
+    rule, steps = _horizon_free(GROUND, 20)
+    assert steps.start == 21
+    assert rule(1) == pytest.approx((1.0, 8 / 3, 25.0, 9 * 27 / 100))
+    assert rule(8) == pytest.approx((0.3, 0.8, 50 / 72, 9 * 1000 / 100))

@@ -16,7 +16,8 @@ from registry import (
 from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Sensing, inputs
 from weakprox.metering import Budget, Meter, MeteredLoss
-from weakprox.theory.gradients import Snapshot, mean_gradient
+from weakprox.penalties import ElasticNet, Smoothed
+from weakprox.theory.gradients import PARTS, Measured, Snapshot, mean_gradient
 
 X, Y = numbers(*SHAPE, seed=190), numbers(*SHAPE, seed=191)
 
@@ -112,3 +113,36 @@ def test_snapshot_variance_falls_with_the_batch():
         ]
         errors.append(np.mean([((g - (X - NOISY.mean(0))) ** 2).sum() for g in grads]))
     assert errors[1] == pytest.approx(errors[0] / 16, rel=0.3)
+
+
+def test_differences_of_gradients_have_no_noise_where_samples_cancel():
+    loss, counts = metered(denoising_sampler(DOUBLE[0]))
+    found = Snapshot(X, None, None).difference(loss, Y, np.random.default_rng(5), 3)
+    assert found.mean == pytest.approx(Y - X)
+    assert found.variance == pytest.approx(0.0, abs=1e-20)
+    assert found.size == counts.samples == PARTS  # one for each group
+
+
+def test_measured_means_and_variances():
+    groups, wanted = iter(numbers(PARTS, *SHAPE, seed=193)), []
+
+    def group(k):
+        assert k == 3
+        wanted.append(next(groups).copy())
+        return wanted[-1].copy()
+
+    found = Measured.of(group, 2 * PARTS + 1)
+    assert found.mean == pytest.approx(np.mean(wanted, axis=0))
+    assert found.variance == pytest.approx(3 * np.var(wanted, axis=0, ddof=1).sum())
+    assert found.size == 3 * PARTS
+
+
+def test_targets_are_around_all_samples_in_the_pool():
+    loss, _ = metered(denoising_sampler(DOUBLE[0]))
+    rng, R = np.random.default_rng(6), Smoothed.of(ElasticNet(0.3, 0.2), 0.1, SHAPE)
+    first = Snapshot.pooled(loss, X, rng, 2, None)
+    second = Snapshot.pooled(loss, X, rng, 6, first.pool)
+    centre = 0.25 * first.pool.centre + 0.75 * loss.centre(second.samples, counted=False)
+    assert second.pool.size == 8
+    target = second.target(loss, Y, R, 4.0, rng, 0, first=False)
+    assert target == pytest.approx(Y - (Y - centre + R.grad(Y)) / 4.0)

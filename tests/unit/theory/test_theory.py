@@ -1,6 +1,7 @@
 """The theorems' parameters: the formulas, the two constant sets, and every override."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -172,3 +173,13 @@ def test_schedules():
     assert scheduled(None, 7.0, 1, 2) == 7.0
     assert scheduled(3, 7.0, 1, 2) == 3.0
     assert scheduled(lambda epoch, step: epoch + 10 * step, 7.0, 1, 2) == 21.0
+
+
+def test_an_epoch_leaves_an_eighth():
+    p = theory.parameters(SMOOTH, 0.1)
+    for inner in (1, 2, 3, 100):
+        share = replace(p, inner=inner).contraction
+        assert share <= 1.0
+        assert (1.0 - share) ** inner <= 1 / 8
+        if inner == 100:
+            assert (1.0 - share) ** inner == pytest.approx(1 / 8, rel=0.03)
