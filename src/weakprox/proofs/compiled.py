@@ -7,6 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from weakprox.passes.compiled import share
+
 TILE = 1 << 15  # entries of X that are made together and stay in cache
 
 compiled = numba.njit(
@@ -26,9 +28,9 @@ def _tile(C, z, X, q, numbers):  # type: ignore[no-untyped-def]
             x = x_row[j]
             t = beta * np.float64(c_row[j]) - steep * np.float64(z_row[j])
             y = min(max(ahead * x + t, -lam), lam)
-            share = np.rint(y * up)
-            q_row[j] = share
-            delta = share * down - y
+            part = np.rint(y * up)
+            q_row[j] = part
+            delta = part * down - y
             square += delta * delta
             along += delta * x
             across += delta * ((steep - ahead) * x + y - t)
@@ -36,18 +38,15 @@ def _tile(C, z, X, q, numbers):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _whole(C, z, left, Vt, q, numbers, rows):  # type: ignore[no-untyped-def]
+def _tiles(C, z, left, Vt, q, numbers, rows, sums):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]))
-    square = along = across = 0.0
-    for i in range(0, C.shape[0], rows):
+    for tile in range(sums.shape[0]):
+        i = tile * rows
         end = min(i + rows, C.shape[0])
         X = room[: end - i]
         np.dot(left[i:end], Vt, X)
         found = _tile(C[i:end], z[i:end], X, q[i:end], numbers)
-        square += found[0]
-        along += found[1]
-        across += found[2]
-    return square, along, across
+        sums[tile, 0], sums[tile, 1], sums[tile, 2] = found
 
 
 @compiled
@@ -68,6 +67,13 @@ def stored(
     The rest is beta (X - C) + curvature X + y + u, as in `passes.reference.Sums`.
     """
     rows = max(1, TILE // int(C.shape[1]))
-    # one thread: memory is the limit, and the digest of the data has the other
-    square, along, across = _whole(C, z, left, Vt, q, numbers, rows)
-    return float(square), float(along), float(across)
+    edges = np.append(np.arange(0, C.shape[0], rows), C.shape[0])
+    sums = np.empty((len(edges) - 1, 3))  # of each tile: the bits depend on no threads
+
+    def work(low: int, high: int) -> None:
+        some, tiles = slice(low, high), slice(low // rows, -(-high // rows))
+        _tiles(C[some], z[some], left[some], Vt, q[some], numbers, rows, sums[tiles])
+
+    share(edges, work)
+    square, along, across = (float(total) for total in sums.sum(axis=0))
+    return square, along, across
