@@ -55,6 +55,7 @@ TORCH = Backend("torch64", torch.float64)
 TORCH32 = Backend("torch32", torch.float32)
 DOUBLE = (NUMPY, TORCH)
 SINGLE = (NUMPY32, TORCH32)
+ROUNDED = 64 * float(np.finfo(np.float32).eps)  # violation that counts as rounding there
 
 
 @dataclass(frozen=True)

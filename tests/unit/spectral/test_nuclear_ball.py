@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from registry import DOUBLE, SINGLE, numbers
+from registry import DOUBLE, ROUNDED, SINGLE, numbers
 
 from weakprox.linalg import LowRank
 from weakprox.linalg.arrays import to_numpy
@@ -39,7 +39,7 @@ def test_weak_prox_projects_the_leading_values(backend, tau, rank):
         (U[:, :rank] * p) @ Vt[:rank], abs=tol * 10
     )
     assert found.V.rank <= rank
-    assert NuclearBall(tau).violation(found.V) <= (1e-6 if backend in SINGLE else 0.0)
+    assert NuclearBall(tau).violation(found.V) <= (ROUNDED if backend in SINGLE else 0.0)
     assert NuclearBall(tau).value(found.V) == 0.0
 
 
@@ -83,7 +83,8 @@ def test_certified_bounds_of_large_matrices(rank):
     found = term.weak_prox(B, weight=1.0, rank=rank, certify=True, rng=np.random.default_rng(0))
     minimum = 0.5 * ((best - s) ** 2).sum()
     assert found.passes > 0
-    assert found.rests_on == "high-probability"
+    if rank == 12:  # otherwise the Frobenius norm of the rest may be the better bound
+        assert found.rests_on == "high-probability"
     assert found.tail >= s[rank]
     assert found.lower <= minimum
     kept = np.concatenate([p, np.zeros(640 - rank)])
@@ -142,5 +143,5 @@ def test_single_precision_answers_are_feasible(backend):
         term = NuclearBall(1.7 + 0.1 * seed)
         found = term.weak_prox(B, weight=1.0, rank=6)
         assert to_numpy(found.V.s).sum(dtype=float) <= term.tau
-        assert term.violation(found.V) <= 1e-6
+        assert term.violation(found.V) <= ROUNDED
         assert term.value(found.V) == 0.0
