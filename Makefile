@@ -78,6 +78,7 @@ lint: $(STAMP) ## Check style, formatting, types, import layers and spelling
 docs: $(STAMP) ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+bench: export WEAKPROX_COMPILE := always
 bench: $(STAMP) ## Time the solvers, and other software (ARGS="..." goes to the latter)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/iteration.py

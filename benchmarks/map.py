@@ -4,6 +4,7 @@
     python benchmarks/map.py --d 8000 --device cuda      # on a CUDA device, in float32
     python benchmarks/map.py --d 300 --panel ranks --budget 120
     python benchmarks/map.py --draw                      # the picture from the JSON alone
+    python benchmarks/map.py --quick                     # small cells: counts only, for CI
 
 A panel varies two of form, radius, rank, shape, dtype and tolerance; the others keep the values
 of the central cell (l1 norm, nuclear ball, radius 0.9 of the signal's nuclear norm, rank 10,
@@ -47,6 +48,7 @@ RHOS = (30.0, 100.0, 10.0)  # of ADMM, the likeliest first
 SOLVERS = ("lean-splitting", "davis-yin")
 PATIENCE = 3.0  # a rival is stopped at this multiple of our time ...
 LEAST = 2.0  # ... or after this many seconds, whichever is later
+STEEP, SPARE = 4.0, 8  # times the median of a panel, and more, that a count may be
 RED, GREEN, GREY = "#c0392b", "#dfeee3", "#eef1f6"
 CLIFF = 8.0  # times the fastest cell of comparable rank, from which a cell is red
 
@@ -361,7 +363,8 @@ def panels(d: int, device: str) -> dict[str, tuple[str, str, list[Cell]]]:
     """Return the cells of each panel, with the names of its two axes."""
     base = Cell(shape=(d, d), dtype="float64" if device == "cpu" else "float32")
     third, ranks = d // 3, [r for r in RANKS if r <= d // 4]
-    sides = [d - d % 128, d - d % 128 + 8, d - d % 128 + 32, d - d % 128 + 5]
+    side = d - d % (128 if d >= 256 else 32)
+    sides = [side, side + 8, side + 32, side + 5]
     shapes = [*((n, n) for n in sides), (d, third), (third, d), (d - 1, third + 1)]
     return {
         "forms": ("penalty", "spectral", [
@@ -453,6 +456,30 @@ def best_of(row: dict[str, Any], kind: str) -> float | None:
     return min((x for x in row.get(kind, {}).values() if x), default=None)
 
 
+def quick(d: int = 120) -> list[dict[str, Any]]:
+    """Solve every third cell of the panels at a small size, without rivals."""
+    found = []
+    for name, (_, _, cells) in panels(d, "cpu").items():
+        for cell in cells[::3]:
+            _, result = solved(problem(cell, drawn(cell, "cpu")), cell, 60.0)
+            counted = {"status": result.status.name, "svds": result.counts.svds}
+            found.append({"panel": name} | asdict(cell) | counted)
+    return found
+
+
+def cliffs(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the cells that are not certified, or need far more decompositions than most."""
+    found = []
+    for name in dict.fromkeys(row["panel"] for row in rows):
+        some = [row for row in rows if row["panel"] == name]
+        usual = sorted(row["svds"] for row in some)[len(some) // 2]
+        for row in some:
+            if row["status"] != "CERTIFIED" or row["svds"] > STEEP * usual + SPARE:
+                cell = Cell(**{field: row[field] for field in Cell.__dataclass_fields__})
+                found.append(f"{name}: {cell}: {row['status']}, {row['svds']} decompositions")
+    return found
+
+
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Draw one grid of cells for each panel: seconds, and red where the map falls off."""
     import matplotlib
@@ -510,7 +537,12 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="no other solvers and peers")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--draw", action="store_true", help="only draw what is stored")
+    parser.add_argument("--quick", action="store_true", help="small cells, counts only")
     args = parser.parse_args()
+    if args.quick:
+        rows = quick()
+        print(*cliffs(rows), f"{len(rows)} cells", sep="\n")
+        raise SystemExit(bool(cliffs(rows)))
     stored = args.out.with_suffix(".json")
     rows = json.loads(stored.read_text())["cells"] if stored.exists() else []
     if not args.draw:

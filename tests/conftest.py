@@ -9,6 +9,7 @@ import pytest
 import torch
 from registry import SEED, generator
 
+os.environ.setdefault("WEAKPROX_COMPILE", "always")  # whatever an earlier run has stored
 torch.set_num_threads(1)  # the matrices are tiny: threads would only wait for each other
 
 hypothesis.settings.register_profile(

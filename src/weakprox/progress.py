@@ -88,6 +88,10 @@ class RunProgress(Progress):
         self._first_gap = math.inf
         self._share = 0.0
 
+    def say(self, note: str) -> None:
+        """Show a note until the next step."""
+        self.fill(self._bar, 0.0, note)
+
     def predict(self, svds: int) -> None:
         """Set the number of SVDs expected in all."""
         self._predicted = svds

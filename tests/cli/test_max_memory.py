@@ -40,7 +40,7 @@ def process(*words):
         ((600, 500), ()),
         pytest.param((1300, 1200), (), marks=pytest.mark.long),
         pytest.param((2400, 2000), (), marks=pytest.mark.long),
-        ((2400, 2000), ("--max-memory", "130MB")),
+        pytest.param((2400, 2000), ("--max-memory", "130MB"), marks=pytest.mark.long),
     ],
     ids=["small", "middle", "large", "on disk"],
 )

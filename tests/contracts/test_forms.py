@@ -78,7 +78,7 @@ def test_other_arrays(penalty, spectral, make):
 def test_compiled_passes_give_the_same(penalty, spectral, monkeypatch):
     given = problem(penalty, spectral)
     plain = wp.minimize(given, LeanSplitting(), tol=1e-4)
-    monkeypatch.setattr("weakprox.passes.engine.COMPILED_FROM", 100)
+    monkeypatch.setattr("weakprox.passes.compiling.COMPILED_FROM", 100)
     found = wp.minimize(given, LeanSplitting(), tol=1e-4)
     assert found.counts.svds == plain.counts.svds
     assert found.value == pytest.approx(plain.value, rel=1e-10)

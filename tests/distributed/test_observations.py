@@ -39,11 +39,11 @@ def blocks_of_vectors(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(entries, "CHUNK", 130)
-    monkeypatch.setattr(observations, "BLOCK", 150)
+    monkeypatch.setattr(entries, "CHUNK", 250)
+    monkeypatch.setattr(observations, "BLOCK", 250)
 
 
-def far(x, chunks=70):
+def far(x, chunks=250):
     return da.from_array(x, chunks=chunks)
 
 
@@ -51,9 +51,9 @@ def pair(kind="squared", weights=None, **options):
     """The same loss of arrays and of dask arrays."""
     options = {"loss": Huber(0.5) if kind == "huber" else kind, **options}
     here = Completion(ROWS, COLS, DATA[kind], SHAPE, weights=weights, **options)
-    weights = None if weights is None else far(weights, 55)
+    weights = None if weights is None else far(weights, 200)
     there = Completion(
-        far(ROWS), far(COLS, 90), far(DATA[kind]), SHAPE, weights=weights, **options
+        far(ROWS), far(COLS, 300), far(DATA[kind]), SHAPE, weights=weights, **options
     )
     return here, there
 
@@ -70,7 +70,9 @@ def same(one, two):
 
 SETTINGS = [
     ("squared", {}),
-    ("squared", {"intercepts": "both", "scaling": "counts"}),
+    pytest.param(
+        "squared", {"intercepts": "both", "scaling": "counts"}, marks=pytest.mark.long
+    ),
     ("squared", {"weights": WEIGHTS, "reduction": "mean"}),
     ("huber", {"intercepts": "rows", "weights": WEIGHTS}),
     ("logistic", {"intercepts": "columns"}),
@@ -90,7 +92,7 @@ def test_the_answer_of_arrays(kind, options):
         assert getattr(there, name) == pytest.approx(getattr(here, name), rel=1e-12)
     lam = 1.0 / N if options.get("reduction") == "mean" else 1.0
     # fits of intercepts make thousands of passes over few numbers, which cost dask's time
-    tol = 1e-5 if there.intercepts == "none" else 1e-2
+    tol = 1e-4 if there.intercepts == "none" else 1e-2
     h = NuclearBall(20.0) if kind == "huber" else NuclearNorm(lam)
     one, two = (wp.minimize(wp.Problem(x, None, h), tol=tol) for x in (here, there))
     same(one, two)
@@ -106,7 +108,7 @@ def test_columns_of_a_frame():
     there = Completion(frame["u"], frame["i"], frame["y"], SHAPE, weights=frame["w"])
     here = Completion(ROWS, COLS, VALUES, SHAPE, weights=WEIGHTS)
     h = NuclearNorm(1.0)
-    same(*(wp.minimize(wp.Problem(x, None, h), tol=1e-5) for x in (here, there)))
+    same(*(wp.minimize(wp.Problem(x, None, h), tol=1e-2) for x in (here, there)))
 
 
 @pytest.mark.usefixtures("one_by_one")
@@ -139,11 +141,11 @@ def test_resumed_runs_end_at_the_same_bits(tmp_path):
     def problem():
         return wp.Problem(pair("huber")[1], None, NuclearNorm(1.0))
 
-    whole = wp.minimize(problem(), tol=1e-6)
+    whole = wp.minimize(problem(), tol=1e-4)
     kept = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
-    part = wp.minimize(problem(), max_svds=20, tol=1e-6, **kept)
+    part = wp.minimize(problem(), max_svds=10, tol=1e-4, **kept)
     assert part.status is wp.Status.MAX_SVDS
-    again = wp.minimize(problem(), tol=1e-6, resume=True, **kept)
+    again = wp.minimize(problem(), tol=1e-4, resume=True, **kept)
     np.testing.assert_array_equal(again.X, whole.X)
     assert again.certificate == whole.certificate
 
@@ -184,7 +186,7 @@ def test_proofs():
 def test_workers_give_the_bits_of_this_process():
     def found():
         problem = wp.Problem(pair(weights=WEIGHTS)[1], None, NuclearNorm(2.0))
-        return wp.minimize(problem, tol=1e-3, max_svds=8)
+        return wp.minimize(problem, tol=1e-3, max_svds=4)
 
     results = [found()]
     with dask.config.set(scheduler="synchronous"):

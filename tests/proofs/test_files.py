@@ -10,7 +10,7 @@ from proofs._cases import simple
 
 import weakprox as wp
 from weakprox.errors import ProofError
-from weakprox.passes import COMPILED_FROM
+from weakprox.passes.compiling import COMPILED_FROM
 from weakprox.proofs import file as proof_file
 from weakprox.proofs.pieces import ENTRIES, piece
 

@@ -1,4 +1,4 @@
-"""The command `weakprox`: estimate, complete, certify, verify, info and reproduce.
+"""The command `weakprox`: estimate, complete, certify, verify, info, reproduce and compile.
 
 What `import weakprox` does not load (experiments, reports, rich) is imported when it is needed.
 """
@@ -11,6 +11,7 @@ import typer
 
 from weakprox import __version__
 from weakprox.cli.certify import certify
+from weakprox.cli.compile import compile_passes
 from weakprox.cli.complete import complete
 from weakprox.cli.console import EXIT_CODES, Shell
 from weakprox.cli.estimate import estimate
@@ -48,6 +49,7 @@ def weakprox(
 
 for command in (estimate, complete, certify, verify, info, reproduce):
     app.command(epilog=EXIT_CODES)(command)
+app.command("compile", epilog=EXIT_CODES)(compile_passes)
 
 
 def main() -> None:

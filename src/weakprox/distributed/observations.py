@@ -15,6 +15,7 @@ import numpy as np
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.distributed.entries import Entries
 from weakprox.distributed.work import added
+from weakprox.passes import compiling
 from weakprox.passes.blocks import (
     BLOCK,
     BlockPattern,
@@ -104,14 +105,15 @@ class OnWorkers:
 
 
 def worked(P: Pattern, job: Job, *given: Any) -> Any:
-    """One block of a pass."""
+    """One block of a pass, compiled on all workers: their bits must not differ."""
     left, leaves = list(given), {}
-    for token, spread in job.tokens:
-        if spread:
-            leaves[token] = P.effects(left.pop(0), left.pop(0))
-        else:
-            leaves[token] = np.asarray(left.pop(0), dtype=float)
-    return job.function(P, *computed(job.rules, leaves), *left)
+    with compiling.passes(True):
+        for token, spread in job.tokens:
+            if spread:
+                leaves[token] = P.effects(left.pop(0), left.pop(0))
+            else:
+                leaves[token] = np.asarray(left.pop(0), dtype=float)
+        return job.function(P, *computed(job.rules, leaves), *left)
 
 
 def sorted_on_workers(

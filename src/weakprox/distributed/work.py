@@ -10,7 +10,7 @@ import numpy as np
 
 from weakprox.linalg.arrays import SHARED, all_finite, largest
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import Step, passes_for
+from weakprox.passes import Step, compiling, passes_for
 
 IDLE = 20.0  # seconds after which a worker's spare memory is released
 
@@ -53,6 +53,12 @@ def examined(block: Block) -> Vector:
     return np.array([0.0, largest(block)])
 
 
+def _passes(*arrays: Block) -> Any:
+    """The passes for such blocks, compiled on all workers: their bits must not differ."""
+    with compiling.passes(True):
+        return passes_for(*arrays)
+
+
 def divided(block: Block, unit: float) -> Block:
     """The block in another unit."""
     return block / block.dtype.type(unit)  # type: ignore[no-any-return]
@@ -63,12 +69,12 @@ def moved(c: Block, state: State | None, move: Move, Q: Block | None, B: Any = N
     k = move.step
     if move.V is None or move.Y is None or state is None:
         z = _fresh(c)
-        product = passes_for(z, c).first(c, z, k, Q)
+        product = _passes(z, c).first(c, z, k, Q)
         return State(z, np.zeros(6), product)
     left = (multiplied(state.z, move.Y, True) if B is None else B) @ move.T
     z = _fresh(state.z)
     X = LowRank(left, np.ones(left.shape[1], z.dtype), move.V.T)
-    sums, product = passes_for(z, c).advance_from(state.z, c, z, X, k, move.change, Q)
+    sums, product = _passes(z, c).advance_from(state.z, c, z, X, k, move.change, Q)
     return State(z, np.array(sums), product)
 
 
@@ -88,20 +94,20 @@ def found(state: State) -> tuple[Vector, Block | None]:
 
 def looked(c: Block, held: Any, U: Block, right: tuple[Block, Block], k: Step) -> Vector:
     """All sums over this block at the point U s Vt."""
-    return np.array(passes_for(c).look(c, _of(held), LowRank(U, *right), k))
+    return np.array(_passes(c).look(c, _of(held), LowRank(U, *right), k))
 
 
 def multiplied(held: Any, V: Block, quick: bool) -> Block:
     """These rows of z V."""
     z = _of(held)
-    times = passes_for(z).quick_times if quick else passes_for(z).times
+    times = _passes(z).quick_times if quick else _passes(z).times
     return times(z, V)  # type: ignore[no-any-return]
 
 
 def pushed(held: Any, U: Block, quick: bool) -> Block:
     """The contribution of these rows to z' U."""
     z = _of(held)
-    passes = passes_for(z)
+    passes = _passes(z)
     times = passes.quick_transpose_times if quick else passes.transpose_times
     return times(z, U)  # type: ignore[no-any-return]
 

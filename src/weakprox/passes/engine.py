@@ -34,7 +34,7 @@ from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tiled
-from weakprox.passes import reference
+from weakprox.passes import compiling, reference
 from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import (
     Ritz,
@@ -48,7 +48,6 @@ from weakprox.passes.ritz import (
 )
 
 POWERS = 10  # limit for a randomised bound, which stops as soon as it is small enough
-COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
 
 
 def passes_for(z: Array, *others: Array) -> ModuleType:
@@ -64,8 +63,8 @@ def passes_for(z: Array, *others: Array) -> ModuleType:
         if isinstance(x, Tiled) or in_file(x):
             return reference
     if isinstance(z, np.ndarray):
-        large = z.size >= COMPILED_FROM
-        return _compiled() if large and all(_plain(x) for x in (z, *others)) else reference
+        plain = all(_plain(x) for x in (z, *others))
+        return _compiled() if plain and compiling.wanted(z.size) else reference
     if not getattr(z, "is_cuda", False) or z.element_size() != 4 or not z.is_contiguous():
         return reference
     try:

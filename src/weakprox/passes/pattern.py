@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from weakprox.linalg.arrays import Array, device_of, is_numpy, namespace, to_numpy, total
+from weakprox.passes import compiling
 
 CHUNKS = 256  # ranges of rows with about equally many entries, for threads
 SHARED_FROM = 1 << 13  # entries from which threads save more time than they cost
@@ -246,14 +247,14 @@ def _compiled() -> ModuleType | None:
 
 def _kernels(reference: Array) -> Any:
     if is_numpy(reference):
-        return _compiled() or Plain
+        return (_compiled() if compiling.current() else None) or Plain
     from weakprox.passes import entries_torch
 
     return entries_torch
 
 
 class Plain:
-    """The products by SciPy, if numba is not installed."""
+    """The products by SciPy, if nothing is compiled."""
 
     @staticmethod
     def matrix(P: Pattern, values: Array) -> Any:

@@ -21,7 +21,7 @@ from weakprox.certificates.split import FixedDual, SplitDual, reflected_dual
 from weakprox.distributed.blocked import Target as RemoteTarget
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import COMPILED_FROM, SeparableForm, Step
+from weakprox.passes import SeparableForm, Step
 from weakprox.passes.reference import cut
 from weakprox.penalties import Smoothed, Sum, Zero
 from weakprox.proofs.describe import parts_of
@@ -266,10 +266,10 @@ def _compiles(y: Rows, part: Box | Groups) -> bool:
     """Whether there is a compiled pass for the arrays of this dual point."""
     dual = y.target
     even = isinstance(part, Box) and part.above == part.below > 0.0
-    if dual is None or not even or math.prod(y.shape) < COMPILED_FROM:
+    if dual is None or not even:
         return False
     plain = all(type(x) is np.ndarray and x.flags.c_contiguous for x in (dual.C, dual.z))
-    return plain and compiled_passes() is not None
+    return plain and compiled_passes(math.prod(y.shape)) is not None
 
 
 def _compiled(
@@ -283,7 +283,7 @@ def _compiled(
     k = dual.step
     ahead = 2.0 / k.gamma - k.beta - k.curvature
     numbers = (ahead, k.beta, 1.0 / k.gamma, k.above, whole)
-    found: tuple[float, float, float] = compiled_passes().stored(
+    found: tuple[float, float, float] = compiled_passes(math.prod(y.shape)).stored(
         dual.C, dual.z, U * s, Vt, q, numbers
     )
     return found

@@ -18,7 +18,7 @@ from weakprox.distributed.engine import fetch
 from weakprox.distributed.measured import Measured
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.tiled import Tiled
-from weakprox.passes import COMPILED_FROM
+from weakprox.passes import compiling
 from weakprox.resources.memory import let_go
 
 BYTES = 1 << 24  # of a piece that are read together
@@ -143,7 +143,7 @@ def _dtype(array: Any) -> np.dtype[Any]:
 
 def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
     """Sum of words[i] (2 (first + i) + 1) modulo 2**64."""
-    compiled = compiled_passes() if words.size >= COMPILED_FROM else None
+    compiled = compiled_passes(words.size)
     if compiled is not None:
         return int(compiled.weighted(words, first))
     total = 0
@@ -155,8 +155,10 @@ def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
     return total
 
 
-def compiled_passes() -> Any:
-    """The module of compiled passes, or None."""
+def compiled_passes(entries: int) -> Any:
+    """The module of compiled passes if they are worth it for this many entries, or None."""
+    if not compiling.wanted(entries):
+        return None
     try:
         from weakprox.proofs import compiled
     except (ImportError, RuntimeError):  # no numba, or no cache directory

@@ -1,7 +1,8 @@
 """Escalations: what a run does when its method cannot reach the accuracy as it is.
 
 Each entry of `ESCALATIONS` says when it applies and returns the state of a run that starts
-again. `begin(state, X)` starts the state's solver at X, None for zero.
+again, or continues with another method. `begin(state, X)` starts the state's solver at X, None
+for zero.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SHARE = 0.5  # of the accuracy, to aim at in float64; the rest is for rounding t
 
 
 def another_method(state: State, signal: Exception | None, begin: Begin) -> State | None:
-    """Restart with the fallback method if proximal points are not low-rank.
+    """Continue with the fallback method if proximal points are not low-rank.
 
     Also if the gap falls too slowly. Float32 data are taken to float64 if every term can.
     """
@@ -48,7 +49,8 @@ def another_method(state: State, signal: Exception | None, begin: Begin) -> Stat
     # proofs that failed for one method say nothing of those of another
     state = replace(state, tracker=replace(state.tracker, prove_below=math.inf, attempts=0))
     state = in_double(state) or state
-    return begin(state, state.first)
+    state = begin(state, state.first)
+    return replace(state, memory=fallback.continued(state.memory, signal))
 
 
 def another_constant(state: State, signal: Exception | None, begin: Begin) -> State | None:

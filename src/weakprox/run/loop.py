@@ -15,6 +15,7 @@ from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import WAITING, one_thread, pause
 from weakprox.metering import Meter, StopRun
+from weakprox.passes import compiling
 from weakprox.problem import Problem
 from weakprox.progress import RunProgress
 from weakprox.protocols import Candidate
@@ -63,7 +64,10 @@ class Run:
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
         at = None if self.stream is None else self.stream.tell()
-        origin = Origin(solver, settings.reason, settings.eps, settings.scale_samples, at)
+        compiled = compiling.chosen(self._entries(problem, solver))
+        origin = Origin(
+            solver, settings.reason, settings.eps, settings.scale_samples, at, compiled
+        )
         if last is not None:
             origin = replace(last.origin, solver=solver)
         if last is not None and last.data is None:
@@ -99,9 +103,11 @@ class Run:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
         if X is not None:
             self.state = replace(self.state, first=X)
-        shape, factored = self.state.problem.shape, self.state.solver.factored
-        entries = THIN * sum(shape) if factored else math.prod(shape)  # of arrays for BLAS
-        with self.progress or nullcontext(), one_thread(entries):
+        entries = self._entries(self.state.problem, self.state.solver)
+        compiled = compiling.passes(self.state.fixed.origin.compiled)
+        with self.progress or nullcontext(), one_thread(entries), compiled:
+            if self.progress is not None and compiling.about_to_compile(entries):
+                self.progress.say("compiles its passes, once")
             try:
                 try:
                     status = self._solve()
@@ -120,6 +126,12 @@ class Run:
                 # it leads back here through `tick`: a cycle, which would keep the data
                 # until it is collected
                 del self.state
+
+    @staticmethod
+    def _entries(problem: Problem, solver: Method) -> int:
+        """Return the number of entries of arrays in products."""
+        shape = problem.shape
+        return THIN * sum(shape) if solver.factored else math.prod(shape)
 
     def _solve(self) -> Status:
         """Run outer steps until a stopping rule applies; return the status."""

@@ -15,7 +15,7 @@ from weakprox import solvers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import ASIDE_FROM, is_numpy
 from weakprox.linalg.tiled import Tiled
-from weakprox.passes import COMPILED_FROM
+from weakprox.passes import compiling
 from weakprox.passes.blocks import BlockPattern
 from weakprox.problem import Problem
 from weakprox.resources.memory import (
@@ -75,9 +75,10 @@ def need_of(problem: Problem, solver: Method) -> Need:
     if arrays.vectors and isinstance(entries, BlockPattern):
         disk = entries.file_bytes(1 + arrays.vectors) / array
     first = min(arrays.first, work)
-    large = math.prod(problem.shape) >= COMPILED_FROM and arrays.tiles and held
+    large = arrays.tiles and held and compiling.wanted(math.prod(problem.shape))
     # passes over files are not compiled
-    compiled = (large or arrays.vectors) and is_numpy(problem.loss.reference)
+    compiled = large or (arrays.vectors and compiling.current())
+    compiled = compiled and is_numpy(problem.loss.reference)
     library = _compiler_bytes() if compiled else 0
     early, peak = (
         max(int((taken + arrays.proof) * array) + thin + library + pending, reading)

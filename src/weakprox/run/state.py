@@ -178,6 +178,7 @@ class Origin:
     eps: float  # as given, or what tol came to
     scale_samples: int
     stream: int | None = None  # position of a stream of samples
+    compiled: bool = False  # whether passes are compiled
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class Factored:
                 break
             width = min(WIDER * width, *shape)
             if width > max(THIN, WIDEST * min(shape)) and self.thin():
-                raise TooWide
+                raise TooWide(engine.kept(), state.gamma)
             more = gaussian(tools.rng(k, width), (shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
             block = namespace(z).concat([have, more[:, have.shape[1] :]], axis=1)

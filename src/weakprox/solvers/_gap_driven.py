@@ -27,7 +27,14 @@ SPARE = 3  # extra triplets, so that the next decomposition need not be repeated
 
 
 class TooWide(Exception):  # noqa: N818 (a signal, not an error)
-    """The proximal points are not low-rank, or the gap falls slowly: use the fallback."""
+    """The proximal points are not low-rank, or the gap falls slowly: use the fallback.
+
+    `target` is the point z to continue from, for the step size `gamma`.
+    """
+
+    def __init__(self, target: Any = None, gamma: float = 0.0) -> None:
+        super().__init__("the proximal points are not low-rank, or the gap falls slowly")
+        self.target, self.gamma = target, gamma
 
 
 class Contradicted(Exception):  # noqa: N818 (a signal, not an error)

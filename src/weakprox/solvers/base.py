@@ -255,6 +255,10 @@ class Method:
         """Return the memory to start with near the end of a neighbouring problem's run."""
         raise NotImplementedError
 
+    def continued(self, memory: Any, signal: Any) -> Any:
+        """Return the first memory, moved to the point of the `TooWide` that led here."""
+        return memory
+
     def step(self, problem: Problem, memory: Any, tools: Tools) -> Any:
         """Return the memory after one outer step; call `tools.tick` after each inner one."""
         raise NotImplementedError

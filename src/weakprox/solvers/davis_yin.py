@@ -28,7 +28,7 @@ from weakprox.arguments import integer, optional_counts
 from weakprox.certificates.split import FixedDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, contiguous, to_numpy
+from weakprox.linalg.arrays import Array, contiguous, is_array, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
@@ -143,6 +143,14 @@ class DavisYin(GapDriven):
         rank = capped(self.first_rank, problem.shape, self.rank)
         return Memory(V=given, h=h, z=z, gamma=gamma, rank=rank, parameters=plan, X=first)
 
+    def continued(self, memory: Memory, signal: TooWide) -> Memory:
+        """Return the first memory, moved to where another splitting ended."""
+        if not is_array(signal.target):  # none, or on workers
+            return memory
+        z: Any = memory.z
+        z[...] = signal.target
+        return replace(memory, gamma=signal.gamma)
+
     def warm(self, problem: Problem, past: Warmth, tools: Tools) -> Memory:
         """Start from the result of a neighbouring problem.
 
@@ -245,7 +253,8 @@ class LeanSplitting(GapDriven):
                     tools.tick(state.candidate(k))
             engine = steps.engine
             if self._is_slow(state, memory, engine.z) and other():
-                raise TooWide  # acceleration or float64 is worth its memory here
+                # acceleration or float64 is worth its memory here
+                raise TooWide(engine.kept(), state.gamma)
             state = steps.settle(state)
             assert state.ritz is not None
             state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))

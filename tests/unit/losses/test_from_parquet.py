@@ -174,23 +174,23 @@ def test_resumed_runs_end_at_the_same_bits(intercepts, tmp_path):
         loss = read(path, shape=SHAPE, loss=Huber(0.5), intercepts=intercepts)
         return wp.Problem(loss, None, NuclearNorm(1.0))
 
-    whole = wp.minimize(problem(), tol=1e-7)
+    whole = wp.minimize(problem(), tol=1e-5)
     kept = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
     stated = problem()
-    part = wp.minimize(stated, max_svds=20, tol=1e-7, **kept)
+    part = wp.minimize(stated, max_svds=20, tol=1e-5, **kept)
     assert part.status is wp.Status.MAX_SVDS
     for again in (
-        wp.minimize(stated, tol=1e-7, resume=part),
-        wp.minimize(problem(), tol=1e-7, resume=True, **kept),
+        wp.minimize(stated, tol=1e-5, resume=part),
+        wp.minimize(problem(), tol=1e-5, resume=True, **kept),
     ):
         np.testing.assert_array_equal(again.X, whole.X)
         assert again.certificate == whole.certificate
     other = written(tmp_path / "other.parquet", rows, cols, values + 1e-3)
     loss = read(other, shape=SHAPE, loss=Huber(0.5), intercepts=intercepts)
     kept["checkpoint"].unlink()
-    part = wp.minimize(stated, max_svds=20, tol=1e-7, **kept)
+    part = wp.minimize(stated, max_svds=20, tol=1e-5, **kept)
     with pytest.raises(wp.InputError, match="other data"):
-        wp.minimize(wp.Problem(loss, None, NuclearNorm(1.0)), tol=1e-7, resume=True, **kept)
+        wp.minimize(wp.Problem(loss, None, NuclearNorm(1.0)), tol=1e-5, resume=True, **kept)
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -280,8 +280,8 @@ print(json.dumps([peak() - budget, found.value, found.certificate.lower_bound, r
 
 
 def test_memory_stays_below_the_size_of_the_observations(tmp_path):
-    """60 MB of observations, whose run would take 500 MB in memory, within 48 MB."""
-    rng, n, room = np.random.default_rng(0), 2_500_000, 48_000_000
+    """29 MB of observations, whose run would take 240 MB in memory, within 28 MB."""
+    rng, n, room = np.random.default_rng(0), 1_200_000, 28_000_000
     rows, cols = rng.integers(0, 1500, n), rng.integers(0, 1000, n)
     factors = rng.standard_normal((1500, 2)), rng.standard_normal((1000, 2))
     values = np.einsum("ij,ij->i", factors[0][rows], factors[1][cols])
@@ -290,7 +290,7 @@ def test_memory_stays_below_the_size_of_the_observations(tmp_path):
     pq.write_table(
         pa.table(dict(zip(names, (rows, cols, values), strict=True))),
         tmp_path / "long.parquet",
-        row_group_size=200_000,
+        row_group_size=100_000,
     )
     command = [sys.executable, "-c", CHILD, str(tmp_path / "long.parquet"), str(room)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

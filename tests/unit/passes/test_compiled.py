@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from weakprox import passes as fused
 from weakprox.linalg.lowrank import LowRank
-from weakprox.passes import Step, engine, passes_for, reference
+from weakprox.passes import Step, compiling, engine, passes_for, reference
 from weakprox.passes import compiled as cpu
 
 STEPS = [
@@ -107,7 +107,7 @@ def test_failure_in_a_thread_is_raised_here(monkeypatch):
 
 
 def test_taken_for_large_plain_arrays_only(monkeypatch):
-    monkeypatch.setattr(engine, "COMPILED_FROM", 100)
+    monkeypatch.setattr(compiling, "COMPILED_FROM", 100)
     z = np.zeros((10, 10))
     assert passes_for(z, z) is cpu
     assert passes_for(z[:, :5]) is reference
@@ -118,7 +118,7 @@ def test_taken_for_large_plain_arrays_only(monkeypatch):
 def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
     from numba.core import caching
 
-    monkeypatch.setattr(engine, "COMPILED_FROM", 100)
+    monkeypatch.setattr(compiling, "COMPILED_FROM", 100)
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # no folder is writable
     monkeypatch.delitem(__import__("sys").modules, "weakprox.passes.compiled")
     monkeypatch.delattr(fused, "compiled")
@@ -130,7 +130,7 @@ def test_reference_takes_over_where_compiled_code_cannot_be_kept(monkeypatch):
 
 
 def test_reference_takes_over_without_numba(monkeypatch):
-    monkeypatch.setattr(engine, "COMPILED_FROM", 100)
+    monkeypatch.setattr(compiling, "COMPILED_FROM", 100)
     monkeypatch.setitem(__import__("sys").modules, "weakprox.passes.compiled", None)
     engine._compiled.cache_clear()
     try:

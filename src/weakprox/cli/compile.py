@@ -1,0 +1,46 @@
+"""`weakprox compile`: compile the passes over large arrays now, once for this environment."""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+
+import numpy as np
+import typer
+
+from weakprox.cli.console import DONE, FAILED
+from weakprox.losses import Completion, Denoising
+from weakprox.passes import compiling
+from weakprox.penalties import L1, GroupL2
+from weakprox.problem import Problem
+from weakprox.protocols import Penalty
+from weakprox.spectral import NuclearBall, NuclearNorm
+
+
+def compile_passes() -> None:
+    """Compile the passes over large arrays now, instead of during a later run.
+
+    Runs on large arrays otherwise start with NumPy and compile once that has taken several
+    seconds. The result is stored on disk, so this is needed once for each environment.
+    """
+    from weakprox import minimize
+
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        typer.echo('numba is not installed: pip install "weakprox[fast]"', err=True)
+        raise typer.Exit(FAILED) from None
+    begun = time.perf_counter()
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
+    rows, cols = np.nonzero(rng.random(M.shape) < 0.5)
+    with compiling.passes(True, least=0):
+        penalties: list[Penalty] = [L1(0.1), GroupL2(0.1)]
+        for dtype, penalty in product(("float32", "float64"), penalties):
+            problem = Problem(Denoising(M.astype(dtype)), penalty, NuclearBall(20.0))
+            result = minimize(problem, "lean-splitting", tol=1e-3, progress=False)
+            _ = result.proof  # its passes are compiled, too
+        loss = Completion(rows, cols, M[rows, cols], M.shape)
+        minimize(Problem(loss, None, NuclearNorm(1.0)), progress=False)
+    typer.echo(f"The passes are compiled ({time.perf_counter() - begun:.0f} s).")
+    raise typer.Exit(DONE)

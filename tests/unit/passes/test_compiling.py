@@ -1,0 +1,111 @@
+"""Passes are compiled if that was done before, or once NumPy's runs have taken as long."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.losses import Completion, Denoising
+from weakprox.passes import compiling, engine, passes_for, pattern, reference
+from weakprox.spectral import NuclearBall, NuclearNorm
+
+LARGE = np.zeros((40, 50))
+
+
+@pytest.fixture(autouse=True)
+def automatic(monkeypatch, tmp_path):
+    """The rule itself, in a process that has stored nothing and spent nothing."""
+    monkeypatch.setenv("WEAKPROX_COMPILE", "auto")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiling, "COMPILED_FROM", 1000)
+    monkeypatch.setattr(compiling, "_spent", 0.0)
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "compiling.py"))
+    (tmp_path / "compiled.py").touch()
+    compiling.stored.cache_clear()
+    yield
+    compiling.stored.cache_clear()
+
+
+def test_nothing_is_compiled_at_first():
+    assert passes_for(LARGE) is reference
+    assert pattern._kernels(LARGE) is pattern.Plain
+
+
+def test_stored_passes_are_used_unless_the_source_is_newer(tmp_path):
+    folder = tmp_path / "passes_0123"
+    folder.mkdir()
+    index = folder / "compiled._advance-12.py311.nbi"
+    index.touch()
+    assert compiling.stored()
+    assert passes_for(LARGE) is engine._compiled()
+    assert passes_for(LARGE[:10]) is reference  # too few entries
+    later = time.time() + 100.0
+    os.utime(tmp_path / "compiled.py", (later, later))
+    compiling.stored.cache_clear()
+    assert not compiling.stored()
+
+
+def test_a_very_large_run_compiles_at_once():
+    assert not compiling.chosen(compiling.AT_ONCE - 1)
+    assert compiling.chosen(compiling.AT_ONCE)
+
+
+def test_compiled_once_runs_have_taken_as_long(monkeypatch):
+    monkeypatch.setattr(compiling, "REPAID", 0.05)
+    with compiling.passes(True):
+        time.sleep(0.06)
+    assert not compiling.chosen()  # compiled passes spend nothing
+    with compiling.passes(False):
+        time.sleep(0.06)
+    assert not compiling.chosen()  # nor does a run that would not have used them
+    with compiling.passes(False):
+        time.sleep(0.06)
+        assert passes_for(LARGE) is reference  # within a run nothing changes
+    assert compiling.chosen()
+
+
+@pytest.mark.parametrize(("asked", "found"), [("always", True), ("never", False)])
+def test_the_environment_decides(monkeypatch, asked, found):
+    monkeypatch.setattr(compiling, "_spent", 0.0 if found else 1e3)
+    monkeypatch.setenv("WEAKPROX_COMPILE", asked)
+    assert compiling.chosen() is found
+
+
+def test_a_resumed_run_keeps_its_choice(monkeypatch):
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 50)) + rng.standard_normal(
+        (60, 50)
+    )
+    problem = wp.Problem(Denoising(M), wp.penalties.L1(0.3), NuclearBall(60.0))
+    whole = wp.minimize(problem, "lean-splitting", tol=1e-7)
+    part = wp.minimize(problem, "lean-splitting", tol=1e-7, max_svds=13)
+    assert part.status is wp.Status.MAX_SVDS
+    monkeypatch.setenv("WEAKPROX_COMPILE", "always")
+    again = wp.minimize(problem, "lean-splitting", tol=1e-7, resume=part)
+    assert again.X.tobytes() == whole.X.tobytes()
+
+
+def test_a_run_on_observed_entries_uses_one_kind(monkeypatch):
+    used = set()
+    real = pattern._kernels
+    monkeypatch.setattr(pattern, "_kernels", lambda x: used.add(real(x)) or real(x))
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((30, 20)) < 0.5)
+    loss = Completion(rows, cols, rng.standard_normal(len(rows)), (30, 20))
+    wp.minimize(wp.Problem(loss, None, NuclearNorm(2.0)))
+    assert used == {pattern.Plain}
+
+
+def test_the_display_says_so(monkeypatch):
+    monkeypatch.setenv("WEAKPROX_COMPILE", "always")
+    assert compiling.about_to_compile(1e6)
+    assert not compiling.about_to_compile(10)
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    assert not compiling.about_to_compile(1e6)
+
+
+def test_the_place_of_the_source_is_the_one_that_numba_stores_beside():
+    assert (Path(engine.__file__).parent / "compiled.py").is_file()
