@@ -32,7 +32,10 @@ SPARE = 2  # columns of the block beyond the rank
 POWERS = 4  # limit on the power steps of a decomposition
 COLD = 2  # power steps from a random block
 WIDER = 2  # factor for the block if the rank does not fit
-THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block is thin
+THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block may grow
+# The same share in the first iterations. A rank that grows later is not low, and DavisYin
+# needs fewer iterations then.
+EARLY, WIDE = 2, 0.3
 SMALL_STEP = 0.1  # step size times smoothness
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
@@ -89,7 +92,8 @@ class Factored:
             if seen <= width - SPARE or width >= min(shape):
                 break
             width = min(WIDER * width, *shape)
-            if width > max(THIN, WIDEST * min(shape)) and self.thin():
+            share = WIDE if k <= EARLY else WIDEST
+            if width > max(THIN, share * min(shape)) and self.thin():
                 raise TooWide(engine.kept(), state.gamma)
             more = gaussian(tools.rng(k, width), (shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
