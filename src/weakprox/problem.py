@@ -10,18 +10,8 @@ import numpy as np
 
 from weakprox import protocols
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import (
-    Array,
-    contiguous,
-    eps_of,
-    inner,
-    namespace,
-    norm,
-    on_cpu,
-    sqnorm,
-    wide,
-    zeros,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, eps_of, inner, namespace, norm, wide
 from weakprox.linalg.lowrank import LowRank, dense, squared_norm
 from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored
@@ -191,7 +181,7 @@ class Problem:
     def _check_kind(self) -> None:
         """Check that the arrays of the penalty can be combined with those of the loss."""
         rows = 1 if self.penalty.rowwise else self.shape[0]  # one is enough if all are alike
-        X = zeros((rows, self.shape[1]), self.loss.reference)
+        X = arrays.zeros((rows, self.shape[1]), self.loss.reference)
         try:
             met = self.penalty.pull(self.penalty.ascend(None, X, 1.0))
             given = f"arrays that lead to {type(met).__name__}"
@@ -295,7 +285,7 @@ class Problem:
 
     def factored(self, X: Array, rng: np.random.Generator, rank: int | None = None) -> LowRank:
         """A feasible X as factors, of full rank by default; zero needs no decomposition."""
-        if sqnorm(X) == 0.0:
+        if arrays.sqnorm(X) == 0.0:
             return LowRank.zero(self.shape, X)
         return self.spectral.compress(X, min(self.shape) if rank is None else rank, rng)
 
@@ -306,7 +296,7 @@ class Problem:
             return True
         if self._form is None or not self.loss.is_finite_sum:
             return False
-        return self.elsewhere or budget() is not None or not on_cpu(self.loss.reference)
+        return self.elsewhere or budget() is not None or not arrays.on_cpu(self.loss.reference)
 
     def gathered(self) -> Problem:
         """The same problem with all data in this process, if they fit."""
@@ -336,7 +326,7 @@ class Problem:
             return distance_parts(target, X)[0]
         step = self.entrywise()
         if isinstance(X, LowRank) and step is not None and self.by_passes:
-            C = contiguous(self.centre())
+            C = arrays.contiguous(self.centre())
             sums: Sums = passes_for(C).look(C, None, X, step)
             return sums.value(step)
         return sum(self.smooth_values(X.dense() if isinstance(X, LowRank) else X, batch))

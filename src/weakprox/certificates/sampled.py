@@ -36,17 +36,8 @@ from typing import Any
 import numpy as np
 from scipy.special import chndtrinc, fdtri
 
-from weakprox.linalg.arrays import (
-    Array,
-    add_scaled,
-    eps_of,
-    inner,
-    namespace,
-    norm,
-    row_blocks,
-    sqnorm,
-    to_numpy,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
@@ -83,7 +74,7 @@ class Noise:
         total, freedom = sum(sizes), len(sizes) - 1
         mean = means[0] * (sizes[0] / total)
         for part, size in zip(means[1:], sizes[1:], strict=True):
-            add_scaled(mean, size / total, part)
+            arrays.add_scaled(mean, size / total, part)
         gram, most = _gram(means, sizes, mean), float(math.prod(mean.shape))
         trace = float(np.trace(gram))
         if freedom < 1 or trace == 0.0:
@@ -156,14 +147,14 @@ class Noise:
 
 def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
     """Return inner products of the groups' deviations, by blocks of rows to save memory."""
-    xp, gram = namespace(mean), np.zeros((len(sizes), len(sizes)))
-    for rows in row_blocks(mean):
+    xp, gram = arrays.namespace(mean), np.zeros((len(sizes), len(sizes)))
+    for rows in arrays.row_blocks(mean):
         apart = xp.stack([part[rows] for part in means])
         for i, size in enumerate(sizes):
             apart[i] -= mean[rows]
             apart[i] *= math.sqrt(size)
         flat = xp.reshape(apart, (len(sizes), -1))
-        gram += np.asarray(to_numpy(flat @ flat.T), dtype=float)
+        gram += np.asarray(arrays.to_numpy(flat @ flat.T), dtype=float)
     return gram
 
 

@@ -15,16 +15,8 @@ import numpy as np
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.distributed.entries import Entries
 from weakprox.distributed.work import added
-from weakprox.passes.blocks import (
-    BLOCK,
-    BlockPattern,
-    ByRows,
-    Spread,
-    Vector,
-    computed,
-    few,
-    row_edges,
-)
+from weakprox.passes import blocks
+from weakprox.passes.blocks import BlockPattern, Vector
 from weakprox.passes.pattern import Index, Pattern, pattern
 
 
@@ -84,17 +76,19 @@ class OnWorkers:
         known = {token: leaf for x in vectors for token, leaf in x.leaves.items()}
         columns: list[Any] = []
         for leaf in known.values():
-            if isinstance(leaf, Spread):
+            if isinstance(leaf, blocks.Spread):
                 columns += [self._cut(np.asarray(leaf.left)), [shared(leaf.right)] * count]
             else:
                 columns.append(leaf)
                 resting += leaf
         for x in arguments:
-            if isinstance(x, ByRows):
+            if isinstance(x, blocks.ByRows):
                 columns.append(self._cut(x.value))
             else:
                 columns.append([shared(x.value)] * count)
-        tokens = tuple((token, isinstance(leaf, Spread)) for token, leaf in known.items())
+        tokens = tuple(
+            (token, isinstance(leaf, blocks.Spread)) for token, leaf in known.items()
+        )
         job = shared(Job(function, tuple(x.rule for x in vectors), tokens))
         return each(worked, self.parts, [job] * count, *columns), resting
 
@@ -111,7 +105,7 @@ def worked(P: Pattern, job: Job, *given: Any) -> Any:
             leaves[token] = P.effects(left.pop(0), left.pop(0))
         else:
             leaves[token] = np.asarray(left.pop(0), dtype=float)
-    return job.function(P, *computed(job.rules, leaves), *left)
+    return job.function(P, *blocks.computed(job.rules, leaves), *left)
 
 
 def sorted_on_workers(
@@ -127,14 +121,14 @@ def sorted_on_workers(
         for side, n in enumerate(shape)
     ]
     pointers = np.concatenate([[0], np.cumsum(counts[0])])
-    edges = row_edges(pointers, BLOCK)
-    shown = few(np.concatenate(fetch(each(seen, parts), parts)))
+    edges = blocks.row_edges(pointers, blocks.BLOCK)
+    shown = blocks.few(np.concatenate(fetch(each(seen, parts), parts)))
     recode(shown, shown[:0])  # raises here rather than on a worker
     split = each(divided_by_rows, parts, [shared(edges)] * len(parts))
-    blocks = range(len(edges) - 1)
-    pieces = [each(item, [one] * len(blocks), blocks) for one in split]
+    places = range(len(edges) - 1)
+    pieces = [each(item, [one] * len(places), places) for one in split]
     heights = [(int(height), shape[1]) for height in np.diff(edges)]
-    how = [shared((recode, shown))] * len(blocks)
+    how = [shared((recode, shown))] * len(places)
     found = each(assembled, how, heights, *pieces)
     kinds = 3 if entries.weighted else 2
     kept = keep([task for i in range(kinds) for task in each(item, found, [i] * len(found))])
@@ -150,7 +144,7 @@ def counted(part: Any, side: tuple[int, int]) -> Any:
 
 def seen(part: Any) -> Any:
     """Some different values."""
-    return few(part[3])
+    return blocks.few(part[3])
 
 
 def divided_by_rows(part: Any, edges: Index) -> list[Any]:

@@ -21,18 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.estimators._hawkes_events import (
-    CHUNK,
-    Codes,
-    Events,
-    Kernel,
-    Matrix,
-    Vector,
-    excitation,
-    own_past,
-    panels,
-    pulls_of,
-)
+from weakprox.estimators import _hawkes_events as records
+from weakprox.estimators._hawkes_events import Codes, Events, Kernel, Matrix, Vector
 from weakprox.linalg import decompositions
 from weakprox.losses import Custom
 
@@ -97,7 +87,8 @@ class Pilot:
 def pilot(events: Events, decays: Vector, *, steps: int = STEPS) -> Pilot:
     """Fit the first model and the shares of the decays by EM."""
     count, n = events.count, len(events.times)
-    own, every = own_past(events, decays), pulls_of(events.times, decays, events.times)
+    own = records.own_past(events, decays)
+    every = records.pulls_of(events.times, decays, events.times)
     ages = events.stop - events.times
     gained = -np.expm1(-np.multiply.outer(decays, ages))  # (decay, event)
     own_due = np.array([np.bincount(events.nodes, row, count) for row in gained])
@@ -247,14 +238,14 @@ def contrasts(events: Events, first: Pilot, edges: Vector) -> list[Contrast]:
         chosen = (events.times >= start) & ((events.times < stop) | last)
         gram = np.zeros((events.count + 1, events.count + 1))
         finest = FINEST / float(first.kernel.decays.max())
-        for nodes, weights in panels(events.times, start, stop, finest):
-            step = max(1, CHUNK // events.count)
+        for nodes, weights in records.panels(events.times, start, stop, finest):
+            step = max(1, records.CHUNK // events.count)
             for i in range(0, len(nodes), step):
-                part = excitation(events, first.kernel, nodes[i : i + step])
+                part = records.excitation(events, first.kernel, nodes[i : i + step])
                 total = first.baseline.sum() + reaction @ part
                 rows = np.vstack([np.ones(part.shape[1]), part / scale[:, None]])
                 gram += (rows * (weights[i : i + step] / total)) @ rows.T
-        at = excitation(events, first.kernel, events.times[chosen])
+        at = records.excitation(events, first.kernel, events.times[chosen])
         total = first.baseline.sum() + reaction @ at
         rows = np.vstack([np.ones(at.shape[1]), at / scale[:, None]]) / total
         slopes = np.zeros((events.count, events.count + 1))

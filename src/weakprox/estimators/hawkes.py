@@ -14,27 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
 from weakprox.errors import InputError
+from weakprox.estimators import _hawkes_contrast as contrast
+from weakprox.estimators import _hawkes_events as records
 from weakprox.estimators._base import DEPRECATED, Certified
-from weakprox.estimators._hawkes_contrast import (
-    POLISH,
-    Contrast,
-    Pilot,
-    Reduced,
-    Sources,
-    contrasts,
-    pilot,
-)
-from weakprox.estimators._hawkes_events import (
-    Events,
-    Kernel,
-    Matrix,
-    Vector,
-    decays_of,
-    excitation,
-    exposure,
-    record,
-    simulate,
-)
+from weakprox.estimators._hawkes_contrast import Contrast, Pilot, Reduced, Sources
+from weakprox.estimators._hawkes_events import Events, Kernel, Matrix, Vector
 from weakprox.linalg import decompositions
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
@@ -66,7 +50,7 @@ class Pieces:
         """Exposure of each node in each piece: (piece, node)."""
         return np.array(
             [
-                exposure(self.events, self.kernel, float(a), float(b))
+                records.exposure(self.events, self.kernel, float(a), float(b))
                 for a, b in pairwise(self.edges)
             ]
         )
@@ -213,16 +197,16 @@ class HawkesInfectivity(Certified):
         arguments.positive("tol", self.tol)
         cv = arguments.integer("cv", self._renamed("folds", "cv"), least=2)
         data = validate_data(self, X, dtype=None, ensure_min_samples=2)
-        events, self.nodes_ = record(data, None, period)
+        events, self.nodes_ = records.record(data, None, period)
         few = len(events.times) < max(LEAST * cv, SCARCE * events.count)
         if few or events.count == 1 or (lam is not None and tau is not None):
             cv = 1  # nothing to choose, or too little to choose by
         first = self._pilot(events)
         edges = np.quantile(events.times, np.linspace(0.0, 1.0, cv + 1))
         edges[0], edges[-1] = events.start, events.stop
-        parts = contrasts(events, first, edges)
+        parts = contrast.contrasts(events, first, edges)
         whole = reduce(add, parts)
-        pulls = excitation(events, first.kernel, events.times)
+        pulls = records.excitation(events, first.kernel, events.times)
         kept = Pieces(events, first.kernel, pulls, edges)
         self._events, self._kernel = events, first.kernel
         reduced = Reduced.of(whole, self.self_excitation)
@@ -277,7 +261,7 @@ class HawkesInfectivity(Certified):
             X = self._solution(reduced, candidate, trial=True, start=before).X
             A = unscaled(X, events)
             rest = kept.sources(A, ~inside, every - due, events.length - length)
-            factors = rest.improved(start, POLISH)
+            factors = rest.improved(start, contrast.POLISH)
             found = kept.sources(A, inside, due, length).log_likelihood(factors)
             return -found * len(parts) / len(events.times), X
 
@@ -287,9 +271,9 @@ class HawkesInfectivity(Certified):
         """Refine baselines, diagonal and row factors, and set what was learnt."""
         events = kept.events
         A = unscaled(np.asarray(self.result_.X), events)
-        due = exposure(events, kept.kernel, events.start, events.stop)
+        due = records.exposure(events, kept.kernel, events.start, events.stop)
         sources = kept.sources(A, np.ones(len(events.times), bool), due, events.length)
-        factors = sources.improved(first_factors(first, self.self_excitation), POLISH)
+        factors = sources.improved(first_factors(first, self.self_excitation), contrast.POLISH)
         self.baseline_ = factors[0]
         self.infectivity_ = factors[2][:, None] * A + np.diag(factors[1])
         self.decay_, self.mixture_ = first.kernel.decays, first.kernel.shares
@@ -300,12 +284,12 @@ class HawkesInfectivity(Certified):
 
     def _pilot(self, events: Events) -> Pilot:
         """The pilot, without decays of a negligible share."""
-        decays = decays_of(self.decays, events)
-        first = pilot(events, decays)
+        decays = records.decays_of(self.decays, events)
+        first = contrast.pilot(events, decays)
         used = first.kernel.shares >= 1e-3
         if not arguments.is_auto(self.decays) or used.all() or not used.any():
             return first
-        return pilot(events, decays[used])
+        return contrast.pilot(events, decays[used])
 
     def _solution(
         self, reduced: Reduced, weights: Weights, *, trial: bool = False, start: Any = None
@@ -327,7 +311,7 @@ class HawkesInfectivity(Certified):
         at = np.asarray(times, dtype=float)
         if at.ndim > 1 or not np.all(np.isfinite(at)):
             raise InputError("times", f"shape {at.shape}", "a number or a list of numbers")
-        pulls = excitation(self._events, self._kernel, np.atleast_1d(at))
+        pulls = records.excitation(self._events, self._kernel, np.atleast_1d(at))
         rates: Matrix = self.baseline_ + pulls.T @ self.infectivity_.T
         return rates[0] if at.ndim == 0 else rates
 
@@ -351,10 +335,12 @@ class HawkesInfectivity(Certified):
         data = validate_data(self, X, dtype=None, reset=False)
         before = self._events
         later = float(np.asarray(data[:, 0], dtype=float).min()) >= before.stop
-        events, _ = record(data, self.nodes_, period, start=before.stop if later else None)
+        events, _ = records.record(
+            data, self.nodes_, period, start=before.stop if later else None
+        )
         together = before.then(events) if events.start >= before.stop else events
-        pulls = excitation(together, self._kernel, events.times)
-        due = exposure(together, self._kernel, events.start, events.stop)
+        pulls = records.excitation(together, self._kernel, events.times)
+        due = records.exposure(together, self._kernel, events.start, events.stop)
         rates = self.baseline_[events.nodes]
         rates = rates + np.einsum("vn,nv->n", pulls, self.infectivity_[events.nodes])
         expected = self.baseline_.sum() * events.length + float((self.infectivity_ @ due).sum())
@@ -368,7 +354,7 @@ class HawkesInfectivity(Certified):
         rng = state
         if not isinstance(rng, np.random.Generator):
             rng = np.random.default_rng(check_random_state(state).randint(2**31 - 1))
-        drawn = simulate(self.baseline_, self.infectivity_, self._kernel, horizon, rng)
+        drawn = records.simulate(self.baseline_, self.infectivity_, self._kernel, horizon, rng)
         if self.n_features_in_ == 1:
             return drawn.times[:, None]
         labels = self.nodes_[drawn.nodes].reshape(len(drawn.times), -1)

@@ -16,16 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from weakprox.linalg.arrays import (
-    Array,
-    inner,
-    is_numpy,
-    like,
-    namespace,
-    norm,
-    to_numpy,
-    total,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, inner, namespace, to_numpy, total
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import EntryLoss, Squared
 from weakprox.passes.blocks import entrywise, stored
@@ -116,7 +108,7 @@ class Observed:
         P = self.pattern
         return (
             type(P) is Pattern
-            and is_numpy(P.reference)
+            and arrays.is_numpy(P.reference)
             and P.size >= share * math.prod(P.shape)
         )
 
@@ -216,7 +208,7 @@ class Observed:
             (effects.rows, self.pattern.row_counts),
             (effects.columns, self.pattern.column_counts),
         ):
-            seen = like(counts > 0, vector)
+            seen = arrays.like(counts > 0, vector)
             shift = total(vector * seen) / max(1.0, total(seen))
             mean += shift
             parts.append((vector - shift) * seen)
@@ -386,7 +378,7 @@ def _largest(rest: Effects, scale: Effects) -> float:
     """Largest norm of a group of sums, relative to that of the sizes of their terms."""
     found = abs(rest.mean) / max(scale.mean, 1e-300)
     for part, size in ((rest.rows, scale.rows), (rest.columns, scale.columns)):
-        found = max(found, norm(part) / max(norm(size), 1e-300))
+        found = max(found, arrays.norm(part) / max(arrays.norm(size), 1e-300))
     return found
 
 

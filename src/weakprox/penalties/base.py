@@ -7,18 +7,8 @@ from typing import Any, cast
 
 from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import (
-    Array,
-    add_scaled,
-    difference,
-    empty,
-    eps_of,
-    inner,
-    norm,
-    reflect,
-    row_blocks,
-    sqnorm,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
 from weakprox.passes import SeparableForm
 from weakprox.penalties.proximal import ACCURACY, proximal_dual
 from weakprox.protocols import (
@@ -96,7 +86,7 @@ class Smoothed:
         their gradient is never stored whole. This takes one pass over X and G, and one array
         less.
         """
-        blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
+        blocks = arrays.row_blocks(X) if self.penalty.rowwise else [slice(None)]
         keep = 1.0 - self.penalty.curvature / weight
         phi = 0.0
         for rows in blocks:
@@ -104,7 +94,7 @@ class Smoothed:
             phi += self.penalty.dual_value(y)
             part = G[rows]
             part += self.penalty.pull(y)
-            reflect(part, 1.0 / weight, X[rows], keep)
+            arrays.reflect(part, 1.0 / weight, X[rows], keep)
         return phi
 
     def target_around(
@@ -114,15 +104,15 @@ class Smoothed:
 
         At the theory's step, weight = L + curvature, X cancels in the target.
         """
-        out = empty(X.shape, X) if out is None else out
-        blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
+        out = arrays.empty(X.shape, X) if out is None else out
+        blocks = arrays.row_blocks(X) if self.penalty.rowwise else [slice(None)]
         keep = 1.0 - (smoothness + self.penalty.curvature) / weight
-        if abs(keep) <= 8 * eps_of(X):
+        if abs(keep) <= 8 * arrays.eps_of(X):
             keep = 0.0
         for rows in blocks:
             pulled = self.penalty.pull(self.dual(X[rows]))
             part = out[rows]
-            difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
+            arrays.difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
             if keep:
                 part += keep * X[rows]
         return out

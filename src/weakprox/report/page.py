@@ -14,14 +14,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.arguments import positive
-from weakprox.plots._cells import (
-    MOST_CELLS,
-    Reduced,
-    as_rows,
-    cell_names,
-    colour_limit,
-    reduced,
-)
+from weakprox.plots import _cells as cells
 from weakprox.plots._display import matplotlib_for
 from weakprox.plots._panels import Panel, Series
 from weakprox.report import markup
@@ -127,7 +120,7 @@ class Page:
         limit: float | None = None,
         binary: bool = False,
         note: str | None = None,
-        most: int = MOST_CELLS,
+        most: int = cells.MOST_CELLS,
     ) -> None:
         """A matrix in colours that are symmetric about zero.
 
@@ -136,17 +129,17 @@ class Page:
         at `limit`, by default at the 0.99 quantile of the sizes of nonzero entries.
         `binary` draws zero white and everything else black.
         """
-        done = isinstance(matrix, Reduced)
-        small = matrix if done else reduced(as_rows("matrix", matrix), most)
+        done = isinstance(matrix, cells.Reduced)
+        small = matrix if done else cells.reduced(cells.as_rows("matrix", matrix), most)
         words = " ".join(part for part in (note, small.words) if part)
         heatmap = Heatmap(
             self._name(title),
             str(title),
             words or None,
             markup.rounded(small.cells, DIGITS),
-            cell_names("row_labels", row_labels, small.row_edges),
-            cell_names("column_labels", column_labels, small.column_edges),
-            colour_limit(small.cells) if limit is None else positive("limit", limit),
+            cells.cell_names("row_labels", row_labels, small.row_edges),
+            cells.cell_names("column_labels", column_labels, small.column_edges),
+            cells.colour_limit(small.cells) if limit is None else positive("limit", limit),
             bool(binary),
             small.words is not None,
         )

@@ -172,10 +172,7 @@ class HeldOutEntries:
 
 
 def held_out_entries(
-    loss: Completion,
-    cv: int | float,
-    seed: int,
-    clip: tuple[float, float] | None = None,
+    loss: Completion, cv: int | float, seed: int, clip: tuple[float, float] | None = None
 ) -> list[HeldOutEntries]:
     """Random folds of the observations, or one random share of them."""
     count = loss.observed().size
