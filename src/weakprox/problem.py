@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
-from weakprox.losses.restated import Restated
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
@@ -342,6 +341,34 @@ class Problem:
             given = f"NaN as the value of {self.loss!r} + {self.penalty!r}"
             raise InputError("problem", given, "terms with finite values")
         return values
+
+
+class Restated:
+    """The same loss with another strong convexity; all other members are forwarded."""
+
+    def __init__(self, loss: Loss, strong_convexity: float) -> None:
+        self._loss = loss
+        self.strong_convexity = strong_convexity
+
+    @property
+    def capabilities(self) -> protocols.LossCapabilities:
+        """Capabilities of the loss."""
+        one = protocols.loss_capabilities(self._loss)
+        compute = one.in_float64
+
+        def in_float64() -> Restated | None:
+            found = compute and compute()
+            return None if found is None else Restated(found, self.strong_convexity)
+
+        return replace(one, in_float64=compute and in_float64)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_loss":
+            raise AttributeError(name)  # while being copied, the loss is not set yet
+        return getattr(self._loss, name)
+
+    def __repr__(self) -> str:
+        return repr(self._loss)
 
 
 def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:

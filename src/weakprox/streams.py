@@ -1,4 +1,4 @@
-"""Streams of samples from any iterable, to be used as data or as a sampler."""
+"""Streams of samples from any iterable, and samplers with a time limit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Stream"]
 END = object()
 
 
+@dataclass(frozen=True)
 class Failure:
     """An error of the source, to be raised when the next item is asked for."""
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    error: BaseException
 
 
 def _read(items: Iterator[Any]) -> Any:
@@ -251,6 +251,49 @@ class Stream:
 
 class _Exhausted(SamplerError):  # noqa: N818 (an end, to whoever iterates)
     """The source has ended."""
+
+
+class TimeLimit:
+    """A sampler that fails, rather than hangs, if samples do not arrive in time.
+
+    The run then ends with a `SamplerError`, whose `result` can be resumed. The hanging call
+    stays in a separate thread, which cannot be stopped from outside.
+
+    Parameters
+    ----------
+    sampler : callable
+        `sampler(rng, k)`, for any loss.
+    seconds : float
+        Time limit for one call.
+    """
+
+    def __init__(
+        self, sampler: Callable[[np.random.Generator, int], Any], seconds: float
+    ) -> None:
+        if not callable(sampler):
+            raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
+        self.sampler = sampler
+        self.seconds = positive("seconds", seconds)
+
+    def __call__(self, rng: np.random.Generator, k: int) -> Any:
+        """k samples, or `TimeoutError`; exceptions of the sampler are raised here."""
+
+        def drawn() -> Iterator[Any]:
+            yield self.sampler(rng, k)
+
+        try:
+            found = Ahead(drawn(), 1).take(self.seconds)
+        except queue.Empty:
+            raise TimeoutError(f"no samples within {self.seconds:g} s") from None
+        if isinstance(found, Failure):
+            raise found.error
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """Forward to the wrapped sampler, so that a stream keeps its position."""
+        if name in ("tell", "seek"):
+            return getattr(self.sampler, name)
+        raise AttributeError(name)
 
 
 def is_stream(value: Any) -> bool:

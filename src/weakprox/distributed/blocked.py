@@ -13,8 +13,8 @@ import numpy as np
 
 from weakprox.distributed import passes as own_passes
 from weakprox.distributed import work
-from weakprox.distributed.chunks import checked_shape, cut, float_of
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
+from weakprox.distributed.terms import checked_shape, cut, float_of
 from weakprox.errors import InputError
 
 BLOCK_BYTES = 64 << 20  # of one block of rows: enough work for a task, and several per worker

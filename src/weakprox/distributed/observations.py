@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
-from weakprox.distributed.entries import Entries
+from weakprox.distributed.terms import Entries
 from weakprox.distributed.work import added
 from weakprox.passes import blocks
 from weakprox.passes.blocks import BlockPattern, Vector

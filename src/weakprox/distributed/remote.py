@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed.blocked import block_rows
-from weakprox.distributed.chunks import cut
 from weakprox.distributed.engine import each
+from weakprox.distributed.terms import cut
 from weakprox.errors import InputError
 
 TIMEOUT = 15.0  # seconds to wait for a scheduler

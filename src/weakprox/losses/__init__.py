@@ -6,7 +6,7 @@ from weakprox.losses.denoising import Denoising
 from weakprox.losses.entry_losses import EntryLoss, Huber
 from weakprox.losses.penalised import Penalised
 from weakprox.losses.sensing import Sensing
-from weakprox.losses.time_limit import TimeLimit
+from weakprox.streams import TimeLimit
 
 __all__ = [
     "Completion",

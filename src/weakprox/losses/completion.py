@@ -14,8 +14,8 @@ from scipy.sparse import coo_array, issparse
 
 from weakprox.arguments import nonnegative, one_of
 from weakprox.distributed import as_dask_array, is_dask
-from weakprox.distributed.entries import Entries
 from weakprox.distributed.observations import sorted_on_workers
+from weakprox.distributed.terms import Entries
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace, to_numpy, wide

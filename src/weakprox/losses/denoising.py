@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed import is_dask
-from weakprox.distributed.chunks import stand_in
-from weakprox.distributed.copies import Copies
+from weakprox.distributed.terms import Copies, stand_in
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array

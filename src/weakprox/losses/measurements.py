@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator
 
 from weakprox.distributed import is_dask
-from weakprox.distributed.measured import Measured
+from weakprox.distributed.terms import Measured
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays, decompositions
 from weakprox.linalg.arrays import Array, namespace, to_numpy, wide

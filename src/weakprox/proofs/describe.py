@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from weakprox import verifier as plain
 from weakprox.distributed.engine import fetch
-from weakprox.distributed.measured import Measured
+from weakprox.distributed.terms import Measured
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
 from weakprox.losses import Completion, Denoising, Sensing

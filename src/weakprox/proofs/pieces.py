@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed.blocked import Blocked
-from weakprox.distributed.copies import Copies
 from weakprox.distributed.engine import fetch
-from weakprox.distributed.measured import Measured
+from weakprox.distributed.terms import Copies, Measured
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import COMPILED_FROM
