@@ -28,7 +28,7 @@ from weakprox.passes.blocks import BlockPattern, Vector
 from weakprox.passes.pattern import Positions, pattern
 from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
-from weakprox.storage.long_batches import LongFiles
+from weakprox.storage.long import LongFiles
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
 EXPANDED = 1 << 28  # entries of X up to which zeros are listed, or entries counted
