@@ -58,7 +58,10 @@ def beside(V: Array, W: Array) -> Array:
         W = W - V @ (V.T @ W)
     far = np.flatnonzero(host(xp.linalg.vector_norm(W, axis=0)) > APART)
     most = int(V.shape[0]) - int(V.shape[1])
-    return xp.concat([V, W[:, like_index(far[:most], W)]], axis=1) if len(far) else V
+    index = far[:most]
+    if not arrays.is_numpy(W):
+        index = xp.asarray(index, device=arrays.device_of(W))
+    return xp.concat([V, W[:, index]], axis=1) if len(far) else V
 
 
 def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
@@ -185,13 +188,6 @@ class ObservedDual:
                 lambda t: -at(t), bounds=(0.0, high), method="bounded", options=options
             )
         return max(best, (-float(found.fun), float(found.x)))
-
-
-def like_index(index: Any, reference: Array) -> Any:
-    """The index in the namespace and on the device of the reference."""
-    if arrays.is_numpy(reference):
-        return index
-    return namespace(reference).asarray(index, device=arrays.device_of(reference))
 
 
 def host(x: Array) -> Vector:

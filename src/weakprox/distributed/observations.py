@@ -16,7 +16,7 @@ from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.distributed.terms import Entries
 from weakprox.distributed.work import added
 from weakprox.passes import blocks
-from weakprox.passes.blocks import BlockPattern, Vector
+from weakprox.passes.blocks import BLOCK, BlockPattern, Vector
 from weakprox.passes.pattern import Index, Pattern, pattern
 
 
@@ -121,7 +121,7 @@ def sorted_on_workers(
         for side, n in enumerate(shape)
     ]
     pointers = np.concatenate([[0], np.cumsum(counts[0])])
-    edges = blocks.row_edges(pointers, blocks.BLOCK)
+    edges = blocks.row_edges(pointers, BLOCK)
     shown = blocks.few(np.concatenate(fetch(each(seen, parts), parts)))
     recode(shown, shown[:0])  # raises here rather than on a worker
     split = each(divided_by_rows, parts, [shared(edges)] * len(parts))

@@ -118,8 +118,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
         found = search.scores()
         self.cv_results_ = found.table()
-        best: C = found.best(simplicity)
-        return best
+        return found.best(simplicity)  # type: ignore[no-any-return]
 
     def _renamed(self, old: str, new: str) -> Any:
         """The parameter `new`, or `old` if its deprecated name was used."""
@@ -210,9 +209,8 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     if "Returns" not in (fit.__doc__ or ""):
         fitted.__doc__ = cleandoc(fit.__doc__ or "") + RETURNS
-    # which also tears down after errors
-    managed: Callable[..., Any] = with_callbacks(fitted) if told else fitted
-    return managed
+    # with_callbacks also tears down after errors
+    return with_callbacks(fitted) if told else fitted
 
 
 def _forwarded(model: Any) -> Callable[[Any], bool] | None:

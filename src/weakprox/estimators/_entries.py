@@ -119,8 +119,7 @@ def labels(argument: str, values: Any) -> Vector:
     if not isinstance(values, np.ndarray):
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise InputError(argument, repr(values), "an array of ids")
-        listed = values.tolist() if hasattr(values, "tolist") else list(values)
-        values = _listed(listed)
+        values = _listed(values.tolist() if hasattr(values, "tolist") else list(values))
     if values.ndim != 1:
         raise ShapeError(argument, f"shape {values.shape}", "one axis")
     missing = False
@@ -132,8 +131,7 @@ def labels(argument: str, values: Any) -> Vector:
         missing = any(x is None or x != x for x in values.tolist())
     if missing:
         raise InputError(argument, "missing ids (NaN or None)", "an id for each observation")
-    found: Vector = values
-    return found
+    return np.asarray(values)
 
 
 def _listed(values: list[Any]) -> Vector:
@@ -264,7 +262,6 @@ def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
 
 
 def _numbers(values: Any) -> Vector:
-    """Values as finite numbers."""
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     try:
@@ -282,12 +279,9 @@ def read_pairs(rows: Any, cols: Any, row_ids: Ids, column_ids: Ids) -> tuple[Vec
     """Indices of ids in an array of pairs or in two arrays, -1 for unknown ones."""
     if cols is None:
         if hasattr(rows, "to_numpy"):
-            rows = [rows.to_numpy()[:, k] for k in (0, 1)] if _is_pairs(rows) else rows
-            if not isinstance(rows, list):
-                raise ShapeError("pairs", getattr(rows, "shape", "?"), "(n, 2)")
-            rows, cols = rows
-        elif isinstance(rows, np.ndarray):
-            if not _is_pairs(rows):
+            rows = rows.to_numpy()
+        if isinstance(rows, np.ndarray):
+            if rows.ndim != 2 or rows.shape[1] != 2:
                 raise ShapeError("pairs", f"shape {rows.shape}", "(n, 2), or two arrays")
             rows, cols = rows[:, 0], rows[:, 1]
         else:
@@ -299,7 +293,3 @@ def read_pairs(rows: Any, cols: Any, row_ids: Ids, column_ids: Ids) -> tuple[Vec
     if row.shape != column.shape:
         raise ShapeError("cols", f"{column.size} ids", f"{row.size}, as rows")
     return row, column
-
-
-def _is_pairs(found: Any) -> bool:
-    return getattr(found, "ndim", 2) == 2 and found.shape[1] == 2

@@ -43,14 +43,12 @@ class Graph:
     def pairs(self) -> int:
         """Number of pairs of nodes that could be an edge."""
         m, d = self.A.shape
-        count: int = m * d - (0 if self.loops else m)
-        return count // 2 if self.symmetric else count
+        return int(m * d - (0 if self.loops else m)) // (2 if self.symmetric else 1)
 
     @property
     def count(self) -> int:
         """Number of edges."""
-        stored: int = self.A.nnz
-        return stored // 2 if self.symmetric else stored
+        return int(self.A.nnz) // (2 if self.symmetric else 1)
 
     def edges(self) -> tuple[Vector, Vector, Vector]:
         """Ends and weights, each edge once."""
@@ -184,20 +182,17 @@ class Leading:
         not more than the share KEPT of the width.
         """
         with one_thread(THIN * sum(self.N.shape)):
-            return self._triplets(width, tol)
-
-    def _triplets(self, width: int, tol: float) -> LowRank:
-        self.space.extend(width)
-        squares, W, residuals = self.space.ritz()
-        far = residuals > tol * squares  # s times the residual of N, relative to s^2
-        count = int(np.argmax(far)) if far.any() else squares.size
-        if squares.size < min(self.N.shape):
-            count = max(2, min(count, int(KEPT * squares.size)))
-        s, V = np.sqrt(np.maximum(squares[:count], TINY)), self.space.vectors(W[:, :count])
-        # V'N'NV is diagonal, so that the columns of N V are orthogonal
-        if self.tall:
-            return LowRank(self.N.times(V) / s, s, V.T)
-        return LowRank(V, s, (self.N.transpose_times(V) / s).T)
+            self.space.extend(width)
+            squares, W, residuals = self.space.ritz()
+            far = residuals > tol * squares  # s times the residual of N, relative to s^2
+            count = int(np.argmax(far)) if far.any() else squares.size
+            if squares.size < min(self.N.shape):
+                count = max(2, min(count, int(KEPT * squares.size)))
+            s, V = np.sqrt(np.maximum(squares[:count], TINY)), self.space.vectors(W[:, :count])
+            # V'N'NV is diagonal, so that the columns of N V are orthogonal
+            if self.tall:
+                return LowRank(self.N.times(V) / s, s, V.T)
+            return LowRank(V, s, (self.N.transpose_times(V) / s).T)
 
 
 def _squared(N: LowRankPlusSparse, tall: bool, B: Vector) -> Vector:
@@ -214,13 +209,9 @@ def improved(N: LowRankPlusSparse, V: Vector, edge: float) -> LowRank:
 
 def every(N: LowRankPlusSparse, symmetric: bool) -> LowRank:
     """All singular triplets of N, which becomes dense."""
-    if symmetric:  # an eigendecomposition is much faster
-        return signed(*decompositions.eigh(N.dense()))
-    return LowRank(*decompositions.svd(N.dense()))
-
-
-def signed(values: Vector, V: Vector) -> LowRank:
-    """Singular triplets from eigenpairs."""
+    if not symmetric:
+        return LowRank(*decompositions.svd(N.dense()))
+    values, V = decompositions.eigh(N.dense())  # much faster
     order = np.argsort(-np.abs(values))
     values, V = values[order], V[:, order]
     return LowRank(V, np.abs(values), (V * np.where(values < 0, -1.0, 1.0)).T)

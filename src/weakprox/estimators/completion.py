@@ -17,16 +17,9 @@ from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._entries import Observations, Vector, read_observations, read_pairs
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses import Completion
+from weakprox.losses import Completion, EntryLoss, Huber
 from weakprox.losses.completion import INTERCEPTS
-from weakprox.losses.entry_losses import (
-    EntryLoss,
-    Huber,
-    Logistic,
-    Poisson,
-    Squared,
-    entry_loss,
-)
+from weakprox.losses.entry_losses import Logistic, Poisson, Squared, entry_loss
 from weakprox.problem import Problem
 from weakprox.selection.observed_path import (
     PATIENCE,
@@ -640,5 +633,4 @@ def _recoded(y: Vector, classes: Vector) -> Vector:
     unknown = ~np.isin(y, classes)
     if unknown.any():
         raise InputError("values", f"the class {y[unknown][0]:g}", "the classes of the fit")
-    found: Vector = np.where(y == classes[1], 1.0, 0.0)
-    return found
+    return np.where(y == classes[1], 1.0, 0.0)

@@ -174,8 +174,8 @@ class Observed:
         value = math.nan if quadratic else self.value(x, effects)
         for _ in range(NEWTON):
             q = self.dual(x, effects)
-            rest = self._sums(q, effects)
-            scale = self._sizes(q, effects)
+            rest = self._margins(q, effects, -self.ridge)  # negative derivatives of G
+            scale = Effects(*self.pattern.margins(namespace(q).abs(q)))
             if _largest(rest, scale) <= accuracy:
                 break
             within = max(0.1 * accuracy, 1e-15) if quadratic else max(1e-3, 0.1 * accuracy)
@@ -218,12 +218,8 @@ class Observed:
             parts[1] = effects.columns
         return Effects(mean, parts[0], parts[1])
 
-    def _sums(self, q: Array, effects: Effects) -> Effects:
-        """Negative derivatives of G in the intercepts; those that are fixed have zeros."""
-        return self._margins(q, effects, -self.ridge)
-
-    def _margins(self, q: Array, effects: Effects, ridge: float) -> Effects:
-        """Sums of q for each intercept that is not fixed, plus the ridge times it."""
+    def _margins(self, q: Array, effects: Effects, ridge: float = 0.0) -> Effects:
+        """Sums of q for each intercept, plus the ridge times it; zeros for those not fitted."""
         kinds = {"rows": self.by_rows, "columns": self.by_columns, "whole": bool(self.ridge)}
         whole, rows, columns = self.pattern.margins(q, **kinds)
         return Effects(
@@ -231,14 +227,6 @@ class Observed:
             effects.rows * 0.0 if rows is None else rows + ridge * effects.rows,
             effects.columns * 0.0 if columns is None else columns + ridge * effects.columns,
         )
-
-    def _sizes(self, q: Array, effects: Effects) -> Effects:
-        """Sizes of the terms of these sums."""
-        return Effects(*self.pattern.margins(namespace(q).abs(q)))
-
-    def _hessian(self, h: Array, step: Effects) -> Effects:
-        moved = h * self.pattern.effects(step.rows + step.mean, step.columns)
-        return self._margins(moved, step, self.ridge)
 
     def _solved(self, h: Array, rest: Effects, accuracy: float) -> Effects:
         """Solve the Newton system by conjugate gradients, with a diagonal preconditioner."""
@@ -261,7 +249,8 @@ class Observed:
         for _ in range(CONJUGATE):
             if not product > least:
                 break
-            Hp = self._hessian(h, p)
+            moved = h * self.pattern.effects(p.rows + p.mean, p.columns)
+            Hp = self._margins(moved, p, self.ridge)
             bend = _inner(p, Hp)
             straight = whole * p.mean**2 + _inner(unscaled(p), p)
             if not bend > FLAT * straight:  # rounding: a shift between rows and columns
@@ -287,12 +276,10 @@ class Observed:
         moving = namespace(q).where(q != 0.0, 1.0, 0.0)
         h = h + STRAIGHT * _steepest(h) * moving
         for _ in range(2):  # the second removes what rounding left
-            sums = self._sums(q, self.zero()) if not self.ridge else self.zero()
-            if self.ridge:
-                sums = replace_mean(sums, total(q))
-                q = q - h * (sums.mean / max(total(h), 1e-300))
+            if self.ridge:  # only the mean is free
+                q = q - h * (total(q) / max(total(h), 1e-300))
                 continue
-            step = self._solved(h, sums, 1e-15)
+            step = self._solved(h, self._margins(q, self.zero()), 1e-15)
             q = q - h * self.pattern.effects(step.rows + step.mean, step.columns)
         return q
 
@@ -330,7 +317,7 @@ class Observed:
         size = total(namespace(terms).abs(terms))
         if self.intercepts == "none":
             return found, 64 * DOUBLE * size
-        sums = self._sums(q, self.zero())
+        sums = self._margins(q, self.zero())
         if self.ridge:
             squares = inner(sums.rows, sums.rows) + inner(sums.columns, sums.columns)
             found -= squares / (2 * self.ridge)
@@ -350,11 +337,6 @@ class Observed:
             found += effects.mean
             found += to_numpy(effects.rows)[rows] + to_numpy(effects.columns)[columns]
         return found
-
-
-def replace_mean(effects: Effects, mean: float) -> Effects:
-    """Return the same intercepts with another mean."""
-    return effects._replace(mean=mean)
 
 
 def _steepest(h: Array) -> float:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from weakprox import protocols
 from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
 from weakprox.passes import SeparableForm
 from weakprox.penalties.proximal import ACCURACY, proximal_dual
-from weakprox.protocols import (
-    Geometry,
-    Penalty,
-    PenaltyCapabilities,
-    Smoothability,
-    penalty_capabilities,
-)
+from weakprox.protocols import Geometry, Penalty, Smoothability
 
 ROUNDS = 30  # limit for one proximal map of a sum; the next call continues from its result
 
@@ -159,13 +154,13 @@ class Sum(Combinable):
         return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
 
     @property
-    def capabilities(self) -> PenaltyCapabilities:
+    def capabilities(self) -> protocols.PenaltyCapabilities:
         """Those of all parts: forms and lower bounds add; the map is Dykstra's method."""
-        parts = [penalty_capabilities(part) for part in self.parts]
+        parts = [protocols.penalty_capabilities(part) for part in self.parts]
         forms: list[Any] = [part.form for part in parts]
         infima: list[Any] = [part.infimum for part in parts]
         sizes = [part.size for part in parts if part.size is not None]
-        return PenaltyCapabilities(
+        return protocols.PenaltyCapabilities(
             form=None if None in forms else sum(forms, SeparableForm()),
             proximal=self.proximal,
             infimum=None if None in infima else sum(infima, 0.0),

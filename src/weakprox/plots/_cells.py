@@ -181,8 +181,7 @@ def as_matrix(argument: str, given: Any) -> Matrix:
 def support(matrix: Matrix, share: float = SUPPORT) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Entries larger in size than a share of the largest one."""
     size = np.abs(matrix)
-    found: np.ndarray[Any, np.dtype[np.bool_]] = (size > share * np.nanmax(size)) & (size > 0)
-    return found
+    return np.asarray((size > share * np.nanmax(size)) & (size > 0))
 
 
 def draw_cells(

@@ -283,7 +283,5 @@ def _compiled(
     k = dual.step
     ahead = 2.0 / k.gamma - k.beta - k.curvature
     numbers = (ahead, k.beta, 1.0 / k.gamma, k.above, whole)
-    found: tuple[float, float, float] = compiled_passes().stored(
-        dual.C, dual.z, U * s, Vt, q, numbers
-    )
-    return found
+    stored = compiled_passes().stored
+    return stored(dual.C, dual.z, U * s, Vt, q, numbers)  # type: ignore[no-any-return]

@@ -220,11 +220,6 @@ def zero_weight(loss: Completion, seed: int = 0) -> float:
     return ABOVE * max(norm, float(found.s[0]))
 
 
-def falling(largest: float, count: int = WEIGHTS, step: float = STEP) -> list[float]:
-    """Weights from the largest down, in equal ratios."""
-    return [largest * step**k for k in range(count)]
-
-
 def observed_path(
     loss: Completion,
     lams: Any = None,
@@ -285,7 +280,8 @@ def observed_path(
     if loss.observed().size < 2:
         raise InputError("loss", "one observation", "two or more, to hold some out")
     if lams is None:
-        weights = falling(zero_weight(loss, seed) or 1.0)  # any weight will do for zeros
+        first = zero_weight(loss, seed) or 1.0  # any weight will do for zeros
+        weights = [first * STEP**k for k in range(WEIGHTS)]
     else:
         weights = sorted((positive("lams", lam) for lam in np.ravel(lams)), reverse=True)
 
@@ -302,7 +298,7 @@ def observed_path(
     if one_standard_error:
         best = scores.best(lambda candidate: -candidate.lam)
     answers = search.answers.get(best)
-    first = LowRank.zero(loss.shape, loss.observed().zero().rows)
+    zero = LowRank.zero(loss.shape, loss.observed().zero().rows)
     tried = np.array([candidate.lam for candidate in scores.candidates])
     return ObservedPath(
         lam=best.lam,
@@ -310,7 +306,7 @@ def observed_path(
         errors=scores.losses,
         ranks=search.scores(1).losses.astype(int),
         cv_results=scores.table(),
-        start=answers[0] if answers else first,
+        start=answers[0] if answers else zero,
         loss=loss,
         rank=rank,
         seconds=time.perf_counter() - begun,

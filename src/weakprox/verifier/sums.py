@@ -133,8 +133,7 @@ class Factors:
 
     def rows(self, first: int, last: int) -> Matrix:
         """These rows; each entry is a sum of r products of three numbers."""
-        found: Matrix = self._left[first:last] @ self.Vt
-        return found
+        return np.asarray(self._left[first:last] @ self.Vt)
 
     def at(self, rows: Any, cols: Any) -> Matrix:
         """These entries, in the same way."""
