@@ -352,7 +352,6 @@ class Restated:
 
     @property
     def capabilities(self) -> protocols.LossCapabilities:
-        """Capabilities of the loss."""
         one = protocols.loss_capabilities(self._loss)
         compute = one.in_float64
 

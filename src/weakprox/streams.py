@@ -327,7 +327,6 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Number of samples."""
         return int(self.A.shape[0])
 
     @property
@@ -352,7 +351,6 @@ class Batch:
 
     @classmethod
     def joined(cls, parts: list[Batch]) -> Batch:
-        """Concatenate batches."""
         if len(parts) == 1:
             return parts[0]
         xp = namespace(parts[0].A)

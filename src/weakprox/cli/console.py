@@ -46,7 +46,6 @@ class Shell(TyperGroup):
     """The group of commands; reports every failure by one line and an exit code."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run a command and end the process with its code."""
         options["standalone_mode"] = False
         try:
             code = super().main(*args, **options)
@@ -111,7 +110,6 @@ def shown_advice(advice: str) -> str:
 
 
 def as_json(summary: dict[str, Any]) -> str:
-    """The summary as standard JSON text."""
     from weakprox.report.markup import clean
 
     return json.dumps(clean(summary), indent=2, allow_nan=False)

@@ -189,7 +189,6 @@ def _provable(result: Result, outputs: Outputs) -> Outputs:
 
 
 def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
-    """The summary of a run, for JSON."""
     proof = result.certificate
     return {
         **case.settings,

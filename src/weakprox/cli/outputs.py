@@ -72,7 +72,6 @@ class Outputs:
             raise FileError(checkpoint, "the name of an input or output", "one of its own")
 
     def without(self, kind: str) -> Outputs:
-        """The other outputs."""
         return Outputs({k: p for k, p in self.paths.items() if k != kind}, self.figures)
 
     def names(self) -> dict[str, str]:

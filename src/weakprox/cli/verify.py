@@ -79,7 +79,6 @@ def _said(term: dict[str, Any]) -> str:
 
 
 def _arrays(found: Proof, data: Path, key: str | None, header: bool | None) -> dict[str, Any]:
-    """The data by name."""
     several = any(part["kind"] == "largest" for part in found.terms["penalty"])
     if found.terms["loss"]["kind"] != "Denoising" or several:
         return read_data(data)

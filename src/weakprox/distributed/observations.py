@@ -31,7 +31,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class OnWorkers:
-    """Blocks on workers; a stored vector is a list of tasks."""
+    """`Blocks` on workers; a stored vector is a list of tasks."""
 
     parts: list[Task]  # patterns
     edges: Index
@@ -43,18 +43,15 @@ class OnWorkers:
         return np.concatenate(fetch(each(_columns, self.parts), self.parts))
 
     def each(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Iterator[Any]:
-        """As in `Blocks`."""
         tasks, resting = self._tasks(function, vectors, arguments)
         return iter(fetch(tasks, resting))
 
     def added(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Any:
-        """As in `Blocks`."""
         tasks, resting = self._tasks(function, vectors, arguments)
         # a copy: products of this process depend on the alignment, which messages do not keep
         return np.array(fetch([tree(added, tasks)], resting)[0])
 
     def kept(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> list[Task]:
-        """As in `Blocks`."""
         return keep(self._tasks(function, vectors, arguments)[0])
 
     def placed(self, whole: Any) -> Any:
@@ -93,7 +90,6 @@ class OnWorkers:
         return each(worked, self.parts, [job] * count, *columns), resting
 
     def _cut(self, x: Any) -> list[Any]:
-        """Rows of each block."""
         return np.split(x, self.edges[1:-1])
 
 
@@ -159,7 +155,6 @@ def divided_by_rows(part: Any, edges: Index) -> list[Any]:
 
 
 def item(found: Any, position: int) -> Any:
-    """One of several results."""
     return found[position]
 
 

@@ -115,7 +115,6 @@ def added(parts: list[Any]) -> Any:
 
 
 def greatest(parts: list[Any]) -> Any:
-    """The entrywise maximum."""
     return np.max(np.stack(parts), axis=0)
 
 

@@ -129,7 +129,6 @@ class Degrees:
 
     @classmethod
     def of(cls, graph: Graph, smoothing: float) -> Degrees:
-        """Degrees of rows and columns."""
         A = graph.A
         level = smoothing * float(A.sum()) / (A.shape[0] * A.shape[1])
         left = np.sqrt(np.asarray(A.sum(axis=1)) + level * A.shape[1])
@@ -292,5 +291,4 @@ class Calibration:
         return cls(at - by * float(np.log(unit)), by, beyond / unit)
 
     def probability(self, score: Vector) -> Vector:
-        """Of an edge."""
         return np.asarray(expit(self.at + self.by * np.log(score) + self.beyond * score))

@@ -43,7 +43,6 @@ class Events:
 
     @property
     def length(self) -> float:
-        """Length of the period."""
         return self.stop - self.start
 
     def then(self, later: Events) -> Events:

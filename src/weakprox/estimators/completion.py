@@ -169,7 +169,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse input, and NaN for what is missing."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True

@@ -77,11 +77,9 @@ class Scale:
         return cls(mean, deviations(X, mean, count))
 
     def apply(self, X: Vector) -> Vector:
-        """Scaled data."""
         return np.asarray((X - self.centre) / self.unit)
 
     def undo(self, Z: Vector) -> Vector:
-        """Data in their original units."""
         return np.asarray(Z * self.unit + self.centre)
 
 
@@ -278,7 +276,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
-        """NaN is allowed; float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = _is_nan(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -390,7 +387,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         return X, work
 
     def _ridge(self, lam: float) -> float:
-        """The ridge at this lam."""
         if is_auto(self.ridge):
             return RIDGE if lam > 0.0 else 0.0
         return float(self.ridge)
@@ -402,7 +398,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         spectral: NuclearBall | NuclearNorm,
         start: LowRank | None,
     ) -> LowRank:
-        """Solve the problem roughly."""
         if self._ridge(lam) == 0.0 and isinstance(spectral, NuclearNorm):
             limits: dict[str, Any] = {"rank": None, "deadline": self._search_end}
             problem = Problem(loss, None, spectral)

@@ -420,7 +420,6 @@ class LinkPredictor(Certified):
     tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse input, weights that are not negative."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True

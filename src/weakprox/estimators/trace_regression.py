@@ -170,7 +170,6 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         return np.asarray(A @ self.coef_.ravel() + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse data and stacks of matrices are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True

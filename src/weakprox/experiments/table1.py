@@ -128,7 +128,6 @@ def certified_gap(tau: str, q: float, quick: bool) -> float:
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
-    """Return the JSON of Table 1."""
     table = Table(jobs, results)
     rows = table.rows(HEADLINE)
     vector_rows = table.rows({**HEADLINE, "noise": "vector"})

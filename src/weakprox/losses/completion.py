@@ -583,7 +583,6 @@ class Completion:
         return slopes
 
     def _length(self, batch: Any) -> int:
-        """Number of observations in a batch."""
         return self.n_terms if isinstance(batch, slice) else len(batch)
 
     def spread(self, X: Array, batch: Any) -> float:

@@ -88,11 +88,9 @@ class Empirical:
         return tuple((self._batches[j], counts[j] / size) for j in np.flatnonzero(counts))
 
     def value(self, X: Array, batch: Weighted) -> float:
-        """Weighted mean of the loss over the batches."""
         return sum(share * self._loss.value(X, part) for part, share in batch)
 
     def grad(self, X: Array, batch: Weighted) -> Array:
-        """Weighted mean of the gradients."""
         (first, share), *others = batch
         total = self._loss.grad(X, first)
         if others or share != 1.0:

@@ -95,7 +95,6 @@ class Huber:
     smoothness: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        """Check the threshold."""
         object.__setattr__(self, "k", positive("k", self.k))
 
     def check(self, values: Array) -> Array:

@@ -46,7 +46,6 @@ class Penalised:
     width: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         found: EntryLoss = entry_loss(self.loss)
         object.__setattr__(self, "loss", found)
         for name in ("l1", "ridge"):
@@ -121,7 +120,6 @@ class Penalised:
         return self.l1 * (inside / self.width) + self.ridge * x
 
     def _penalty_conjugate(self, t: Array) -> Array:
-        """r*(t)."""
         xp = namespace(t)
         size = xp.abs(t)
         edge = self._steep * self.width  # slope at the end of the smooth part

@@ -60,7 +60,6 @@ class ResultDisplay(Display):
 
 
 def fitted_result(model: Any) -> Any:
-    """Return the result of a fitted model."""
     result = getattr(model, "result_", None)
     if result is None:
         what = f"{type(model).__name__} without result_"

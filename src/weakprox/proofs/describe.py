@@ -254,7 +254,6 @@ def _per_entry(told: Terms, count: int) -> float:
 
 
 def _entries(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
-    """The loss of observed entries."""
     rows, cols, values = (data[name].whole() for name in ("rows", "cols", "values"))
     weight: Any = _per_entry(told, len(values))
     weight = data["weights"].whole() if told.get("weights") else weight

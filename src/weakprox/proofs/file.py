@@ -92,7 +92,6 @@ def read_data(path: PathLike) -> Arrays:
 
 
 def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Arrays:
-    """Arrays of an archive by name."""
     given = "a file that cannot be read ({})"
     with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
         return _members(Path(path), archive, names, kinds)

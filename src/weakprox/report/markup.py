@@ -121,7 +121,6 @@ def document(
     body: str,
     data: dict[str, Any],
 ) -> str:
-    """The whole file."""
     generator = f"weakprox {__version__}"
     below = f"<p class=subtitle>{escape(subtitle)}</p>" if subtitle else ""
     links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in contents)

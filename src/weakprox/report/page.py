@@ -52,7 +52,6 @@ class Figure(ABC):
         """Draw with matplotlib into the directory, one file per format; return the paths."""
 
     def html(self) -> str:
-        """The figure as HTML."""
         note = f"<p class=note>{escape(self.note)}</p>" if self.note else ""
         wide = " wide" if self.wide else ""
         return (

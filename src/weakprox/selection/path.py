@@ -280,7 +280,6 @@ class Chain:
     count: int = 0  # points so far: names of random streams
 
     def next_row(self) -> None:
-        """Start the next row of the grid."""
         self.above, self.row, self.corner = self.row, [], None
         self.free = self.last = None
 

@@ -56,7 +56,6 @@ Headers: TypeAlias = dict[str, Header]
 
 
 def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
-    """Read the header of an array."""
     damaged = f"a damaged header{what}", "an array saved by NumPy"
     with table.refusing(path, *damaged, *DAMAGED):
         version = npy.read_magic(handle)

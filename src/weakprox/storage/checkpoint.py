@@ -49,7 +49,6 @@ class Stored:
 
 
 def previous(path: Path) -> Path:
-    """Path of the previous checkpoint."""
     return path.with_name(path.name + ".previous")
 
 

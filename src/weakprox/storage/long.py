@@ -65,7 +65,6 @@ def write_long(path: PathLike, columns: Mapping[str, Any]) -> None:
 
 
 def _text(path: Path, names: Sequence[str], suffix: str) -> dict[str, list[str]]:
-    """Columns of a text file, as text."""
     wanted = "a table in UTF-8 whose first line names the columns"
     bad = (UnicodeDecodeError, csv.Error)
     with (
@@ -204,7 +203,6 @@ class LongFiles:
         return all(kind in (pa.float16(), pa.float32()) for kind in kinds)
 
     def check_integers(self) -> None:
-        """Raise unless all ids are integers."""
         for name in self.ids:
             kind = self._schema(self.paths[0]).field(name).type
             if not arrow()[0].types.is_integer(kind):

@@ -131,7 +131,6 @@ class _Reader:
             raise FileError(self.path, given, wanted)
 
     def _add(self, line: int, cells: list[str]) -> None:
-        """Add a row of the matrix."""
         row = len(self.values) + 1
         if self.labelled:
             label, *cells = cells

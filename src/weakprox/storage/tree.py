@@ -40,7 +40,6 @@ class Codec:
 
 
 def full_name(kind: type) -> str:
-    """Module and name of a class."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -66,7 +66,6 @@ def dot(x: Matrix, y: Matrix) -> Near:
 
 
 def added(parts: list[Near]) -> Near:
-    """Sum of numbers."""
     value = math.fsum(part.value for part in parts)
     return Near(value, math.fsum(part.error for part in parts) + U * abs(value))
 
