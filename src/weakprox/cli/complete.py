@@ -11,7 +11,7 @@ import typer
 
 from weakprox.arguments import one_of
 from weakprox.cli import options
-from weakprox.cli.console import as_json, plain_warnings, show, shown_file
+from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.errors import InputError
@@ -107,7 +107,16 @@ def complete(
     )
     with plain_warnings():
         model.fit(*given)
-    found = _summary(model, outputs)
+    found = {
+        "shape": [len(model.row_ids_), len(model.column_ids_)],
+        "lam": model.lam_,
+        "intercept_ridge": model.intercept_ridge_,
+        "scaling": model.scaling_,
+        "rank": model.rank_,
+        "mean": model.intercept_,
+        "svds": model.result_.counts.svds,
+        **outputs.summary(model.result_),
+    }
 
     def predict(path: Path) -> None:
         if names is None or wanted is None:
@@ -153,20 +162,6 @@ def _filled(model: MatrixCompletion, M: Any) -> Any:
     return filled
 
 
-def _summary(model: MatrixCompletion, outputs: Outputs) -> dict[str, Any]:
-    """The summary of a fit, for JSON."""
-    return {
-        "shape": [len(model.row_ids_), len(model.column_ids_)],
-        "lam": model.lam_,
-        "intercept_ridge": model.intercept_ridge_,
-        "scaling": model.scaling_,
-        "rank": model.rank_,
-        "mean": model.intercept_,
-        "svds": model.result_.counts.svds,
-        **outputs.summary(model.result_),
-    }
-
-
 def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: Outputs) -> None:
     m, d = found["shape"]
     ridge = f"; ridge of the intercepts {found['intercept_ridge']:.3g}"
@@ -179,7 +174,7 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: O
         *outputs.lines(),
     ]
     warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
-    title = f"{found['solver']} on {shown_file(file)}, {m} x {d}"
+    title = f"{found['solver']} on {shown_path(file)}, {m} x {d}"
     show(f"{title}: {model.result_.status.label}", lines, warning)
 
 

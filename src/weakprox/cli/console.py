@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from weakprox.errors import InputError, WeakproxError
+from weakprox.storage.table import shown_path as shown_path
 
 DONE, FAILED, BAD, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 130
 REFUSED = 1  # a proof that does not hold
@@ -128,9 +127,3 @@ def show(title: str, lines: list[tuple[str, str]], warning: str | None = None) -
             console.print(line.append(part, style="default"), soft_wrap=True)
     if warning is not None:
         console.print(Text(f"  {warning}", style="bold yellow"), soft_wrap=True)
-
-
-def shown_file(path: Path) -> str:
-    """A file's name on one line."""
-    text = os.fspath(path)
-    return text if text.isprintable() else repr(text)

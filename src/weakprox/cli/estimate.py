@@ -14,7 +14,7 @@ from weakprox import minimize
 from weakprox.arguments import nonnegative
 from weakprox.cli import options
 from weakprox.cli.case import Case, load
-from weakprox.cli.console import as_json, plain_warnings, show, shown_file
+from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.distributed.remote import connected
@@ -103,35 +103,17 @@ def estimate(
     begun = time.monotonic()
     nonnegative("max_seconds", max_seconds)
     method = solver_of(solver, rank)
-    outputs = Outputs.planned(
-        [file],
-        figures=figures,
-        output=output,
-        factors=factors,
-        proof=proof,
-        report=report,
-        summary=summary,
-    )
+    paths: dict[str, Any] = {"output": output, "factors": factors, "proof": proof}
+    outputs = Outputs.planned([file], figures, **paths, report=report, summary=summary)
     if checkpoint is not None:
         outputs.keep_apart(checkpoint, file)
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(connected(scheduler))
         with limited(most):
-            case = load(
-                file,
-                lam=lam,
-                tau=tau,
-                psd=psd,
-                eps=eps,
-                tol=tol,
-                key=key,
-                header=header,
-                rank=rank,
-                seed=seed,
-                max_seconds=max_seconds,
-                client=client,
-            )
+            given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol, "psd": psd}
+            search: dict[str, Any] = {"rank": rank, "seed": seed, "max_seconds": max_seconds}
+            case = load(file, **given, key=key, header=header, **search, client=client)
         stack.enter_context(plain_warnings())
         result = minimize(
             case.problem,
@@ -238,7 +220,7 @@ def _show(
         ("work", f"{result.counts.svds} SVDs, {result.seconds:.2f} s"),
         *outputs.lines(),
     ]
-    title = f"{result.solver} on {shown_file(case.table.source)}, {m} x {d}"
+    title = f"{result.solver} on {shown_path(case.table.source)}, {m} x {d}"
     warning = None
     if not found["reached"]:
         warning = f"Accuracy not confirmed. {found['advice']}"

@@ -11,7 +11,7 @@ import typer
 from weakprox import __version__, plan, theory
 from weakprox.cli import options
 from weakprox.cli.case import Case, load
-from weakprox.cli.console import as_json, show, shown_file
+from weakprox.cli.console import as_json, show, shown_path
 from weakprox.linalg.arrays import largest, norm
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.resources.memory import as_bytes, limited, shown_bytes
@@ -104,4 +104,4 @@ def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> No
         ),
         ("in arrays", memory),
     ]
-    show(shown_file(case.table.source), lines)
+    show(shown_path(case.table.source), lines)

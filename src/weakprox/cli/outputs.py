@@ -96,7 +96,7 @@ class Outputs:
 
     def lines(self) -> list[tuple[str, str]]:
         """For the reader: the files written, if there are any."""
-        written = [console.shown_file(Path(name)) for name in self.names().values()]
+        written = [console.shown_path(Path(name)) for name in self.names().values()]
         return [("written", ", ".join(written))] if written else []
 
     def write(self, summary: dict[str, Any], **writers: Callable[[Path], Any]) -> None:

@@ -225,14 +225,8 @@ def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
     index, columns = getattr(X, "index", None), getattr(X, "columns", None)
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(float))
-    X = validate_data(
-        model,
-        X,
-        reset=fitted is None,
-        accept_sparse=("coo", "csr", "csc"),
-        dtype=np.float64,
-        ensure_all_finite="allow-nan",
-    )
+    read: Any = {"accept_sparse": ("coo", "csr", "csc"), "ensure_all_finite": "allow-nan"}
+    X = validate_data(model, X, reset=fitted is None, dtype=np.float64, **read)
     m, d = X.shape
     if issparse(X):
         entries = coo_array(X)

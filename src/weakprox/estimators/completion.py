@@ -272,11 +272,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         )
         search: Search[Candidate] = self._search(parts, trial)
         alone = first._replace(lam=math.inf)
-        ridges = (
-            [alone]
-            if ridge is not None
-            else [alone._replace(intercept_ridge=r) for r in RIDGES]
-        )
+        ridges = [alone]
+        if ridge is None:
+            ridges = [alone._replace(intercept_ridge=r) for r in RIDGES]
         best = search.best_of(ridges, patience=PATIENCE)
         if lam is None:
             best = self._path(search, base, best, scalings, cap)

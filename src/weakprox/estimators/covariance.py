@@ -359,19 +359,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             return lam or 0.0, tau or 1.0
         best = Candidate()
         if len(Z) >= FEWEST:
-            parts = folds(
-                Z,
-                self.cv,
-                centred=self.assume_centered,
-                standardized=standardized,
-                seed=self._seed,
-            )
-            search = self._search(parts, self._trial)
-            best = coordinate_search(
-                search,
-                None if tau is None else tau / trace,
-                None if lam is None else lam / unit,
-            )
+            prepared = {"centred": self.assume_centered, "standardized": standardized}
+            search = self._search(folds(Z, self.cv, seed=self._seed, **prepared), self._trial)
+            share = None if tau is None else tau / trace
+            best = coordinate_search(search, share, None if lam is None else lam / unit)
             found = search.scores()
             shares, errors = np.array(found.candidates).T
             tried = [Weights(*pair) for pair in zip(unit * errors, trace * shares, strict=True)]

@@ -189,10 +189,8 @@ class HawkesInfectivity(Certified):
         period : (float, float), optional
             Start and end of the observation; first and last event if not given.
         """
-        lam, tau = (
-            arguments.or_auto("lam", self.lam, arguments.nonnegative),
-            arguments.or_auto("tau", self.tau, arguments.bound),
-        )
+        lam = arguments.or_auto("lam", self.lam, arguments.nonnegative)
+        tau = arguments.or_auto("tau", self.tau, arguments.bound)
         arguments.flag("self_excitation", self.self_excitation)
         arguments.positive("tol", self.tol)
         cv = arguments.integer("cv", self._renamed("folds", "cv"), least=2)
@@ -350,10 +348,9 @@ class HawkesInfectivity(Certified):
         """A record over [0, horizon] that begins with an empty past: columns as in `fit`."""
         check_is_fitted(self, "infectivity_")
         horizon = arguments.positive("horizon", horizon)
-        state = self.random_state if random_state is None else random_state
-        rng = state
+        rng = self.random_state if random_state is None else random_state
         if not isinstance(rng, np.random.Generator):
-            rng = np.random.default_rng(check_random_state(state).randint(2**31 - 1))
+            rng = np.random.default_rng(check_random_state(rng).randint(2**31 - 1))
         drawn = records.simulate(self.baseline_, self.infectivity_, self._kernel, horizon, rng)
         if self.n_features_in_ == 1:
             return drawn.times[:, None]

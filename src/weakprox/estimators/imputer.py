@@ -74,21 +74,18 @@ class Scale:
         mean = np.where(seen, X, 0.0).sum(axis=0) / count
         if scaling == "center":
             return replace(plain, centre=mean)
-        return cls(mean, deviations(X, mean, count))
+        off = np.where(seen, X - mean, 0.0)
+        unit = np.sqrt((off**2).sum(axis=0) / count)
+        unit[unit <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = (
+            1.0  # constant but for rounding
+        )
+        return cls(mean, unit)
 
     def apply(self, X: Vector) -> Vector:
         return np.asarray((X - self.centre) / self.unit)
 
     def undo(self, Z: Vector) -> Vector:
         return np.asarray(Z * self.unit + self.centre)
-
-
-def deviations(X: Vector, mean: Vector, count: Vector) -> Vector:
-    """Standard deviations of columns, 1 for those that are constant up to rounding."""
-    off = np.where(np.isnan(X), 0.0, X - mean)
-    found: Vector = np.sqrt((off**2).sum(axis=0) / count)
-    found[found <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = 1.0
-    return found
 
 
 class Scaled:

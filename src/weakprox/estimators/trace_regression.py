@@ -33,6 +33,7 @@ RIDGES = RIDGE * 2.0 ** np.arange(1, 13)  # larger weights that a plain ridge re
 MOST = 2000  # rows or columns up to which it does
 LOOSE = 10.0  # factor by which the solves of the search are less accurate
 TINY = 1e-12
+READ: Any = {"accept_sparse": "csr", "dtype": np.float64}  # how X is read
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -140,15 +141,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         arguments.positive("tol", self.tol)
         lams, taus = self._given()
         rows, shape = self._flat(X)
-        A, b = validate_data(
-            self,
-            rows,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
+        A, b = validate_data(self, rows, y, y_numeric=True, ensure_min_samples=2, **READ)
         b = np.asarray(b, dtype=float)
         self._shape = shape or (int(A.shape[1]), 1)
         if self._shape[0] * self._shape[1] != A.shape[1]:
@@ -166,7 +159,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         """<A_i, B> + c for every A_i, given as in `fit`."""
         check_is_fitted(self, "coef_")
         rows, _ = self._flat(X)
-        A = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
+        A = validate_data(self, rows, reset=False, **READ)
         return np.asarray(A @ self.coef_.ravel() + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:

@@ -61,15 +61,10 @@ class TracePSD(Bounded):
     ) -> WeakProx:
         start, certify, rng = options
         given, A = A, symmetric_part(A)
+        full = True if certify and A.shape[0] <= bounds.EXACT_BELOW else None
+        accept = accurate_enough(self._gain, delta1)
         eig = thin_eigh(
-            A,
-            rank,
-            start=start,
-            tol=1e-13,
-            rng=rng,
-            strict=False,
-            full=True if certify and A.shape[0] <= bounds.EXACT_BELOW else None,
-            accept=accurate_enough(self._gain, delta1),
+            A, rank, start=start, tol=1e-13, rng=rng, strict=False, full=full, accept=accept
         )
         if certify and not eig.exact:  # the residuals of the others would weaken the bounds
             found = np.asarray(to_numpy(eig.values), dtype=float)
@@ -113,25 +108,19 @@ class TracePSD(Bounded):
             error = decompositions.eigh_error(n) * eps_of(U) * norm(U)
             return self.tau * max(0.0, top + error)
         largest, rank, basis = math.inf, 8, None
+        sharp: Any = {"tol": bounds.SHARP_RESIDUAL, "max_sweeps": bounds.SHARP_SWEEPS}
         while True:  # deflate until the largest value is well separated, as it may be repeated
             eig = thin_eigh(
-                U,
-                rank,
-                start=basis,
-                tol=bounds.SHARP_RESIDUAL,
-                rng=rng,
-                max_sweeps=bounds.SHARP_SWEEPS,
-                strict=False,
-                accept=_settled,
+                U, rank, start=basis, rng=rng, strict=False, accept=_settled, **sharp
             )
             values = np.asarray(to_numpy(eig.values), dtype=float)
             close = int((values >= bounds.CLOSE * values[0]).sum()) if values[0] > 0.0 else 1
             basis = eig.basis
             spec, _ = _spectrum(U, _leading(eig, close), True, rng)
             largest = min(largest, max(0.0, float(spec.upper[0]), spec.tail))
-            sharp = largest <= (1 + bounds.SHARP) * max(0.0, float(spec.ritz[0]))
+            close_enough = (1 + bounds.SHARP) * max(0.0, float(spec.ritz[0]))
             rank *= 3
-            if sharp or rank > bounds.SHARP_SHARE * n:
+            if largest <= close_enough or rank > bounds.SHARP_SHARE * n:
                 return self.tau * largest
 
     def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
