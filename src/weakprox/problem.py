@@ -85,11 +85,8 @@ class Problem:
             check(symmetric=spectral.symmetric)
         target = self.of_loss.target
         if spectral.symmetric and target is not None and not _is_symmetric(target):
-            raise InputError(
-                "M",
-                f"a matrix that is not symmetric, with {type(spectral).__name__}",
-                "a symmetric matrix, such as (M + M.T) / 2",
-            )
+            given = f"a matrix that is not symmetric, with {type(spectral).__name__}"
+            raise InputError("M", given, "a symmetric matrix, such as (M + M.T) / 2")
 
     def reread(self) -> None:
         """Read what the terms declare; those of the user's own may have changed."""

@@ -206,11 +206,8 @@ class Stream:
             if not self._repeat or self._index == 0:
                 break
             self._stop()
-        raise _Exhausted(
-            "stream",
-            f"its end after {self._told} samples",
-            "more samples, or repeat=True with a source that can be opened again",
-        )
+        wanted = "more samples, or repeat=True with a source that can be opened again"
+        raise _Exhausted("stream", f"its end after {self._told} samples", wanted)
 
     def _raw(self) -> Any:
         """The source's next item, or END; its errors become SamplerErrors."""

@@ -184,9 +184,8 @@ class ObservedDual:
         high = min(most, 2.0)
         options = {"maxiter": TRIALS}
         with np.errstate(invalid="ignore"):  # values may be infinite
-            found = minimize_scalar(
-                lambda t: -at(t), bounds=(0.0, high), method="bounded", options=options
-            )
+            bounded: Any = {"bounds": (0.0, high), "method": "bounded", "options": options}
+            found = minimize_scalar(lambda t: -at(t), **bounded)
         return max(best, (-float(found.fun), float(found.x)))
 
 

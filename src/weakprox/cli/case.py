@@ -124,9 +124,8 @@ def load(
             from weakprox.selection.denoise import choose_weights
 
             Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
-            noise, found = choose_weights(
-                matrix, lam, tau, psd=psd, max_seconds=max_seconds, **search
-            )
+            search |= {"psd": psd, "max_seconds": max_seconds}
+            noise, found = choose_weights(matrix, lam, tau, **search)
             lam, tau, scale = found.lam, found.tau, found.scale
         problem = Problem(loss, L1(lam), term(tau))
     except InputError as error:

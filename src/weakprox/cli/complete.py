@@ -145,12 +145,8 @@ def _names(
         if pairs is not None:
             raise InputError("pairs", str(pairs), "together with --row, --col and --value")
         return None
-    missing = [
-        n for n, given in (("row", row), ("col", col), ("value", value)) if given is None
-    ]
-    raise InputError(
-        missing[0], "nothing", "a column: all of --row, --col and --value, or none"
-    )
+    missing = "row" if row is None else "col" if col is None else "value"
+    raise InputError(missing, "nothing", "a column: all of --row, --col and --value, or none")
 
 
 def _filled(model: MatrixCompletion, M: Any) -> Any:

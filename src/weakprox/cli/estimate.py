@@ -205,17 +205,13 @@ def _show(
 ) -> None:
     """The summary for a reader, with the reason for the solver if it was chosen."""
     m, d = case.table.shape
-    proof = result.certificate
+    nonzeros = f"{found['nonzeros']} of {m * d} entries nonzero (above 1e-3 of the largest)"
     lines = [
         *case.lines(),
         *([("solver", f"{result.solver}: {result.reason}")] if automatic else []),
         ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
-        ("proof", str(proof)),
-        (
-            "rank",
-            f"{result.rank}; {found['nonzeros']} of {m * d} entries nonzero (above 1e-3 of "
-            "the largest)",
-        ),
+        ("proof", str(result.certificate)),
+        ("rank", f"{result.rank}; {nonzeros}"),
         ("feasible", f"to {result.violation:.1e}"),
         ("work", f"{result.counts.svds} SVDs, {result.seconds:.2f} s"),
         *outputs.lines(),

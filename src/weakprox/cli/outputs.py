@@ -117,9 +117,8 @@ def ended(result: Result, summary: dict[str, Any]) -> typer.Exit:
 def _check_figures(figures: Path, report: Path | None) -> None:
     """Raise unless the plots of the report can be saved."""
     if report is None:
-        raise InputError(
-            "figures", str(figures), "together with --report, whose plots they are"
-        )
+        wanted = "together with --report, whose plots they are"
+        raise InputError("figures", str(figures), wanted)
     if not figures.is_dir():
         raise FileError(figures, "no such directory", "an existing one, for the pictures")
     if find_spec("matplotlib") is None:

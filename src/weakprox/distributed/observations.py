@@ -83,10 +83,8 @@ class OnWorkers:
                 columns.append(self._cut(x.value))
             else:
                 columns.append([shared(x.value)] * count)
-        tokens = tuple(
-            (token, isinstance(leaf, blocks.Spread)) for token, leaf in known.items()
-        )
-        job = shared(Job(function, tuple(x.rule for x in vectors), tokens))
+        tokens = [(token, isinstance(leaf, blocks.Spread)) for token, leaf in known.items()]
+        job = shared(Job(function, tuple(x.rule for x in vectors), tuple(tokens)))
         return each(worked, self.parts, [job] * count, *columns), resting
 
     def _cut(self, x: Any) -> list[Any]:

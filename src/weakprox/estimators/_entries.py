@@ -14,7 +14,6 @@ from sklearn.utils.validation import validate_data
 from weakprox.errors import InputError, ShapeError
 
 Vector = np.ndarray[Any, np.dtype[Any]]
-NUMBERS, TEXT = "biuf", "US"
 DENSE_IDS = 4  # integer ids are looked up in a table of at most so many times their number
 
 
@@ -42,9 +41,8 @@ class Ids:
             try:
                 codes = np.fromiter((table.setdefault(x, len(table)) for x in given), np.int64)
             except TypeError:
-                raise InputError(
-                    argument, "ids that are not hashable", "hashable ids"
-                ) from None
+                unhashable = "ids that are not hashable"
+                raise InputError(argument, unhashable, "hashable ids") from None
             return cls(_objects(table)), codes
         if given.dtype.kind in "iu" and given.size and int(given.min()) >= 0:
             largest = int(given.max())
@@ -150,10 +148,8 @@ def _objects(values: Iterable[Any]) -> Vector:
 
 
 def _kind(values: Vector) -> str:
-    kind = values.dtype.kind
-    return {"O": "object", "m": "times", "M": "times"}.get(
-        kind, "text" if kind in TEXT else "numbers"
-    )
+    known = {"O": "object", "m": "times", "M": "times", "U": "text", "S": "text"}
+    return known.get(values.dtype.kind, "numbers")
 
 
 class Observations(NamedTuple):
@@ -214,9 +210,8 @@ def _from_table(X: Any, names: tuple[Any, Any, Any]) -> Observations:
         try:
             parts.append(X[name])
         except Exception:  # each library has its own
-            raise InputError(
-                argument, repr(name), "the name of a column of the table"
-            ) from None
+            wanted = "the name of a column of the table"
+            raise InputError(argument, repr(name), wanted) from None
     return _from_lists(*parts)
 
 
@@ -250,9 +245,8 @@ def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
             column = order[column]
     elif columns is not None and not column_ids.plain:
         column = column_ids.find("cols", columns)[column]
-    return Observations(
-        row.astype(np.int64), column.astype(np.int64), values, row_ids, column_ids
-    )
+    row, column = row.astype(np.int64), column.astype(np.int64)
+    return Observations(row, column, values, row_ids, column_ids)
 
 
 def _numbers(values: Any) -> Vector:

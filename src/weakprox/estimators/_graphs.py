@@ -108,9 +108,8 @@ def checked_pairs(pairs: Any, shape: tuple[int, int]) -> Vector:
         raise InputError("pairs", f"dtype {ends.dtype}", "integers")
     if ends.size and (ends.min() < 0 or bool(np.any(ends.max(axis=0) >= shape))):
         given = f"indices from {ends.min()} to {ends.max()}"
-        raise InputError(
-            "pairs", given, f"rows and columns of a {shape[0]} x {shape[1]} matrix"
-        )
+        wanted = f"rows and columns of a {shape[0]} x {shape[1]} matrix"
+        raise InputError("pairs", given, wanted)
     return ends
 
 

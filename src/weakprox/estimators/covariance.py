@@ -366,9 +366,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             found = search.scores()
             shares, errors = np.array(found.candidates).T
             tried = [Weights(*pair) for pair in zip(unit * errors, trace * shares, strict=True)]
-            self.cv_results_ = replace(found, candidates=tried).table(
-                share=shares, standard_errors=errors
-            )
+            found = replace(found, candidates=tried)
+            self.cv_results_ = found.table(share=shares, standard_errors=errors)
         lam = best.errors * unit if lam is None else lam
         return lam, best.share * trace if tau is None else tau
 

@@ -333,9 +333,8 @@ class HawkesInfectivity(Certified):
         data = validate_data(self, X, dtype=None, reset=False)
         before = self._events
         later = float(np.asarray(data[:, 0], dtype=float).min()) >= before.stop
-        events, _ = records.record(
-            data, self.nodes_, period, start=before.stop if later else None
-        )
+        start = before.stop if later else None
+        events, _ = records.record(data, self.nodes_, period, start=start)
         together = before.then(events) if events.start >= before.stop else events
         pulls = records.excitation(together, self._kernel, events.times)
         due = records.exposure(together, self._kernel, events.start, events.stop)

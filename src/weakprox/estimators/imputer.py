@@ -76,9 +76,7 @@ class Scale:
             return replace(plain, centre=mean)
         off = np.where(seen, X - mean, 0.0)
         unit = np.sqrt((off**2).sum(axis=0) / count)
-        unit[unit <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = (
-            1.0  # constant but for rounding
-        )
+        unit[unit <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = 1.0  # constant, rounded
         return cls(mean, unit)
 
     def apply(self, X: Vector) -> Vector:
@@ -375,9 +373,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     def _read(self, X: Any, *, reset: bool) -> tuple[Vector, Vector]:
         """The data as they came, and in double precision with NaN for missing entries."""
         finite = "allow-nan" if _is_nan(self.missing_values) else True
-        X = validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=finite
-        )
+        read: Any = {"dtype": [np.float64, np.float32], "ensure_all_finite": finite}
+        X = validate_data(self, X, reset=reset, **read)
         work = X.astype(np.float64, order="C")  # the order of sums must not depend on frames
         if not _is_nan(self.missing_values):
             work[np.equal(X, self.missing_values)] = np.nan

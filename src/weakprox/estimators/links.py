@@ -311,9 +311,8 @@ def _needs_l1(
             )
             for lam in (0.0, *lams)
         ]
-        gains.append(
-            np.stack(placed[1:]) - (graphs.placements(*known[k]) if known else placed[0])
-        )
+        before = graphs.placements(*known[k]) if known else placed[0]
+        gains.append(np.stack(placed[1:]) - before)
     gain = np.concatenate(gains, axis=1)
     error = gain.std(axis=1) / math.sqrt(gain.shape[1])
     return bool(np.any(gain.mean(axis=1) > np.maximum(CLEAR * error, least)))
@@ -436,9 +435,8 @@ class LinkPredictor(Certified):
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
         smoothing = positive("smoothing", self.smoothing)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True
-        )
+        read: Any = {"accept_sparse": "csr", "ensure_non_negative": True}
+        X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, self.kind)
         prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
         best, hidden, others, start = self._choose(graph, prepare, lam, tau)

@@ -110,9 +110,8 @@ def denoising(d: int, rank: int, accuracy: float, seeds: list[int]) -> Case:
     eps, h, R = accuracy * size, NuclearBall(tau), L1(LAM)
     best = optimum(M, LAM, h, gap=0.05 * eps, max_steps=2000)
     exact, mu = Problem(Denoising(M), R, h), eps / d**2
-    watch = Watch(
-        exact.smooth_value, best.lower_bound, [eps], instances.seconds_per_sample((d, d))
-    )
+    per_sample = instances.seconds_per_sample((d, d))
+    watch = Watch(exact.smooth_value, best.lower_bound, [eps], per_sample)
     sampled = NoisyCopies(M, NOISE)
     watch.unbilled = lambda: sampled.seconds_drawing
     C0 = theory.parameters(exact, eps, mu=mu).C0

@@ -153,16 +153,8 @@ class Completion:
         """Put the observations together, and compute the constants of their loss."""
         left, right = self._scalings(scaling, found)
         weights = self._per_entry if self._weights is None else self._weights
-        data = Observed(
-            found,
-            wide(self._values),
-            self.loss,
-            weights,
-            self.intercepts,
-            self.intercept_ridge,
-            left,
-            right,
-        )
+        effects = self.intercepts, self.intercept_ridge
+        data = Observed(found, wide(self._values), self.loss, weights, *effects, left, right)
         factors = data.pattern.reference[:0]
         bends = wide(self._values) * 0.0 + 1.0
         if left is not None and right is not None:
@@ -310,9 +302,8 @@ class Completion:
             return to_numpy(found).astype(np.int64, copy=False)
         values = namespace(self._values)
         found = found if namespace(found) is values else values.asarray(to_numpy(found))
-        return values.astype(
-            values.asarray(found, device=arrays.device_of(self._values)), values.int64
-        )
+        found = values.asarray(found, device=arrays.device_of(self._values))
+        return values.astype(found, values.int64)
 
     def _weighed(self, weights: Any, order: Any, per_entry: float) -> Array | None:
         """Return checked weights in the order of the pattern; None if all are one."""
@@ -435,9 +426,8 @@ class Completion:
         loss = entry_loss(options.get("loss", "squared"))
         with limited(None if max_memory is None else as_bytes("max_memory", max_memory)):
             files = LongFiles.of(source, names[:2], names[2:])
-            table = LongObservations.of(
-                files, None if shape is None else inputs.as_shape(shape)
-            )
+            size = None if shape is None else inputs.as_shape(shape)
+            table = LongObservations.of(files, size)
             if table.fits():
                 rows, cols, values, weights = table.whole()
                 found = cls(rows, cols, values, table.shape, weights=weights, **options)

@@ -47,16 +47,13 @@ class Rows:
 
     def sqnorm(self) -> float:
         """Sum of squares, without missing entries."""
-        return float(
-            sum(np.nansum(np.square(self.read(one))) for one in self.slices(0, self.shape[0]))
-        )
+        parts = map(self.read, self.slices(0, self.shape[0]))
+        return float(sum(np.nansum(np.square(part)) for part in parts))
 
     def count_above(self, threshold: float) -> int:
         """Number of entries larger in size than the threshold."""
-        return sum(
-            int(np.count_nonzero(np.abs(self.read(one)) > threshold))
-            for one in self.slices(0, self.shape[0])
-        )
+        parts = map(self.read, self.slices(0, self.shape[0]))
+        return sum(int(np.count_nonzero(np.abs(part) > threshold)) for part in parts)
 
 
 def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
@@ -214,9 +211,8 @@ def draw_cells(
 
 def draw_support(ax: Any, nonzero: Any) -> Any:
     """Draw nonzero entries in black, the others in white."""
-    return draw_cells(
-        ax, np.asarray(nonzero, float), limit=1.0, cmap="Greys", signed=False, colorbar=False
-    )
+    black: Any = {"limit": 1.0, "cmap": "Greys", "signed": False, "colorbar": False}
+    return draw_cells(ax, np.asarray(nonzero, float), **black)
 
 
 def name_lines(ax: Any, rows: Sequence[str] | None, columns: Sequence[str] | None) -> None:

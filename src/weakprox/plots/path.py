@@ -46,9 +46,8 @@ class PathDisplay(Display):
             wanted = f"an array with a row for each of {self.lams.size} lams"
             raise ShapeError("taus", self.taus.shape, wanted)
         if self.scores.shape != self.taus.shape:
-            raise ShapeError(
-                "scores", self.scores.shape, f"an array of shape {self.taus.shape}"
-            )
+            wanted = f"an array of shape {self.taus.shape}"
+            raise ShapeError("scores", self.scores.shape, wanted)
 
     @classmethod
     def from_path(

@@ -190,9 +190,8 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
     P = data.pattern
     pieces = [indices(name, to_numpy(x)) for name, x in (("rows", P.rows), ("cols", P.columns))]
     pieces.append(piece("values", to_numpy(loss._values)))
-    kind = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}.get(
-        type(entry), "own"
-    )
+    known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
+    kind = known.get(type(entry), "own")
     if kind == "own":
         own["entry"] = _own_entry(entry, loss._values)
         told["loss"] = {"kind": kind, "name": type(entry).__name__}
@@ -266,18 +265,9 @@ def _entries(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: O
         known |= {"logistic": plain.LogisticEntry, "poisson": plain.PoissonEntry}
         entry = known[inner["kind"]](*([inner["k"]] if inner["kind"] == "huber" else []))
     left, right = (data[name].whole() if name in data else None for name in SCALINGS)
-    return plain.Entries(
-        rows,
-        cols,
-        values,
-        shape,
-        weight,
-        entry,
-        intercepts=told.get("intercepts", "none"),
-        ridge=told.get("ridge", 0.0),
-        left=left,
-        right=right,
-    )
+    more: Terms = {name: told[name] for name in ("intercepts", "ridge") if name in told}
+    more |= {"left": left, "right": right}
+    return plain.Entries(rows, cols, values, shape, weight, entry, **more)
 
 
 def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:

@@ -64,9 +64,8 @@ def write_report(
     Path
         The file written.
     """
-    found = gather(
-        result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
-    )
+    labels: Any = {"rows": rows, "columns": columns}
+    found = gather(result, problem=problem, data=data, **labels, settings=settings)
     numbers, said = found.numbers, verdict(result)
     m, d = numbers["shape"]
     page = Page(f"{result.solver} on {m} x {d}", subtitle=f"weakprox {numbers['weakprox']}")
@@ -151,9 +150,9 @@ def _matrices(
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
     share = (
-        f"{count} of {entries} entries ({count / entries:.2%}) are above 1e-3 of the largest."
+        f"{count} of {entries} entries ({count / entries:.2%}) are above 1e-3 of the largest"
     )
-    draw("Support of the answer", shown, binary=True, note=share)
+    draw("Support of the answer", shown, binary=True, note=f"{share}.")
     page.stems(
         "Singular values",
         found.numbers["singular_values"],

@@ -160,10 +160,8 @@ class HeldOutEntries:
 
         factor = 1.0
         if debias and X.rank:
-            factor = float(
-                minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE).x
-            )
-            factor = min(1.0, factor, key=at)
+            found = minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE)
+            factor = min(1.0, float(found.x), key=at)
         twice = 2.0 if isinstance(loss.loss, (Squared, Huber)) else 1.0
         return twice * at(factor), factor
 

@@ -15,8 +15,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, rounded_inside
 from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.threads import all_threads
-from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
+from weakprox.protocols import Extreme, WeakProx
 from weakprox.spectral.nuclear import LINEAR, Bounded
 from weakprox.spectral.singular import RestsOn, Spectrum, accurate_enough, norm_with_error
 
@@ -38,18 +37,8 @@ class TracePSD(Bounded):
 
     tau: float
     symmetric = True
-    in_unit = Bounded.in_unit  # in its own body, as an inherited one does not count
-
-    @property
-    def capabilities(self) -> SpectralCapabilities:
-        """h as a function of eigenvalues, and derived capabilities."""
-        return SpectralCapabilities(
-            form=ValueForm(tau=self.tau, symmetric=True),
-            diameter=self.diameter,
-            extreme=self.extreme,
-            rough_conjugate=self.rough_conjugate,
-            in_unit=self.in_unit,
-        )
+    capabilities = Bounded.capabilities  # in its own body, as an inherited one does not count
+    in_unit = Bounded.in_unit
 
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""
@@ -109,10 +98,9 @@ class TracePSD(Bounded):
             return self.tau * max(0.0, top + error)
         largest, rank, basis = math.inf, 8, None
         sharp: Any = {"tol": bounds.SHARP_RESIDUAL, "max_sweeps": bounds.SHARP_SWEEPS}
+        sharp["accept"] = _settled
         while True:  # deflate until the largest value is well separated, as it may be repeated
-            eig = thin_eigh(
-                U, rank, start=basis, rng=rng, strict=False, accept=_settled, **sharp
-            )
+            eig = thin_eigh(U, rank, start=basis, rng=rng, strict=False, **sharp)
             values = np.asarray(to_numpy(eig.values), dtype=float)
             close = int((values >= bounds.CLOSE * values[0]).sum()) if values[0] > 0.0 else 1
             basis = eig.basis

@@ -184,11 +184,8 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
         return False
     if header.dtype.kind in "OS":  # ignoring them would lose them silently
         kind = "bytes" if header.dtype.kind == "S" else table.KINDS["O"]
-        raise FileError(
-            path,
-            f"labels in '{side}' as {kind}",
-            "text, as numpy.array(labels, dtype=str) makes it",
-        )
+        wanted = "text, as numpy.array(labels, dtype=str) makes it"
+        raise FileError(path, f"labels in '{side}' as {kind}", wanted)
     if header.dtype.kind != "U":
         return False
     if header.shape[0] != size:

@@ -166,13 +166,11 @@ class _Reader:
         if _is_missing(cell):
             if self.missing:
                 return math.nan
-            raise FileError(
-                self.path, f"an empty cell at {where}", f"a number{table.FILLED_BY}"
-            )
+            given = f"an empty cell at {where}"
+            raise FileError(self.path, given, f"a number{table.FILLED_BY}")
         if not _is_number(cell):
-            raise FileError(
-                self.path, f"the text {table.shown_text(cell)} at {where}", "a number"
-            )
+            given = f"the text {table.shown_text(cell)} at {where}"
+            raise FileError(self.path, given, "a number")
         return float(cell)
 
     def _where(self, row: int, column: int, line: int) -> str:

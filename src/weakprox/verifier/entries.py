@@ -253,12 +253,9 @@ class Entries:
 
     def _seen(self, X: Point) -> tuple[Matrix, float]:
         """c_i X_ij e_j at the observations, and a bound on the norm of their errors."""
-        factors = self._factors
-        x = X.at(self.rows, self.cols)
-        seen = x * factors
-        return seen, math.sqrt(self._most) * self.widest * X.error * (1 + 4 * U) + 3 * U * norm(
-            seen
-        )
+        seen = X.at(self.rows, self.cols) * self._factors
+        far = math.sqrt(self._most) * self.widest * X.error * (1 + 4 * U)
+        return seen, far + 3 * U * norm(seen)
 
     def value(self, X: Point, intercepts: Intercepts | None = None) -> Near:
         """Sum of the losses, and the ridge, at X and these intercepts."""
