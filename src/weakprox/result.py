@@ -168,11 +168,8 @@ class Certificate:
                 f"is sampling error. The statement rests on {self.samples} samples."
             )
         how = "" if self.rests_on == "exact" else " (except with probability 1e-10)"
-        return (
-            f"The optimum lies between {self.lower_bound:.6g} and "
-            f"{self.value + self.rounding:.6g}"
-            f"{how}: the answer is within {self.gap:.3g} of it."
-        )
+        between = f"between {self.lower_bound:.6g} and {self.value + self.rounding:.6g}{how}"
+        return f"The optimum lies {between}: the answer is within {self.gap:.3g} of it."
 
 
 COLUMNS = (

@@ -200,7 +200,7 @@ class Stream:
             raw = self._raw()
             if raw is not END:
                 found = as_batch(raw, self._index, self._like)
-                self._like = self._like or found.empty
+                self._like = self._like or found.part(slice(0))
                 self._index += 1
                 return found
             if not self._repeat or self._index == 0:
@@ -331,20 +331,15 @@ class Batch:
         """The form in which a sampler returns them: the array, or the pair."""
         return self.A if self.y is None else (self.A, self.y)
 
-    @property
-    def empty(self) -> Batch:
-        """A batch of the same kind without samples."""
-        return Batch(self.A[:0], None if self.y is None else self.y[:0])
+    def part(self, rows: slice) -> Batch:
+        """Some of the samples."""
+        return Batch(self.A[rows], None if self.y is None else self.y[rows])
 
     def split(self, most: int | None) -> tuple[Batch, Batch | None]:
         """Split off at most so many samples; return them and the rest."""
         if most is None or most >= self.size:
             return self, None
-        first, rest = (
-            Batch(self.A[part], None if self.y is None else self.y[part])
-            for part in (slice(0, most), slice(most, None))
-        )
-        return first, rest
+        return self.part(slice(most)), self.part(slice(most, None))
 
     @classmethod
     def joined(cls, parts: list[Batch]) -> Batch:

@@ -352,11 +352,9 @@ class _Model:
     def gap(self, weight: float, rng: np.random.Generator) -> float:
         """Return an upper bound on the largest value of the model less weight/2 |X - V|^2."""
         A = self.X - self.pull / weight
-        how: Any = {
-            "tolerance": Tolerance(0.01 * max(self.near, 0.0) / weight),
-            "certify": True,
-        }
-        prox = self.problem.spectral.weak_prox(A, weight=weight, rank=self.rank, rng=rng, **how)
+        tolerance = Tolerance(0.01 * max(self.near, 0.0) / weight)
+        how: Any = {"rank": self.rank, "tolerance": tolerance, "certify": True, "rng": rng}
+        prox = self.problem.spectral.weak_prox(A, weight=weight, **how)
         square = sqnorm(self.pull) / (2.0 * weight)
         rounding = self.scale + 4.0 * square + weight * sqnorm(A)
         return _sound(self.near + self.h + square - prox.lower, rounding, eps_of(A))

@@ -222,12 +222,8 @@ def _forwarded(model: Any) -> Callable[[Any], bool] | None:
     def tell(look: Any) -> bool:
         step = task.subcontext(task_name="look")
         step.call_on_fit_task_begin(estimator=model)
-        about = {
-            "value": look.value,
-            "lower_bound": look.lower_bound,
-            "svds": look.counts.svds,
-            "seconds": look.seconds,
-        }
+        about = {name: getattr(look, name) for name in ("value", "lower_bound", "seconds")}
+        about["svds"] = look.counts.svds
         return bool(step.call_on_fit_task_end(estimator=model, metadata=about))
 
     return tell

@@ -98,12 +98,9 @@ def pilot(events: Events, decays: Vector, *, steps: int = STEPS) -> Pilot:
     shares = np.full(len(decays), 1.0 / len(decays))
     ones, length = np.ones(n), np.full(count, events.length)
     for _ in range(steps):
-        sources = Sources(
-            np.array([ones, shares @ own, shares @ every]),
-            np.array([length, shares @ own_due, shares @ every_due]),
-            events.nodes,
-            events.length,
-        )
+        at = np.array([ones, shares @ own, shares @ every])
+        due = np.array([length, shares @ own_due, shares @ every_due])
+        sources = Sources(at, due, events.nodes, events.length)
         inverse = 1.0 / np.maximum(sources.intensity(factors), LEAST)
         pulls = own * factors[1][events.nodes] + every * factors[2][events.nodes]
         claims = shares * (pulls @ inverse)
@@ -186,15 +183,10 @@ class Reduced:
             share = count / len(rows)
             return share * self.value(X, rows if share != 1.0 else slice(None))
 
-        return Custom(
-            (count, count),
-            value=value,
-            grad=gradient,
-            n_terms=count,
-            strong_convexity=least,
-            smoothness=float(values[-1]) + rounding,
-            term_smoothness=count * (float(values[-1]) + rounding),
-        )
+        most = float(values[-1]) + rounding
+        constants: Any = {"smoothness": most, "term_smoothness": count * most}
+        constants |= {"strong_convexity": least, "n_terms": count}
+        return Custom((count, count), value=value, grad=gradient, **constants)
 
     def noise(self, events: int) -> float:
         """Approximate standard deviation of an entry of the slopes."""

@@ -53,14 +53,9 @@ class FreeDiagonal(Custom):
 
     def __init__(self, S: Values) -> None:
         self._S, self._at = S, np.diag_indices(S.shape[0])
-        super().__init__(
-            (S.shape[0], S.shape[0]),
-            value=self._distance,
-            grad=self._slope,
-            smoothness=1.0,
-            term_smoothness=1.0,
-            strong_convexity=DIAGONAL_WEIGHT,
-        )
+        constants: Any = {"strong_convexity": DIAGONAL_WEIGHT, "smoothness": 1.0}
+        functions: Any = {"value": self._distance, "grad": self._slope}
+        super().__init__(S.shape, **functions, **constants, term_smoothness=1.0)
 
     def __repr__(self) -> str:
         return f"FreeDiagonal({self.shape[0]} x {self.shape[1]})"

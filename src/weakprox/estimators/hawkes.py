@@ -48,12 +48,8 @@ class Pieces:
     @cached_property
     def exposures(self) -> Matrix:
         """Exposure of each node in each piece: (piece, node)."""
-        return np.array(
-            [
-                records.exposure(self.events, self.kernel, float(a), float(b))
-                for a, b in pairwise(self.edges)
-            ]
-        )
+        ends = pairwise(self.edges.tolist())
+        return np.array([records.exposure(self.events, self.kernel, *pair) for pair in ends])
 
     def piece(self, k: int) -> np.ndarray[Any, Any]:
         """Which events lie in piece k."""

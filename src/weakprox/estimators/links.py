@@ -305,12 +305,9 @@ def _needs_l1(
             lams = found.quantiles(X, shares)
         else:  # nearly all pairs are such
             lams = np.quantile(np.abs(part.apart(at)[1]), shares).tolist()
-        placed = [
-            graphs.placements(
-                *part.apart(found.degrees.scores_of(graphs.shrunk(at, lam), part.pairs))
-            )
-            for lam in (0.0, *lams)
-        ]
+        moved = (graphs.shrunk(at, lam) for lam in (0.0, *lams))
+        scores = (found.degrees.scores_of(entry, part.pairs) for entry in moved)
+        placed = [graphs.placements(*part.apart(score)) for score in scores]
         before = graphs.placements(*known[k]) if known else placed[0]
         gains.append(np.stack(placed[1:]) - before)
     gain = np.concatenate(gains, axis=1)
@@ -487,11 +484,8 @@ class LinkPredictor(Certified):
                 at = graphs.entries(graphs.unshrunk(X, found.N), *part.pairs.T)
             else:
                 s = found.triplets.s[: X.s.size]
-                X = (
-                    LowRank(X.U, s, X.Vt)
-                    if candidate.refit
-                    else graphs.scaled(X, float(X.s @ s))
-                )
+                unmoved = LowRank(X.U, s, X.Vt)
+                X = unmoved if candidate.refit else graphs.scaled(X, float(X.s @ s))
                 at = found.at(X, part.pairs)
             pair = part.apart(found.degrees.scores_of(at, part.pairs))
             return -float(graphs.placements(*pair).mean()), pair

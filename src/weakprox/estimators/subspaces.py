@@ -91,13 +91,8 @@ class SelfExpression(Custom):
         self._K = Z @ self._Zt
         self.origin: tuple[float, Values] = (0.5 * sqnorm(Z), -self._K)
         largest = float(decompositions.eigvalsh(Z.T @ Z)[-1]) * (1.0 + 1e-12)
-        super().__init__(
-            (n, n),
-            value=self._residual,
-            grad=self._slope,
-            smoothness=largest,
-            term_smoothness=largest,
-        )
+        constants: Any = {"smoothness": largest, "term_smoothness": largest}
+        super().__init__((n, n), value=self._residual, grad=self._slope, **constants)
 
     def __repr__(self) -> str:
         return f"SelfExpression({self._Z.shape[0]} samples, {self._Z.shape[1]} coordinates)"

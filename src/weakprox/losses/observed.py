@@ -106,11 +106,8 @@ class Observed:
     def is_full(self, share: float) -> bool:
         """Whether so large a share of the entries is observed, and S may be an array."""
         P = self.pattern
-        return (
-            type(P) is Pattern
-            and arrays.is_numpy(P.reference)
-            and P.size >= share * math.prod(P.shape)
-        )
+        plain = type(P) is Pattern and arrays.is_numpy(P.reference)
+        return plain and P.size >= share * math.prod(P.shape)
 
     def full(self, q: Array) -> Array:
         """S as an array."""
@@ -345,11 +342,7 @@ def _steepest(h: Array) -> float:
 
 
 def _moved(x: Effects, step: Effects, length: float) -> Effects:
-    return Effects(
-        x.mean + length * step.mean,
-        x.rows + length * step.rows,
-        x.columns + length * step.columns,
-    )
+    return Effects(*(part + length * along for part, along in zip(x, step, strict=True)))
 
 
 def _inner(x: Effects, y: Effects) -> float:

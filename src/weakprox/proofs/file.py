@@ -211,11 +211,8 @@ def _check_entries(refuse: Any, loss: Any) -> None:
     inner, ridge = loss.get("loss", {"kind": "squared"}), loss.get("ridge", 0.0)
     kind = inner.get("kind") if isinstance(inner, dict) else None
     fine = kind in ("squared", "huber", "logistic", "poisson", "own")
-    fine = (
-        fine
-        and _number(ridge, least=0.0)
-        and (kind != "huber" or (_number(inner.get("k")) and inner["k"] > 0.0))
-    )
+    fine = fine and _number(ridge, least=0.0)
+    fine = fine and (kind != "huber" or (_number(inner.get("k")) and inner["k"] > 0.0))
     fine = fine and loss["reduction"] in ("sum", "mean")
     fine = fine and loss.get("intercepts", "none") in ("none", "rows", "columns", "both")
     if not fine or loss.get("scaling", "none") not in ("none", "counts", "arrays"):
