@@ -497,11 +497,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         other = copy.copy(self)
         other._row_ids, at = self._row_ids.joined(found.row_ids)
         size = len(other._row_ids)
-        other.user_factors_ = np.zeros((size, self.rank_))
-        other.user_factors_[: len(self.user_factors_)] = self.user_factors_
+        new = size - len(self._row_ids)
+        other.user_factors_ = np.pad(self.user_factors_, ((0, new), (0, 0)))
         other.user_factors_[at] = factors
-        other.row_intercepts_ = np.zeros(size)
-        other.row_intercepts_[: len(self.row_intercepts_)] = self.row_intercepts_
+        other.row_intercepts_ = np.pad(self.row_intercepts_, (0, new))
         other.row_intercepts_[at] = intercepts
         pointers, columns = self._seen
         old = np.repeat(np.arange(len(self._row_ids)), np.diff(pointers))

@@ -20,6 +20,7 @@ from weakprox.estimators import _graphs as graphs
 from weakprox.estimators._base import Certified
 from weakprox.estimators._graphs import Graph, Vector
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import threshold
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
@@ -168,7 +169,7 @@ class Decomposed:
         """Cut of a candidate, or that of tau, as far as the triplets show it."""
         s = self.triplets.s
         if self.tau is not None:
-            return cut_for(s, self.tau)
+            return threshold(s, self.tau)
         rank = self._rank
         if candidate.refit and rank is not None and rank < s.size:
             return 0.5 * float(s[rank - 1] + s[rank])  # only the rank matters
@@ -226,14 +227,6 @@ def cut_off(X: LowRank, cut: float) -> LowRank:
     """Singular values less `cut`, but not below zero."""
     keep = max(1, int((X.s > cut).sum()))
     return LowRank(X.U[:, :keep], np.maximum(X.s[:keep] - cut, 0.0), X.Vt[:keep])
-
-
-def cut_for(s: Vector, tau: float) -> float:
-    """The cut that leaves singular values with the sum tau; 0 if they have no more."""
-    if float(s.sum()) <= tau:
-        return 0.0
-    cuts = (np.cumsum(s) - tau) / np.arange(1, s.size + 1)
-    return float(cuts[np.nonzero(s > cuts)[0][-1]])
 
 
 def _best_cut(

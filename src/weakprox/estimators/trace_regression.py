@@ -87,11 +87,6 @@ class Design:
         """The loss at zero."""
         return max(0.5 * float(np.mean(self.b**2)), TINY**2)
 
-    @property
-    def largest_lam(self) -> float:
-        """The weight from which on all entries are zero."""
-        return float(np.max(np.abs(self.A.T @ self.b))) / len(self.b)
-
     def ridges(self) -> list[float]:
         """Weights of squares to try: the least, and that of a plain ridge regression.
 
@@ -199,8 +194,9 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         taus: Sequence[float] | None,
     ) -> Setting:
         """The candidate of least error on the folds, or the only one."""
-        if lams is None:
-            lams = [share * design.largest_lam for share in LAMS]
+        if lams is None:  # shares of the weight from which on all entries are zero
+            largest = float(np.max(np.abs(design.A.T @ design.b))) / len(b)
+            lams = [share * largest for share in LAMS]
         lam2 = arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
         settings = []
         for squares in design.ridges() if lam2 is None else [lam2]:

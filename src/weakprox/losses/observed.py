@@ -323,7 +323,8 @@ class Observed:
         else:
             xp = namespace(q)
             left = total(xp.abs(sums.rows)) + total(xp.abs(sums.columns))
-        reach = 16.0 * (1.0 + _extent(effects) + float(namespace(q).max(abs(self.values))))
+        extent = abs(effects.mean) + sum(arrays.largest(part) for part in effects[1:])
+        reach = 16.0 * (1.0 + extent + float(namespace(q).max(abs(self.values))))
         return found, 64 * DOUBLE * size + reach * left
 
     def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
@@ -360,9 +361,3 @@ def _largest(rest: Effects, scale: Effects) -> float:
 def _same(x: Effects, y: Effects) -> bool:
     moved = _moved(x, y, -1.0)
     return math.sqrt(_inner(moved, moved)) <= 4 * DOUBLE * math.sqrt(_inner(x, x))
-
-
-def _extent(effects: Effects) -> float:
-    """Bound on the absolute value of a sum of intercepts."""
-    sizes = [float(namespace(v).max(namespace(v).abs(v))) for v in effects[1:]]
-    return abs(effects.mean) + sum(sizes)
