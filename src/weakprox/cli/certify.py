@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -87,7 +87,8 @@ def _read_point(file: Path, key: str | None, header: bool | None, data: Array) -
     except InputError as error:
         if error.argument == "key":
             raise InputError("x_key", error.given, error.wanted) from None
-        wanted = error.wanted.replace("key= (--key)", "--x-key").replace(
+        wanted = error.wanted.replace("key= (--key)", "--x-key")
+        wanted = wanted.replace(
             "header= (--header, --no-header)", "--x-header or --no-x-header"
         )
         raise type(error)(error.argument, error.given, wanted) from None
@@ -130,19 +131,12 @@ def _bound_at(
     """The best bound from dual points at X, with several smoothings of the penalty."""
     gamma = problem.constants(strongly_convex=False).gamma
     mus = [scale * eps / gamma for scale in SCALES] if gamma > 0 else [0.0]
-    rank = min(32, *problem.shape)
-    bounds = [
-        lower_bound(
-            problem,
-            X,
-            Smoothed.of(problem.penalty, mu, problem.shape),
-            rank=rank,
-            rng=np.random.default_rng([seed, i]),
-            accuracy=0.01 * eps,
-            reached=reached,
-        )
-        for i, mu in enumerate(mus)
-    ]
+    limits: Any = {"rank": min(32, *problem.shape), "accuracy": 0.01 * eps, "reached": reached}
+    bounds = []
+    for i, mu in enumerate(mus):
+        dual = Smoothed.of(problem.penalty, mu, problem.shape)
+        rng = np.random.default_rng([seed, i])
+        bounds.append(lower_bound(problem, X, dual, rng=rng, **limits))
     finite = [found for found in bounds if math.isfinite(found[0])]
     return max(finite, key=lambda found: found[0], default=(-math.inf, bounds[0][1]))
 

@@ -125,9 +125,7 @@ def complete(
             predicted = model.predict(wanted[names[0]], wanted[names[1]])
             write_long(path, {**wanted, "prediction": predicted})
 
-    outputs.write(
-        found, output=predict, report=lambda path: _page(model, found, file).write(path)
-    )
+    outputs.write(found, output=predict, report=lambda to: _page(model, found, file).write(to))
     if json:
         typer.echo(as_json(found))
     elif not quiet:

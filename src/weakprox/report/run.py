@@ -149,10 +149,9 @@ def _matrices(
         draw("Answer", found.estimate)
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
-    share = (
-        f"{count} of {entries} entries ({count / entries:.2%}) are above 1e-3 of the largest"
-    )
-    draw("Support of the answer", shown, binary=True, note=f"{share}.")
+    part = f"{count} of {entries} entries ({count / entries:.2%})"
+    share = f"{part} are above 1e-3 of the largest."
+    draw("Support of the answer", shown, binary=True, note=share)
     page.stems(
         "Singular values",
         found.numbers["singular_values"],

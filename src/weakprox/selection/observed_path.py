@@ -284,12 +284,8 @@ def observed_path(
         weights = sorted((positive("lams", lam) for lam in np.ravel(lams)), reverse=True)
 
     solve = partial(path_point, tol=tol, rank=rank, seed=seed, deadline=deadline)
-    search: Search[Weight] = Search(
-        held_out_entries(loss, folds, seed, clip),
-        path_trial(solve),
-        deadline=deadline,
-        progress=progress,
-    )
+    parts, trial = held_out_entries(loss, folds, seed, clip), path_trial(solve)
+    search: Search[Weight] = Search(parts, trial, deadline=deadline, progress=progress)
     line = [Weight(lam) for lam in weights]
     best = search.best_of(line, start="before", patience=patience)
     scores = search.scores()

@@ -127,14 +127,12 @@ class NuclearBall(Bounded):
         """Relative excess of the nuclear norm over tau."""
         return X.excess(self.tau)
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
         svd, spec, rests_on = singular.decompose(
             A,
             rank,
             singular.accurate_enough(self._gain, delta1),
-            *options,
+            *how,
             active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
         )
@@ -201,9 +199,7 @@ class NuclearNorm(singular.Spectral):
         """Weighted sum of singular values."""
         return self.lam * X.nuclear_norm
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
         c = self.lam / weight
 
         def gain(s: Vector) -> float:
@@ -213,7 +209,7 @@ class NuclearNorm(singular.Spectral):
             A,
             rank,
             singular.accurate_enough(gain, delta1),
-            *options,
+            *how,
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )

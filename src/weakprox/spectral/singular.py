@@ -226,10 +226,8 @@ class Spectral:
         rng = np.random.default_rng(0) if rng is None else rng
         return self._prox(A, weight, rank, tolerance.delta1, start, certify, rng)
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
-        """The step; the options are `start`, `certify` and `rng`."""
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+        """The step; `how` is `start`, `certify` and `rng`."""
         raise NotImplementedError
 
     def violation(self, X: LowRank) -> float:

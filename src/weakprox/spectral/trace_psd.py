@@ -45,10 +45,8 @@ class TracePSD(Bounded):
         skew = norm((X.U - X.Vt.T) * X.s) / max(self.tau, X.nuclear_norm)
         return max(X.excess(self.tau), skew)
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
-        start, certify, rng = options
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+        start, certify, rng = how
         given, A = A, symmetric_part(A)
         full = True if certify and A.shape[0] <= bounds.EXACT_BELOW else None
         accept = accurate_enough(self._gain, delta1)
