@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from html import escape
 from inspect import cleandoc
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -37,6 +37,9 @@ DEPRECATED = "deprecated"  # default of parameters that have a new name
 RETURNS = "\n\nReturns\n-------\nself\n"  # ends the docstring of every `fit`
 # Parts of the docstrings of all models, by their place holders.
 DOCUMENTED = {
+    "{tol, max_seconds, random_state, verbose}": """tol : float
+        Accuracy to prove, relative to the value of the problem.
+    {max_seconds, random_state, verbose}""",
     "{max_seconds, random_state, verbose}": """max_seconds : float, optional
         Time limit of the whole fit; a search uses at most three quarters of it.
     random_state : int, RandomState, Generator or None
@@ -81,6 +84,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     _seed: int
     _deadline: Deadline
     _search_end: Deadline
+    _accepts: ClassVar[tuple[str, ...]] = ()  # input tags of scikit-learn that are true
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Wrap the methods that fit, and complete the docstring."""
@@ -128,6 +132,12 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         text = f"{type(self).__name__}: {old} is now called {new}; {old} will be removed."
         warnings.warn(text, DeprecationWarning, stacklevel=4)
         return value
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for name in self._accepts:
+            setattr(tags.input_tags, name, True)
+        return tags
 
     @property
     def certificate_(self) -> Certificate:

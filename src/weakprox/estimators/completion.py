@@ -105,9 +105,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     one_standard_error : bool
         Whether the largest weight is taken whose error exceeds the least by at most one
         standard error of their difference. It needs two folds or more.
-    tol : float
-        Accuracy to prove, relative to the value of the problem.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -167,12 +165,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool = False
     tol: float = 1e-3
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
+    _accepts = ("sparse", "allow_nan")
 
     def fit(
         self,

@@ -53,9 +53,9 @@ class FreeDiagonal(Custom):
 
     def __init__(self, S: Values) -> None:
         self._S, self._at = S, np.diag_indices(S.shape[0])
-        constants: Any = {"strong_convexity": DIAGONAL_WEIGHT, "smoothness": 1.0}
-        functions: Any = {"value": self._distance, "grad": self._slope}
-        super().__init__(S.shape, **functions, **constants, term_smoothness=1.0)
+        constants: Any = {"smoothness": 1.0, "term_smoothness": 1.0}
+        constants["strong_convexity"] = DIAGONAL_WEIGHT
+        super().__init__(S.shape, value=self._distance, grad=self._slope, **constants)
 
     def __repr__(self) -> str:
         return f"FreeDiagonal({self.shape[0]} x {self.shape[1]})"
@@ -235,9 +235,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Whether the mean is known to be zero.
     store_precision : bool
         Whether to keep the inverse.
-    tol : float
-        Accuracy of the solution, relative to the value; proved by `certificate_`.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------

@@ -223,9 +223,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         deviation. "auto" takes the one that predicts hidden entries best.
     missing_values : float
         Marks a missing entry, NaN by default.
-    tol : float
-        Accuracy to prove, relative to the value of the problem.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------

@@ -348,9 +348,7 @@ class LinkPredictor(Certified):
         In a bipartite graph rows and columns are different nodes; otherwise they are the
         same, and the diagonal is ignored. "auto" takes a symmetric matrix for an undirected
         graph and another square one for a directed graph.
-    tol : float
-        Accuracy to prove, relative to the value of the problem.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -407,12 +405,7 @@ class LinkPredictor(Certified):
     smoothing: float = 0.25
     kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto"
     tol: float = 1e-3
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
+    _accepts = ("sparse", "positive_only")
 
     def fit(self, X: Any, y: Any = None) -> LinkPredictor:
         """Learn from a graph.

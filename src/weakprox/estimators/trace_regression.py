@@ -119,6 +119,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
     fit_intercept: bool = True
     cv: Any = 5
     tol: float = 1e-4
+    _accepts = ("sparse", "three_d_array")
     _simplest = False  # whether the one-standard-error rule applies
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -156,12 +157,6 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         rows, _ = self._flat(X)
         A = validate_data(self, rows, reset=False, **READ)
         return np.asarray(A @ self.coef_.ravel() + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.three_d_array = True
-        return tags
 
     def _flat(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
         """The A_i as rows, and their shape as given or found."""
