@@ -368,10 +368,7 @@ class _Model:
 
 
 def _sound(gap: float, rounding: float, eps: float) -> float:
-    """Return the gap with its rounding errors; infinite if it is negative or not a number.
-
-    That happens if a user's term violates its contract.
-    """
+    """The gap with its rounding errors; infinite if a broken term made it negative or NaN."""
     gap += 64 * eps * rounding
     if not math.isfinite(gap) or gap < -1e-6 * rounding:
         return math.inf

@@ -159,10 +159,7 @@ def _placed(table: Table) -> Any:
 
 
 def _check_room(table: Table, matrix: Any, psd: bool) -> None:
-    """Raise unless the arrays of a run fit into memory.
-
-    With a budget, a matrix on disk may stay there, together with X.
-    """
+    """Raise unless a run's arrays fit into memory; with a budget, M and X may stay on disk."""
     parts = isinstance(matrix, Tiled) or on_disk(matrix)
     if parts and not psd and budget() is not None:
         return

@@ -37,10 +37,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def handed_over(client: Any, source: Path, matrix: Any) -> Any:
-    """The matrix as a dask array, read by the workers if all of them can access its file.
-
-    Otherwise this process sends it to them, block by block.
-    """
+    """The matrix as a dask array, read by the workers if all see its file, or sent to them."""
     import dask.array as da
 
     m, d = (int(n) for n in matrix.shape)

@@ -72,10 +72,7 @@ class Picked(NamedTuple):
 
 
 def picked(indices: Any, starts: list[int], count: int) -> Picked:
-    """Sort terms (a slice or integers, possibly repeated) by chunk.
-
-    `starts` are the first terms of the chunks, `count` the number of all terms.
-    """
+    """Sort terms (a slice or integers, perhaps repeated) by chunks that begin at `starts`."""
     wanted = np.arange(count)[indices] if isinstance(indices, slice) else np.asarray(indices)
     chunk = np.searchsorted(starts, wanted, side="right") - 1
     order = np.argsort(chunk, kind="stable")
@@ -98,10 +95,7 @@ class Copies:
         self._chunks = keep(each(loaded, chunks, [self.dtype] * len(chunks)))
 
     def moments(self, unit: float, drawn: Any = None) -> Part:
-        """Mean, size and scatter of all copies, or of those drawn, possibly repeated.
-
-        They are divided by the unit first.
-        """
+        """Mean, size and scatter of all copies or those drawn, divided by the unit first."""
         chunks: list[Any] = self._chunks
         weights: list[Any] = [None] * len(chunks)
         if drawn is not None:

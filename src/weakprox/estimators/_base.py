@@ -114,10 +114,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     def _best(
         self, folds: Any, trial: Any, candidates: list[C], prepare: Any, simplicity: Any = None
     ) -> C:
-        """The candidate of least loss on the folds; sets `cv_results_`.
-
-        Candidates that differ in their last entry only start from each other's answers.
-        """
+        """The best candidate on the folds, each started from its neighbour's answer."""
         search: Search[C] = self._search(folds, trial, prepare=prepare)
         search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
         found = search.scores()

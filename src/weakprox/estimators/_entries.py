@@ -19,10 +19,7 @@ DENSE_IDS = 4  # integer ids are looked up in a table of at most so many times t
 
 @dataclass(frozen=True)
 class Ids:
-    """Names of rows or columns in the order of their indices.
-
-    `plain` ids are the indices themselves.
-    """
+    """Names of rows or columns by index; `plain` ids are the indices themselves."""
 
     names: Vector
     plain: bool = False

@@ -162,10 +162,7 @@ def shrunk(values: Vector, lam: float) -> Vector:
 
 
 class Leading:
-    """Leading singular triplets of N, from a Krylov space of N'N or NN' that can be extended.
-
-    At most `most` vectors are computed.
-    """
+    """At most `most` leading singular triplets of N, from a Krylov space that can grow."""
 
     def __init__(self, N: LowRankPlusSparse, most: int) -> None:
         self.N, self.tall = N, N.shape[0] >= N.shape[1]

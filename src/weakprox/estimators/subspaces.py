@@ -190,15 +190,12 @@ def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
 
 
 def eigengap(W: Values) -> int:
-    """Number of clusters of a graph, by the largest gap of its Laplacian's eigenvalues.
-
-    The gap is relative, since overlapping clusters make all eigenvalues larger.
-    """
+    """Number of clusters of a graph, by the largest gap of its Laplacian's eigenvalues."""
     most = min(MOST_CLUSTERS, len(W) - 1)
     if most < 2:
         return len(W)
     values = decompositions.eigvalsh(laplacian(W + CONNECTED, normed=True))[: most + 1]
-    growth = np.diff(values) / (values[1:] + SMALL)
+    growth = np.diff(values) / (values[1:] + SMALL)  # relative: overlaps raise all of them
     return int(np.argmax(growth[1:])) + 2
 
 

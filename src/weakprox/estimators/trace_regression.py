@@ -88,10 +88,7 @@ class Design:
         return max(0.5 * float(np.mean(self.b**2)), TINY**2)
 
     def ridges(self) -> list[float]:
-        """Weights of squares to try: the least, and that of a plain ridge regression.
-
-        The latter has the smallest generalised cross-validation error.
-        """
+        """Weights of squares to try: the least, and the best of ridge regressions (GCV)."""
         least = RIDGE * self.curvature
         if min(self.A.shape) > MOST:
             return [least]

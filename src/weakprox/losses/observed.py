@@ -194,10 +194,7 @@ class Observed:
         return self._normal(effects)
 
     def _normal(self, effects: Effects) -> Effects:
-        """Return the same predictions with the mean of intercepts in `mean`.
-
-        Rows and columns without observations have the intercept 0 then.
-        """
+        """The same predictions with the mean of intercepts in `mean`; empty rows get 0."""
         if self.ridge:
             return effects
         mean, parts = effects.mean, []

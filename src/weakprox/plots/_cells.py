@@ -190,10 +190,7 @@ def draw_cells(
     signed: bool = True,
     colorbar: bool = True,
 ) -> Any:
-    """Draw a matrix in colours and return matplotlib's image; NaN is grey.
-
-    Colours end at `limit`. They are symmetric about zero if `signed`.
-    """
+    """Draw a matrix in colours that end at `limit`; return the image. NaN is grey."""
     most = colour_limit(cells) if limit is None else limit
     image = ax.imshow(
         np.ma.masked_invalid(cells),

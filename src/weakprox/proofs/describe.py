@@ -293,10 +293,7 @@ def _built(kinds: dict[str, Any], told: Terms, own: Own, key: Any, what: str) ->
 
 
 def _mean(stack: Piece) -> Any:
-    """Reader of the mean of a stack, made when it is first read.
-
-    Sums are carried in two parts, so that they round once.
-    """
+    """Reader of the mean of a stack, made when first read and summed so that it rounds once."""
 
     @cache
     def whole() -> Any:

@@ -169,11 +169,8 @@ def digest(pieces: list[Piece]) -> Digest:
 
 
 def digested(pieces: list[Piece]) -> Callable[[], Digest]:
-    """Compute the digest in a thread; the function returned waits for it.
-
-    Only for arrays in memory: readers of files and workers are not thread-safe.
-    """
-    if not all(one.held for one in pieces):
+    """Compute the digest in a thread if all is in memory; the returned function waits."""
+    if not all(one.held for one in pieces):  # files and workers are not thread-safe
         found = digest(pieces)
         return lambda: found
     pool = ThreadPoolExecutor(1)

@@ -349,10 +349,7 @@ def path_trial(
     *,
     debias: bool = False,
 ) -> Callable[[HeldOutEntries, Any, LowRank | None], tuple[tuple[float, ...], LowRank]]:
-    """A trial for `Search`: error, rank and factor at a candidate's `lam`, and the answer.
-
-    X = 0 if `lam` is infinite.
-    """
+    """A trial for `Search`: error, rank, factor, answer at `lam`; X = 0 if it is infinite."""
 
     def trial(
         part: HeldOutEntries, candidate: Any, start: LowRank | None
