@@ -73,15 +73,15 @@ def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> No
     size = shown_bytes(found["bytes"])
     mapped = ", memory-mapped" if found["memory_mapped"] else ""
     labelled = f", with {' and '.join(labels)} labels" if labels else ""
-    largest_entry = f"largest entry {norms['largest_entry']:.6g}"
+    sizes = f"Frobenius {norms['frobenius']:.6g}, spectral {norms['spectral']:.6g}, largest "
+    sizes += f"entry {norms['largest_entry']:.6g}"
     accuracy = f"{case.eps:.6g}" + ("" if case.tol is None else f"   (tol {case.tol:g})")
     run = f"{found['solver']}, until a duality gap proves the accuracy: {found['reason']}"
     most = f"{predicted['svds']} SVDs of SVRGCG (a proof mostly ends runs far earlier)"
     early, later = (shown_bytes(predicted[name]) for name in ("bytes", "bytes_at_most"))
-    both = f"Frobenius {norms['frobenius']:.6g}, spectral {norms['spectral']:.6g}"
     lines = [
         ("matrix", f"{m} x {d}, {found['dtype']}, {size}{mapped}{labelled}"),
-        ("norms", f"{both}, {largest_entry}"),
+        ("norms", sizes),
         *case.lines(),
         ("accuracy", accuracy),
         ("would run", run),

@@ -76,8 +76,8 @@ class Scale:
             return replace(plain, centre=mean)
         off = np.where(seen, X - mean, 0.0)
         unit = np.sqrt((off**2).sum(axis=0) / count)
-        unit[unit <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = 1.0  # constant, rounded
-        return cls(mean, unit)
+        flat = unit <= 1e-12 * np.maximum(np.abs(mean), 1e-300)  # constant up to rounding
+        return cls(mean, np.where(flat, 1.0, unit))
 
     def apply(self, X: Vector) -> Vector:
         return np.asarray((X - self.centre) / self.unit)
