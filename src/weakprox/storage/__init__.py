@@ -2,6 +2,8 @@
 
 from weakprox.storage.matrices import read_matrix, write_matrix
 from weakprox.storage.matrices import write_factors as write_factors
+from weakprox.storage.matrices import write_text as write_text
+from weakprox.storage.table import READS as READS
 from weakprox.storage.table import WRITES as WRITES
 from weakprox.storage.table import FileError
 from weakprox.storage.table import Table as Table
