@@ -42,10 +42,7 @@ class Outputs:
         tables: tuple[str, ...] = (),
         **paths: Path | None,
     ) -> Outputs:
-        """The outputs asked for; raises if one of them cannot be written.
-
-        `tables` are the suffixes of an output that is a long table and not a matrix.
-        """
+        """The outputs asked for, checked; `tables` are suffixes of a long table as output."""
         suffixes = SUFFIXES | ({"output": tables} if tables else {})
         if figures is not None:
             _check_figures(figures, paths.get("report"))

@@ -87,10 +87,8 @@ class Kernel:
 
 
 def running(times: Vector, decay: float) -> Vector:
-    """At each of sorted times, the sum over those up to and with it of exp(-decay age).
-
-    R_j = 1 + exp(-decay gap_j) R_{j-1}: a scan of affine maps by doubling.
-    """
+    """At each of sorted times, the sum over those up to and with it of exp(-decay age)."""
+    # R_j = 1 + exp(-decay gap_j) R_{j-1}: a scan of affine maps by doubling
     factor = np.exp(-decay * np.r_[np.inf, np.diff(times)])
     total, reach = np.ones(len(times)), 1
     while reach < len(times) and factor.any():

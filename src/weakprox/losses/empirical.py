@@ -154,14 +154,11 @@ def curvature(
     sweeps: int,
     below: float = 0.0,
 ) -> tuple[float, Array]:
-    """Largest curvature, or how far the smallest lies below a bound, and its direction.
-
-    Both are found by power iteration on gradient differences at one random point.
-    """
+    """Largest curvature, or how far the smallest lies below a bound, and its direction."""
     rng = np.random.default_rng(seed)
     X, D = gaussian(rng, shape, reference), gaussian(rng, shape, reference)
     base, found, direction = grad(X), 0.0, D
-    for _ in range(sweeps):
+    for _ in range(sweeps):  # power iteration on gradient differences at one random point
         size = norm(D)
         if size == 0.0:
             break

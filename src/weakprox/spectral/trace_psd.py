@@ -126,10 +126,8 @@ class TracePSD(Bounded):
 
 
 def symmetric_part(A: Array) -> Array:
-    """(A + A')/2, or A itself if a probe shows that it is already symmetric.
-
-    The probe, two products with one fixed vector, costs far less than the transposed sum.
-    """
+    """(A + A')/2, or A itself if a probe shows that it is already symmetric."""
+    # two products with one vector cost far less than the transposed sum
     probe = np.random.default_rng(7).standard_normal((A.shape[0], 1))
     w = like(probe, A)
     right, left = A @ w, A.T @ w
