@@ -16,7 +16,7 @@ import numpy as np
 from common import Row, Tally, load
 
 from weakprox.estimators import HawkesInfectivity
-from weakprox.estimators._hawkes_events import Events, Kernel, excitation, exposure
+from weakprox.estimators._hawkes_process import Events, Kernel, excitation, exposure
 
 HORIZON, SHARE, BAR = 10957.0, 0.8, -3.95
 RATES = (0.3, 1.0, 3.0, 5.0, 10.0)

@@ -15,7 +15,7 @@ from common import Row, Tally
 from scipy.stats import kendalltau
 
 from weakprox.estimators import HawkesInfectivity
-from weakprox.estimators._hawkes_events import Kernel, simulate
+from weakprox.estimators._hawkes_process import Kernel, simulate
 
 RANK, RADIUS, DECAY = 9, 0.8, 1.0
 METHODS = {

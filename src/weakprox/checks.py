@@ -52,23 +52,17 @@ def check_gradient(loss: Loss, *, seed: int = 0, tol: float = 1e-5) -> None:
     slope = (loss.value(X + h * D, batch) - loss.value(X - h * D, batch)) / (2 * h)
     claimed = inner(loss.grad(X, batch), D)
     scale = 1.0 + abs(slope)
-    _require(
-        abs(slope - claimed) <= tol * scale,
-        f"directional derivative {slope:.8g}, but the gradient says {claimed:.8g}",
-    )
+    said = f"directional derivative {slope:.8g}, but the gradient says {claimed:.8g}"
+    _require(abs(slope - claimed) <= tol * scale, said)
     if not loss.is_finite_sum:
         return  # a batch may be less smooth than the mean that it estimates
     rounding = 64 * eps_of(D) * norm(loss.grad(X, batch))
     change = norm(loss.grad(X + D, batch) - loss.grad(X, batch))
-    _require(
-        change <= loss.smoothness * (1 + 1e-6) + rounding,
-        f"gradient moved by {change:.6g} over distance 1, smoothness {loss.smoothness:.6g}",
-    )
+    said = f"gradient moved by {change:.6g} over distance 1, smoothness {loss.smoothness:.6g}"
+    _require(change <= loss.smoothness * (1 + 1e-6) + rounding, said)
     moved = inner(loss.grad(X + D, batch) - loss.grad(X, batch), D)
-    _require(
-        moved >= loss.strong_convexity * (1 - 1e-6) - tol * scale,
-        f"curvature {moved:.6g} below strong_convexity {loss.strong_convexity:.6g}",
-    )
+    said = f"curvature {moved:.6g} below strong_convexity {loss.strong_convexity:.6g}"
+    _require(moved >= loss.strong_convexity * (1 - 1e-6) - tol * scale, said)
 
 
 def check_unbiased(
@@ -81,10 +75,8 @@ def check_unbiased(
     target = inner(loss.grad(X, loss.everything()), W)
     seen = np.array([inner(loss.grad(X, loss.draw(rng, size)), W) for _ in range(draws)])
     error = float(seen.std(ddof=1)) / np.sqrt(draws)
-    _require(
-        abs(seen.mean() - target) <= deviations * error + 1e-9 * (1 + abs(target)),
-        f"batches average to {seen.mean():.6g} +- {error:.2g}, full gradient {target:.6g}",
-    )
+    said = f"batches average to {seen.mean():.6g} +- {error:.2g}, full gradient {target:.6g}"
+    _require(abs(seen.mean() - target) <= deviations * error + 1e-9 * (1 + abs(target)), said)
 
 
 def check_smoothing(
@@ -102,27 +94,22 @@ def check_smoothing(
             sharp, soft = penalty.value(X), smooth.value(X)
             slack = rounding * (1 + abs(sharp))
             _require(soft <= sharp + slack, f"R_mu {soft:.8g} above R {sharp:.8g}, mu {mu}")
-            _require(
-                sharp <= soft + smooth.bias + slack,
-                f"R {sharp:.8g} above R_mu + gamma mu {soft + smooth.bias:.8g}, mu {mu}",
-            )
+            said = f"R {sharp:.8g} above R_mu + gamma mu {soft + smooth.bias:.8g}, mu {mu}"
+            _require(sharp <= soft + smooth.bias + slack, said)
             G0, G1 = smooth.grad(X), smooth.grad(X + D)
             limit = smooth.smoothness * norm(D)
+            said = f"gradient of R_mu moved {norm(G1 - G0):.6g}, allowed {limit:.6g}"
             _require(
-                norm(G1 - G0) <= limit * (1 + rounding) + 1e-3 * rounding * (1 + norm(G0)),
-                f"gradient of R_mu moved {norm(G1 - G0):.6g}, allowed {limit:.6g}",
+                norm(G1 - G0) <= limit * (1 + rounding) + 1e-3 * rounding * (1 + norm(G0)), said
             )
             # convexity and the descent lemma bracket the value between the tangents
             ahead = smooth.value(X + D)
             tangent = soft + inner(G0, D)
             roundoff = rounding * (1 + abs(ahead) + abs(tangent))
-            _require(
-                tangent - roundoff <= ahead, f"R_mu {ahead:.8g} below its tangent {tangent:.8g}"
-            )
-            _require(
-                ahead <= tangent + 0.5 * smooth.smoothness * sqnorm(D) + roundoff,
-                f"R_mu {ahead:.8g} above its quadratic upper bound",
-            )
+            said = f"R_mu {ahead:.8g} below its tangent {tangent:.8g}"
+            _require(tangent - roundoff <= ahead, said)
+            said = f"R_mu {ahead:.8g} above its quadratic upper bound"
+            _require(ahead <= tangent + 0.5 * smooth.smoothness * sqnorm(D) + roundoff, said)
 
 
 def check_weak_prox(
@@ -151,26 +138,18 @@ def check_weak_prox(
 
     mine = psi(found.V.dense(), spectral.value(found.V))
     slack = _rounding(A, 1e-8) * (1 + abs(mine))
-    _require(
-        0.5 * weight * mine >= found.lower - slack * weight,
-        f"lower bound {found.lower:.8g} above an attained value {0.5 * weight * mine:.8g}",
-    )
+    said = f"lower bound {found.lower:.8g} above an attained value {0.5 * weight * mine:.8g}"
+    _require(0.5 * weight * mine >= found.lower - slack * weight, said)
 
     def compare(X: LowRank, allowed: float) -> None:
         theirs = psi(X.dense(), spectral.value(X))
-        _require(
-            mine <= theirs + allowed + slack,
-            f"psi(V) {mine:.8g} above psi(X) {theirs:.8g} + {allowed:.3g}, rank {X.rank}",
-        )
-        _require(
-            found.lower <= 0.5 * weight * theirs + slack * weight,
-            f"lower bound {found.lower:.8g} above a feasible value",
-        )
+        said = f"psi(V) {mine:.8g} above psi(X) {theirs:.8g} + {allowed:.3g}, rank {X.rank}"
+        _require(mine <= theirs + allowed + slack, said)
+        said = f"lower bound {found.lower:.8g} above a feasible value"
+        _require(found.lower <= 0.5 * weight * theirs + slack * weight, said)
         linear = found.shrink * weight * (X.inner(A) - X.inner(found.V)) - spectral.value(X)
-        _require(
-            linear <= found.conjugate + slack * weight,
-            f"<u, X> - h(X) = {linear:.8g} above the conjugate {found.conjugate:.8g} at u",
-        )
+        said = f"<u, X> - h(X) = {linear:.8g} above the conjugate {found.conjugate:.8g} at u"
+        _require(linear <= found.conjugate + slack * weight, said)
 
     # Random points are seldom descent directions. If V is wrong, multiples of V, solutions
     # for rescaled targets and the solution of full rank are.
@@ -203,7 +182,5 @@ def check_conjugate(
     for trial in range(trials):
         X = spectral.random_point(rng, shape, 1 + trial % min(shape), U)
         reached = X.inner(U) - spectral.value(X)
-        _require(
-            reached <= bound * (1 + rounding) + rounding,
-            f"<U, X> - h(X) = {reached:.8g} above the conjugate's bound {bound:.8g}",
-        )
+        said = f"<U, X> - h(X) = {reached:.8g} above the conjugate's bound {bound:.8g}"
+        _require(reached <= bound * (1 + rounding) + rounding, said)

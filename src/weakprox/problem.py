@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from weakprox import protocols
 from weakprox.errors import ConvexityError, InputError
-from weakprox.linalg.arrays import (
-    Array,
-    contiguous,
-    eps_of,
-    inner,
-    namespace,
-    norm,
-    on_cpu,
-    sqnorm,
-    wide,
-    zeros,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, eps_of, inner, namespace, norm, wide
 from weakprox.linalg.lowrank import LowRank, dense, squared_norm
 from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
-from weakprox.losses.restated import Restated
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
@@ -96,11 +85,8 @@ class Problem:
             check(symmetric=spectral.symmetric)
         target = self.of_loss.target
         if spectral.symmetric and target is not None and not _is_symmetric(target):
-            raise InputError(
-                "M",
-                f"a matrix that is not symmetric, with {type(spectral).__name__}",
-                "a symmetric matrix, such as (M + M.T) / 2",
-            )
+            given = f"a matrix that is not symmetric, with {type(spectral).__name__}"
+            raise InputError("M", given, "a symmetric matrix, such as (M + M.T) / 2")
 
     def reread(self) -> None:
         """Read what the terms declare; those of the user's own may have changed."""
@@ -191,7 +177,7 @@ class Problem:
     def _check_kind(self) -> None:
         """Check that the arrays of the penalty can be combined with those of the loss."""
         rows = 1 if self.penalty.rowwise else self.shape[0]  # one is enough if all are alike
-        X = zeros((rows, self.shape[1]), self.loss.reference)
+        X = arrays.zeros((rows, self.shape[1]), self.loss.reference)
         try:
             met = self.penalty.pull(self.penalty.ascend(None, X, 1.0))
             given = f"arrays that lead to {type(met).__name__}"
@@ -295,7 +281,7 @@ class Problem:
 
     def factored(self, X: Array, rng: np.random.Generator, rank: int | None = None) -> LowRank:
         """A feasible X as factors, of full rank by default; zero needs no decomposition."""
-        if sqnorm(X) == 0.0:
+        if arrays.sqnorm(X) == 0.0:
             return LowRank.zero(self.shape, X)
         return self.spectral.compress(X, min(self.shape) if rank is None else rank, rng)
 
@@ -306,7 +292,7 @@ class Problem:
             return True
         if self._form is None or not self.loss.is_finite_sum:
             return False
-        return self.elsewhere or budget() is not None or not on_cpu(self.loss.reference)
+        return self.elsewhere or budget() is not None or not arrays.on_cpu(self.loss.reference)
 
     def gathered(self) -> Problem:
         """The same problem with all data in this process, if they fit."""
@@ -336,7 +322,7 @@ class Problem:
             return distance_parts(target, X)[0]
         step = self.entrywise()
         if isinstance(X, LowRank) and step is not None and self.by_passes:
-            C = contiguous(self.centre())
+            C = arrays.contiguous(self.centre())
             sums: Sums = passes_for(C).look(C, None, X, step)
             return sums.value(step)
         return sum(self.smooth_values(X.dense() if isinstance(X, LowRank) else X, batch))
@@ -352,6 +338,33 @@ class Problem:
             given = f"NaN as the value of {self.loss!r} + {self.penalty!r}"
             raise InputError("problem", given, "terms with finite values")
         return values
+
+
+class Restated:
+    """The same loss with another strong convexity; all other members are forwarded."""
+
+    def __init__(self, loss: Loss, strong_convexity: float) -> None:
+        self._loss = loss
+        self.strong_convexity = strong_convexity
+
+    @property
+    def capabilities(self) -> protocols.LossCapabilities:
+        one = protocols.loss_capabilities(self._loss)
+        compute = one.in_float64
+
+        def in_float64() -> Restated | None:
+            found = compute and compute()
+            return None if found is None else Restated(found, self.strong_convexity)
+
+        return replace(one, in_float64=compute and in_float64)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_loss":
+            raise AttributeError(name)  # while being copied, the loss is not set yet
+        return getattr(self._loss, name)
+
+    def __repr__(self) -> str:
+        return repr(self._loss)
 
 
 def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from types import TracebackType
 from typing import Any, Literal, Self
 
 
@@ -21,24 +20,16 @@ class Progress:
         self._bars: Any = None
         if not (sys.stderr.isatty() if wanted == "auto" else wanted):
             return
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as RichProgress
 
-        self._bars = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn() if counted else TaskProgressColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn() if counted else progress.TaskProgressColumn(),
+            progress.TextColumn("{task.fields[note]}"),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=not kept,
         )
@@ -48,12 +39,7 @@ class Progress:
             self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         if self._bars is not None:
             self._bars.stop()
 

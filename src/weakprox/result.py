@@ -168,11 +168,8 @@ class Certificate:
                 f"is sampling error. The statement rests on {self.samples} samples."
             )
         how = "" if self.rests_on == "exact" else " (except with probability 1e-10)"
-        return (
-            f"The optimum lies between {self.lower_bound:.6g} and "
-            f"{self.value + self.rounding:.6g}"
-            f"{how}: the answer is within {self.gap:.3g} of it."
-        )
+        between = f"between {self.lower_bound:.6g} and {self.value + self.rounding:.6g}{how}"
+        return f"The optimum lies {between}: the answer is within {self.gap:.3g} of it."
 
 
 COLUMNS = (
@@ -356,14 +353,6 @@ class Result:
         above = ((size > bound) & (size > 0) for size in map(sizes, starts))
         return sum(int(xp.sum(xp.astype(part, xp.int64))) for part in above)
 
-    def _filled(self) -> str:
-        """Return the number of nonzero entries for `repr`, if it is soon counted."""
-        size = math.prod(self.low_rank.shape)
-        if size > COUNTED:
-            return ""
-        count = self.nonzeros()
-        return f", {count} of {size} entries nonzero (above 1e-3 of the largest)"
-
     @property
     def certified(self) -> bool:
         """Whether the gap shows the accuracy asked for, at the certificate's confidence."""
@@ -427,6 +416,11 @@ class Result:
     def __repr__(self) -> str:
         (m, d), proof, counts = self.low_rank.shape, self.certificate, self.counts
         reached = self.status.reached or self.certified
+        filled = ""
+        if m * d <= COUNTED:
+            filled = (
+                f", {self.nonzeros()} of {m * d} entries nonzero (above 1e-3 of the largest)"
+            )
         gap = "nothing proved"
         if proof.proves:
             mark = "" if self.certified else f"  ** NOT PROVED to be within {self.eps:.3g} **"
@@ -442,7 +436,7 @@ class Result:
                 f"  value      {'about ' if self.sampled else ''}{self.value:.6g}   "
                 f"(eps asked for: {self.eps:.3g})",
                 f"  gap        {gap}",
-                f"  rank       {self.rank}" + self._filled(),
+                f"  rank       {self.rank}{filled}",
                 f"  feasible   to {self.violation:.1e}",
                 f"  work       {_gradients(self)}, {counts.svds} SVDs "
                 f"({counts.rank_one_svds} rank-one), {self.seconds:.2f} s",

@@ -1,4 +1,4 @@
-"""Streams of samples from any iterable, to be used as data or as a sampler."""
+"""Streams of samples from any iterable, and samplers with a time limit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["Stream"]
 END = object()
 
 
+@dataclass(frozen=True)
 class Failure:
     """An error of the source, to be raised when the next item is asked for."""
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    error: BaseException
 
 
 def _read(items: Iterator[Any]) -> Any:
@@ -200,17 +200,14 @@ class Stream:
             raw = self._raw()
             if raw is not END:
                 found = as_batch(raw, self._index, self._like)
-                self._like = self._like or found.empty
+                self._like = self._like or found.part(slice(0))
                 self._index += 1
                 return found
             if not self._repeat or self._index == 0:
                 break
             self._stop()
-        raise _Exhausted(
-            "stream",
-            f"its end after {self._told} samples",
-            "more samples, or repeat=True with a source that can be opened again",
-        )
+        wanted = "more samples, or repeat=True with a source that can be opened again"
+        raise _Exhausted("stream", f"its end after {self._told} samples", wanted)
 
     def _raw(self) -> Any:
         """The source's next item, or END; its errors become SamplerErrors."""
@@ -253,6 +250,49 @@ class _Exhausted(SamplerError):  # noqa: N818 (an end, to whoever iterates)
     """The source has ended."""
 
 
+class TimeLimit:
+    """A sampler that fails, rather than hangs, if samples do not arrive in time.
+
+    The run then ends with a `SamplerError`, whose `result` can be resumed. The hanging call
+    stays in a separate thread, which cannot be stopped from outside.
+
+    Parameters
+    ----------
+    sampler : callable
+        `sampler(rng, k)`, for any loss.
+    seconds : float
+        Time limit for one call.
+    """
+
+    def __init__(
+        self, sampler: Callable[[np.random.Generator, int], Any], seconds: float
+    ) -> None:
+        if not callable(sampler):
+            raise InputError("sampler", type(sampler).__name__, "a callable f(rng, k)")
+        self.sampler = sampler
+        self.seconds = positive("seconds", seconds)
+
+    def __call__(self, rng: np.random.Generator, k: int) -> Any:
+        """k samples, or `TimeoutError`; exceptions of the sampler are raised here."""
+
+        def drawn() -> Iterator[Any]:
+            yield self.sampler(rng, k)
+
+        try:
+            found = Ahead(drawn(), 1).take(self.seconds)
+        except queue.Empty:
+            raise TimeoutError(f"no samples within {self.seconds:g} s") from None
+        if isinstance(found, Failure):
+            raise found.error
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """Forward to the wrapped sampler, so that a stream keeps its position."""
+        if name in ("tell", "seek"):
+            return getattr(self.sampler, name)
+        raise AttributeError(name)
+
+
 def is_stream(value: Any) -> bool:
     """Whether samples come one after the other rather than as one array."""
     if isinstance(value, (list, tuple, str, bytes, dict, set, np.ndarray)):
@@ -284,7 +324,6 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Number of samples."""
         return int(self.A.shape[0])
 
     @property
@@ -292,24 +331,18 @@ class Batch:
         """The form in which a sampler returns them: the array, or the pair."""
         return self.A if self.y is None else (self.A, self.y)
 
-    @property
-    def empty(self) -> Batch:
-        """A batch of the same kind without samples."""
-        return Batch(self.A[:0], None if self.y is None else self.y[:0])
+    def part(self, rows: slice) -> Batch:
+        """Some of the samples."""
+        return Batch(self.A[rows], None if self.y is None else self.y[rows])
 
     def split(self, most: int | None) -> tuple[Batch, Batch | None]:
         """Split off at most so many samples; return them and the rest."""
         if most is None or most >= self.size:
             return self, None
-        first, rest = (
-            Batch(self.A[part], None if self.y is None else self.y[part])
-            for part in (slice(0, most), slice(most, None))
-        )
-        return first, rest
+        return self.part(slice(most)), self.part(slice(most, None))
 
     @classmethod
     def joined(cls, parts: list[Batch]) -> Batch:
-        """Concatenate batches."""
         if len(parts) == 1:
             return parts[0]
         xp = namespace(parts[0].A)

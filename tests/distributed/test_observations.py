@@ -9,7 +9,7 @@ import pytest
 from refusals import refused
 
 import weakprox as wp
-from weakprox.distributed import engine, entries, observations
+from weakprox.distributed import engine, observations, terms
 from weakprox.errors import InputError
 from weakprox.losses import Completion, Huber
 from weakprox.passes.blocks import BlockPattern
@@ -39,7 +39,7 @@ def blocks_of_vectors(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(entries, "CHUNK", 250)
+    monkeypatch.setattr(terms, "CHUNK", 250)
     monkeypatch.setattr(observations, "BLOCK", 250)
 
 

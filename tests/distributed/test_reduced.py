@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import weakprox as wp
-from weakprox.distributed import copies, entries, measured
+from weakprox.distributed import terms
 from weakprox.errors import InputError, ShapeError
 from weakprox.losses import Completion, Denoising, Sensing
 
@@ -23,9 +23,8 @@ O = X[I, J] + 0.1 * RNG.standard_normal(400)
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(copies, "CHUNK_BYTES", 5 * 12 * 9 * 8)
-    monkeypatch.setattr(measured, "CHUNK_BYTES", 20_000)
-    monkeypatch.setattr(entries, "CHUNK", 90)
+    monkeypatch.setattr(terms, "CHUNK_BYTES", 10 * 12 * 9 * 8)
+    monkeypatch.setattr(terms, "CHUNK", 90)
 
 
 def far(x, chunks):

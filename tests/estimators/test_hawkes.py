@@ -13,8 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import HawkesInfectivity, InputError
 from weakprox.checks import check_gradient, check_unbiased
-from weakprox.estimators import _hawkes_contrast as contrast
-from weakprox.estimators import _hawkes_events as process
+from weakprox.estimators import _hawkes_process as process
 
 ONE = process.Kernel(np.array([1.0]), np.array([1.0]))
 TWO = process.Kernel(np.array([0.3, 5.0]), np.array([0.4, 0.6]))
@@ -112,7 +111,7 @@ def test_em_steps_raise_the_likelihood():
     due = process.exposure(events, kernel, 0.0, 10.0)
     at = np.array([np.ones(40), pulls[events.nodes, np.arange(40)], pulls.sum(axis=0)])
     exposures = np.array([np.full(3, 10.0), due, np.full(3, due.sum())])
-    sources = contrast.Sources(at, exposures, events.nodes, 10.0)
+    sources = process.Sources(at, exposures, events.nodes, 10.0)
     factors = np.full((3, 3), 0.2)
     climbed = [sources.log_likelihood(sources.improved(factors, k)) for k in (0, 1, 5, 50)]
     assert climbed == sorted(climbed)
@@ -124,9 +123,9 @@ def test_em_steps_raise_the_likelihood():
 
 def reduced_small(free):
     events, kernel = small_record(1)
-    first = contrast.pilot(events, kernel.decays)
-    parts = contrast.contrasts(events, first, np.array([0.0, 4.0, 10.0]))
-    return events, first, parts[0] + parts[1], contrast.Reduced.of(parts[0] + parts[1], free)
+    first = process.pilot(events, kernel.decays)
+    parts = process.contrasts(events, first, np.array([0.0, 4.0, 10.0]))
+    return events, first, parts[0] + parts[1], process.Reduced.of(parts[0] + parts[1], free)
 
 
 @pytest.mark.parametrize("free", [True, False])
@@ -139,7 +138,7 @@ def test_the_contrast_is_a_sound_finite_sum(free):
 
 def test_pieces_of_time_add_up():
     events, first, whole, _ = reduced_small(True)
-    once = contrast.contrasts(events, first, np.array([0.0, 10.0]))[0]
+    once = process.contrasts(events, first, np.array([0.0, 10.0]))[0]
     assert np.allclose(whole.gram, once.gram, rtol=1e-3)
     assert np.allclose(whole.slopes, once.slopes)
 
@@ -176,9 +175,9 @@ def test_the_fit_solves_its_problem():
         1.0, 1.2, decays=1.0, self_excitation=False, tol=1e-6, random_state=0
     )
     model.fit(data, period=(0, 3000.0))
-    first = contrast.pilot(model._events, np.array([1.0]))
-    whole = contrast.contrasts(model._events, first, np.array([0.0, 3000.0]))[0]
-    reduced = contrast.Reduced.of(whole, False)
+    first = process.pilot(model._events, np.array([1.0]))
+    whole = process.contrasts(model._events, first, np.array([0.0, 3000.0]))[0]
+    reduced = process.Reduced.of(whole, False)
     X = cvxpy.Variable((10, 10))
     root = np.linalg.cholesky(reduced.gram)
     value = 0.5 * cvxpy.sum_squares(X @ root) - cvxpy.sum(cvxpy.multiply(reduced.slopes, X))

@@ -8,8 +8,7 @@ import pytest
 from reference._cvx import l1, solve, squared_distance
 
 from weakprox.errors import InputError, ShapeError
-from weakprox.experiments.instances import instance, table1_signal
-from weakprox.experiments.optimum import optimum, project
+from weakprox.experiments.instances import instance, optimum, project, table1_signal
 from weakprox.linalg.simplex import project_capped
 from weakprox.spectral import NuclearBall, TracePSD
 

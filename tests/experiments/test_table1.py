@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from weakprox.experiments import ALL, run, table1
-from weakprox.experiments.optimum import optimum
+from weakprox.experiments.instances import optimum
 from weakprox.experiments.table1 import (
     HEADLINE,
     LAMS,

@@ -15,16 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import (
-    Array,
-    device_of,
-    eps_of,
-    gram,
-    is_numpy,
-    like,
-    namespace,
-    to_numpy,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, gram, namespace
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
@@ -66,7 +58,10 @@ def beside(V: Array, W: Array) -> Array:
         W = W - V @ (V.T @ W)
     far = np.flatnonzero(host(xp.linalg.vector_norm(W, axis=0)) > APART)
     most = int(V.shape[0]) - int(V.shape[1])
-    return xp.concat([V, W[:, like_index(far[:most], W)]], axis=1) if len(far) else V
+    index = far[:most]
+    if not arrays.is_numpy(W):
+        index = xp.asarray(index, device=arrays.device_of(W))
+    return xp.concat([V, W[:, index]], axis=1) if len(far) else V
 
 
 def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
@@ -139,7 +134,7 @@ class ObservedDual:
         # rounding of products: sums of as many terms as a row or column has entries
         longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
         size = math.sqrt(float(namespace(q).sum(q * q)))
-        return best + 4 * eps_of(q) * math.sqrt(longest) * size
+        return best + 4 * arrays.eps_of(q) * math.sqrt(longest) * size
 
     def _enough(self, found: Triplets) -> float:
         """A bound on the rest of S that is sharp enough: norms below lam are all alike."""
@@ -162,7 +157,7 @@ class ObservedDual:
         off = max(float(np.abs(gram(F) - one).max()) * len(s) for F in (U, V))
         if not off <= SKEW:
             return math.inf
-        R = self.data.transpose_times(self.q, U) - V * like(s, V)
+        R = self.data.transpose_times(self.q, U) - V * arrays.like(s, V)
         return norm_bound(s, gram(R), tail) * (1 + 2 * off)
 
     def _best(self, norm: float) -> tuple[float, float]:
@@ -189,19 +184,11 @@ class ObservedDual:
         high = min(most, 2.0)
         options = {"maxiter": TRIALS}
         with np.errstate(invalid="ignore"):  # values may be infinite
-            found = minimize_scalar(
-                lambda t: -at(t), bounds=(0.0, high), method="bounded", options=options
-            )
+            bounded: Any = {"bounds": (0.0, high), "method": "bounded", "options": options}
+            found = minimize_scalar(lambda t: -at(t), **bounded)
         return max(best, (-float(found.fun), float(found.x)))
-
-
-def like_index(index: Any, reference: Array) -> Any:
-    """The index in the namespace and on the device of the reference."""
-    if is_numpy(reference):
-        return index
-    return namespace(reference).asarray(index, device=device_of(reference))
 
 
 def host(x: Array) -> Vector:
     """The array in host memory, in float64."""
-    return np.asarray(to_numpy(x), dtype=float)
+    return np.asarray(arrays.to_numpy(x), dtype=float)

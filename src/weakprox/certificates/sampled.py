@@ -36,17 +36,8 @@ from typing import Any
 import numpy as np
 from scipy.special import chndtrinc, fdtri
 
-from weakprox.linalg.arrays import (
-    Array,
-    add_scaled,
-    eps_of,
-    inner,
-    namespace,
-    norm,
-    row_blocks,
-    sqnorm,
-    to_numpy,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import LowRank
 from weakprox.problem import Problem
@@ -83,7 +74,7 @@ class Noise:
         total, freedom = sum(sizes), len(sizes) - 1
         mean = means[0] * (sizes[0] / total)
         for part, size in zip(means[1:], sizes[1:], strict=True):
-            add_scaled(mean, size / total, part)
+            arrays.add_scaled(mean, size / total, part)
         gram, most = _gram(means, sizes, mean), float(math.prod(mean.shape))
         trace = float(np.trace(gram))
         if freedom < 1 or trace == 0.0:
@@ -156,14 +147,14 @@ class Noise:
 
 def _gram(means: Sequence[Array], sizes: Sequence[int], mean: Array) -> Any:
     """Return inner products of the groups' deviations, by blocks of rows to save memory."""
-    xp, gram = namespace(mean), np.zeros((len(sizes), len(sizes)))
-    for rows in row_blocks(mean):
+    xp, gram = arrays.namespace(mean), np.zeros((len(sizes), len(sizes)))
+    for rows in arrays.row_blocks(mean):
         apart = xp.stack([part[rows] for part in means])
         for i, size in enumerate(sizes):
             apart[i] -= mean[rows]
             apart[i] *= math.sqrt(size)
         flat = xp.reshape(apart, (len(sizes), -1))
-        gram += np.asarray(to_numpy(flat @ flat.T), dtype=float)
+        gram += np.asarray(arrays.to_numpy(flat @ flat.T), dtype=float)
     return gram
 
 
@@ -362,9 +353,8 @@ class _Model:
         """Return an upper bound on the largest value of the model less weight/2 |X - V|^2."""
         A = self.X - self.pull / weight
         tolerance = Tolerance(0.01 * max(self.near, 0.0) / weight)
-        prox = self.problem.spectral.weak_prox(
-            A, weight=weight, rank=self.rank, tolerance=tolerance, certify=True, rng=rng
-        )
+        how: Any = {"rank": self.rank, "tolerance": tolerance, "certify": True, "rng": rng}
+        prox = self.problem.spectral.weak_prox(A, weight=weight, **how)
         square = sqnorm(self.pull) / (2.0 * weight)
         rounding = self.scale + 4.0 * square + weight * sqnorm(A)
         return _sound(self.near + self.h + square - prox.lower, rounding, eps_of(A))
@@ -378,10 +368,7 @@ class _Model:
 
 
 def _sound(gap: float, rounding: float, eps: float) -> float:
-    """Return the gap with its rounding errors; infinite if it is negative or not a number.
-
-    That happens if a user's term violates its contract.
-    """
+    """The gap with its rounding errors; infinite if a broken term made it negative or NaN."""
     gap += 64 * eps * rounding
     if not math.isfinite(gap) or gap < -1e-6 * rounding:
         return math.inf

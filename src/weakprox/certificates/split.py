@@ -18,17 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import (
-    Arena,
-    Array,
-    add_scaled,
-    eps_of,
-    inner,
-    norm,
-    reflect,
-    row_blocks,
-    sqnorm,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
 from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import gradient
@@ -47,8 +38,8 @@ class FixedDual:
 
     def target(self, X: Array, G: Array, weight: float) -> float:
         """Overwrite G by X - (G + curvature X + K'y)/weight and return phi(y)."""
-        add_scaled(G, 1.0, self.penalty.pull(self.y))
-        reflect(G, 1.0 / weight, X, 1.0 - self.penalty.curvature / weight)
+        arrays.add_scaled(G, 1.0, self.penalty.pull(self.y))
+        arrays.reflect(G, 1.0 / weight, X, 1.0 - self.penalty.curvature / weight)
         return self.penalty.dual_value(self.y)
 
 
@@ -84,7 +75,7 @@ def split_bound(
     *,
     rng: np.random.Generator,
     accuracy: float,
-    arena: Arena,
+    arena: arrays.Arena,
     used: list[WeakProx] | None = None,
 ) -> tuple[float, str]:
     """Lower bound on min f from the dual points of a splitting, and what it rests on.
@@ -117,7 +108,7 @@ def split_bound(
     whole = not (R.rowwise and R.separable)
     sums = np.zeros(len(_TERMS))
     slope = prox.shrink * weight
-    for rows in [slice(None)] if whole else row_blocks(X):
+    for rows in [slice(None)] if whole else arrays.row_blocks(X):
         sums += _terms(R, X[rows], g[rows], A[rows], weight, slope, split.y)
     terms = dict(zip(_TERMS, sums, strict=True))
     w = loss.strong_convexity + R.curvature

@@ -29,7 +29,6 @@ app = typer.Typer(
 
 
 def _version(wanted: bool) -> None:
-    """Print the version and end."""
     if wanted:
         typer.echo(f"weakprox {__version__}")
         raise typer.Exit

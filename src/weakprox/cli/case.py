@@ -124,9 +124,8 @@ def load(
             from weakprox.selection.denoise import choose_weights
 
             Problem(loss, L1(0.0), term(1.0))  # refuses unsuitable data before any work
-            noise, found = choose_weights(
-                matrix, lam, tau, psd=psd, max_seconds=max_seconds, **search
-            )
+            search |= {"psd": psd, "max_seconds": max_seconds}
+            noise, found = choose_weights(matrix, lam, tau, **search)
             lam, tau, scale = found.lam, found.tau, found.scale
         problem = Problem(loss, L1(lam), term(tau))
     except InputError as error:
@@ -160,10 +159,7 @@ def _placed(table: Table) -> Any:
 
 
 def _check_room(table: Table, matrix: Any, psd: bool) -> None:
-    """Raise unless the arrays of a run fit into memory.
-
-    With a budget, a matrix on disk may stay there, together with X.
-    """
+    """Raise unless a run's arrays fit into memory; with a budget, M and X may stay on disk."""
     parts = isinstance(matrix, Tiled) or on_disk(matrix)
     if parts and not psd and budget() is not None:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -14,7 +14,7 @@ from weakprox.arguments import integer
 from weakprox.certificates.split import lower_bound
 from weakprox.cli import options
 from weakprox.cli.case import load
-from weakprox.cli.console import DONE, UNCONFIRMED, as_json, show, shown_file
+from weakprox.cli.console import DONE, UNCONFIRMED, as_json, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, largest, norm
@@ -76,7 +76,7 @@ def certify(
     if json:
         typer.echo(as_json(summary))
     else:
-        _show(shown_file(x_file), proof, violation, feasible, case.eps, reached)
+        _show(shown_path(x_file), proof, violation, feasible, case.eps, reached)
     raise typer.Exit(DONE if reached else UNCONFIRMED)
 
 
@@ -87,7 +87,8 @@ def _read_point(file: Path, key: str | None, header: bool | None, data: Array) -
     except InputError as error:
         if error.argument == "key":
             raise InputError("x_key", error.given, error.wanted) from None
-        wanted = error.wanted.replace("key= (--key)", "--x-key").replace(
+        wanted = error.wanted.replace("key= (--key)", "--x-key")
+        wanted = wanted.replace(
             "header= (--header, --no-header)", "--x-header or --no-x-header"
         )
         raise type(error)(error.argument, error.given, wanted) from None
@@ -116,9 +117,11 @@ def judge(
     reached = value + problem.spectral.value(factors) if feasible else math.inf
     bound, rests_on = _bound_at(problem, X, eps, seed, reached)
     if max_svds > 0 and not (feasible and value - bound <= eps):
-        other = _bound_by_run(problem, eps, seed, max_svds)
-        if other is not None and _sound(other[0]) > bound:
-            bound, rests_on = other
+        result = minimize(problem, eps=0.5 * eps, seed=seed, max_svds=max_svds)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # the answer of an interrupted run is not wanted here
+        if result.certificate.lower_bound > bound:
+            bound, rests_on = result.certificate.lower_bound, result.certificate.rests_on
     return Certificate(value, bound, rests_on), violation, feasible
 
 
@@ -128,36 +131,14 @@ def _bound_at(
     """The best bound from dual points at X, with several smoothings of the penalty."""
     gamma = problem.constants(strongly_convex=False).gamma
     mus = [scale * eps / gamma for scale in SCALES] if gamma > 0 else [0.0]
-    rank = min(32, *problem.shape)
-    bounds = [
-        lower_bound(
-            problem,
-            X,
-            Smoothed.of(problem.penalty, mu, problem.shape),
-            rank=rank,
-            rng=np.random.default_rng([seed, i]),
-            accuracy=0.01 * eps,
-            reached=reached,
-        )
-        for i, mu in enumerate(mus)
-    ]
-    return max(((_sound(bound), rests_on) for bound, rests_on in bounds), key=lambda b: b[0])
-
-
-def _sound(bound: float) -> float:
-    """The bound; minus infinity if it is not a finite number."""
-    return bound if math.isfinite(bound) else -math.inf
-
-
-def _bound_by_run(
-    problem: Problem, eps: float, seed: int, max_svds: int
-) -> tuple[float, str] | None:
-    """The bound proved by a short run with half of eps as its accuracy."""
-    result = minimize(problem, eps=0.5 * eps, seed=seed, max_svds=max_svds)
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # the answer of an interrupted run is not wanted here
-    proof = result.certificate
-    return (proof.lower_bound, proof.rests_on) if proof.proves else None
+    limits: Any = {"rank": min(32, *problem.shape), "accuracy": 0.01 * eps, "reached": reached}
+    bounds = []
+    for i, mu in enumerate(mus):
+        dual = Smoothed.of(problem.penalty, mu, problem.shape)
+        rng = np.random.default_rng([seed, i])
+        bounds.append(lower_bound(problem, X, dual, rng=rng, **limits))
+    finite = [found for found in bounds if math.isfinite(found[0])]
+    return max(finite, key=lambda found: found[0], default=(-math.inf, bounds[0][1]))
 
 
 def _show(

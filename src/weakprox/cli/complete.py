@@ -11,7 +11,7 @@ import typer
 
 from weakprox.arguments import one_of
 from weakprox.cli import options
-from weakprox.cli.console import as_json, plain_warnings, show, shown_file
+from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.errors import InputError
@@ -107,7 +107,16 @@ def complete(
     )
     with plain_warnings():
         model.fit(*given)
-    found = _summary(model, outputs)
+    found = {
+        "shape": [len(model.row_ids_), len(model.column_ids_)],
+        "lam": model.lam_,
+        "intercept_ridge": model.intercept_ridge_,
+        "scaling": model.scaling_,
+        "rank": model.rank_,
+        "mean": model.intercept_,
+        "svds": model.result_.counts.svds,
+        **outputs.summary(model.result_),
+    }
 
     def predict(path: Path) -> None:
         if names is None or wanted is None:
@@ -116,9 +125,7 @@ def complete(
             predicted = model.predict(wanted[names[0]], wanted[names[1]])
             write_long(path, {**wanted, "prediction": predicted})
 
-    outputs.write(
-        found, output=predict, report=lambda path: _page(model, found, file).write(path)
-    )
+    outputs.write(found, output=predict, report=lambda to: _page(model, found, file).write(to))
     if json:
         typer.echo(as_json(found))
     elif not quiet:
@@ -136,12 +143,8 @@ def _names(
         if pairs is not None:
             raise InputError("pairs", str(pairs), "together with --row, --col and --value")
         return None
-    missing = [
-        n for n, given in (("row", row), ("col", col), ("value", value)) if given is None
-    ]
-    raise InputError(
-        missing[0], "nothing", "a column: all of --row, --col and --value, or none"
-    )
+    missing = "row" if row is None else "col" if col is None else "value"
+    raise InputError(missing, "nothing", "a column: all of --row, --col and --value, or none")
 
 
 def _filled(model: MatrixCompletion, M: Any) -> Any:
@@ -151,20 +154,6 @@ def _filled(model: MatrixCompletion, M: Any) -> Any:
     if len(rows):
         filled[rows, columns] = model.predict(rows, columns)
     return filled
-
-
-def _summary(model: MatrixCompletion, outputs: Outputs) -> dict[str, Any]:
-    """The summary of a fit, for JSON."""
-    return {
-        "shape": [len(model.row_ids_), len(model.column_ids_)],
-        "lam": model.lam_,
-        "intercept_ridge": model.intercept_ridge_,
-        "scaling": model.scaling_,
-        "rank": model.rank_,
-        "mean": model.intercept_,
-        "svds": model.result_.counts.svds,
-        **outputs.summary(model.result_),
-    }
 
 
 def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: Outputs) -> None:
@@ -179,7 +168,7 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: O
         *outputs.lines(),
     ]
     warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
-    title = f"{found['solver']} on {shown_file(file)}, {m} x {d}"
+    title = f"{found['solver']} on {shown_path(file)}, {m} x {d}"
     show(f"{title}: {model.result_.status.label}", lines, warning)
 
 

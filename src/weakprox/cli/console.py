@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from weakprox.errors import InputError, WeakproxError
+from weakprox.storage.table import shown_path as shown_path
 
 DONE, FAILED, BAD, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 130
 REFUSED = 1  # a proof that does not hold
@@ -46,7 +45,6 @@ class Shell(TyperGroup):
     """The group of commands; reports every failure by one line and an exit code."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run a command and end the process with its code."""
         options["standalone_mode"] = False
         try:
             code = super().main(*args, **options)
@@ -111,7 +109,6 @@ def shown_advice(advice: str) -> str:
 
 
 def as_json(summary: dict[str, Any]) -> str:
-    """The summary as standard JSON text."""
     from weakprox.report.markup import clean
 
     return json.dumps(clean(summary), indent=2, allow_nan=False)
@@ -130,9 +127,3 @@ def show(title: str, lines: list[tuple[str, str]], warning: str | None = None) -
             console.print(line.append(part, style="default"), soft_wrap=True)
     if warning is not None:
         console.print(Text(f"  {warning}", style="bold yellow"), soft_wrap=True)
-
-
-def shown_file(path: Path) -> str:
-    """A file's name on one line."""
-    text = os.fspath(path)
-    return text if text.isprintable() else repr(text)

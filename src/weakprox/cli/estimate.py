@@ -14,7 +14,7 @@ from weakprox import minimize
 from weakprox.arguments import nonnegative
 from weakprox.cli import options
 from weakprox.cli.case import Case, load
-from weakprox.cli.console import as_json, plain_warnings, show, shown_file
+from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.distributed.remote import connected
@@ -103,35 +103,17 @@ def estimate(
     begun = time.monotonic()
     nonnegative("max_seconds", max_seconds)
     method = solver_of(solver, rank)
-    outputs = Outputs.planned(
-        [file],
-        figures=figures,
-        output=output,
-        factors=factors,
-        proof=proof,
-        report=report,
-        summary=summary,
-    )
+    paths: dict[str, Any] = {"output": output, "factors": factors, "proof": proof}
+    outputs = Outputs.planned([file], figures, **paths, report=report, summary=summary)
     if checkpoint is not None:
         outputs.keep_apart(checkpoint, file)
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with ExitStack() as stack:
         client = None if scheduler is None else stack.enter_context(connected(scheduler))
         with limited(most):
-            case = load(
-                file,
-                lam=lam,
-                tau=tau,
-                psd=psd,
-                eps=eps,
-                tol=tol,
-                key=key,
-                header=header,
-                rank=rank,
-                seed=seed,
-                max_seconds=max_seconds,
-                client=client,
-            )
+            given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol, "psd": psd}
+            search: dict[str, Any] = {"rank": rank, "seed": seed, "max_seconds": max_seconds}
+            case = load(file, **given, key=key, header=header, **search, client=client)
         stack.enter_context(plain_warnings())
         result = minimize(
             case.problem,
@@ -189,7 +171,6 @@ def _provable(result: Result, outputs: Outputs) -> Outputs:
 
 
 def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
-    """The summary of a run, for JSON."""
     proof = result.certificate
     return {
         **case.settings,
@@ -224,22 +205,18 @@ def _show(
 ) -> None:
     """The summary for a reader, with the reason for the solver if it was chosen."""
     m, d = case.table.shape
-    proof = result.certificate
+    nonzeros = f"{found['nonzeros']} of {m * d} entries nonzero (above 1e-3 of the largest)"
     lines = [
         *case.lines(),
         *([("solver", f"{result.solver}: {result.reason}")] if automatic else []),
         ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
-        ("proof", str(proof)),
-        (
-            "rank",
-            f"{result.rank}; {found['nonzeros']} of {m * d} entries nonzero (above 1e-3 of "
-            "the largest)",
-        ),
+        ("proof", str(result.certificate)),
+        ("rank", f"{result.rank}; {nonzeros}"),
         ("feasible", f"to {result.violation:.1e}"),
         ("work", f"{result.counts.svds} SVDs, {result.seconds:.2f} s"),
         *outputs.lines(),
     ]
-    title = f"{result.solver} on {shown_file(case.table.source)}, {m} x {d}"
+    title = f"{result.solver} on {shown_path(case.table.source)}, {m} x {d}"
     warning = None
     if not found["reached"]:
         warning = f"Accuracy not confirmed. {found['advice']}"

@@ -11,7 +11,7 @@ import typer
 from weakprox import __version__, plan, theory
 from weakprox.cli import options
 from weakprox.cli.case import Case, load
-from weakprox.cli.console import as_json, show, shown_file
+from weakprox.cli.console import as_json, show, shown_path
 from weakprox.linalg.arrays import largest, norm
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.resources.memory import as_bytes, limited, shown_bytes
@@ -71,37 +71,23 @@ def _show(case: Case, found: dict[str, Any], parameters: str, memory: str) -> No
     norms, predicted = found["norms"], found["predicted"]
     labels = [side for side in ("row", "column") if found[f"{side}_labels"]]
     size = shown_bytes(found["bytes"])
+    mapped = ", memory-mapped" if found["memory_mapped"] else ""
+    labelled = f", with {' and '.join(labels)} labels" if labels else ""
+    sizes = f"Frobenius {norms['frobenius']:.6g}, spectral {norms['spectral']:.6g}, largest "
+    sizes += f"entry {norms['largest_entry']:.6g}"
+    accuracy = f"{case.eps:.6g}" + ("" if case.tol is None else f"   (tol {case.tol:g})")
+    run = f"{found['solver']}, until a duality gap proves the accuracy: {found['reason']}"
+    most = f"{predicted['svds']} SVDs of SVRGCG (a proof mostly ends runs far earlier)"
+    early, later = (shown_bytes(predicted[name]) for name in ("bytes", "bytes_at_most"))
     lines = [
-        (
-            "matrix",
-            f"{m} x {d}, {found['dtype']}, {size}"
-            + (", memory-mapped" if found["memory_mapped"] else "")
-            + (f", with {' and '.join(labels)} labels" if labels else ""),
-        ),
-        (
-            "norms",
-            f"Frobenius {norms['frobenius']:.6g}, spectral {norms['spectral']:.6g}, largest "
-            f"entry {norms['largest_entry']:.6g}",
-        ),
+        ("matrix", f"{m} x {d}, {found['dtype']}, {size}{mapped}{labelled}"),
+        ("norms", sizes),
         *case.lines(),
-        (
-            "accuracy",
-            f"{case.eps:.6g}" + ("" if case.tol is None else f"   (tol {case.tol:g})"),
-        ),
-        (
-            "would run",
-            f"{found['solver']}, until a duality gap proves the accuracy: {found['reason']}",
-        ),
+        ("accuracy", accuracy),
+        ("would run", run),
         ("by theory", parameters),
-        (
-            "at most",
-            f"{predicted['svds']} SVDs of SVRGCG (a proof mostly ends runs far earlier)",
-        ),
-        (
-            "memory",
-            f"about {shown_bytes(predicted['bytes'])}; "
-            f"{shown_bytes(predicted['bytes_at_most'])} after more than 16 iterations",
-        ),
+        ("at most", most),
+        ("memory", f"about {early}; {later} after more than 16 iterations"),
         ("in arrays", memory),
     ]
-    show(shown_file(case.table.source), lines)
+    show(shown_path(case.table.source), lines)

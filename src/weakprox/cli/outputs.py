@@ -42,10 +42,7 @@ class Outputs:
         tables: tuple[str, ...] = (),
         **paths: Path | None,
     ) -> Outputs:
-        """The outputs asked for; raises if one of them cannot be written.
-
-        `tables` are the suffixes of an output that is a long table and not a matrix.
-        """
+        """The outputs asked for, checked; `tables` are suffixes of a long table as output."""
         suffixes = SUFFIXES | ({"output": tables} if tables else {})
         if figures is not None:
             _check_figures(figures, paths.get("report"))
@@ -72,7 +69,6 @@ class Outputs:
             raise FileError(checkpoint, "the name of an input or output", "one of its own")
 
     def without(self, kind: str) -> Outputs:
-        """The other outputs."""
         return Outputs({k: p for k, p in self.paths.items() if k != kind}, self.figures)
 
     def names(self) -> dict[str, str]:
@@ -97,7 +93,7 @@ class Outputs:
 
     def lines(self) -> list[tuple[str, str]]:
         """For the reader: the files written, if there are any."""
-        written = [console.shown_file(Path(name)) for name in self.names().values()]
+        written = [console.shown_path(Path(name)) for name in self.names().values()]
         return [("written", ", ".join(written))] if written else []
 
     def write(self, summary: dict[str, Any], **writers: Callable[[Path], Any]) -> None:
@@ -118,9 +114,8 @@ def ended(result: Result, summary: dict[str, Any]) -> typer.Exit:
 def _check_figures(figures: Path, report: Path | None) -> None:
     """Raise unless the plots of the report can be saved."""
     if report is None:
-        raise InputError(
-            "figures", str(figures), "together with --report, whose plots they are"
-        )
+        wanted = "together with --report, whose plots they are"
+        raise InputError("figures", str(figures), wanted)
     if not figures.is_dir():
         raise FileError(figures, "no such directory", "an existing one, for the pictures")
     if find_spec("matplotlib") is None:

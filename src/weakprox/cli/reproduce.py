@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from weakprox.cli import options
-from weakprox.cli.console import INTERRUPTED, as_json, shown_file
+from weakprox.cli.console import INTERRUPTED, as_json, shown_path
 
 
 def reproduce(
@@ -50,7 +50,7 @@ def reproduce(
 
     names = _names(what, list(ALL))
     if out.exists() and not out.is_dir():
-        raise typer.BadParameter(f"{shown_file(out)} is not a directory", param_hint="--out")
+        raise typer.BadParameter(f"{shown_path(out)} is not a directory", param_hint="--out")
     out.mkdir(parents=True, exist_ok=True)
     try:
         summaries = run(
@@ -71,7 +71,7 @@ def reproduce(
         _show(name, ALL[name].title + (" (quick run)" if quick else ""), summary)
     if quick:
         typer.echo("A quick run: fewer and smaller runs, from which no conclusion is drawn.")
-    typer.echo(f"Everything is in {shown_file(out)}; start with report.html.")
+    typer.echo(f"Everything is in {shown_path(out)}; start with report.html.")
 
 
 def _together(out: Path, known: list[str], new: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from weakprox import __version__
 from weakprox.cli import options
-from weakprox.cli.console import DONE, REFUSED, as_json, show, shown_file
+from weakprox.cli.console import DONE, REFUSED, as_json, show, shown_path
 from weakprox.linalg.tiled import as_tiled, is_chunked
 from weakprox.proofs import Proof
 from weakprox.proofs.file import read_data
@@ -68,7 +68,7 @@ def verify(
             ("gap", f"{verdict.gap:.3g}   (accuracy asked for: {verdict.eps:.3g})"),
             ("feasible", f"to {verdict.violation:.1e}"),
         ]
-        show(f"{shown_file(proof)}: {'valid' if verdict else 'REFUSED'}", lines, str(verdict))
+        show(f"{shown_path(proof)}: {'valid' if verdict else 'REFUSED'}", lines, str(verdict))
     raise typer.Exit(DONE if verdict else REFUSED)
 
 
@@ -79,7 +79,6 @@ def _said(term: dict[str, Any]) -> str:
 
 
 def _arrays(found: Proof, data: Path, key: str | None, header: bool | None) -> dict[str, Any]:
-    """The data by name."""
     several = any(part["kind"] == "largest" for part in found.terms["penalty"])
     if found.terms["loss"]["kind"] != "Denoising" or several:
         return read_data(data)

@@ -13,8 +13,8 @@ import numpy as np
 
 from weakprox.distributed import passes as own_passes
 from weakprox.distributed import work
-from weakprox.distributed.chunks import checked_shape, cut, float_of
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
+from weakprox.distributed.terms import checked_shape, cut, float_of
 from weakprox.errors import InputError
 
 BLOCK_BYTES = 64 << 20  # of one block of rows: enough work for a task, and several per worker
@@ -22,10 +22,7 @@ MOST_BLOCKS = 1024  # beyond it blocks grow instead, since each costs scheduling
 
 
 class Rows:
-    """An m x d matrix in blocks of rows, with the shape, dtype and kind of an array.
-
-    Functions that only inspect an array treat it as a NumPy array.
-    """
+    """An m x d matrix in blocks of rows; functions that only inspect arrays accept it."""
 
     ndim = 2
     device = "cpu"
@@ -44,10 +41,7 @@ class Rows:
 
 
 class Blocked(Rows):
-    """A matrix given as a dask array M, kept by its scheduler in blocks of rows.
-
-    `name` is that of the argument, for error messages.
-    """
+    """A dask array M, the argument `name`, kept by its scheduler in blocks of rows."""
 
     def __init__(self, name: str, M: Any) -> None:
         m, d = checked_shape(name, M, 2)
@@ -114,10 +108,7 @@ class Target(Rows):
         other._states = other.product = None
 
     def move(self, move: work.Move, Q: Any, B: Any = None) -> list[Any]:
-        """Compute the next z; return the sums and products of each block.
-
-        B is z Y, block by block, if known.
-        """
+        """Compute the next z, from B = z Y if known; return sums and products of each block."""
         parts = self.source.held()
         last: list[Any] = [None] * len(parts) if move.V is None else self.held()
         many = [[shared(x)] * len(parts) for x in (move, Q)]

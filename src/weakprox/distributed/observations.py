@@ -13,19 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
-from weakprox.distributed.entries import Entries
+from weakprox.distributed.terms import Entries
 from weakprox.distributed.work import added
-from weakprox.passes import compiling
-from weakprox.passes.blocks import (
-    BLOCK,
-    BlockPattern,
-    ByRows,
-    Spread,
-    Vector,
-    computed,
-    few,
-    row_edges,
-)
+from weakprox.passes import blocks, compiling
+from weakprox.passes.blocks import BLOCK, BlockPattern, Vector
 from weakprox.passes.pattern import Index, Pattern, pattern
 
 
@@ -40,7 +31,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class OnWorkers:
-    """Blocks on workers; a stored vector is a list of tasks."""
+    """`Blocks` on workers; a stored vector is a list of tasks."""
 
     parts: list[Task]  # patterns
     edges: Index
@@ -52,18 +43,15 @@ class OnWorkers:
         return np.concatenate(fetch(each(_columns, self.parts), self.parts))
 
     def each(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Iterator[Any]:
-        """As in `Blocks`."""
         tasks, resting = self._tasks(function, vectors, arguments)
         return iter(fetch(tasks, resting))
 
     def added(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> Any:
-        """As in `Blocks`."""
         tasks, resting = self._tasks(function, vectors, arguments)
         # a copy: products of this process depend on the alignment, which messages do not keep
         return np.array(fetch([tree(added, tasks)], resting)[0])
 
     def kept(self, function: Any, vectors: Sequence[Vector], *arguments: Any) -> list[Task]:
-        """As in `Blocks`."""
         return keep(self._tasks(function, vectors, arguments)[0])
 
     def placed(self, whole: Any) -> Any:
@@ -85,22 +73,21 @@ class OnWorkers:
         known = {token: leaf for x in vectors for token, leaf in x.leaves.items()}
         columns: list[Any] = []
         for leaf in known.values():
-            if isinstance(leaf, Spread):
+            if isinstance(leaf, blocks.Spread):
                 columns += [self._cut(np.asarray(leaf.left)), [shared(leaf.right)] * count]
             else:
                 columns.append(leaf)
                 resting += leaf
         for x in arguments:
-            if isinstance(x, ByRows):
+            if isinstance(x, blocks.ByRows):
                 columns.append(self._cut(x.value))
             else:
                 columns.append([shared(x.value)] * count)
-        tokens = tuple((token, isinstance(leaf, Spread)) for token, leaf in known.items())
-        job = shared(Job(function, tuple(x.rule for x in vectors), tokens))
+        tokens = [(token, isinstance(leaf, blocks.Spread)) for token, leaf in known.items()]
+        job = shared(Job(function, tuple(x.rule for x in vectors), tuple(tokens)))
         return each(worked, self.parts, [job] * count, *columns), resting
 
     def _cut(self, x: Any) -> list[Any]:
-        """Rows of each block."""
         return np.split(x, self.edges[1:-1])
 
 
@@ -113,7 +100,7 @@ def worked(P: Pattern, job: Job, *given: Any) -> Any:
                 leaves[token] = P.effects(left.pop(0), left.pop(0))
             else:
                 leaves[token] = np.asarray(left.pop(0), dtype=float)
-        return job.function(P, *computed(job.rules, leaves), *left)
+        return job.function(P, *blocks.computed(job.rules, leaves), *left)
 
 
 def sorted_on_workers(
@@ -129,14 +116,14 @@ def sorted_on_workers(
         for side, n in enumerate(shape)
     ]
     pointers = np.concatenate([[0], np.cumsum(counts[0])])
-    edges = row_edges(pointers, BLOCK)
-    shown = few(np.concatenate(fetch(each(seen, parts), parts)))
+    edges = blocks.row_edges(pointers, BLOCK)
+    shown = blocks.few(np.concatenate(fetch(each(seen, parts), parts)))
     recode(shown, shown[:0])  # raises here rather than on a worker
     split = each(divided_by_rows, parts, [shared(edges)] * len(parts))
-    blocks = range(len(edges) - 1)
-    pieces = [each(item, [one] * len(blocks), blocks) for one in split]
+    places = range(len(edges) - 1)
+    pieces = [each(item, [one] * len(places), places) for one in split]
     heights = [(int(height), shape[1]) for height in np.diff(edges)]
-    how = [shared((recode, shown))] * len(blocks)
+    how = [shared((recode, shown))] * len(places)
     found = each(assembled, how, heights, *pieces)
     kinds = 3 if entries.weighted else 2
     kept = keep([task for i in range(kinds) for task in each(item, found, [i] * len(found))])
@@ -152,7 +139,7 @@ def counted(part: Any, side: tuple[int, int]) -> Any:
 
 def seen(part: Any) -> Any:
     """Some different values."""
-    return few(part[3])
+    return blocks.few(part[3])
 
 
 def divided_by_rows(part: Any, edges: Index) -> list[Any]:
@@ -167,7 +154,6 @@ def divided_by_rows(part: Any, edges: Index) -> list[Any]:
 
 
 def item(found: Any, position: int) -> Any:
-    """One of several results."""
     return found[position]
 
 

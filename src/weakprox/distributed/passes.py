@@ -39,10 +39,7 @@ def look(C: Any, z: Any, X: LowRank, k: Step) -> Sums:
 def advance(
     C: Any, z: Any, X: Projection, k: Step, change: float, Q: Any = None
 ) -> tuple[Sums, Any]:
-    """Return estimates of the sums at X (without `across`); overwrite z by the next target.
-
-    Also return z Q if a block Q is given.
-    """
+    """Overwrite z by the next target; return estimates of sums at X (no `across`), and z Q."""
     sizes = np.asarray(X.sizes, dtype=float)
     values = np.asarray(X.s, dtype=float)
     shrink = np.divide(values, sizes, out=np.zeros_like(values), where=sizes > 0.0)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed.blocked import block_rows
-from weakprox.distributed.chunks import cut
 from weakprox.distributed.engine import each
+from weakprox.distributed.terms import cut
 from weakprox.errors import InputError
 
 TIMEOUT = 15.0  # seconds to wait for a scheduler
@@ -37,10 +37,7 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def handed_over(client: Any, source: Path, matrix: Any) -> Any:
-    """The matrix as a dask array, read by the workers if all of them can access its file.
-
-    Otherwise this process sends it to them, block by block.
-    """
+    """The matrix as a dask array, read by the workers if all see its file, or sent to them."""
     import dask.array as da
 
     m, d = (int(n) for n in matrix.shape)

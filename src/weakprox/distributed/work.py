@@ -121,7 +121,6 @@ def added(parts: list[Any]) -> Any:
 
 
 def greatest(parts: list[Any]) -> Any:
-    """The entrywise maximum."""
     return np.max(np.stack(parts), axis=0)
 
 
@@ -129,10 +128,7 @@ _clearing: list[threading.Timer] = []  # at most one pending timer
 
 
 def _fresh(like: Block) -> Block:
-    """Memory left by an earlier step, if any: fresh pages cost more than a pass.
-
-    It is released to the system if no step follows for a while.
-    """
+    """Memory of an earlier step, since fresh pages cost more than a pass; freed when idle."""
     z: Block = SHARED.like(like)
     with suppress(IndexError):  # another thread may have taken it
         _clearing.pop().cancel()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from html import escape
 from inspect import cleandoc
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -37,6 +37,9 @@ DEPRECATED = "deprecated"  # default of parameters that have a new name
 RETURNS = "\n\nReturns\n-------\nself\n"  # ends the docstring of every `fit`
 # Parts of the docstrings of all models, by their place holders.
 DOCUMENTED = {
+    "{tol, max_seconds, random_state, verbose}": """tol : float
+        Accuracy to prove, relative to the value of the problem.
+    {max_seconds, random_state, verbose}""",
     "{max_seconds, random_state, verbose}": """max_seconds : float, optional
         Time limit of the whole fit; a search uses at most three quarters of it.
     random_state : int, RandomState, Generator or None
@@ -81,6 +84,7 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     _seed: int
     _deadline: Deadline
     _search_end: Deadline
+    _accepts: ClassVar[tuple[str, ...]] = ()  # input tags of scikit-learn that are true
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Wrap the methods that fit, and complete the docstring."""
@@ -110,16 +114,12 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     def _best(
         self, folds: Any, trial: Any, candidates: list[C], prepare: Any, simplicity: Any = None
     ) -> C:
-        """The candidate of least loss on the folds; sets `cv_results_`.
-
-        Candidates that differ in their last entry only start from each other's answers.
-        """
+        """The best candidate on the folds, each started from its neighbour's answer."""
         search: Search[C] = self._search(folds, trial, prepare=prepare)
         search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
         found = search.scores()
         self.cv_results_ = found.table()
-        best: C = found.best(simplicity)
-        return best
+        return found.best(simplicity)  # type: ignore[no-any-return]
 
     def _renamed(self, old: str, new: str) -> Any:
         """The parameter `new`, or `old` if its deprecated name was used."""
@@ -129,6 +129,12 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         text = f"{type(self).__name__}: {old} is now called {new}; {old} will be removed."
         warnings.warn(text, DeprecationWarning, stacklevel=4)
         return value
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for name in self._accepts:
+            setattr(tags.input_tags, name, True)
+        return tags
 
     @property
     def certificate_(self) -> Certificate:
@@ -210,9 +216,8 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     if "Returns" not in (fit.__doc__ or ""):
         fitted.__doc__ = cleandoc(fit.__doc__ or "") + RETURNS
-    # which also tears down after errors
-    managed: Callable[..., Any] = with_callbacks(fitted) if told else fitted
-    return managed
+    # with_callbacks also tears down after errors
+    return with_callbacks(fitted) if told else fitted
 
 
 def _forwarded(model: Any) -> Callable[[Any], bool] | None:
@@ -224,12 +229,8 @@ def _forwarded(model: Any) -> Callable[[Any], bool] | None:
     def tell(look: Any) -> bool:
         step = task.subcontext(task_name="look")
         step.call_on_fit_task_begin(estimator=model)
-        about = {
-            "value": look.value,
-            "lower_bound": look.lower_bound,
-            "svds": look.counts.svds,
-            "seconds": look.seconds,
-        }
+        about = {name: getattr(look, name) for name in ("value", "lower_bound", "seconds")}
+        about["svds"] = look.counts.svds
         return bool(step.call_on_fit_task_end(estimator=model, metadata=about))
 
     return tell

@@ -14,16 +14,12 @@ from sklearn.utils.validation import validate_data
 from weakprox.errors import InputError, ShapeError
 
 Vector = np.ndarray[Any, np.dtype[Any]]
-NUMBERS, TEXT = "biuf", "US"
 DENSE_IDS = 4  # integer ids are looked up in a table of at most so many times their number
 
 
 @dataclass(frozen=True)
 class Ids:
-    """Names of rows or columns in the order of their indices.
-
-    `plain` ids are the indices themselves.
-    """
+    """Names of rows or columns by index; `plain` ids are the indices themselves."""
 
     names: Vector
     plain: bool = False
@@ -42,9 +38,8 @@ class Ids:
             try:
                 codes = np.fromiter((table.setdefault(x, len(table)) for x in given), np.int64)
             except TypeError:
-                raise InputError(
-                    argument, "ids that are not hashable", "hashable ids"
-                ) from None
+                unhashable = "ids that are not hashable"
+                raise InputError(argument, unhashable, "hashable ids") from None
             return cls(_objects(table)), codes
         if given.dtype.kind in "iu" and given.size and int(given.min()) >= 0:
             largest = int(given.max())
@@ -119,8 +114,7 @@ def labels(argument: str, values: Any) -> Vector:
     if not isinstance(values, np.ndarray):
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise InputError(argument, repr(values), "an array of ids")
-        listed = values.tolist() if hasattr(values, "tolist") else list(values)
-        values = _listed(listed)
+        values = _listed(values.tolist() if hasattr(values, "tolist") else list(values))
     if values.ndim != 1:
         raise ShapeError(argument, f"shape {values.shape}", "one axis")
     missing = False
@@ -132,8 +126,7 @@ def labels(argument: str, values: Any) -> Vector:
         missing = any(x is None or x != x for x in values.tolist())
     if missing:
         raise InputError(argument, "missing ids (NaN or None)", "an id for each observation")
-    found: Vector = values
-    return found
+    return np.asarray(values)
 
 
 def _listed(values: list[Any]) -> Vector:
@@ -152,10 +145,8 @@ def _objects(values: Iterable[Any]) -> Vector:
 
 
 def _kind(values: Vector) -> str:
-    kind = values.dtype.kind
-    return {"O": "object", "m": "times", "M": "times"}.get(
-        kind, "text" if kind in TEXT else "numbers"
-    )
+    known = {"O": "object", "m": "times", "M": "times", "U": "text", "S": "text"}
+    return known.get(values.dtype.kind, "numbers")
 
 
 class Observations(NamedTuple):
@@ -216,9 +207,8 @@ def _from_table(X: Any, names: tuple[Any, Any, Any]) -> Observations:
         try:
             parts.append(X[name])
         except Exception:  # each library has its own
-            raise InputError(
-                argument, repr(name), "the name of a column of the table"
-            ) from None
+            wanted = "the name of a column of the table"
+            raise InputError(argument, repr(name), wanted) from None
     return _from_lists(*parts)
 
 
@@ -227,14 +217,8 @@ def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
     index, columns = getattr(X, "index", None), getattr(X, "columns", None)
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(float))
-    X = validate_data(
-        model,
-        X,
-        reset=fitted is None,
-        accept_sparse=("coo", "csr", "csc"),
-        dtype=np.float64,
-        ensure_all_finite="allow-nan",
-    )
+    read: Any = {"accept_sparse": ("coo", "csr", "csc"), "ensure_all_finite": "allow-nan"}
+    X = validate_data(model, X, reset=fitted is None, dtype=np.float64, **read)
     m, d = X.shape
     if issparse(X):
         entries = coo_array(X)
@@ -258,13 +242,11 @@ def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
             column = order[column]
     elif columns is not None and not column_ids.plain:
         column = column_ids.find("cols", columns)[column]
-    return Observations(
-        row.astype(np.int64), column.astype(np.int64), values, row_ids, column_ids
-    )
+    row, column = row.astype(np.int64), column.astype(np.int64)
+    return Observations(row, column, values, row_ids, column_ids)
 
 
 def _numbers(values: Any) -> Vector:
-    """Values as finite numbers."""
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
     try:
@@ -282,12 +264,9 @@ def read_pairs(rows: Any, cols: Any, row_ids: Ids, column_ids: Ids) -> tuple[Vec
     """Indices of ids in an array of pairs or in two arrays, -1 for unknown ones."""
     if cols is None:
         if hasattr(rows, "to_numpy"):
-            rows = [rows.to_numpy()[:, k] for k in (0, 1)] if _is_pairs(rows) else rows
-            if not isinstance(rows, list):
-                raise ShapeError("pairs", getattr(rows, "shape", "?"), "(n, 2)")
-            rows, cols = rows
-        elif isinstance(rows, np.ndarray):
-            if not _is_pairs(rows):
+            rows = rows.to_numpy()
+        if isinstance(rows, np.ndarray):
+            if rows.ndim != 2 or rows.shape[1] != 2:
                 raise ShapeError("pairs", f"shape {rows.shape}", "(n, 2), or two arrays")
             rows, cols = rows[:, 0], rows[:, 1]
         else:
@@ -299,7 +278,3 @@ def read_pairs(rows: Any, cols: Any, row_ids: Ids, column_ids: Ids) -> tuple[Vec
     if row.shape != column.shape:
         raise ShapeError("cols", f"{column.size} ids", f"{row.size}, as rows")
     return row, column
-
-
-def _is_pairs(found: Any) -> bool:
-    return getattr(found, "ndim", 2) == 2 and found.shape[1] == 2

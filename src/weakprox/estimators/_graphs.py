@@ -43,14 +43,12 @@ class Graph:
     def pairs(self) -> int:
         """Number of pairs of nodes that could be an edge."""
         m, d = self.A.shape
-        count: int = m * d - (0 if self.loops else m)
-        return count // 2 if self.symmetric else count
+        return int(m * d - (0 if self.loops else m)) // (2 if self.symmetric else 1)
 
     @property
     def count(self) -> int:
         """Number of edges."""
-        stored: int = self.A.nnz
-        return stored // 2 if self.symmetric else stored
+        return int(self.A.nnz) // (2 if self.symmetric else 1)
 
     def edges(self) -> tuple[Vector, Vector, Vector]:
         """Ends and weights, each edge once."""
@@ -110,9 +108,8 @@ def checked_pairs(pairs: Any, shape: tuple[int, int]) -> Vector:
         raise InputError("pairs", f"dtype {ends.dtype}", "integers")
     if ends.size and (ends.min() < 0 or bool(np.any(ends.max(axis=0) >= shape))):
         given = f"indices from {ends.min()} to {ends.max()}"
-        raise InputError(
-            "pairs", given, f"rows and columns of a {shape[0]} x {shape[1]} matrix"
-        )
+        wanted = f"rows and columns of a {shape[0]} x {shape[1]} matrix"
+        raise InputError("pairs", given, wanted)
     return ends
 
 
@@ -131,7 +128,6 @@ class Degrees:
 
     @classmethod
     def of(cls, graph: Graph, smoothing: float) -> Degrees:
-        """Degrees of rows and columns."""
         A = graph.A
         level = smoothing * float(A.sum()) / (A.shape[0] * A.shape[1])
         left = np.sqrt(np.asarray(A.sum(axis=1)) + level * A.shape[1])
@@ -166,10 +162,7 @@ def shrunk(values: Vector, lam: float) -> Vector:
 
 
 class Leading:
-    """Leading singular triplets of N, from a Krylov space of N'N or NN' that can be extended.
-
-    At most `most` vectors are computed.
-    """
+    """At most `most` leading singular triplets of N, from a Krylov space that can grow."""
 
     def __init__(self, N: LowRankPlusSparse, most: int) -> None:
         self.N, self.tall = N, N.shape[0] >= N.shape[1]
@@ -184,20 +177,17 @@ class Leading:
         not more than the share KEPT of the width.
         """
         with one_thread(THIN * sum(self.N.shape)):
-            return self._triplets(width, tol)
-
-    def _triplets(self, width: int, tol: float) -> LowRank:
-        self.space.extend(width)
-        squares, W, residuals = self.space.ritz()
-        far = residuals > tol * squares  # s times the residual of N, relative to s^2
-        count = int(np.argmax(far)) if far.any() else squares.size
-        if squares.size < min(self.N.shape):
-            count = max(2, min(count, int(KEPT * squares.size)))
-        s, V = np.sqrt(np.maximum(squares[:count], TINY)), self.space.vectors(W[:, :count])
-        # V'N'NV is diagonal, so that the columns of N V are orthogonal
-        if self.tall:
-            return LowRank(self.N.times(V) / s, s, V.T)
-        return LowRank(V, s, (self.N.transpose_times(V) / s).T)
+            self.space.extend(width)
+            squares, W, residuals = self.space.ritz()
+            far = residuals > tol * squares  # s times the residual of N, relative to s^2
+            count = int(np.argmax(far)) if far.any() else squares.size
+            if squares.size < min(self.N.shape):
+                count = max(2, min(count, int(KEPT * squares.size)))
+            s, V = np.sqrt(np.maximum(squares[:count], TINY)), self.space.vectors(W[:, :count])
+            # V'N'NV is diagonal, so that the columns of N V are orthogonal
+            if self.tall:
+                return LowRank(self.N.times(V) / s, s, V.T)
+            return LowRank(V, s, (self.N.transpose_times(V) / s).T)
 
 
 def _squared(N: LowRankPlusSparse, tall: bool, B: Vector) -> Vector:
@@ -214,13 +204,9 @@ def improved(N: LowRankPlusSparse, V: Vector, edge: float) -> LowRank:
 
 def every(N: LowRankPlusSparse, symmetric: bool) -> LowRank:
     """All singular triplets of N, which becomes dense."""
-    if symmetric:  # an eigendecomposition is much faster
-        return signed(*decompositions.eigh(N.dense()))
-    return LowRank(*decompositions.svd(N.dense()))
-
-
-def signed(values: Vector, V: Vector) -> LowRank:
-    """Singular triplets from eigenpairs."""
+    if not symmetric:
+        return LowRank(*decompositions.svd(N.dense()))
+    values, V = decompositions.eigh(N.dense())  # much faster
     order = np.argsort(-np.abs(values))
     values, V = values[order], V[:, order]
     return LowRank(V, np.abs(values), (V * np.where(values < 0, -1.0, 1.0)).T)
@@ -301,5 +287,4 @@ class Calibration:
         return cls(at - by * float(np.log(unit)), by, beyond / unit)
 
     def probability(self, score: Vector) -> Vector:
-        """Of an edge."""
         return np.asarray(expit(self.at + self.by * np.log(score) + self.beyond * score))

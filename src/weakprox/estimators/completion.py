@@ -17,16 +17,9 @@ from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._entries import Observations, Vector, read_observations, read_pairs
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses import Completion
+from weakprox.losses import Completion, EntryLoss, Huber
 from weakprox.losses.completion import INTERCEPTS
-from weakprox.losses.entry_losses import (
-    EntryLoss,
-    Huber,
-    Logistic,
-    Poisson,
-    Squared,
-    entry_loss,
-)
+from weakprox.losses.entry_losses import Logistic, Poisson, Squared, entry_loss
 from weakprox.problem import Problem
 from weakprox.selection.observed_path import (
     PATIENCE,
@@ -112,9 +105,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     one_standard_error : bool
         Whether the largest weight is taken whose error exceeds the least by at most one
         standard error of their difference. It needs two folds or more.
-    tol : float
-        Accuracy to prove, relative to the value of the problem.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -174,13 +165,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool = False
     tol: float = 1e-3
-
-    def __sklearn_tags__(self) -> Any:
-        """Sparse input, and NaN for what is missing."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        return tags
+    _accepts = ("sparse", "allow_nan")
 
     def fit(
         self,
@@ -280,11 +265,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         )
         search: Search[Candidate] = self._search(parts, trial)
         alone = first._replace(lam=math.inf)
-        ridges = (
-            [alone]
-            if ridge is not None
-            else [alone._replace(intercept_ridge=r) for r in RIDGES]
-        )
+        ridges = [alone]
+        if ridge is None:
+            ridges = [alone._replace(intercept_ridge=r) for r in RIDGES]
         best = search.best_of(ridges, patience=PATIENCE)
         if lam is None:
             best = self._path(search, base, best, scalings, cap)
@@ -507,11 +490,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         other = copy.copy(self)
         other._row_ids, at = self._row_ids.joined(found.row_ids)
         size = len(other._row_ids)
-        other.user_factors_ = np.zeros((size, self.rank_))
-        other.user_factors_[: len(self.user_factors_)] = self.user_factors_
+        new = size - len(self._row_ids)
+        other.user_factors_ = np.pad(self.user_factors_, ((0, new), (0, 0)))
         other.user_factors_[at] = factors
-        other.row_intercepts_ = np.zeros(size)
-        other.row_intercepts_[: len(self.row_intercepts_)] = self.row_intercepts_
+        other.row_intercepts_ = np.pad(self.row_intercepts_, (0, new))
         other.row_intercepts_[at] = intercepts
         pointers, columns = self._seen
         old = np.repeat(np.arange(len(self._row_ids)), np.diff(pointers))
@@ -640,5 +622,4 @@ def _recoded(y: Vector, classes: Vector) -> Vector:
     unknown = ~np.isin(y, classes)
     if unknown.any():
         raise InputError("values", f"the class {y[unknown][0]:g}", "the classes of the fit")
-    found: Vector = np.where(y == classes[1], 1.0, 0.0)
-    return found
+    return np.where(y == classes[1], 1.0, 0.0)

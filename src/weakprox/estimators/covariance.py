@@ -53,14 +53,9 @@ class FreeDiagonal(Custom):
 
     def __init__(self, S: Values) -> None:
         self._S, self._at = S, np.diag_indices(S.shape[0])
-        super().__init__(
-            (S.shape[0], S.shape[0]),
-            value=self._distance,
-            grad=self._slope,
-            smoothness=1.0,
-            term_smoothness=1.0,
-            strong_convexity=DIAGONAL_WEIGHT,
-        )
+        constants: Any = {"smoothness": 1.0, "term_smoothness": 1.0}
+        constants["strong_convexity"] = DIAGONAL_WEIGHT
+        super().__init__(S.shape, value=self._distance, grad=self._slope, **constants)
 
     def __repr__(self) -> str:
         return f"FreeDiagonal({self.shape[0]} x {self.shape[1]})"
@@ -240,9 +235,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Whether the mean is known to be zero.
     store_precision : bool
         Whether to keep the inverse.
-    tol : float
-        Accuracy of the solution, relative to the value; proved by `certificate_`.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -359,25 +352,15 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             return lam or 0.0, tau or 1.0
         best = Candidate()
         if len(Z) >= FEWEST:
-            parts = folds(
-                Z,
-                self.cv,
-                centred=self.assume_centered,
-                standardized=standardized,
-                seed=self._seed,
-            )
-            search = self._search(parts, self._trial)
-            best = coordinate_search(
-                search,
-                None if tau is None else tau / trace,
-                None if lam is None else lam / unit,
-            )
+            prepared = {"centred": self.assume_centered, "standardized": standardized}
+            search = self._search(folds(Z, self.cv, seed=self._seed, **prepared), self._trial)
+            share = None if tau is None else tau / trace
+            best = coordinate_search(search, share, None if lam is None else lam / unit)
             found = search.scores()
             shares, errors = np.array(found.candidates).T
             tried = [Weights(*pair) for pair in zip(unit * errors, trace * shares, strict=True)]
-            self.cv_results_ = replace(found, candidates=tried).table(
-                share=shares, standard_errors=errors
-            )
+            found = replace(found, candidates=tried)
+            self.cv_results_ = found.table(share=shares, standard_errors=errors)
         lam = best.errors * unit if lam is None else lam
         return lam, best.share * trace if tau is None else tau
 

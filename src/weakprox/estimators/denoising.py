@@ -37,6 +37,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     debias: bool = True
     noise: float | str = "auto"
     tol: float = 1e-4
+    _accepts = ("sparse", "three_d_array")
     _searches = True  # whether anything is left to choose
 
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -170,8 +171,6 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -207,9 +206,7 @@ class SparseLowRank(_Denoiser):
         differences of copies. For a single matrix it takes the smaller of two robust
         estimates, from the median singular value and from the median absolute deviation of
         the entries, or that of the residual of a first fit if it is clearly smaller.
-    tol : float
-        Accuracy of the solution, relative to the value; proved by `certificate_`.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------

@@ -14,27 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
 from weakprox.errors import InputError
+from weakprox.estimators import _hawkes_process as process
 from weakprox.estimators._base import DEPRECATED, Certified
-from weakprox.estimators._hawkes_contrast import (
-    POLISH,
-    Contrast,
-    Pilot,
-    Reduced,
-    Sources,
-    contrasts,
-    pilot,
-)
-from weakprox.estimators._hawkes_events import (
-    Events,
-    Kernel,
-    Matrix,
-    Vector,
-    decays_of,
-    excitation,
-    exposure,
-    record,
-    simulate,
-)
+from weakprox.estimators._hawkes_process import Events, Matrix, Pilot, Reduced, Vector
 from weakprox.linalg import decompositions
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
@@ -57,19 +39,15 @@ class Pieces:
     """Events with the kernel sums at them, and the pieces of time between edges."""
 
     events: Events
-    kernel: Kernel
+    kernel: process.Kernel
     pulls: Matrix  # (node, event)
     edges: Vector
 
     @cached_property
     def exposures(self) -> Matrix:
         """Exposure of each node in each piece: (piece, node)."""
-        return np.array(
-            [
-                exposure(self.events, self.kernel, float(a), float(b))
-                for a, b in pairwise(self.edges)
-            ]
-        )
+        ends = pairwise(self.edges.tolist())
+        return np.array([process.exposure(self.events, self.kernel, *pair) for pair in ends])
 
     def piece(self, k: int) -> np.ndarray[Any, Any]:
         """Which events lie in piece k."""
@@ -79,14 +57,14 @@ class Pieces:
 
     def sources(
         self, A: Matrix, chosen: np.ndarray[Any, Any], due: Vector, length: float
-    ) -> Sources:
+    ) -> process.Sources:
         """Baseline, own past and A's pull at the chosen events; `due` is the exposure."""
         nodes, pulls = self.events.nodes[chosen], self.pulls[:, chosen]
         own = pulls[nodes, np.arange(len(nodes))]
         mutual = np.einsum("vn,nv->n", pulls, A[nodes])
         at = np.array([np.ones(len(nodes)), own, mutual])
         exposures = np.array([np.full(len(A), length), due, A @ due])
-        return Sources(at, exposures, nodes, length)
+        return process.Sources(at, exposures, nodes, length)
 
 
 def unscaled(X: Matrix, events: Events) -> Matrix:
@@ -205,24 +183,22 @@ class HawkesInfectivity(Certified):
         period : (float, float), optional
             Start and end of the observation; first and last event if not given.
         """
-        lam, tau = (
-            arguments.or_auto("lam", self.lam, arguments.nonnegative),
-            arguments.or_auto("tau", self.tau, arguments.bound),
-        )
+        lam = arguments.or_auto("lam", self.lam, arguments.nonnegative)
+        tau = arguments.or_auto("tau", self.tau, arguments.bound)
         arguments.flag("self_excitation", self.self_excitation)
         arguments.positive("tol", self.tol)
         cv = arguments.integer("cv", self._renamed("folds", "cv"), least=2)
         data = validate_data(self, X, dtype=None, ensure_min_samples=2)
-        events, self.nodes_ = record(data, None, period)
+        events, self.nodes_ = process.record(data, None, period)
         few = len(events.times) < max(LEAST * cv, SCARCE * events.count)
         if few or events.count == 1 or (lam is not None and tau is not None):
             cv = 1  # nothing to choose, or too little to choose by
         first = self._pilot(events)
         edges = np.quantile(events.times, np.linspace(0.0, 1.0, cv + 1))
         edges[0], edges[-1] = events.start, events.stop
-        parts = contrasts(events, first, edges)
+        parts = process.contrasts(events, first, edges)
         whole = reduce(add, parts)
-        pulls = excitation(events, first.kernel, events.times)
+        pulls = process.excitation(events, first.kernel, events.times)
         kept = Pieces(events, first.kernel, pulls, edges)
         self._events, self._kernel = events, first.kernel
         reduced = Reduced.of(whole, self.self_excitation)
@@ -254,8 +230,8 @@ class HawkesInfectivity(Certified):
     def _choose(
         self,
         kept: Pieces,
-        parts: list[Contrast],
-        whole: Contrast,
+        parts: list[process.Contrast],
+        whole: process.Contrast,
         first: Pilot,
         weights: list[Weights],
     ) -> Weights:
@@ -277,7 +253,7 @@ class HawkesInfectivity(Certified):
             X = self._solution(reduced, candidate, trial=True, start=before).X
             A = unscaled(X, events)
             rest = kept.sources(A, ~inside, every - due, events.length - length)
-            factors = rest.improved(start, POLISH)
+            factors = rest.improved(start, process.POLISH)
             found = kept.sources(A, inside, due, length).log_likelihood(factors)
             return -found * len(parts) / len(events.times), X
 
@@ -287,9 +263,9 @@ class HawkesInfectivity(Certified):
         """Refine baselines, diagonal and row factors, and set what was learnt."""
         events = kept.events
         A = unscaled(np.asarray(self.result_.X), events)
-        due = exposure(events, kept.kernel, events.start, events.stop)
+        due = process.exposure(events, kept.kernel, events.start, events.stop)
         sources = kept.sources(A, np.ones(len(events.times), bool), due, events.length)
-        factors = sources.improved(first_factors(first, self.self_excitation), POLISH)
+        factors = sources.improved(first_factors(first, self.self_excitation), process.POLISH)
         self.baseline_ = factors[0]
         self.infectivity_ = factors[2][:, None] * A + np.diag(factors[1])
         self.decay_, self.mixture_ = first.kernel.decays, first.kernel.shares
@@ -300,12 +276,12 @@ class HawkesInfectivity(Certified):
 
     def _pilot(self, events: Events) -> Pilot:
         """The pilot, without decays of a negligible share."""
-        decays = decays_of(self.decays, events)
-        first = pilot(events, decays)
+        decays = process.decays_of(self.decays, events)
+        first = process.pilot(events, decays)
         used = first.kernel.shares >= 1e-3
         if not arguments.is_auto(self.decays) or used.all() or not used.any():
             return first
-        return pilot(events, decays[used])
+        return process.pilot(events, decays[used])
 
     def _solution(
         self, reduced: Reduced, weights: Weights, *, trial: bool = False, start: Any = None
@@ -327,7 +303,7 @@ class HawkesInfectivity(Certified):
         at = np.asarray(times, dtype=float)
         if at.ndim > 1 or not np.all(np.isfinite(at)):
             raise InputError("times", f"shape {at.shape}", "a number or a list of numbers")
-        pulls = excitation(self._events, self._kernel, np.atleast_1d(at))
+        pulls = process.excitation(self._events, self._kernel, np.atleast_1d(at))
         rates: Matrix = self.baseline_ + pulls.T @ self.infectivity_.T
         return rates[0] if at.ndim == 0 else rates
 
@@ -351,10 +327,11 @@ class HawkesInfectivity(Certified):
         data = validate_data(self, X, dtype=None, reset=False)
         before = self._events
         later = float(np.asarray(data[:, 0], dtype=float).min()) >= before.stop
-        events, _ = record(data, self.nodes_, period, start=before.stop if later else None)
+        start = before.stop if later else None
+        events, _ = process.record(data, self.nodes_, period, start=start)
         together = before.then(events) if events.start >= before.stop else events
-        pulls = excitation(together, self._kernel, events.times)
-        due = exposure(together, self._kernel, events.start, events.stop)
+        pulls = process.excitation(together, self._kernel, events.times)
+        due = process.exposure(together, self._kernel, events.start, events.stop)
         rates = self.baseline_[events.nodes]
         rates = rates + np.einsum("vn,nv->n", pulls, self.infectivity_[events.nodes])
         expected = self.baseline_.sum() * events.length + float((self.infectivity_ @ due).sum())
@@ -364,11 +341,10 @@ class HawkesInfectivity(Certified):
         """A record over [0, horizon] that begins with an empty past: columns as in `fit`."""
         check_is_fitted(self, "infectivity_")
         horizon = arguments.positive("horizon", horizon)
-        state = self.random_state if random_state is None else random_state
-        rng = state
+        rng = self.random_state if random_state is None else random_state
         if not isinstance(rng, np.random.Generator):
-            rng = np.random.default_rng(check_random_state(state).randint(2**31 - 1))
-        drawn = simulate(self.baseline_, self.infectivity_, self._kernel, horizon, rng)
+            rng = np.random.default_rng(check_random_state(rng).randint(2**31 - 1))
+        drawn = process.simulate(self.baseline_, self.infectivity_, self._kernel, horizon, rng)
         if self.n_features_in_ == 1:
             return drawn.times[:, None]
         labels = self.nodes_[drawn.nodes].reshape(len(drawn.times), -1)

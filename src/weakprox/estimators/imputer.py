@@ -74,23 +74,16 @@ class Scale:
         mean = np.where(seen, X, 0.0).sum(axis=0) / count
         if scaling == "center":
             return replace(plain, centre=mean)
-        return cls(mean, deviations(X, mean, count))
+        off = np.where(seen, X - mean, 0.0)
+        unit = np.sqrt((off**2).sum(axis=0) / count)
+        flat = unit <= 1e-12 * np.maximum(np.abs(mean), 1e-300)  # constant up to rounding
+        return cls(mean, np.where(flat, 1.0, unit))
 
     def apply(self, X: Vector) -> Vector:
-        """Scaled data."""
         return np.asarray((X - self.centre) / self.unit)
 
     def undo(self, Z: Vector) -> Vector:
-        """Data in their original units."""
         return np.asarray(Z * self.unit + self.centre)
-
-
-def deviations(X: Vector, mean: Vector, count: Vector) -> Vector:
-    """Standard deviations of columns, 1 for those that are constant up to rounding."""
-    off = np.where(np.isnan(X), 0.0, X - mean)
-    found: Vector = np.sqrt((off**2).sum(axis=0) / count)
-    found[found <= 1e-12 * np.maximum(np.abs(mean), 1e-300)] = 1.0
-    return found
 
 
 class Scaled:
@@ -230,9 +223,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         deviation. "auto" takes the one that predicts hidden entries best.
     missing_values : float
         Marks a missing entry, NaN by default.
-    tol : float
-        Accuracy to prove, relative to the value of the problem.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -278,7 +269,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     tol: float = 1e-3
 
     def __sklearn_tags__(self) -> Any:
-        """NaN is allowed; float32 stays float32."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = _is_nan(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -381,16 +371,14 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     def _read(self, X: Any, *, reset: bool) -> tuple[Vector, Vector]:
         """The data as they came, and in double precision with NaN for missing entries."""
         finite = "allow-nan" if _is_nan(self.missing_values) else True
-        X = validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=finite
-        )
+        read: Any = {"dtype": [np.float64, np.float32], "ensure_all_finite": finite}
+        X = validate_data(self, X, reset=reset, **read)
         work = X.astype(np.float64, order="C")  # the order of sums must not depend on frames
         if not _is_nan(self.missing_values):
             work[np.equal(X, self.missing_values)] = np.nan
         return X, work
 
     def _ridge(self, lam: float) -> float:
-        """The ridge at this lam."""
         if is_auto(self.ridge):
             return RIDGE if lam > 0.0 else 0.0
         return float(self.ridge)
@@ -402,7 +390,6 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         spectral: NuclearBall | NuclearNorm,
         start: LowRank | None,
     ) -> LowRank:
-        """Solve the problem roughly."""
         if self._ridge(lam) == 0.0 and isinstance(spectral, NuclearNorm):
             limits: dict[str, Any] = {"rank": None, "deadline": self._search_end}
             problem = Problem(loss, None, spectral)

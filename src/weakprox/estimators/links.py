@@ -16,26 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox.arguments import bound, integer, nonnegative, or_auto, positive
 from weakprox.errors import InputError
+from weakprox.estimators import _graphs as graphs
 from weakprox.estimators._base import Certified
-from weakprox.estimators._graphs import (
-    Calibration,
-    Degrees,
-    Graph,
-    Leading,
-    Vector,
-    checked_pairs,
-    entries,
-    every,
-    improved,
-    placements,
-    read_graph,
-    refitted,
-    scaled,
-    shrunk,
-    triplets_at,
-    unshrunk,
-)
+from weakprox.estimators._graphs import Graph, Vector
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import threshold
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
@@ -111,20 +96,20 @@ class Decomposed:
         seed: int,
         start: Start | None = None,
     ) -> None:
-        self.degrees = Degrees.of(graph, smoothing)
+        self.degrees = graphs.Degrees.of(graph, smoothing)
         self.N = self.degrees.normalised(graph)
         self.lam, self.tau, self.seed = lam, tau, seed
         self.whole = min(self.N.shape) <= SMALL
         self._at: tuple[LowRank, Vector] | None = None
         self._rank: int | None = None  # of an answer with refit values
-        self._leading: Leading | None = None
+        self._leading: graphs.Leading | None = None
         if self.whole:
-            self.triplets = every(self.N, graph.symmetric)
+            self.triplets = graphs.every(self.N, graph.symmetric)
         elif start is not None:
-            self.triplets, self._rank = improved(self.N, start.V, start.edge), start.rank
+            self.triplets, self._rank = graphs.improved(self.N, start.V, start.edge), start.rank
         else:
             most = min(MOST, max(FIRST, HELD // min(self.N.shape)))
-            self._leading = Leading(self.N, most)
+            self._leading = graphs.Leading(self.N, most)
             self.triplets = self._leading.extended(FIRST, NEAR)
 
     @property
@@ -176,7 +161,7 @@ class Decomposed:
         """Entries of a point with these triplets, always at the same pairs."""
         known, count = self._at, point.s.size
         if known is None or known[0] is not self.triplets:
-            known = self._at = self.triplets, triplets_at(self.triplets, *pairs.T)
+            known = self._at = self.triplets, graphs.triplets_at(self.triplets, *pairs.T)
         found: Vector = known[1][:, :count] @ point.s
         return found
 
@@ -184,7 +169,7 @@ class Decomposed:
         """Cut of a candidate, or that of tau, as far as the triplets show it."""
         s = self.triplets.s
         if self.tau is not None:
-            return cut_for(s, self.tau)
+            return threshold(s, self.tau)
         rank = self._rank
         if candidate.refit and rank is not None and rank < s.size:
             return 0.5 * float(s[rank - 1] + s[rank])  # only the rank matters
@@ -194,7 +179,7 @@ class Decomposed:
         """Quantiles of the entries of a point, from a sample."""
         rng = stream(self.seed, 2)
         rows, cols = (rng.integers(0, size, SAMPLE) for size in point.shape)
-        found = np.quantile(np.abs(entries(point, rows, cols)), shares)
+        found = np.quantile(np.abs(graphs.entries(point, rows, cols)), shares)
         return [float(one) for one in found]
 
     def spectral(self, cut: float, tau: float | None) -> NuclearBall | NuclearNorm:
@@ -242,14 +227,6 @@ def cut_off(X: LowRank, cut: float) -> LowRank:
     """Singular values less `cut`, but not below zero."""
     keep = max(1, int((X.s > cut).sum()))
     return LowRank(X.U[:, :keep], np.maximum(X.s[:keep] - cut, 0.0), X.Vt[:keep])
-
-
-def cut_for(s: Vector, tau: float) -> float:
-    """The cut that leaves singular values with the sum tau; 0 if they have no more."""
-    if float(s.sum()) <= tau:
-        return 0.0
-    cuts = (np.cumsum(s) - tau) / np.arange(1, s.size + 1)
-    return float(cuts[np.nonzero(s > cuts)[0][-1]])
 
 
 def _best_cut(
@@ -321,11 +298,11 @@ def _needs_l1(
             lams = found.quantiles(X, shares)
         else:  # nearly all pairs are such
             lams = np.quantile(np.abs(part.apart(at)[1]), shares).tolist()
-        placed = [
-            placements(*part.apart(found.degrees.scores_of(shrunk(at, lam), part.pairs)))
-            for lam in (0.0, *lams)
-        ]
-        gains.append(np.stack(placed[1:]) - (placements(*known[k]) if known else placed[0]))
+        moved = (graphs.shrunk(at, lam) for lam in (0.0, *lams))
+        scores = (found.degrees.scores_of(entry, part.pairs) for entry in moved)
+        placed = [graphs.placements(*part.apart(score)) for score in scores]
+        before = graphs.placements(*known[k]) if known else placed[0]
+        gains.append(np.stack(placed[1:]) - before)
     gain = np.concatenate(gains, axis=1)
     error = gain.std(axis=1) / math.sqrt(gain.shape[1])
     return bool(np.any(gain.mean(axis=1) > np.maximum(CLEAR * error, least)))
@@ -371,9 +348,7 @@ class LinkPredictor(Certified):
         In a bipartite graph rows and columns are different nodes; otherwise they are the
         same, and the diagonal is ignored. "auto" takes a symmetric matrix for an undirected
         graph and another square one for a directed graph.
-    tol : float
-        Accuracy to prove, relative to the value of the problem.
-    {max_seconds, random_state, verbose}
+    {tol, max_seconds, random_state, verbose}
 
     Attributes
     ----------
@@ -430,16 +405,7 @@ class LinkPredictor(Certified):
     smoothing: float = 0.25
     kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto"
     tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: Any = None
-    verbose: bool = False
-
-    def __sklearn_tags__(self) -> Any:
-        """Sparse input, weights that are not negative."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
+    _accepts = ("sparse", "positive_only")
 
     def fit(self, X: Any, y: Any = None) -> LinkPredictor:
         """Learn from a graph.
@@ -449,17 +415,12 @@ class LinkPredictor(Certified):
         X : array, sparse matrix or frame of shape (rows, columns)
             Adjacency matrix: weights of edges, 0 where there is none.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
         smoothing = positive("smoothing", self.smoothing)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True
-        )
-        graph, self.kind_ = read_graph(X, self.kind)
+        read: Any = {"accept_sparse": "csr", "ensure_non_negative": True}
+        X = validate_data(self, X, dtype=np.float64, **read)
+        graph, self.kind_ = graphs.read_graph(X, self.kind)
         prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
         best, hidden, others, start = self._choose(graph, prepare, lam, tau)
         data = prepare(graph, start=start)
@@ -472,12 +433,12 @@ class LinkPredictor(Certified):
         self.tau_ = tau
         self.result_ = self._fitted(data, self.lam_, data.spectral(cut, tau))
         self._degrees, self.adjacency_ = data.degrees, graph.A
-        clean = refitted if best.refit else unshrunk
+        clean = graphs.refitted if best.refit else graphs.unshrunk
         self._clean = clean(self.result_.low_rank, data.N)
         self.calibration_ = None
         if hidden.size:
             free = graph.pairs - graph.count
-            self.calibration_ = Calibration.of(hidden, others, graph.count, free)
+            self.calibration_ = graphs.Calibration.of(hidden, others, graph.count, free)
         return self
 
     def _choose(
@@ -506,13 +467,14 @@ class LinkPredictor(Certified):
             if price > 0.0:
                 spectral = found.spectral(cut, tau)
                 X = self._fitted(found, price, spectral, trial=True).low_rank
-                at = entries(unshrunk(X, found.N), *part.pairs.T)
+                at = graphs.entries(graphs.unshrunk(X, found.N), *part.pairs.T)
             else:
                 s = found.triplets.s[: X.s.size]
-                X = LowRank(X.U, s, X.Vt) if candidate.refit else scaled(X, float(X.s @ s))
+                unmoved = LowRank(X.U, s, X.Vt)
+                X = unmoved if candidate.refit else graphs.scaled(X, float(X.s @ s))
                 at = found.at(X, part.pairs)
             pair = part.apart(found.degrees.scores_of(at, part.pairs))
-            return -float(placements(*pair).mean()), pair
+            return -float(graphs.placements(*pair).mean()), pair
 
         def scores(candidate: Candidate) -> list[tuple[Vector, Vector]]:
             """Of hidden edges and other pairs; the search keeps some, and time may be short."""
@@ -573,12 +535,7 @@ class LinkPredictor(Certified):
         return search.best_of([best, found]) if found in search.losses else best
 
     def _fitted(
-        self,
-        data: Decomposed,
-        lam: float,
-        spectral: SpectralTerm,
-        *,
-        trial: bool = False,
+        self, data: Decomposed, lam: float, spectral: SpectralTerm, *, trial: bool = False
     ) -> Result:
         """Solve the problem, roughly in trials."""
         settings: dict[str, Any] = {"tol": ROUGH} if trial else {}
@@ -608,7 +565,7 @@ class LinkPredictor(Certified):
             Scores, positive. Those of (i, j) and (j, i) agree in an undirected graph.
         """
         check_is_fitted(self)
-        ends = checked_pairs(pairs, self.adjacency_.shape)
+        ends = graphs.checked_pairs(pairs, self.adjacency_.shape)
         scores = self._degrees.scores(self._clean, ends)
         if self.kind_ == "undirected":  # alike up to the accuracy of the answer
             return 0.5 * (scores + self._degrees.scores(self._clean, ends[:, ::-1]))
@@ -656,7 +613,7 @@ class LinkPredictor(Certified):
         """
         check_is_fitted(self)
         shape = self.adjacency_.shape
-        checked_pairs([[node, 0]], shape)
+        graphs.checked_pairs([[node, 0]], shape)
         open_ = np.ones(shape[1], dtype=bool)
         open_[self.adjacency_[[node]].indices] = False
         if self.kind_ != "bipartite":

@@ -91,13 +91,8 @@ class SelfExpression(Custom):
         self._K = Z @ self._Zt
         self.origin: tuple[float, Values] = (0.5 * sqnorm(Z), -self._K)
         largest = float(decompositions.eigvalsh(Z.T @ Z)[-1]) * (1.0 + 1e-12)
-        super().__init__(
-            (n, n),
-            value=self._residual,
-            grad=self._slope,
-            smoothness=largest,
-            term_smoothness=largest,
-        )
+        constants: Any = {"smoothness": largest, "term_smoothness": largest}
+        super().__init__((n, n), value=self._residual, grad=self._slope, **constants)
 
     def __repr__(self) -> str:
         return f"SelfExpression({self._Z.shape[0]} samples, {self._Z.shape[1]} coordinates)"
@@ -195,15 +190,12 @@ def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
 
 
 def eigengap(W: Values) -> int:
-    """Number of clusters of a graph, by the largest gap of its Laplacian's eigenvalues.
-
-    The gap is relative, since overlapping clusters make all eigenvalues larger.
-    """
+    """Number of clusters of a graph, by the largest gap of its Laplacian's eigenvalues."""
     most = min(MOST_CLUSTERS, len(W) - 1)
     if most < 2:
         return len(W)
     values = decompositions.eigvalsh(laplacian(W + CONNECTED, normed=True))[: most + 1]
-    growth = np.diff(values) / (values[1:] + SMALL)
+    growth = np.diff(values) / (values[1:] + SMALL)  # relative: overlaps raise all of them
     return int(np.argmax(growth[1:])) + 2
 
 

@@ -33,6 +33,7 @@ RIDGES = RIDGE * 2.0 ** np.arange(1, 13)  # larger weights that a plain ridge re
 MOST = 2000  # rows or columns up to which it does
 LOOSE = 10.0  # factor by which the solves of the search are less accurate
 TINY = 1e-12
+READ: Any = {"accept_sparse": "csr", "dtype": np.float64}  # how X is read
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -86,16 +87,8 @@ class Design:
         """The loss at zero."""
         return max(0.5 * float(np.mean(self.b**2)), TINY**2)
 
-    @property
-    def largest_lam(self) -> float:
-        """The weight from which on all entries are zero."""
-        return float(np.max(np.abs(self.A.T @ self.b))) / len(self.b)
-
     def ridges(self) -> list[float]:
-        """Weights of squares to try: the least, and that of a plain ridge regression.
-
-        The latter has the smallest generalised cross-validation error.
-        """
+        """Weights of squares to try: the least, and the best of ridge regressions (GCV)."""
         least = RIDGE * self.curvature
         if min(self.A.shape) > MOST:
             return [least]
@@ -123,6 +116,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
     fit_intercept: bool = True
     cv: Any = 5
     tol: float = 1e-4
+    _accepts = ("sparse", "three_d_array")
     _simplest = False  # whether the one-standard-error rule applies
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -140,15 +134,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         arguments.positive("tol", self.tol)
         lams, taus = self._given()
         rows, shape = self._flat(X)
-        A, b = validate_data(
-            self,
-            rows,
-            y,
-            accept_sparse="csr",
-            dtype=np.float64,
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
+        A, b = validate_data(self, rows, y, y_numeric=True, ensure_min_samples=2, **READ)
         b = np.asarray(b, dtype=float)
         self._shape = shape or (int(A.shape[1]), 1)
         if self._shape[0] * self._shape[1] != A.shape[1]:
@@ -166,15 +152,8 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         """<A_i, B> + c for every A_i, given as in `fit`."""
         check_is_fitted(self, "coef_")
         rows, _ = self._flat(X)
-        A = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
+        A = validate_data(self, rows, reset=False, **READ)
         return np.asarray(A @ self.coef_.ravel() + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        """Sparse data and stacks of matrices are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.three_d_array = True
-        return tags
 
     def _flat(self, X: Any) -> tuple[Any, tuple[int, int] | None]:
         """The A_i as rows, and their shape as given or found."""
@@ -207,8 +186,9 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         taus: Sequence[float] | None,
     ) -> Setting:
         """The candidate of least error on the folds, or the only one."""
-        if lams is None:
-            lams = [share * design.largest_lam for share in LAMS]
+        if lams is None:  # shares of the weight from which on all entries are zero
+            largest = float(np.max(np.abs(design.A.T @ design.b))) / len(b)
+            lams = [share * largest for share in LAMS]
         lam2 = arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
         settings = []
         for squares in design.ridges() if lam2 is None else [lam2]:

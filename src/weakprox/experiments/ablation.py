@@ -93,7 +93,6 @@ class Arm(SVRGCG):
         super().check(problem)
 
     def _step_size(self, default: float, epoch: int, step: int) -> float:
-        """Return 1 for exact steps."""
         return 1.0 if self.oracle == "exact" else super()._step_size(default, epoch, step)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:

@@ -83,5 +83,4 @@ def matching(jobs: list[Job], results: list[Record], **wanted: Any) -> list[Reco
 
 
 def mean(records: list[Record], name: str) -> float:
-    """Return the mean of one of their numbers."""
     return float(np.mean([record[name] for record in records]))

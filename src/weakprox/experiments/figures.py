@@ -20,15 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from weakprox import theory
+from weakprox.experiments import instances
 from weakprox.experiments.base import Experiment, Job, Record, matching, mean, stream_seed
-from weakprox.experiments.instances import (
-    FiniteCopies,
-    Matrix,
-    NoisyCopies,
-    instance,
-    seconds_per_sample,
-)
-from weakprox.experiments.optimum import optimum
+from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies
 from weakprox.experiments.race import MEASURES, Watch, banded, methods, race, thinned
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
@@ -111,11 +105,12 @@ class Case(NamedTuple):
 
 def denoising(d: int, rank: int, accuracy: float, seeds: list[int]) -> Case:
     """Return an instance with the paper's settings; the watch ends runs at the accuracy."""
-    M, tau, size = instance(d, rank, seeds)
+    M, tau, size = instances.instance(d, rank, seeds)
     eps, h, R = accuracy * size, NuclearBall(tau), L1(LAM)
-    best = optimum(M, LAM, h, gap=0.05 * eps, max_steps=2000)
+    best = instances.optimum(M, LAM, h, gap=0.05 * eps, max_steps=2000)
     exact, mu = Problem(Denoising(M), R, h), eps / d**2
-    watch = Watch(exact.smooth_value, best.lower_bound, [eps], seconds_per_sample((d, d)))
+    per_sample = instances.seconds_per_sample((d, d))
+    watch = Watch(exact.smooth_value, best.lower_bound, [eps], per_sample)
     sampled = NoisyCopies(M, NOISE)
     watch.unbilled = lambda: sampled.seconds_drawing
     C0 = theory.parameters(exact, eps, mu=mu).C0

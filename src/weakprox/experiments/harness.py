@@ -170,7 +170,6 @@ class Cache:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic(path) as part:
         part.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")

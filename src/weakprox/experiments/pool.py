@@ -80,7 +80,6 @@ class Worker:
         self.task: tuple[int, Task] | None = None
 
     def give(self, numbered: tuple[int, Task] | None) -> None:
-        """Send the next task, if there is one."""
         self.task = numbered
         if numbered is not None:
             with suppress(OSError):  # a dead worker shows when its answer is taken

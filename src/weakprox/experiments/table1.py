@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.experiments.base import Experiment, Job, Record, mean, stream
-from weakprox.experiments.instances import Matrix, table1_signal
-from weakprox.experiments.optimum import optimum, project
+from weakprox.experiments.instances import Matrix, optimum, project, table1_signal
 from weakprox.linalg import decompositions
 from weakprox.spectral import TracePSD
 
@@ -128,7 +127,6 @@ def certified_gap(tau: str, q: float, quick: bool) -> float:
 
 
 def summarise(jobs: list[Job], results: list[Record]) -> Record:
-    """Return the JSON of Table 1."""
     table = Table(jobs, results)
     rows = table.rows(HEADLINE)
     vector_rows = table.rows({**HEADLINE, "noise": "vector"})

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from weakprox import theory
+from weakprox.experiments import instances
 from weakprox.experiments.base import Experiment, Job, Record, mean, stream_seed
 from weakprox.experiments.figures import COPIES
-from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies, instance
-from weakprox.experiments.optimum import optimum
+from weakprox.experiments.instances import FiniteCopies, Matrix, NoisyCopies
 from weakprox.experiments.race import Watch, methods, race
 from weakprox.losses import Denoising
 from weakprox.penalties import L1, Smoothed
@@ -71,7 +71,7 @@ def jobs(quick: bool, seed: int) -> list[Job]:
 def work(job: Job) -> Record:
     """Run one method on one instance; return the work to each accuracy of the job."""
     seeds = stream_seed("table2", job["seed"], job["run"])
-    M, tau, size = instance(D, R, seeds)
+    M, tau, size = instances.instance(D, R, seeds)
     h, penalty = NuclearBall(tau), L1(LAM)
     targets = [a * size for a in job["accuracies"]]
     mu = MU if job["mu"] == "fixed" else targets[-1] / (LAM * D**2)
@@ -82,7 +82,7 @@ def work(job: Job) -> Record:
         loss = NoisyCopies(M, NOISE)
     exact = Problem(Denoising(M), penalty, h)
     gap = 0.02 * targets[-1]
-    best = optimum(M, LAM, h, gap=gap, mu=mu if job["mu"] == "fixed" else 0.0)
+    best = instances.optimum(M, LAM, h, gap=gap, mu=mu if job["mu"] == "fixed" else 0.0)
     smooth = Smoothed.of(penalty, mu, (D, D))
 
     def value(X: Matrix) -> float:
@@ -129,12 +129,11 @@ def _fit(accuracies: list[float], hits: dict[float, list[Record]], unit: str) ->
     """Fit log(mean work) to log(1/eps): slope and standard error; None under 3 points."""
     if len(accuracies) < 3:
         return None
-    x = -np.log(accuracies)
-    y = np.log([max(mean(hits[a], unit), 1.0) for a in accuracies])
-    (slope, start), spread = np.polyfit(x, y, 1), x - x.mean()
-    rest = y - slope * x - start
-    error = np.sqrt(float(rest @ rest) / max(1, len(x) - 2) / float(spread @ spread))
-    return {"exponent": float(slope), "standard_error": float(error)}
+    from scipy.stats import linregress  # slow to import
+
+    work = [max(mean(hits[a], unit), 1.0) for a in accuracies]
+    line = linregress(-np.log(accuracies), np.log(work))
+    return {"exponent": float(line.slope), "standard_error": float(line.stderr)}
 
 
 EXPERIMENT = Experiment("table2", "Table 2, measured: exponents", jobs, work, summarise)

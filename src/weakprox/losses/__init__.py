@@ -3,10 +3,9 @@
 from weakprox.losses.completion import Completion
 from weakprox.losses.custom import Custom
 from weakprox.losses.denoising import Denoising
-from weakprox.losses.entry_losses import EntryLoss, Huber
-from weakprox.losses.penalised import Penalised
+from weakprox.losses.entry_losses import EntryLoss, Huber, Penalised
 from weakprox.losses.sensing import Sensing
-from weakprox.losses.time_limit import TimeLimit
+from weakprox.streams import TimeLimit
 
 __all__ = [
     "Completion",

@@ -14,37 +14,21 @@ from scipy.sparse import coo_array, issparse
 
 from weakprox.arguments import nonnegative, one_of
 from weakprox.distributed import as_dask_array, is_dask
-from weakprox.distributed.entries import Entries
 from weakprox.distributed.observations import sorted_on_workers
+from weakprox.distributed.terms import Entries
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    device_of,
-    is_numpy,
-    like,
-    namespace,
-    sqnorm,
-    to_numpy,
-    total,
-    wide,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import inputs
 from weakprox.losses.entry_losses import EntryLoss, Huber, Squared, entry_loss
-from weakprox.losses.inputs import (
-    as_array,
-    as_shape,
-    as_sized,
-    check_size,
-    constant,
-    floating,
-)
 from weakprox.losses.long_files import IN_MEMORY, LongObservations, recoded
 from weakprox.losses.observed import Effects, Intercepts, Observed
 from weakprox.passes.blocks import BlockPattern, Vector
 from weakprox.passes.pattern import Positions, pattern
 from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
-from weakprox.storage.long_batches import LongFiles
+from weakprox.storage.long import LongFiles
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
 EXPANDED = 1 << 28  # entries of X up to which zeros are listed, or entries counted
@@ -110,7 +94,7 @@ class Completion:
             return
         if str(getattr(values, "dtype", "")) == "bool":  # two classes
             values = np.asarray(values, dtype=float)
-        self._values, self.size = as_sized("values", values, 1)
+        self._values, self.size = inputs.as_sized("values", values, 1)
         self.n_terms = int(self._values.shape[0])
         row, col = self._index("rows", rows, 0), self._index("cols", cols, 1)
         found, order = pattern(row, col, self.shape)
@@ -128,12 +112,12 @@ class Completion:
         sigma: float | None = None,
     ) -> None:
         """Check the settings, as in the constructor."""
-        self.shape = as_shape(shape)
+        self.shape = inputs.as_shape(shape)
         self.loss = entry_loss(loss)
         self.intercepts: Intercepts = one_of("intercepts", intercepts, INTERCEPTS)
         self.intercept_ridge = nonnegative("intercept_ridge", intercept_ridge)
         self.reduction: Literal["sum", "mean"] = one_of("reduction", reduction, ("sum", "mean"))
-        self.sigma = constant("sigma", sigma)
+        self.sigma = inputs.constant("sigma", sigma)
         self.scaling = "none"  # "counts", or "arrays" that were given
         self._far: Entries | None = None  # observations that are stored on workers
         self._observed: Observed | None = None
@@ -169,16 +153,8 @@ class Completion:
         """Put the observations together, and compute the constants of their loss."""
         left, right = self._scalings(scaling, found)
         weights = self._per_entry if self._weights is None else self._weights
-        data = Observed(
-            found,
-            wide(self._values),
-            self.loss,
-            weights,
-            self.intercepts,
-            self.intercept_ridge,
-            left,
-            right,
-        )
+        effects = self.intercepts, self.intercept_ridge
+        data = Observed(found, wide(self._values), self.loss, weights, *effects, left, right)
         factors = data.pattern.reference[:0]
         bends = wide(self._values) * 0.0 + 1.0
         if left is not None and right is not None:
@@ -301,7 +277,7 @@ class Completion:
         far = Entries(rows, cols, values, self.shape, weights)
         self.n_terms = far.count
         most = float(np.finfo(far.dtype).max)
-        self.size = check_size("values", far.largest, (self.n_terms,), most)
+        self.size = inputs.check_size("values", far.largest, (self.n_terms,), most)
         self._values, self._weights = np.zeros(0, far.dtype), None
         plain = isinstance(self.loss, Squared) and self.intercepts == "none"
         plain = plain and weights is None and _is_none(scaling)
@@ -322,24 +298,23 @@ class Completion:
     def _index(self, name: str, index: Any, axis: int) -> Array:
         """Return checked indices, in the namespace and on the device of the values."""
         found = _checked_index(name, index, self.shape[axis], self.n_terms)
-        if is_numpy(self._values):
+        if arrays.is_numpy(self._values):
             return to_numpy(found).astype(np.int64, copy=False)
         values = namespace(self._values)
         found = found if namespace(found) is values else values.asarray(to_numpy(found))
-        return values.astype(
-            values.asarray(found, device=device_of(self._values)), values.int64
-        )
+        found = values.asarray(found, device=arrays.device_of(self._values))
+        return values.astype(found, values.int64)
 
     def _weighed(self, weights: Any, order: Any, per_entry: float) -> Array | None:
         """Return checked weights in the order of the pattern; None if all are one."""
         if weights is None:
             return None
-        given = as_sized("weights", weights, 1)[0]
+        given = inputs.as_sized("weights", weights, 1)[0]
         if given.shape[0] != self.n_terms:
             raise ShapeError("weights", f"{given.shape[0]} entries", f"{self.n_terms}")
         if not float(namespace(given).min(given)) > 0.0:
             raise InputError("weights", "entries <= 0", "positive numbers: leave others out")
-        return wide(like(to_numpy(given), self._values))[order] * per_entry
+        return wide(arrays.like(to_numpy(given), self._values))[order] * per_entry
 
     def _scalings(self, scaling: Any, found: Positions) -> tuple[Array | None, Array | None]:
         """Return 1/D_r and 1/D_c as vectors; None if both are one."""
@@ -354,12 +329,12 @@ class Completion:
             if not isinstance(scaling, (tuple, list)) or len(scaling) != 2:
                 given = type(scaling).__name__
                 raise InputError("scaling", given, "'none', 'counts' or two arrays")
-            sizes = [wide(to_numpy(as_sized("scaling", part, 1)[0])) for part in scaling]
+            sizes = [wide(to_numpy(inputs.as_sized("scaling", part, 1)[0])) for part in scaling]
         for size, limit in zip(sizes, self.shape, strict=True):
             if size.shape != (limit,) or not bool((size > 0).all()):
                 given = f"an array of shape {size.shape}"
                 raise InputError("scaling", given, f"{limit} positive numbers")
-        left, right = (like(1.0 / size, wide(self._values)) for size in sizes)
+        left, right = (arrays.like(1.0 / size, wide(self._values)) for size in sizes)
         return left, right
 
     def part(
@@ -387,8 +362,8 @@ class Completion:
         found = data.pattern
         if kept is not None:
             keep = np.flatnonzero(np.asarray(kept))
-            if not is_numpy(self._values):
-                xp, device = namespace(self._values), device_of(self._values)
+            if not arrays.is_numpy(self._values):
+                xp, device = namespace(self._values), arrays.device_of(self._values)
                 keep = xp.asarray(keep, device=device)
             other._values = self._values[keep]
             other.n_terms = int(keep.shape[0])
@@ -451,7 +426,8 @@ class Completion:
         loss = entry_loss(options.get("loss", "squared"))
         with limited(None if max_memory is None else as_bytes("max_memory", max_memory)):
             files = LongFiles.of(source, names[:2], names[2:])
-            table = LongObservations.of(files, None if shape is None else as_shape(shape))
+            size = None if shape is None else inputs.as_shape(shape)
+            table = LongObservations.of(files, size)
             if table.fits():
                 rows, cols, values, weights = table.whole()
                 found = cls(rows, cols, values, table.shape, weights=weights, **options)
@@ -468,7 +444,7 @@ class Completion:
             M = np.where(np.ma.getmaskarray(M), np.nan, np.asarray(M, float))
         if hasattr(M, "to_numpy") and hasattr(M, "columns"):  # a data frame
             M = np.asarray(M.to_numpy(), float)
-        M = floating(as_array("M", M, 2))
+        M = inputs.floating(inputs.as_array("M", M, 2))
         rows, cols = np.nonzero(~np.isnan(to_numpy(M)))
         if rows.size == 0:
             raise InputError("M", "no observed entry", "at least one entry not NaN")
@@ -491,7 +467,7 @@ class Completion:
                 given = f"'observed' for a matrix of {size:.1e} entries"
                 raise InputError("zeros", given, "'missing', or losses.Denoising(M)")
             rows, cols = np.divmod(np.arange(size), M.shape[1])
-            return cls(rows, cols, floating(M.toarray()).reshape(-1), M.shape, **options)
+            return cls(rows, cols, inputs.floating(M.toarray()).reshape(-1), M.shape, **options)
         coo = coo_array(M)
         return cls(coo.row, coo.col, coo.data, tuple(coo.shape), **options)
 
@@ -575,7 +551,7 @@ class Completion:
             x = self.entries(X)
             return self.observed().value(x, self.observed().fitted(x))
         x, y, w = self._at(X, batch)
-        return self._scale * total(w * self.loss.value(y, x)) / int(x.shape[0])
+        return self._scale * arrays.total(w * self.loss.value(y, x)) / int(x.shape[0])
 
     def grad(self, X: Array, batch: Any) -> Array:
         """Mean of the terms' gradients, which is zero off the observed entries."""
@@ -586,7 +562,7 @@ class Completion:
         weights = to_numpy(slopes) * (self._scale / int(slopes.shape[0]))
         cells, size = to_numpy(self._cells[batch]), math.prod(self.shape)
         grad = np.bincount(cells, weights=weights, minlength=size).reshape(self.shape)
-        return xp.asarray(grad, dtype=X.dtype, device=device_of(X))
+        return xp.asarray(grad, dtype=X.dtype, device=arrays.device_of(X))
 
     def _slopes(self, X: Array, batch: Any) -> Array:
         """Derivative of each term of a batch in its entry of X, without the scale n."""
@@ -597,21 +573,20 @@ class Completion:
         return slopes
 
     def _length(self, batch: Any) -> int:
-        """Number of observations in a batch."""
         return self.n_terms if isinstance(batch, slice) else len(batch)
 
     def spread(self, X: Array, batch: Any) -> float:
         """Sample variance of one term's gradient at X."""
         size, far = self._length(batch), self._far
-        squares = far.squares(X, batch) if far else sqnorm(self._slopes(X, batch))
+        squares = far.squares(X, batch) if far else arrays.sqnorm(self._slopes(X, batch))
         second = self._scale**2 * squares / size
-        centred = second - sqnorm(self.grad(X, batch))
+        centred = second - arrays.sqnorm(self.grad(X, batch))
         return max(0.0, centred) * size / max(1, size - 1)
 
 
 def _checked_index(name: str, index: Any, limit: int, count: int | None = None) -> Array:
     """Return indices below the limit; `count` of them if it is given."""
-    found = as_array(name, index, 1)
+    found = inputs.as_array(name, index, 1)
     xp = namespace(found)
     if not xp.isdtype(found.dtype, "integral"):
         raise InputError(name, f"dtype {found.dtype}", "integers")
@@ -630,5 +605,5 @@ def _is_none(scaling: Any) -> bool:
 def _broadcast(shape: tuple[int, int], values: Array) -> Array:
     """Return zeros of this shape that take no memory."""
     xp = namespace(values)
-    zero = xp.zeros((1, 1), dtype=values.dtype, device=device_of(values))
+    zero = xp.zeros((1, 1), dtype=values.dtype, device=arrays.device_of(values))
     return xp.broadcast_to(zero, shape)

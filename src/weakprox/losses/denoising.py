@@ -13,19 +13,10 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed import is_dask
-from weakprox.distributed.chunks import stand_in
-from weakprox.distributed.copies import Copies
+from weakprox.distributed.terms import Copies, stand_in
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import (
-    Array,
-    inner,
-    largest,
-    norm,
-    row_blocks,
-    subtract,
-    wide,
-    zeros,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array
 from weakprox.linalg.tiled import Tiled
 from weakprox.losses import inputs
 from weakprox.losses.moments import Moments
@@ -205,7 +196,7 @@ class Denoising:
         """Size of the largest entry of the mean, or of one sample if the mean is unknown."""
         if self._size is None:
             known = self._terms is not None
-            self._size = largest(self.everything().mean if known else self.reference)
+            self._size = arrays.largest(self.everything().mean if known else self.reference)
         return self._size
 
     def in_unit(self, unit: float) -> Denoising:
@@ -228,7 +219,7 @@ class Denoising:
     def in_float64(self) -> Denoising:
         """The same loss computed in float64; of samples, only the mean is kept."""
         other, whole = copy.copy(self), self.everything()
-        other.reference, other._terms = wide(whole.mean), KEPT_AS_MEAN
+        other.reference, other._terms = arrays.wide(whole.mean), KEPT_AS_MEAN
         if self.target is not None:
             other.target = other._terms = other.reference
         other.__dict__["_whole"] = replace(whole, mean=other.reference)
@@ -282,18 +273,18 @@ class Denoising:
         )
 
     def _reduce(self, chunks: Any) -> Moments:
-        return Moments.of(chunks, zeros(self.shape, self.reference), self._unit)
+        return Moments.of(chunks, arrays.zeros(self.shape, self.reference), self._unit)
 
     def merged(self, batches: Sequence[Moments]) -> Moments:
         """Moments of the samples of all batches together."""
-        return Moments.together(batches, zeros(self.shape, self.reference))
+        return Moments.together(batches, arrays.zeros(self.shape, self.reference))
 
     def value(self, X: Array, batch: Moments) -> float:
         """Half the squared distance to the batch mean, minus its sampling bias."""
         total = 0.0
-        for rows in row_blocks(X, batch.mean):
+        for rows in arrays.row_blocks(X, batch.mean):
             R = X[rows] - batch.mean[rows]
-            total += inner(R, R)
+            total += arrays.inner(R, R)
         if self._terms is None and batch.size > 1:
             total -= batch.scatter / (batch.size * (batch.size - 1))
         return 0.5 * total
@@ -304,7 +295,7 @@ class Denoising:
 
     def grad_into(self, X: Array, batch: Moments, out: Array) -> Array:
         """The gradient, written over `out`."""
-        return subtract(X, batch.mean, out)
+        return arrays.subtract(X, batch.mean, out)
 
     def centre(self, batch: Moments) -> Array:
         """The batch mean C: this loss is 1/2 |X - C|^2 plus a constant."""
@@ -312,7 +303,7 @@ class Denoising:
 
     def furthest(self, X: Array, batch: Moments, gradient: Array) -> float:
         """Largest distance of one sample's gradient at X to `gradient`, or a bound on it."""
-        return batch.reach + norm(X - batch.mean - gradient)
+        return batch.reach + arrays.norm(X - batch.mean - gradient)
 
     def spread(self, X: Array, batch: Moments) -> float:
         """Sample variance of one matrix, which is the same at every X."""

@@ -88,11 +88,9 @@ class Empirical:
         return tuple((self._batches[j], counts[j] / size) for j in np.flatnonzero(counts))
 
     def value(self, X: Array, batch: Weighted) -> float:
-        """Weighted mean of the loss over the batches."""
         return sum(share * self._loss.value(X, part) for part, share in batch)
 
     def grad(self, X: Array, batch: Weighted) -> Array:
-        """Weighted mean of the gradients."""
         (first, share), *others = batch
         total = self._loss.grad(X, first)
         if others or share != 1.0:
@@ -156,14 +154,11 @@ def curvature(
     sweeps: int,
     below: float = 0.0,
 ) -> tuple[float, Array]:
-    """Largest curvature, or how far the smallest lies below a bound, and its direction.
-
-    Both are found by power iteration on gradient differences at one random point.
-    """
+    """Largest curvature, or how far the smallest lies below a bound, and its direction."""
     rng = np.random.default_rng(seed)
     X, D = gaussian(rng, shape, reference), gaussian(rng, shape, reference)
     base, found, direction = grad(X), 0.0, D
-    for _ in range(sweeps):
+    for _ in range(sweeps):  # power iteration on gradient differences at one random point
         size = norm(D)
         if size == 0.0:
             break

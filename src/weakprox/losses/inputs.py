@@ -45,10 +45,7 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
 
 
 def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[Array, float]:
-    """A finite floating-point array, integers as float64, and the size of its largest entry.
-
-    Sums of squares are computed in float64 (`weakprox.units`), so they must stay in range.
-    """
+    """A finite floating-point array, integers as float64, and the size of its largest entry."""
     value = floating(as_array(name, value, ndim))
     if not arrays.all_finite(value):
         raise InputError(name, "NaN or infinite entries", f"finite numbers{nan_hint}")

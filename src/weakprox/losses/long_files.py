@@ -15,7 +15,7 @@ from weakprox.losses.inputs import check_size
 from weakprox.passes.blocks import BLOCK, HELD, LEAST, BlockPattern, Vector, few
 from weakprox.passes.on_disk import Batch, sorted_in_files
 from weakprox.resources.memory import room
-from weakprox.storage.long_batches import LongFiles
+from weakprox.storage.long import LongFiles
 
 IN_MEMORY = 200  # bytes for each observation, with the vectors of a run
 SHARE = 8  # of the memory there is: that of one block

@@ -17,18 +17,10 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator
 
 from weakprox.distributed import is_dask
-from weakprox.distributed.measured import Measured
+from weakprox.distributed.terms import Measured
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import (
-    Array,
-    all_finite,
-    device_of,
-    is_real,
-    namespace,
-    to_numpy,
-    wide,
-)
+from weakprox.linalg import arrays, decompositions
+from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
 from weakprox.linalg.bounds import spectral_norm_bound
 from weakprox.linalg.tiled import is_chunked
 from weakprox.losses.inputs import as_shape, as_sized, as_stack, chunk_of, chunks_of, floating
@@ -209,7 +201,7 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
         shape = as_shape(shape, ", with a sparse A")
         if shape[0] * shape[1] != A.shape[1]:
             raise ShapeError("shape", shape, f"(m, d) with m d = {A.shape[1]} columns")
-        if not is_real(A.data):
+        if not arrays.is_real(A.data):
             raise InputError("A", f"dtype {A.dtype}", "real numbers")
         if not np.all(np.isfinite(A.data)):
             raise InputError("A", "NaN or infinite entries", "finite numbers")
@@ -225,8 +217,8 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
     if any(remote):  # they stay on dask's workers
         if not all(remote):
             raise InputError("A", "one dask array and one other array", "two dask arrays")
-        form, arrays = (RankOneMeasurements, A) if pair else (DenseMeasurements, (A,))
-        found, size = Measured.of(form, "A", *arrays)
+        form, parts = (RankOneMeasurements, A) if pair else (DenseMeasurements, (A,))
+        found, size = Measured.of(form, "A", *parts)
     elif pair:
         U, V = (as_sized(f"A[{i}]", A[i], 2)[0] for i in (0, 1))
         if U.dtype != V.dtype:
@@ -240,7 +232,7 @@ def measurements(A: Any, shape: tuple[int, int] | None) -> tuple[Measurements, t
         found = (DiskMeasurements if is_chunked(A) or on_disk(A) else DenseMeasurements)(A)
         size, step = (int(A.shape[1]), int(A.shape[2])), chunk_of(found.bytes_each)
         parts = (slice(i, i + step) for i in range(0, found.count, step))
-        if not all(all_finite(part) for part in chunks_of(A, parts)):
+        if not all(arrays.all_finite(part) for part in chunks_of(A, parts)):
             raise InputError("A", "NaN or infinite entries", "finite numbers")
     if shape is not None and as_shape(shape) != size:
         raise ShapeError("shape", tuple(shape), f"{size}, that of A")
@@ -320,11 +312,11 @@ def _operator(terms: Measurements, shape: tuple[int, int]) -> LinearOperator:
     xp = namespace(ref)
 
     def forward(x: Any) -> Any:
-        X = xp.asarray(np.reshape(x, shape), dtype=ref.dtype, device=device_of(ref))
+        X = xp.asarray(np.reshape(x, shape), dtype=ref.dtype, device=arrays.device_of(ref))
         return to_numpy(terms.apply(X))
 
     def backward(y: Any) -> Any:
-        w = xp.asarray(np.ravel(y), dtype=ref.dtype, device=device_of(ref))
+        w = xp.asarray(np.ravel(y), dtype=ref.dtype, device=arrays.device_of(ref))
         return np.ravel(to_numpy(terms.adjoint(w)))
 
     size = (terms.count, shape[0] * shape[1])

@@ -16,16 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from weakprox.linalg.arrays import (
-    Array,
-    inner,
-    is_numpy,
-    like,
-    namespace,
-    norm,
-    to_numpy,
-    total,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, inner, namespace, to_numpy, total
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import EntryLoss, Squared
 from weakprox.passes.blocks import entrywise, stored
@@ -114,11 +106,8 @@ class Observed:
     def is_full(self, share: float) -> bool:
         """Whether so large a share of the entries is observed, and S may be an array."""
         P = self.pattern
-        return (
-            type(P) is Pattern
-            and is_numpy(P.reference)
-            and P.size >= share * math.prod(P.shape)
-        )
+        plain = type(P) is Pattern and arrays.is_numpy(P.reference)
+        return plain and P.size >= share * math.prod(P.shape)
 
     def full(self, q: Array) -> Array:
         """S as an array."""
@@ -182,8 +171,8 @@ class Observed:
         value = math.nan if quadratic else self.value(x, effects)
         for _ in range(NEWTON):
             q = self.dual(x, effects)
-            rest = self._sums(q, effects)
-            scale = self._sizes(q, effects)
+            rest = self._margins(q, effects, -self.ridge)  # negative derivatives of G
+            scale = Effects(*self.pattern.margins(namespace(q).abs(q)))
             if _largest(rest, scale) <= accuracy:
                 break
             within = max(0.1 * accuracy, 1e-15) if quadratic else max(1e-3, 0.1 * accuracy)
@@ -205,10 +194,7 @@ class Observed:
         return self._normal(effects)
 
     def _normal(self, effects: Effects) -> Effects:
-        """Return the same predictions with the mean of intercepts in `mean`.
-
-        Rows and columns without observations have the intercept 0 then.
-        """
+        """The same predictions with the mean of intercepts in `mean`; empty rows get 0."""
         if self.ridge:
             return effects
         mean, parts = effects.mean, []
@@ -216,7 +202,7 @@ class Observed:
             (effects.rows, self.pattern.row_counts),
             (effects.columns, self.pattern.column_counts),
         ):
-            seen = like(counts > 0, vector)
+            seen = arrays.like(counts > 0, vector)
             shift = total(vector * seen) / max(1.0, total(seen))
             mean += shift
             parts.append((vector - shift) * seen)
@@ -226,12 +212,8 @@ class Observed:
             parts[1] = effects.columns
         return Effects(mean, parts[0], parts[1])
 
-    def _sums(self, q: Array, effects: Effects) -> Effects:
-        """Negative derivatives of G in the intercepts; those that are fixed have zeros."""
-        return self._margins(q, effects, -self.ridge)
-
-    def _margins(self, q: Array, effects: Effects, ridge: float) -> Effects:
-        """Sums of q for each intercept that is not fixed, plus the ridge times it."""
+    def _margins(self, q: Array, effects: Effects, ridge: float = 0.0) -> Effects:
+        """Sums of q for each intercept, plus the ridge times it; zeros for those not fitted."""
         kinds = {"rows": self.by_rows, "columns": self.by_columns, "whole": bool(self.ridge)}
         whole, rows, columns = self.pattern.margins(q, **kinds)
         return Effects(
@@ -239,14 +221,6 @@ class Observed:
             effects.rows * 0.0 if rows is None else rows + ridge * effects.rows,
             effects.columns * 0.0 if columns is None else columns + ridge * effects.columns,
         )
-
-    def _sizes(self, q: Array, effects: Effects) -> Effects:
-        """Sizes of the terms of these sums."""
-        return Effects(*self.pattern.margins(namespace(q).abs(q)))
-
-    def _hessian(self, h: Array, step: Effects) -> Effects:
-        moved = h * self.pattern.effects(step.rows + step.mean, step.columns)
-        return self._margins(moved, step, self.ridge)
 
     def _solved(self, h: Array, rest: Effects, accuracy: float) -> Effects:
         """Solve the Newton system by conjugate gradients, with a diagonal preconditioner."""
@@ -269,7 +243,8 @@ class Observed:
         for _ in range(CONJUGATE):
             if not product > least:
                 break
-            Hp = self._hessian(h, p)
+            moved = h * self.pattern.effects(p.rows + p.mean, p.columns)
+            Hp = self._margins(moved, p, self.ridge)
             bend = _inner(p, Hp)
             straight = whole * p.mean**2 + _inner(unscaled(p), p)
             if not bend > FLAT * straight:  # rounding: a shift between rows and columns
@@ -295,12 +270,10 @@ class Observed:
         moving = namespace(q).where(q != 0.0, 1.0, 0.0)
         h = h + STRAIGHT * _steepest(h) * moving
         for _ in range(2):  # the second removes what rounding left
-            sums = self._sums(q, self.zero()) if not self.ridge else self.zero()
-            if self.ridge:
-                sums = replace_mean(sums, total(q))
-                q = q - h * (sums.mean / max(total(h), 1e-300))
+            if self.ridge:  # only the mean is free
+                q = q - h * (total(q) / max(total(h), 1e-300))
                 continue
-            step = self._solved(h, sums, 1e-15)
+            step = self._solved(h, self._margins(q, self.zero()), 1e-15)
             q = q - h * self.pattern.effects(step.rows + step.mean, step.columns)
         return q
 
@@ -338,7 +311,7 @@ class Observed:
         size = total(namespace(terms).abs(terms))
         if self.intercepts == "none":
             return found, 64 * DOUBLE * size
-        sums = self._sums(q, self.zero())
+        sums = self._margins(q, self.zero())
         if self.ridge:
             squares = inner(sums.rows, sums.rows) + inner(sums.columns, sums.columns)
             found -= squares / (2 * self.ridge)
@@ -347,7 +320,8 @@ class Observed:
         else:
             xp = namespace(q)
             left = total(xp.abs(sums.rows)) + total(xp.abs(sums.columns))
-        reach = 16.0 * (1.0 + _extent(effects) + float(namespace(q).max(abs(self.values))))
+        extent = abs(effects.mean) + sum(arrays.largest(part) for part in effects[1:])
+        reach = 16.0 * (1.0 + extent + float(namespace(q).max(abs(self.values))))
         return found, 64 * DOUBLE * size + reach * left
 
     def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
@@ -360,22 +334,13 @@ class Observed:
         return found
 
 
-def replace_mean(effects: Effects, mean: float) -> Effects:
-    """Return the same intercepts with another mean."""
-    return effects._replace(mean=mean)
-
-
 def _steepest(h: Array) -> float:
     """Largest curvature, or one if all terms are straight."""
     return float(namespace(h).max(h)) or 1.0
 
 
 def _moved(x: Effects, step: Effects, length: float) -> Effects:
-    return Effects(
-        x.mean + length * step.mean,
-        x.rows + length * step.rows,
-        x.columns + length * step.columns,
-    )
+    return Effects(*(part + length * along for part, along in zip(x, step, strict=True)))
 
 
 def _inner(x: Effects, y: Effects) -> float:
@@ -386,16 +351,10 @@ def _largest(rest: Effects, scale: Effects) -> float:
     """Largest norm of a group of sums, relative to that of the sizes of their terms."""
     found = abs(rest.mean) / max(scale.mean, 1e-300)
     for part, size in ((rest.rows, scale.rows), (rest.columns, scale.columns)):
-        found = max(found, norm(part) / max(norm(size), 1e-300))
+        found = max(found, arrays.norm(part) / max(arrays.norm(size), 1e-300))
     return found
 
 
 def _same(x: Effects, y: Effects) -> bool:
     moved = _moved(x, y, -1.0)
     return math.sqrt(_inner(moved, moved)) <= 4 * DOUBLE * math.sqrt(_inner(x, x))
-
-
-def _extent(effects: Effects) -> float:
-    """Bound on the absolute value of a sum of intercepts."""
-    sizes = [float(namespace(v).max(namespace(v).abs(v))) for v in effects[1:]]
-    return abs(effects.mean) + sum(sizes)

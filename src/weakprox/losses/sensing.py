@@ -15,16 +15,8 @@ from weakprox.arguments import one_of
 from weakprox.distributed import is_dask
 from weakprox.errors import InputError, SamplerError, ShapeError
 from weakprox.linalg.arrays import Array, device_of, like, namespace, sqnorm, to_numpy, wide
-from weakprox.losses import inputs
-from weakprox.losses.measurements import (
-    DenseMeasurements,
-    Odds,
-    extremes,
-    mean_gram,
-    measurements,
-    on_symmetric,
-    smallest_eigenvalue,
-)
+from weakprox.losses import inputs, measurements
+from weakprox.losses.measurements import DenseMeasurements, Odds
 from weakprox.protocols import LossCapabilities
 
 PILOT = 64  # samples drawn to estimate constants of a sampled loss
@@ -95,7 +87,7 @@ class Sensing:
             return
         if A is None or b is None:
             raise InputError("A, b", "none", "both, or a sampler")
-        self._terms, self.shape = measurements(A, shape)
+        self._terms, self.shape = measurements.measurements(A, shape)
         self.n_terms = self._terms.count
         self._b, self._size = inputs.as_sized("b", b.compute() if is_dask(b) else b, 1)
         if tuple(self._b.shape) != (self.n_terms,):
@@ -244,7 +236,7 @@ class Sensing:
 
     @cached_property
     def _wide_gram(self) -> Any:
-        return mean_gram(self._whole, math.prod(self.shape))
+        return measurements.mean_gram(self._whole, math.prod(self.shape))
 
     @cached_property
     def _gram(self) -> Array | None:
@@ -266,7 +258,7 @@ class Sensing:
     @cached_property
     def _extremes(self) -> tuple[float, float]:
         """Largest and smallest eigenvalue of the mean of vec(A) vec(A)'."""
-        found = extremes(self._whole, self.shape, self._wide_gram)
+        found = measurements.extremes(self._whole, self.shape, self._wide_gram)
         if self._sampler is None:
             _ = self._gram  # from here on, gradients are products with it
             self.__dict__.pop("_wide_gram", None)
@@ -343,12 +335,12 @@ class Sensing:
             return None
         if self.n_terms < _dimension(self.shape, symmetric):
             return 0.0
-        gram = mean_gram(self._terms, math.prod(self.shape))
+        gram = measurements.mean_gram(self._terms, math.prod(self.shape))
         if gram is None:
             return None
         if symmetric:
-            gram = on_symmetric(gram, self.shape[0])
-        return smallest_eigenvalue(gram, self.n_terms)
+            gram = measurements.on_symmetric(gram, self.shape[0])
+        return measurements.smallest_eigenvalue(gram, self.n_terms)
 
     def check_constants(self, *, symmetric: bool) -> None:
         """Raise if the declared strong convexity exceeds that of the measurements.

@@ -5,29 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from weakprox import protocols
 from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import (
-    Array,
-    add_scaled,
-    difference,
-    empty,
-    eps_of,
-    inner,
-    norm,
-    reflect,
-    row_blocks,
-    sqnorm,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
 from weakprox.passes import SeparableForm
 from weakprox.penalties.proximal import ACCURACY, proximal_dual
-from weakprox.protocols import (
-    Geometry,
-    Penalty,
-    PenaltyCapabilities,
-    Smoothability,
-    penalty_capabilities,
-)
+from weakprox.protocols import Geometry, Penalty, Smoothability
 
 ROUNDS = 30  # limit for one proximal map of a sum; the next call continues from its result
 
@@ -96,7 +81,7 @@ class Smoothed:
         their gradient is never stored whole. This takes one pass over X and G, and one array
         less.
         """
-        blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
+        blocks = arrays.row_blocks(X) if self.penalty.rowwise else [slice(None)]
         keep = 1.0 - self.penalty.curvature / weight
         phi = 0.0
         for rows in blocks:
@@ -104,7 +89,7 @@ class Smoothed:
             phi += self.penalty.dual_value(y)
             part = G[rows]
             part += self.penalty.pull(y)
-            reflect(part, 1.0 / weight, X[rows], keep)
+            arrays.reflect(part, 1.0 / weight, X[rows], keep)
         return phi
 
     def target_around(
@@ -114,15 +99,15 @@ class Smoothed:
 
         At the theory's step, weight = L + curvature, X cancels in the target.
         """
-        out = empty(X.shape, X) if out is None else out
-        blocks = row_blocks(X) if self.penalty.rowwise else [slice(None)]
+        out = arrays.empty(X.shape, X) if out is None else out
+        blocks = arrays.row_blocks(X) if self.penalty.rowwise else [slice(None)]
         keep = 1.0 - (smoothness + self.penalty.curvature) / weight
-        if abs(keep) <= 8 * eps_of(X):
+        if abs(keep) <= 8 * arrays.eps_of(X):
             keep = 0.0
         for rows in blocks:
             pulled = self.penalty.pull(self.dual(X[rows]))
             part = out[rows]
-            difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
+            arrays.difference(C[rows], smoothness / weight, pulled, 1.0 / weight, part)
             if keep:
                 part += keep * X[rows]
         return out
@@ -169,13 +154,13 @@ class Sum(Combinable):
         return Sum(tuple(cast(Any, part).in_unit(unit) for part in self.parts))
 
     @property
-    def capabilities(self) -> PenaltyCapabilities:
+    def capabilities(self) -> protocols.PenaltyCapabilities:
         """Those of all parts: forms and lower bounds add; the map is Dykstra's method."""
-        parts = [penalty_capabilities(part) for part in self.parts]
+        parts = [protocols.penalty_capabilities(part) for part in self.parts]
         forms: list[Any] = [part.form for part in parts]
         infima: list[Any] = [part.infimum for part in parts]
         sizes = [part.size for part in parts if part.size is not None]
-        return PenaltyCapabilities(
+        return protocols.PenaltyCapabilities(
             form=None if None in forms else sum(forms, SeparableForm()),
             proximal=self.proximal,
             infimum=None if None in infima else sum(infima, 0.0),

@@ -6,18 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from weakprox.arguments import nonnegative, one_of
-from weakprox.linalg.arrays import (
-    Array,
-    abs_sum,
-    clipped,
-    namespace,
-    row_blocks,
-    scaled,
-    sqnorm,
-    total,
-    wide,
-    zeros,
-)
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, namespace, scaled, sqnorm, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
@@ -72,13 +62,13 @@ class Separable(Combinable):
 
     def feasible(self, y: Array) -> Array:
         """Clip to the box |y| <= theta."""
-        return clipped(y, 1.0, self._theta)
+        return arrays.clipped(y, 1.0, self._theta)
 
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
         """clip(y + t X) to the box; from the centre, theta clip(X / mu)."""
-        return clipped(X, t, self._theta, y)
+        return arrays.clipped(X, t, self._theta, y)
 
     def distance(self, y: Array) -> float:
         """|y|^2 / (2 theta)."""
@@ -112,7 +102,7 @@ class L1(Separable):
 
     def value(self, X: Array) -> float:
         """Weighted sum of absolute values."""
-        return self.lam * abs_sum(X)
+        return self.lam * arrays.abs_sum(X)
 
 
 @dataclass(frozen=True)
@@ -140,7 +130,7 @@ class ElasticNet(Separable):
 
     def value(self, X: Array) -> float:
         """lam1 |X|_1 + lam2 |X|_F^2."""
-        return self.lam1 * abs_sum(X) + self.lam2 * sqnorm(X)
+        return self.lam1 * arrays.abs_sum(X) + self.lam2 * sqnorm(X)
 
 
 @dataclass(frozen=True)
@@ -180,7 +170,7 @@ class SignedL1(Separable):
     def value(self, X: Array) -> float:
         """Weighted parts and squares, summed block by block."""
         xp, found = namespace(X), self.lam2 * sqnorm(X)
-        for rows in row_blocks(X):
+        for rows in arrays.row_blocks(X):
             found += self.above * total(xp.clip(X[rows], 0.0, None))
             found -= self.below * total(xp.clip(X[rows], None, 0.0))
         return found
@@ -275,4 +265,4 @@ class Zero(Separable):
     def ascend(
         self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
     ) -> Array:
-        return zeros(X.shape, X)
+        return arrays.zeros(X.shape, X)

@@ -47,16 +47,13 @@ class Rows:
 
     def sqnorm(self) -> float:
         """Sum of squares, without missing entries."""
-        return float(
-            sum(np.nansum(np.square(self.read(one))) for one in self.slices(0, self.shape[0]))
-        )
+        parts = map(self.read, self.slices(0, self.shape[0]))
+        return float(sum(np.nansum(np.square(part)) for part in parts))
 
     def count_above(self, threshold: float) -> int:
         """Number of entries larger in size than the threshold."""
-        return sum(
-            int(np.count_nonzero(np.abs(self.read(one)) > threshold))
-            for one in self.slices(0, self.shape[0])
-        )
+        parts = map(self.read, self.slices(0, self.shape[0]))
+        return sum(int(np.count_nonzero(np.abs(part) > threshold)) for part in parts)
 
 
 def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
@@ -181,8 +178,7 @@ def as_matrix(argument: str, given: Any) -> Matrix:
 def support(matrix: Matrix, share: float = SUPPORT) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Entries larger in size than a share of the largest one."""
     size = np.abs(matrix)
-    found: np.ndarray[Any, np.dtype[np.bool_]] = (size > share * np.nanmax(size)) & (size > 0)
-    return found
+    return np.asarray((size > share * np.nanmax(size)) & (size > 0))
 
 
 def draw_cells(
@@ -194,10 +190,7 @@ def draw_cells(
     signed: bool = True,
     colorbar: bool = True,
 ) -> Any:
-    """Draw a matrix in colours and return matplotlib's image; NaN is grey.
-
-    Colours end at `limit`. They are symmetric about zero if `signed`.
-    """
+    """Draw a matrix in colours that end at `limit`; return the image. NaN is grey."""
     most = colour_limit(cells) if limit is None else limit
     image = ax.imshow(
         np.ma.masked_invalid(cells),
@@ -215,9 +208,8 @@ def draw_cells(
 
 def draw_support(ax: Any, nonzero: Any) -> Any:
     """Draw nonzero entries in black, the others in white."""
-    return draw_cells(
-        ax, np.asarray(nonzero, float), limit=1.0, cmap="Greys", signed=False, colorbar=False
-    )
+    black: Any = {"limit": 1.0, "cmap": "Greys", "signed": False, "colorbar": False}
+    return draw_cells(ax, np.asarray(nonzero, float), **black)
 
 
 def name_lines(ax: Any, rows: Sequence[str] | None, columns: Sequence[str] | None) -> None:

@@ -42,14 +42,16 @@ class ResultDisplay(Display):
     @classmethod
     def from_result(cls, result: Any, *, ax: Any = None, **options: Any) -> Self:
         """Draw a `Result`; keywords go to `plot`."""
-        drawn: Self = cls._of(checked_result(result), None).plot(ax, **options)
-        return drawn
+        if not hasattr(result, "trace") or not hasattr(result, "low_rank"):
+            # this layer cannot import the class
+            raise InputError("result", type(result).__name__, "a Result of minimize")
+        return cls._of(result, None).plot(ax, **options)  # type: ignore[no-any-return]
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> Self:
         """Draw a fitted model; keywords go to `plot`."""
-        drawn: Self = cls._of(fitted_result(estimator), estimator).plot(ax, **options)
-        return drawn
+        display = cls._of(fitted_result(estimator), estimator)
+        return display.plot(ax, **options)  # type: ignore[no-any-return]
 
     @classmethod
     def _of(cls, result: Any, model: Any) -> Any:
@@ -57,15 +59,7 @@ class ResultDisplay(Display):
         raise NotImplementedError
 
 
-def checked_result(result: Any) -> Any:
-    """Return the argument if it looks like a `Result`; this layer cannot import the class."""
-    if not hasattr(result, "trace") or not hasattr(result, "low_rank"):
-        raise InputError("result", type(result).__name__, "a Result of minimize")
-    return result
-
-
 def fitted_result(model: Any) -> Any:
-    """Return the result of a fitted model."""
     result = getattr(model, "result_", None)
     if result is None:
         what = f"{type(model).__name__} without result_"

@@ -30,7 +30,6 @@ class Series:
     stems: bool = False  # from the axis
 
     def __post_init__(self) -> None:
-        """Convert the points to vectors."""
         for axis in ("x", "y", "low", "high"):
             given = getattr(self, axis)
             if given is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -46,9 +46,8 @@ class PathDisplay(Display):
             wanted = f"an array with a row for each of {self.lams.size} lams"
             raise ShapeError("taus", self.taus.shape, wanted)
         if self.scores.shape != self.taus.shape:
-            raise ShapeError(
-                "scores", self.scores.shape, f"an array of shape {self.taus.shape}"
-            )
+            wanted = f"an array of shape {self.taus.shape}"
+            raise ShapeError("scores", self.scores.shape, wanted)
 
     @classmethod
     def from_path(
@@ -60,7 +59,7 @@ class PathDisplay(Display):
         name: str = "score",
         ax: Any = None,
         **options: Any,
-    ) -> PathDisplay:
+    ) -> Self:
         """Draw scores over the grid of a `selection.Path`; keywords go to `plot`.
 
         Scores with folds, of shape (folds, n, k), are averaged.
@@ -71,23 +70,15 @@ class PathDisplay(Display):
         return display.plot(ax, **options)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> PathDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> Self:
         """Draw held-out errors of a model that searched a grid; keywords go to `plot`."""
         if not hasattr(estimator, "path_") or not hasattr(estimator, "errors_"):
             what = f"{type(estimator).__name__} without path_"
             raise InputError("estimator", what, "a fitted model that searched, such as ...CV")
-        return cls.from_path(
-            estimator.path_,
-            estimator.errors_,
-            chosen=estimator.best_index_,
-            name="held-out error",
-            ax=ax,
-            **options,
-        )
+        shown = {"chosen": estimator.best_index_, "name": "held-out error"}
+        return cls.from_path(estimator.path_, estimator.errors_, ax=ax, **shown, **options)
 
-    def plot(
-        self, ax: Any = None, *, cmap: str = "viridis_r", log: bool = False
-    ) -> PathDisplay:
+    def plot(self, ax: Any = None, *, cmap: str = "viridis_r", log: bool = False) -> Self:
         """Draw the scores.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -43,9 +43,7 @@ class SpectrumDisplay(ResultDisplay):
         low_rank = getattr(model, "low_rank_", result.low_rank)
         return cls(values=to_numpy(low_rank.s), matrix=low_rank)
 
-    def plot(
-        self, ax: Any = None, *, kind: Literal["values", "support"] = "values"
-    ) -> SpectrumDisplay:
+    def plot(self, ax: Any = None, *, kind: Literal["values", "support"] = "values") -> Self:
         """Draw the matrix.
 
         Parameters

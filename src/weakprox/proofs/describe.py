@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from weakprox import verifier as plain
 from weakprox.distributed.engine import fetch
-from weakprox.distributed.measured import Measured
+from weakprox.distributed.terms import Measured
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
 from weakprox.losses import Completion, Denoising, Sensing
@@ -190,9 +190,8 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
     P = data.pattern
     pieces = [indices(name, to_numpy(x)) for name, x in (("rows", P.rows), ("cols", P.columns))]
     pieces.append(piece("values", to_numpy(loss._values)))
-    kind = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}.get(
-        type(entry), "own"
-    )
+    known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
+    kind = known.get(type(entry), "own")
     if kind == "own":
         own["entry"] = _own_entry(entry, loss._values)
         told["loss"] = {"kind": kind, "name": type(entry).__name__}
@@ -254,7 +253,6 @@ def _per_entry(told: Terms, count: int) -> float:
 
 
 def _entries(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
-    """The loss of observed entries."""
     rows, cols, values = (data[name].whole() for name in ("rows", "cols", "values"))
     weight: Any = _per_entry(told, len(values))
     weight = data["weights"].whole() if told.get("weights") else weight
@@ -267,18 +265,9 @@ def _entries(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: O
         known |= {"logistic": plain.LogisticEntry, "poisson": plain.PoissonEntry}
         entry = known[inner["kind"]](*([inner["k"]] if inner["kind"] == "huber" else []))
     left, right = (data[name].whole() if name in data else None for name in SCALINGS)
-    return plain.Entries(
-        rows,
-        cols,
-        values,
-        shape,
-        weight,
-        entry,
-        intercepts=told.get("intercepts", "none"),
-        ridge=told.get("ridge", 0.0),
-        left=left,
-        right=right,
-    )
+    more: Terms = {name: told[name] for name in ("intercepts", "ridge") if name in told}
+    more |= {"left": left, "right": right}
+    return plain.Entries(rows, cols, values, shape, weight, entry, **more)
 
 
 def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own) -> Loss:
@@ -304,10 +293,7 @@ def _built(kinds: dict[str, Any], told: Terms, own: Own, key: Any, what: str) ->
 
 
 def _mean(stack: Piece) -> Any:
-    """Reader of the mean of a stack, made when it is first read.
-
-    Sums are carried in two parts, so that they round once.
-    """
+    """Reader of the mean of a stack, made when first read and summed so that it rounds once."""
 
     @cache
     def whole() -> Any:

@@ -242,9 +242,8 @@ def stored(
         exact = y.read(first, last)
         room = np.empty(exact.shape) if room is None else room  # the first is the largest
         slope: Any = above if above == below else np.where(exact > 0.0, above, below)
-        share = np.multiply(
-            exact, whole / np.where(slope > 0.0, slope, np.inf), out=room[: len(exact)]
-        )
+        unit = whole / np.where(slope > 0.0, slope, np.inf)
+        share = np.multiply(exact, unit, out=room[: len(exact)])
         np.clip(share, -whole, whole, out=share)  # lam may have been rounded up to float32
         if whole > 1.0:
             np.rint(share, out=share)
@@ -283,7 +282,5 @@ def _compiled(
     k = dual.step
     ahead = 2.0 / k.gamma - k.beta - k.curvature
     numbers = (ahead, k.beta, 1.0 / k.gamma, k.above, whole)
-    found: tuple[float, float, float] = compiled_passes(math.prod(y.shape)).stored(
-        dual.C, dual.z, U * s, Vt, q, numbers
-    )
-    return found
+    stored = compiled_passes(math.prod(y.shape)).stored
+    return stored(dual.C, dual.z, U * s, Vt, q, numbers)  # type: ignore[no-any-return]

@@ -92,7 +92,6 @@ def read_data(path: PathLike) -> Arrays:
 
 
 def _archive(path: PathLike, names: re.Pattern[str], kinds: Kinds, wanted: str) -> Arrays:
-    """Arrays of an archive by name."""
     given = "a file that cannot be read ({})"
     with refusing(path, given, wanted, *DAMAGED), zipfile.ZipFile(Path(path)) as archive:
         return _members(Path(path), archive, names, kinds)
@@ -211,9 +210,8 @@ def _check_entries(refuse: Any, loss: Any) -> None:
     """Raise unless the loss of observed entries is one that can be stated."""
     inner, ridge = loss.get("loss", {"kind": "squared"}), loss.get("ridge", 0.0)
     kind = inner.get("kind") if isinstance(inner, dict) else None
-    fine = kind in ("squared", "huber", "logistic", "poisson", "own") and _number(
-        ridge, least=0.0
-    )
+    fine = kind in ("squared", "huber", "logistic", "poisson", "own")
+    fine = fine and _number(ridge, least=0.0)
     fine = fine and (kind != "huber" or (_number(inner.get("k")) and inner["k"] > 0.0))
     fine = fine and loss["reduction"] in ("sum", "mean")
     fine = fine and loss.get("intercepts", "none") in ("none", "rows", "columns", "both")

@@ -12,12 +12,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import (
-    breadth_first_order,
-    connected_components,
-    minimum_spanning_tree,
-)
+from scipy.sparse import csgraph, csr_array
 
 from weakprox import verifier as plain
 from weakprox.errors import ProofError
@@ -90,16 +85,17 @@ def _balance_both(k: Index, room: Any, loss: plain.Entries) -> None:
     heavy = 1.0 + (room.max() - room[order]) / (room.max() + 1.0)
     graph = csr_array((heavy, ends), shape=(m + d, m + d))
     where = csr_array((order + 1, ends), shape=(m + d, m + d))
-    forest = minimum_spanning_tree(graph)
+    forest = csgraph.minimum_spanning_tree(graph)
     forest = forest + forest.T
     left = np.zeros(m + d, np.int64)
     np.add.at(left, loss.rows, k)
     np.add.at(left, m + loss.cols, k)
-    roots = np.unique(connected_components(forest, directed=False)[1], return_index=True)[1]
+    parts = csgraph.connected_components(forest, directed=False)[1]
+    roots = np.unique(parts, return_index=True)[1]
     for root in roots:
         if forest.indptr[root] == forest.indptr[root + 1]:
             continue  # a row or column without observations
-        nodes, above = breadth_first_order(forest, root, directed=False)
+        nodes, above = csgraph.breadth_first_order(forest, root, directed=False)
         child, parent = nodes[:0:-1], above[nodes[:0:-1]]
         edges = np.asarray(where[np.minimum(child, parent), np.maximum(child, parent)]) - 1
         for node, up, edge in zip(child.tolist(), parent.tolist(), edges.tolist(), strict=True):

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from weakprox.distributed.blocked import Blocked
-from weakprox.distributed.copies import Copies
 from weakprox.distributed.engine import fetch
-from weakprox.distributed.measured import Measured
+from weakprox.distributed.terms import Copies, Measured
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import compiling
@@ -172,11 +171,8 @@ def digest(pieces: list[Piece]) -> Digest:
 
 
 def digested(pieces: list[Piece]) -> Callable[[], Digest]:
-    """Compute the digest in a thread; the function returned waits for it.
-
-    Only for arrays in memory: readers of files and workers are not thread-safe.
-    """
-    if not all(one.held for one in pieces):
+    """Compute the digest in a thread if all is in memory; the returned function waits."""
+    if not all(one.held for one in pieces):  # files and workers are not thread-safe
         found = digest(pieces)
         return lambda: found
     pool = ThreadPoolExecutor(1)

@@ -126,12 +126,8 @@ class Proof:
             names.sort(key=lambda name: int(name.rpartition("_")[2]))
             duals.append(arrays.get(f"y{i}", [arrays[name] for name in names]))
         allowed = max(FEASIBLE, 64 * float(np.finfo(arrays["X_U"].dtype).eps))
-        numbers = (
-            float(self.claims["strong_convexity"]),
-            self.value,
-            self.lower_bound,
-            self.eps,
-        )
+        strong = float(self.claims["strong_convexity"])
+        numbers = strong, self.value, self.lower_bound, self.eps
         return plain.Claim(X, at, duals, *numbers, self.certified, allowed, intercepts)
 
 

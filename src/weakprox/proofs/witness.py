@@ -30,9 +30,7 @@ from weakprox.verifier.sums import U
 CHECKED = 400  # of the shorter side, up to which a proof is verified while it is made
 SHARE = 0.02  # of the gap that storing the dual point may cost, if it is above `eps`
 SPARE, LARGER = 0.25, 1.5  # of the distance to `eps`, and of the gap, that it may cost if not
-SHARP = (
-    4e-9  # of the value: how far the verifier's bounds on norms of sparse matrices may differ
-)
+SHARP = 4e-9  # of the value: how far two verifiers' bounds on sparse matrices may differ
 # Multiples of the verifier's allowances, since other machines and verifiers round differently;
 # a smaller one is taken if it decides whether the requested accuracy is proved.
 SAFE = (64.0, 16.0, 4.0)
@@ -97,7 +95,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
     at = evidence.at
-    on_entries = isinstance(evidence.dual, OnEntries) or _has_entries(statement)
+    observed = isinstance(statement.loss, plain.Entries) and not statement.loss.quadratic
+    on_entries = isinstance(evidence.dual, OnEntries) or observed  # bounded by conjugates
     if told.terms["loss"]["kind"] != "Denoising" and at is not None and not on_entries:
         low_rank = isinstance(at, LowRank)
         arrays |= _factors("X0", at, unit) if low_rank else {"X0": to_numpy(at) * unit}
@@ -143,11 +142,6 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     dual = evidence.dual
     norm = unit * dual.norm if isinstance(dual, OnEntries) else None
     return _allowed(found, told, result, norm)
-
-
-def _has_entries(statement: plain.Statement) -> bool:
-    """Whether G is a loss of observed entries that is bounded by its conjugates."""
-    return isinstance(statement.loss, plain.Entries) and not statement.loss.quadratic
 
 
 def _on_entries(evidence: Evidence, result: Any) -> Any:

@@ -98,12 +98,10 @@ def table_html(
     head = "".join(
         f"<th scope=col{m}>{escape(str(h))}</th>" for m, h in zip(mark, headers, strict=True)
     )
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{m}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True))
-        + "</tr>"
-        for row in rows
-    )
+    body = ""
+    for row in rows:
+        cells = (f"<td{m}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True))
+        body += f"<tr>{''.join(cells)}</tr>"
     below = f"<p class=note>{escape(note)}</p>" if note else ""
     label = escape(caption or "table")
     words = f"<caption>{escape(caption)}</caption>" if caption else ""
@@ -121,16 +119,11 @@ def document(
     body: str,
     data: dict[str, Any],
 ) -> str:
-    """The whole file."""
     generator = f"weakprox {__version__}"
     below = f"<p class=subtitle>{escape(subtitle)}</p>" if subtitle else ""
     links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in contents)
-    text = json.dumps(
-        clean({"generator": generator, **data}),
-        ensure_ascii=False,
-        allow_nan=False,
-        separators=(",", ":"),
-    )
+    compact: Any = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    text = json.dumps(clean({"generator": generator, **data}), **compact)
     policy = (  # allows only the page's own style and script
         "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"style-src '{_digest(asset('page.css'))}'; script-src '{_digest(script())}'"

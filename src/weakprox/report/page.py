@@ -6,31 +6,136 @@ and infinities are gaps in a plot.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from weakprox.arguments import positive
-from weakprox.plots._cells import (
-    MOST_CELLS,
-    Reduced,
-    as_rows,
-    cell_names,
-    colour_limit,
-    reduced,
-)
+from weakprox.plots import _cells as cells
 from weakprox.plots._display import matplotlib_for
-from weakprox.plots._panels import Panel, Series
+from weakprox.plots._panels import Panel, Series, draw_panel
 from weakprox.report import markup
-from weakprox.report.blocks import Figure, Heatmap, Panels
 from weakprox.storage.atomic import atomic
 
 # Text in pictures stays text, and two runs give the same bytes.
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "weakprox", "font.size": 9.0}
+# No date, so that two runs give the same bytes.
+FORMATS: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}}
 DIGITS = 5  # of an entry of a heat map: enough to read, and pages stay small
+
+
+@dataclass(frozen=True)
+class Figure(ABC):
+    """A block with a title, a drawing and a note; `name` is unique on the page."""
+
+    name: str
+    title: str
+    note: str | None
+    kind: ClassVar[str]
+
+    @property
+    def wide(self) -> bool:
+        """Whether the figure takes the full width of the page."""
+        return False
+
+    @abstractmethod
+    def data(self) -> dict[str, Any]:
+        """Data for the script."""
+
+    @abstractmethod
+    def save(self, directory: Path) -> list[Path]:
+        """Draw with matplotlib into the directory, one file per format; return the paths."""
+
+    def html(self) -> str:
+        note = f"<p class=note>{escape(self.note)}</p>" if self.note else ""
+        wide = " wide" if self.wide else ""
+        return (
+            f'<figure class="{self.kind}{wide}" id="{self.name}" '
+            f'aria-labelledby="{self.name}-title">'
+            f'<figcaption><h3 id="{self.name}-title">{escape(self.title)}</h3></figcaption>'
+            f"<div class=drawing></div>{note}</figure>"
+        )
+
+    def _written(self, canvas: Any, directory: Path) -> list[Path]:
+        canvas.suptitle(self.title)
+        paths = []
+        for suffix, about in FORMATS.items():
+            paths.append(directory / f"{self.name}.{suffix}")
+            with atomic(paths[-1]) as temporary:
+                canvas.savefig(temporary, format=suffix, dpi=150, metadata=about)
+        return paths
+
+
+@dataclass(frozen=True)
+class Panels(Figure):
+    """A row of plots that share colours and one legend."""
+
+    panels: tuple[Panel, ...]
+    kind: ClassVar[str] = "panels"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all series, each once, in order of first appearance."""
+        return list(dict.fromkeys(one.name for panel in self.panels for one in panel.series))
+
+    @property
+    def wide(self) -> bool:
+        return len(self.panels) > 1
+
+    def data(self) -> dict[str, Any]:
+        panels: list[Any] = markup.clean([asdict(panel) for panel in self.panels])
+        return {"kind": self.kind, "title": self.title, "names": self.names, "panels": panels}
+
+    def save(self, directory: Path) -> list[Path]:
+        """Draw the panels side by side, with one legend that has each name once."""
+        from matplotlib.figure import Figure as Canvas
+
+        count, found = len(self.panels), dict[str, Any]()
+        canvas = Canvas(figsize=(max(5.2, 4.2 * count), 3.6), layout="constrained")
+        for ax, panel in zip(np.ravel(canvas.subplots(1, count)), self.panels, strict=True):
+            draw_panel(ax, panel, self.names)
+            handles, names = ax.get_legend_handles_labels()
+            found |= dict(zip(names, handles, strict=True))
+        if len(found) > 1:
+            order = [name for name in self.names if name in found]
+            handles = [found[name] for name in order]
+            canvas.legend(handles, order, loc="outside lower center", ncols=min(4, len(order)))
+        return self._written(canvas, directory)
+
+
+@dataclass(frozen=True)
+class Heatmap(Figure):
+    """A matrix in colours: diverging about zero, or black and white."""
+
+    cells: list[list[float | int | None]]
+    rows: list[str]
+    columns: list[str]
+    limit: float
+    binary: bool
+    reduced: bool
+    kind: ClassVar[str] = "heatmap"
+
+    def data(self) -> dict[str, Any]:
+        names = ("kind", "title", "cells", "rows", "columns", "limit", "binary", "reduced")
+        return {name: getattr(self, name) for name in names}
+
+    def save(self, directory: Path) -> list[Path]:
+        from matplotlib.figure import Figure as Canvas
+
+        canvas = Canvas(figsize=(5.2, 4.6), layout="constrained")
+        ax, matrix = canvas.subplots(), np.array(self.cells, dtype=float)  # None becomes NaN
+        if self.binary:
+            cells.draw_support(ax, matrix)
+        else:
+            cells.draw_cells(ax, matrix, limit=self.limit)
+        ax.set_aspect("auto")
+        cells.name_lines(ax, self.rows, self.columns)
+        return self._written(canvas, directory)
 
 
 class Page:
@@ -127,7 +232,7 @@ class Page:
         limit: float | None = None,
         binary: bool = False,
         note: str | None = None,
-        most: int = MOST_CELLS,
+        most: int = cells.MOST_CELLS,
     ) -> None:
         """A matrix in colours that are symmetric about zero.
 
@@ -136,17 +241,17 @@ class Page:
         at `limit`, by default at the 0.99 quantile of the sizes of nonzero entries.
         `binary` draws zero white and everything else black.
         """
-        done = isinstance(matrix, Reduced)
-        small = matrix if done else reduced(as_rows("matrix", matrix), most)
+        done = isinstance(matrix, cells.Reduced)
+        small = matrix if done else cells.reduced(cells.as_rows("matrix", matrix), most)
         words = " ".join(part for part in (note, small.words) if part)
         heatmap = Heatmap(
             self._name(title),
             str(title),
             words or None,
             markup.rounded(small.cells, DIGITS),
-            cell_names("row_labels", row_labels, small.row_edges),
-            cell_names("column_labels", column_labels, small.column_edges),
-            colour_limit(small.cells) if limit is None else positive("limit", limit),
+            cells.cell_names("row_labels", row_labels, small.row_edges),
+            cells.cell_names("column_labels", column_labels, small.column_edges),
+            cells.colour_limit(small.cells) if limit is None else positive("limit", limit),
             bool(binary),
             small.words is not None,
         )

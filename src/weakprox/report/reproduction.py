@@ -208,7 +208,6 @@ def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
 
 
 def _quick(summary: Summary) -> bool:
-    """Whether a summary is that of a quick run."""
     return bool(summary.get("made", {}).get("quick"))
 
 

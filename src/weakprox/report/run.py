@@ -64,9 +64,8 @@ def write_report(
     Path
         The file written.
     """
-    found = gather(
-        result, problem=problem, data=data, rows=rows, columns=columns, settings=settings
-    )
+    labels: Any = {"rows": rows, "columns": columns}
+    found = gather(result, problem=problem, data=data, **labels, settings=settings)
     numbers, said = found.numbers, verdict(result)
     m, d = numbers["shape"]
     page = Page(f"{result.solver} on {m} x {d}", subtitle=f"weakprox {numbers['weakprox']}")
@@ -150,9 +149,8 @@ def _matrices(
         draw("Answer", found.estimate)
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
-    share = (
-        f"{count} of {entries} entries ({count / entries:.2%}) are above 1e-3 of the largest."
-    )
+    part = f"{count} of {entries} entries ({count / entries:.2%})"
+    share = f"{part} are above 1e-3 of the largest."
     draw("Support of the answer", shown, binary=True, note=share)
     page.stems(
         "Singular values",

@@ -91,9 +91,8 @@ class NoisyMatrix:
         errors = found.errors(debias=self.debias).reshape(len(found.constants), -1)
         scales = found.scales(debias=self.debias).ravel()
         lams = np.repeat(grid.lams, grid.shape[1])
-        points = [
-            Weights(float(x), float(y)) for x, y in zip(lams, grid.taus.flat, strict=True)
-        ]
+        pairs = zip(lams.tolist(), grid.taus.ravel().tolist(), strict=True)
+        points = [Weights(*pair) for pair in pairs]
         best = least(errors) if index is None else index
         table = Scores(points, errors).table(scale=scales)
         return Choice(*points[best], float(scales[best]), table)

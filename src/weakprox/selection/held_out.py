@@ -166,14 +166,9 @@ def held_out(
     count = min(count, len(copies))
     deadline = Deadline.after(max_seconds)
     settings = {"tol": tol, "rank": rank, "seed": seed, "deadline": deadline}
-    search: Search[tuple[int, int]] = Search(
-        range(count),
-        _compared,
-        prepare=partial(_left_out, copies, grid, penalty, spectral, settings),
-        deadline=deadline,
-        progress=progress,
-        n_jobs=n_jobs,
-    )
+    prepare = partial(_left_out, copies, grid, penalty, spectral, settings)
+    limits: Any = {"deadline": deadline, "progress": progress, "n_jobs": n_jobs}
+    search: Search[tuple[int, int]] = Search(range(count), _compared, prepare=prepare, **limits)
     search.grid(list(np.ndindex(grid.shape)))
     count = len(search.losses[0, 0])
     found = np.full((2, count, *grid.shape), np.nan)

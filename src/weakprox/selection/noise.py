@@ -94,9 +94,8 @@ def _from_spectrum(A: Values) -> float:
         if A.shape[axis] > MOST:
             A = np.take(A, rng.choice(A.shape[axis], MOST, replace=False), axis=axis)
     s = decompositions.svdvals(A)
-    level = float(np.median(s)) / math.sqrt(
-        max(A.shape) * mp_median(min(A.shape) / max(A.shape))
-    )
+    law = max(A.shape) * mp_median(min(A.shape) / max(A.shape))  # of pure noise
+    level = float(np.median(s)) / math.sqrt(law)
     # singular values that are rounding errors of the largest show no noise
     return level if np.median(s) > max(A.shape) * np.finfo(float).eps * s[0] else 0.0
 

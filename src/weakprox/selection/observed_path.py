@@ -160,10 +160,8 @@ class HeldOutEntries:
 
         factor = 1.0
         if debias and X.rank:
-            factor = float(
-                minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE).x
-            )
-            factor = min(1.0, factor, key=at)
+            found = minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE)
+            factor = min(1.0, float(found.x), key=at)
         twice = 2.0 if isinstance(loss.loss, (Squared, Huber)) else 1.0
         return twice * at(factor), factor
 
@@ -172,10 +170,7 @@ class HeldOutEntries:
 
 
 def held_out_entries(
-    loss: Completion,
-    cv: int | float,
-    seed: int,
-    clip: tuple[float, float] | None = None,
+    loss: Completion, cv: int | float, seed: int, clip: tuple[float, float] | None = None
 ) -> list[HeldOutEntries]:
     """Random folds of the observations, or one random share of them."""
     count = loss.observed().size
@@ -221,11 +216,6 @@ def zero_weight(loss: Completion, seed: int = 0) -> float:
     dual = ObservedDual(data, q, ValueForm(lam=1.0), found, effects)
     norm = min(dual.norm(rng), size)  # also if the bound cannot be proved
     return ABOVE * max(norm, float(found.s[0]))
-
-
-def falling(largest: float, count: int = WEIGHTS, step: float = STEP) -> list[float]:
-    """Weights from the largest down, in equal ratios."""
-    return [largest * step**k for k in range(count)]
 
 
 def observed_path(
@@ -288,24 +278,21 @@ def observed_path(
     if loss.observed().size < 2:
         raise InputError("loss", "one observation", "two or more, to hold some out")
     if lams is None:
-        weights = falling(zero_weight(loss, seed) or 1.0)  # any weight will do for zeros
+        first = zero_weight(loss, seed) or 1.0  # any weight will do for zeros
+        weights = [first * STEP**k for k in range(WEIGHTS)]
     else:
         weights = sorted((positive("lams", lam) for lam in np.ravel(lams)), reverse=True)
 
     solve = partial(path_point, tol=tol, rank=rank, seed=seed, deadline=deadline)
-    search: Search[Weight] = Search(
-        held_out_entries(loss, folds, seed, clip),
-        path_trial(solve),
-        deadline=deadline,
-        progress=progress,
-    )
+    parts, trial = held_out_entries(loss, folds, seed, clip), path_trial(solve)
+    search: Search[Weight] = Search(parts, trial, deadline=deadline, progress=progress)
     line = [Weight(lam) for lam in weights]
     best = search.best_of(line, start="before", patience=patience)
     scores = search.scores()
     if one_standard_error:
         best = scores.best(lambda candidate: -candidate.lam)
     answers = search.answers.get(best)
-    first = LowRank.zero(loss.shape, loss.observed().zero().rows)
+    zero = LowRank.zero(loss.shape, loss.observed().zero().rows)
     tried = np.array([candidate.lam for candidate in scores.candidates])
     return ObservedPath(
         lam=best.lam,
@@ -313,7 +300,7 @@ def observed_path(
         errors=scores.losses,
         ranks=search.scores(1).losses.astype(int),
         cv_results=scores.table(),
-        start=answers[0] if answers else first,
+        start=answers[0] if answers else zero,
         loss=loss,
         rank=rank,
         seconds=time.perf_counter() - begun,
@@ -362,10 +349,7 @@ def path_trial(
     *,
     debias: bool = False,
 ) -> Callable[[HeldOutEntries, Any, LowRank | None], tuple[tuple[float, ...], LowRank]]:
-    """A trial for `Search`: error, rank and factor at a candidate's `lam`, and the answer.
-
-    X = 0 if `lam` is infinite.
-    """
+    """A trial for `Search`: error, rank, factor, answer at `lam`; X = 0 if it is infinite."""
 
     def trial(
         part: HeldOutEntries, candidate: Any, start: LowRank | None

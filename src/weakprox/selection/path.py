@@ -280,7 +280,6 @@ class Chain:
     count: int = 0  # points so far: names of random streams
 
     def next_row(self) -> None:
-        """Start the next row of the grid."""
         self.above, self.row, self.corner = self.row, [], None
         self.free = self.last = None
 
@@ -337,14 +336,8 @@ class Chain:
             )
             result = Run(problem, choice.solver, settings, None, past).execute(None)
         else:
-            result = minimize(
-                problem,
-                tol=self.tol,
-                seed=self.seed,
-                max_seconds=self.deadline.left,
-                progress=False,
-                proof=False,
-            )
+            quiet: Any = {"max_seconds": self.deadline.left, "progress": False, "proof": False}
+            result = minimize(problem, tol=self.tol, seed=self.seed, **quiet)
         answer, warmth = result.low_rank, None
         # a problem whose ball has no effect is nearly solved: neighbours need no warm start
         loose = inside(answer, problem.spectral, self.tau)

@@ -74,9 +74,7 @@ class Exact(Spectral):
         """Zero if h is finite, else infinite."""
         return 0.0 if np.isfinite(self.value(X)) else float("inf")
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
         """The user's prox, factored."""
         V = self.prox(A, weight)
         refuse_foreign("prox", V)

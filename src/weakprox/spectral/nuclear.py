@@ -41,6 +41,18 @@ class Bounded(singular.Spectral):
         return replace(self, tau=self.tau / unit)
 
     @property
+    def capabilities(self) -> SpectralCapabilities:
+        """h as a function of singular values or eigenvalues, and derived capabilities."""
+        term: Any = self
+        return SpectralCapabilities(
+            form=ValueForm(tau=self.tau, symmetric=self.symmetric),
+            diameter=self.diameter,
+            extreme=term.extreme,
+            rough_conjugate=term.rough_conjugate,
+            in_unit=self.in_unit,
+        )
+
+    @property
     def diameter(self) -> float:
         """Largest Frobenius distance between two points: 2 tau, or sqrt(2) tau if symmetric."""
         return (math.sqrt(2.0) if self.symmetric else 2.0) * self.tau
@@ -108,31 +120,19 @@ class NuclearBall(Bounded):
     """
 
     tau: float
-    in_unit = Bounded.in_unit  # in its own body, as an inherited one does not count
-
-    @property
-    def capabilities(self) -> SpectralCapabilities:
-        """h as a function of singular values, and derived capabilities."""
-        return SpectralCapabilities(
-            form=ValueForm(tau=self.tau),
-            diameter=self.diameter,
-            extreme=self.extreme,
-            rough_conjugate=self.rough_conjugate,
-            in_unit=self.in_unit,
-        )
+    capabilities = Bounded.capabilities  # in its own body, as an inherited one does not count
+    in_unit = Bounded.in_unit
 
     def violation(self, X: LowRank) -> float:
         """Relative excess of the nuclear norm over tau."""
         return X.excess(self.tau)
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
         svd, spec, rests_on = singular.decompose(
             A,
             rank,
             singular.accurate_enough(self._gain, delta1),
-            *options,
+            *how,
             active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
         )
@@ -199,9 +199,7 @@ class NuclearNorm(singular.Spectral):
         """Weighted sum of singular values."""
         return self.lam * X.nuclear_norm
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
         c = self.lam / weight
 
         def gain(s: Vector) -> float:
@@ -211,7 +209,7 @@ class NuclearNorm(singular.Spectral):
             A,
             rank,
             singular.accurate_enough(gain, delta1),
-            *options,
+            *how,
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )

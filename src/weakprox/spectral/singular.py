@@ -69,11 +69,8 @@ def penalty_lower(spec: Spectrum, weight: float, lam: float) -> float:
 
 
 def ball_lower(spec: Spectrum, weight: float, tau: float) -> float:
-    """Lower bound on min w/2 |X-A|^2 over nonnegative values summing to at most tau.
-
-    By Lagrange duality in the one constraint, any theta >= 0 gives a bound.
-    """
-    theta = _best_multiplier(spec, tau)
+    """Lower bound on min w/2 |X-A|^2 over nonnegative values with sum at most tau."""
+    theta = _best_multiplier(spec, tau)  # any theta >= 0 gives a bound, by Lagrange duality
     kept = soft_sum(spec.upper, theta) + tail_sum(spec, theta)
     return weight * (0.5 * (spec.sqnorm - kept) - theta * tau - spec.slack)
 
@@ -226,10 +223,8 @@ class Spectral:
         rng = np.random.default_rng(0) if rng is None else rng
         return self._prox(A, weight, rank, tolerance.delta1, start, certify, rng)
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
-        """The step; the options are `start`, `certify` and `rng`."""
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+        """The step; `how` is `start`, `certify` and `rng`."""
         raise NotImplementedError
 
     def violation(self, X: LowRank) -> float:

@@ -15,8 +15,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, rounded_inside
 from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.threads import all_threads
-from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
+from weakprox.protocols import Extreme, WeakProx
 from weakprox.spectral.nuclear import LINEAR, Bounded
 from weakprox.spectral.singular import RestsOn, Spectrum, accurate_enough, norm_with_error
 
@@ -38,38 +37,21 @@ class TracePSD(Bounded):
 
     tau: float
     symmetric = True
-    in_unit = Bounded.in_unit  # in its own body, as an inherited one does not count
-
-    @property
-    def capabilities(self) -> SpectralCapabilities:
-        """h as a function of eigenvalues, and derived capabilities."""
-        return SpectralCapabilities(
-            form=ValueForm(tau=self.tau, symmetric=True),
-            diameter=self.diameter,
-            extreme=self.extreme,
-            rough_conjugate=self.rough_conjugate,
-            in_unit=self.in_unit,
-        )
+    capabilities = Bounded.capabilities  # in its own body, as an inherited one does not count
+    in_unit = Bounded.in_unit
 
     def violation(self, X: LowRank) -> float:
         """Largest relative excess: trace over tau, or asymmetry of the factors."""
         skew = norm((X.U - X.Vt.T) * X.s) / max(self.tau, X.nuclear_norm)
         return max(X.excess(self.tau), skew)
 
-    def _prox(
-        self, A: Array, weight: float, rank: int, delta1: float, *options: Any
-    ) -> WeakProx:
-        start, certify, rng = options
+    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+        start, certify, rng = how
         given, A = A, symmetric_part(A)
+        full = True if certify and A.shape[0] <= bounds.EXACT_BELOW else None
+        accept = accurate_enough(self._gain, delta1)
         eig = thin_eigh(
-            A,
-            rank,
-            start=start,
-            tol=1e-13,
-            rng=rng,
-            strict=False,
-            full=True if certify and A.shape[0] <= bounds.EXACT_BELOW else None,
-            accept=accurate_enough(self._gain, delta1),
+            A, rank, start=start, tol=1e-13, rng=rng, strict=False, full=full, accept=accept
         )
         if certify and not eig.exact:  # the residuals of the others would weaken the bounds
             found = np.asarray(to_numpy(eig.values), dtype=float)
@@ -113,25 +95,18 @@ class TracePSD(Bounded):
             error = decompositions.eigh_error(n) * eps_of(U) * norm(U)
             return self.tau * max(0.0, top + error)
         largest, rank, basis = math.inf, 8, None
+        sharp: Any = {"tol": bounds.SHARP_RESIDUAL, "max_sweeps": bounds.SHARP_SWEEPS}
+        sharp["accept"] = _settled
         while True:  # deflate until the largest value is well separated, as it may be repeated
-            eig = thin_eigh(
-                U,
-                rank,
-                start=basis,
-                tol=bounds.SHARP_RESIDUAL,
-                rng=rng,
-                max_sweeps=bounds.SHARP_SWEEPS,
-                strict=False,
-                accept=_settled,
-            )
+            eig = thin_eigh(U, rank, start=basis, rng=rng, strict=False, **sharp)
             values = np.asarray(to_numpy(eig.values), dtype=float)
             close = int((values >= bounds.CLOSE * values[0]).sum()) if values[0] > 0.0 else 1
             basis = eig.basis
             spec, _ = _spectrum(U, _leading(eig, close), True, rng)
             largest = min(largest, max(0.0, float(spec.upper[0]), spec.tail))
-            sharp = largest <= (1 + bounds.SHARP) * max(0.0, float(spec.ritz[0]))
+            close_enough = (1 + bounds.SHARP) * max(0.0, float(spec.ritz[0]))
             rank *= 3
-            if sharp or rank > bounds.SHARP_SHARE * n:
+            if largest <= close_enough or rank > bounds.SHARP_SHARE * n:
                 return self.tau * largest
 
     def rough_conjugate(self, U: Array, block: Array, radius: float) -> float:
@@ -151,10 +126,8 @@ class TracePSD(Bounded):
 
 
 def symmetric_part(A: Array) -> Array:
-    """(A + A')/2, or A itself if a probe shows that it is already symmetric.
-
-    The probe, two products with one fixed vector, costs far less than the transposed sum.
-    """
+    """(A + A')/2, or A itself if a probe shows that it is already symmetric."""
+    # two products with one vector cost far less than the transposed sum
     probe = np.random.default_rng(7).standard_normal((A.shape[0], 1))
     w = like(probe, A)
     right, left = A @ w, A.T @ w

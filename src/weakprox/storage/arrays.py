@@ -56,7 +56,6 @@ Headers: TypeAlias = dict[str, Header]
 
 
 def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
-    """Read the header of an array."""
     damaged = f"a damaged header{what}", "an array saved by NumPy"
     with table.refusing(path, *damaged, *DAMAGED):
         version = npy.read_magic(handle)
@@ -185,11 +184,8 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
         return False
     if header.dtype.kind in "OS":  # ignoring them would lose them silently
         kind = "bytes" if header.dtype.kind == "S" else table.KINDS["O"]
-        raise FileError(
-            path,
-            f"labels in '{side}' as {kind}",
-            "text, as numpy.array(labels, dtype=str) makes it",
-        )
+        wanted = "text, as numpy.array(labels, dtype=str) makes it"
+        raise FileError(path, f"labels in '{side}' as {kind}", wanted)
     if header.dtype.kind != "U":
         return False
     if header.shape[0] != size:

@@ -49,7 +49,6 @@ class Stored:
 
 
 def previous(path: Path) -> Path:
-    """Path of the previous checkpoint."""
     return path.with_name(path.name + ".previous")
 
 
@@ -111,15 +110,12 @@ def _write(path: Path, about: Mapping[str, str], arrays: Mapping[str, Numbers]) 
 
 
 def _pieces(array: Numbers) -> Iterator[Any]:
-    """The entries in little-endian byte order, a part at a time.
-
-    Pages mapped from a file are released again, so that they do not fill the memory.
-    """
+    """The entries in little-endian byte order, a part at a time."""
     flat, step = array.reshape(-1), max(1, PIECE // array.dtype.itemsize)
     for first in range(0, flat.size, step):
         part = flat[first : first + step]
         yield part.astype(part.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
-        let_go(array)
+        let_go(array)  # mapped pages would fill the memory
 
 
 def load(path: Path) -> Stored:

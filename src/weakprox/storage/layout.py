@@ -43,7 +43,6 @@ class Layout:
 
     @classmethod
     def of(cls, array: Any) -> Layout:
-        """The layout of a NumPy or torch array."""
         if is_torch(array):
             return cls(tuple(array.shape), tuple(array.stride()), str(array.device))
         size, device = array.dtype.itemsize, DISK if on_disk(array) else ""

@@ -1,18 +1,27 @@
-"""Long tables: one observation in each line of a .csv, .tsv or .parquet file."""
+"""Long tables: one observation in each line of a .csv, .tsv or .parquet file.
+
+Parquet files can also be read batch by batch: they may be larger than memory.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weakprox.errors import InputError
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError, PathLike, refusing, shown_text
 
 READS = (".csv", ".tsv", ".parquet")
+BATCH = 1 << 17  # lines read at once
 Column = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -56,7 +65,6 @@ def write_long(path: PathLike, columns: Mapping[str, Any]) -> None:
 
 
 def _text(path: Path, names: Sequence[str], suffix: str) -> dict[str, list[str]]:
-    """Columns of a text file, as text."""
     wanted = "a table in UTF-8 whose first line names the columns"
     bad = (UnicodeDecodeError, csv.Error)
     with (
@@ -79,13 +87,22 @@ def _text(path: Path, names: Sequence[str], suffix: str) -> dict[str, list[str]]
 
 
 def _parquet(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    """Columns of a Parquet file."""
-    pa, parquet = arrow()
-    with refusing(path, "a damaged file ({})", "a Parquet file", pa.ArrowException, OSError):
-        with parquet.ParquetFile(path) as file:
-            _positions(path, file.schema_arrow.names, names)
-        table = parquet.read_table(path, columns=list(dict.fromkeys(names)))
+    with _opened(path) as file:
+        _positions(path, file.schema_arrow.names, names)
+        table = file.read(columns=list(dict.fromkeys(names)))
     return {name: table.column(name).to_numpy() for name in names}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """An open Parquet file; errors of reading it become a FileError."""
+    pa, parquet = arrow()
+    bad = (pa.ArrowException, OSError)
+    with (
+        refusing(path, "a damaged file ({})", "a Parquet file", *bad),
+        parquet.ParquetFile(path) as file,
+    ):
+        yield file
 
 
 def _positions(path: Path, header: Sequence[str], names: Sequence[str]) -> dict[str, int]:
@@ -112,3 +129,129 @@ def _numbers(path: Path, name: str, column: Any) -> Column:
             given = f"'{shown_text(text)}' in column '{name}', line {i + 2}"
             raise FileError(path, given, "a number, or nothing") from None
     return found
+
+
+@dataclass(frozen=True)
+class LongFiles:
+    """Parquet files with one observation in each line, and the names of some columns.
+
+    `ids` are columns that name rows and columns of a matrix, `numbers` the others.
+    """
+
+    paths: tuple[Path, ...]
+    ids: tuple[str, ...]
+    numbers: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, source: PathLike | Sequence[PathLike], ids: Sequence[str], numbers: Sequence[str]
+    ) -> LongFiles:
+        """Open files, or all Parquet files of a folder, and check their columns."""
+        found: list[Path] = []
+        for one in [source] if isinstance(source, (str, os.PathLike)) else list(source):
+            path = Path(one)
+            found += sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not found:
+            raise InputError("source", repr(source), "a Parquet file, or several")
+        table = cls(tuple(found), tuple(ids), tuple(numbers))
+        for path in found:
+            table._check(path)
+            for name in table.ids:
+                kinds = [table._schema(one).field(name).type for one in (found[0], path)]
+                if kinds[0] != kinds[1]:
+                    given = f"{kinds[1]} in column '{name}'"
+                    raise FileError(path, given, f"{kinds[0]}, as in {found[0].name}")
+        if not table.count:
+            raise FileError(found[0], "no rows", "one observation at least")
+        return table
+
+    def _check(self, path: Path) -> None:
+        """Raise unless the file has the columns, with types that can be read."""
+        if not path.is_file():
+            raise FileError(path, "no such file", "an existing one")
+        kinds, schema = arrow()[0].types, self._schema(path)
+        _positions(path, schema.names, (*self.ids, *self.numbers))
+        for name in self.numbers:
+            kind = schema.field(name).type
+            whole = kinds.is_integer(kind) or kinds.is_boolean(kind)
+            if not (whole or kinds.is_floating(kind)):
+                raise FileError(path, f"{kind} in column '{name}'", "real numbers")
+        for name in self.ids:
+            kind = schema.field(name).type
+            kind = kind.value_type if kinds.is_dictionary(kind) else kind
+            text = kinds.is_string(kind) or kinds.is_large_string(kind)
+            if not (kinds.is_integer(kind) or text or kinds.is_temporal(kind)):
+                given = f"{kind} in column '{name}'"
+                raise FileError(path, given, "ids: integers, text or dates")
+
+    @staticmethod
+    def _schema(path: Path) -> Any:
+        with _opened(path) as file:
+            return file.schema_arrow
+
+    @cached_property
+    def count(self) -> int:
+        """Number of lines."""
+        parquet = arrow()[1]
+        return sum(int(parquet.read_metadata(path).num_rows) for path in self.paths)
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether all numbers of the first such column are in float32 or less."""
+        pa = arrow()[0]
+        kinds = [self._schema(path).field(self.numbers[0]).type for path in self.paths]
+        return all(kind in (pa.float16(), pa.float32()) for kind in kinds)
+
+    def check_integers(self) -> None:
+        for name in self.ids:
+            kind = self._schema(self.paths[0]).field(name).type
+            if not arrow()[0].types.is_integer(kind):
+                wanted = "integers from 0, or no shape"
+                raise FileError(self.paths[0], f"{kind} in column '{name}'", wanted)
+
+    def names(self, name: str) -> Any:
+        """All ids of a column as an Arrow array, in increasing order, by a pass over it."""
+        import pyarrow.compute as compute
+
+        pa, found = arrow()[0], list[Any]()
+        for batch in self._batches((name,)):
+            found = [pa.concat_arrays([*found, batch[name].unique()]).unique()]
+        return found[0].take(compute.sort_indices(found[0]))
+
+    def batches(self, names: Mapping[str, Any]) -> Iterator[dict[str, Column]]:
+        """Yield all lines: ids as positions among `names`, or as they are, and numbers."""
+        import pyarrow.compute as compute
+
+        for batch in self._batches((*self.ids, *self.numbers)):
+            found: dict[str, Column] = {}
+            for name in self.ids:
+                column = batch[name]
+                if name in names:
+                    column = compute.index_in(column, value_set=names[name])
+                found[name] = column.to_numpy(zero_copy_only=False)
+            for name in self.numbers:  # empty cells are NaN
+                numbers = batch[name].cast("float64").to_numpy(zero_copy_only=False)
+                found[name] = np.asarray(numbers, dtype=float)
+            yield found
+
+    def _batches(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        pa = arrow()[0]
+        for path in self.paths:
+            with _opened(path) as file:
+                columns = list(dict.fromkeys(names))
+                # threads would read ahead, into memory that Arrow keeps
+                lines = file.iter_batches(BATCH, columns=columns, use_threads=False)
+                for batch in lines:
+                    found = {name: batch.column(name) for name in columns}
+                    for name in self.ids:
+                        column = found.get(name)
+                        if column is None:
+                            continue
+                        if column.null_count:
+                            given = f"an empty cell in column '{name}'"
+                            raise FileError(path, given, "an id in each line")
+                        if pa.types.is_dictionary(column.type):
+                            found[name] = column.dictionary_decode()
+                    yield found
+                    del batch, column, found
+            pa.default_memory_pool().release_unused()

@@ -82,7 +82,6 @@ def _unreadable(path: Path, what: str, why: str) -> FileError:
 
 
 def _line(path: Path, handle: IO[bytes]) -> str:
-    """One line of the header."""
     line = handle.readline(LONGEST_LINE)
     if not line or len(line) == LONGEST_LINE:
         raise _unreadable(path, "a header", "it ends early, or a line does not")

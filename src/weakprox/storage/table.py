@@ -149,10 +149,7 @@ def checked_dtype(path: Path, dtype: np.dtype[Any], what: str = "") -> None:
 
 
 def as_floats(path: Path, values: Matrix, max_bytes: int | None) -> Matrix:
-    """The array itself if it holds native float32 or float64; otherwise a copy that does.
-
-    Half precision becomes float32, integers and all else float64.
-    """
+    """Native float32 or float64 as it is; half precision as float32, all else as float64."""
     small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
     dtype = np.dtype(np.float32 if small else np.float64)
     if values.dtype == dtype:  # not so for the other byte order

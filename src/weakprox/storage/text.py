@@ -13,15 +13,8 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from weakprox.resources.memory import room
-from weakprox.storage.table import (
-    FILLED_BY,
-    FileError,
-    Labels,
-    Matrix,
-    claim,
-    is_number,
-    shown_text,
-)
+from weakprox.storage import table
+from weakprox.storage.table import FileError, Labels, Matrix
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
@@ -57,7 +50,7 @@ def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
     while line := handle.readline(longest):
         number += 1
         if len(line) >= longest:
-            claim(path, 8 * len(line) + 1, allowed, "a line without an end")
+            table.claim(path, 8 * len(line) + 1, allowed, "a line without an end")
         if "\0" in line:
             raise FileError(path, f"a NUL byte (line {number})", "text")
         yield line
@@ -69,7 +62,7 @@ def _is_missing(cell: str) -> bool:
 
 def _is_number(cell: str) -> bool:
     """Whether the cell is a number or stands for a missing one."""
-    return _is_missing(cell) or is_number(cell)
+    return _is_missing(cell) or table.is_number(cell)
 
 
 def _is_header(path: Path, line: int, cells: list[str]) -> bool:
@@ -81,7 +74,7 @@ def _is_header(path: Path, line: int, cells: list[str]) -> bool:
     if numbers and texts:
         i, j = texts[0], numbers[0]
         kind = "an empty cell" if _is_missing(cells[j]) else f"the number {cells[j].strip()}"
-        given = f"the text {shown_text(cells[i])} at row 1, column {i + 1} (line {line})"
+        given = f"the text {table.shown_text(cells[i])} at row 1, column {i + 1} (line {line})"
         beside = f"{kind} in column {j + 1}"
         wanted = f"a row of names or of numbers, or {SAY}"
         raise FileError(path, f"{given} beside {beside}", wanted)
@@ -138,14 +131,13 @@ class _Reader:
             raise FileError(self.path, given, wanted)
 
     def _add(self, line: int, cells: list[str]) -> None:
-        """Add a row of the matrix."""
         row = len(self.values) + 1
         if self.labelled:
             label, *cells = cells
             # a number among labels: the first of them may be a mistake
             if not self.marked and _is_number(label) and not _is_missing(label):
                 given = f"the number {label.strip()} at row {row}, column 1 (line {line})"
-                first = f"the text {shown_text(self.labels[0])} in row 1 of that column"
+                first = f"the text {table.shown_text(self.labels[0])} in row 1 of that column"
                 wanted = "numbers only, or labels only (any labels below an empty first cell)"
                 raise FileError(self.path, f"{given} beside {first}", wanted)
             self.labels.append(label)
@@ -162,11 +154,11 @@ class _Reader:
         if not (self.missing or np.isfinite(found).all()):
             j = int(np.flatnonzero(~np.isfinite(found))[0])
             given = f"{found[j]} at {self._where(row, j, line)}"
-            wanted = f"a finite number{FILLED_BY if np.isnan(found[j]) else ''}"
+            wanted = f"a finite number{table.FILLED_BY if np.isnan(found[j]) else ''}"
             raise FileError(self.path, given, wanted)
         self.values.append(found)
         size = 2 * row * self.width * found.itemsize  # rows, and the matrix made of them
-        claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
+        table.claim(self.path, size, self.allowed, f"more than {row} rows of {self.width}")
 
     def _number(self, cell: str, row: int, column: int, line: int) -> float:
         """One cell as a number, NaN where missing values are allowed."""
@@ -174,15 +166,17 @@ class _Reader:
         if _is_missing(cell):
             if self.missing:
                 return math.nan
-            raise FileError(self.path, f"an empty cell at {where}", f"a number{FILLED_BY}")
+            given = f"an empty cell at {where}"
+            raise FileError(self.path, given, f"a number{table.FILLED_BY}")
         if not _is_number(cell):
-            raise FileError(self.path, f"the text {shown_text(cell)} at {where}", "a number")
+            given = f"the text {table.shown_text(cell)} at {where}"
+            raise FileError(self.path, given, "a number")
         return float(cell)
 
     def _where(self, row: int, column: int, line: int) -> str:
         """A cell's place, by labels where there are any."""
-        name = column + 1 if self.columns is None else shown_text(self.columns[column])
-        label = shown_text(self.labels[-1]) if self.labelled else row
+        name = column + 1 if self.columns is None else table.shown_text(self.columns[column])
+        label = table.shown_text(self.labels[-1]) if self.labelled else row
         return f"row {label}, column {name} (line {line})"
 
 

@@ -40,7 +40,6 @@ class Codec:
 
 
 def full_name(kind: type) -> str:
-    """Module and name of a class."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -181,10 +180,7 @@ class Decoder:
 
 
 def plain(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
-    """The value as JSON would read it back: no arrays, no tuples, null for NaN.
-
-    `other` converts objects that JSON does not have, which are an error without it.
-    """
+    """The value as JSON would read it back, NaN as null; `other` converts unknown objects."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, Mapping):

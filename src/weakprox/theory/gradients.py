@@ -23,7 +23,6 @@ class Pool:
     size: int
 
     def joined(self, other: Pool) -> Pool:
-        """Both together."""
         size = self.size + other.size
         return Pool(self.centre + (other.size / size) * (other.centre - self.centre), size)
 
@@ -52,7 +51,6 @@ class Measured:
         return cls(mean, each * scatter / (PARTS - 1), each * PARTS)
 
     def joined(self, other: Measured) -> Measured:
-        """Both together."""
         size = self.size + other.size
         share = other.size / size
         variance = (1 - share) * self.variance + share * other.variance

@@ -24,18 +24,8 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
-from weakprox.verifier.sums import (
-    Matrix,
-    Model,
-    Near,
-    Point,
-    U,
-    added,
-    blocks,
-    dot,
-    norm,
-    total,
-)
+from weakprox.verifier import sums
+from weakprox.verifier.sums import Matrix, Model, Near, Point, U, added, dot, norm, total
 
 LARGEST = 1 << 40  # integers of a dual point; their sums must not overflow
 
@@ -82,7 +72,6 @@ class HuberEntry:
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
-        """Losses at the predictions z."""
         r = z - v
         inside = np.clip(r, -self.k, self.k)
         found = inside * (r - 0.5 * inside)
@@ -105,7 +94,6 @@ class LogisticEntry:
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
-        """Losses at the predictions z."""
         t = np.where(v == 1.0, -z, z)
         found = np.logaddexp(0.0, t)
         with np.errstate(over="ignore"):
@@ -132,7 +120,6 @@ class PoissonEntry:
     trusted: ClassVar[tuple[str, ...]] = ()
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
-        """Losses at the predictions z."""
         mean, along, fixed = np.exp(z), v * z, xlogx(v)
         sizes = mean * (1 + np.abs(z)) + np.abs(along) + np.abs(fixed) + v
         return Terms(mean - along + fixed - v, sizes, np.abs(mean - v), 4.0 * mean)
@@ -162,7 +149,6 @@ class OwnEntry:
     trusted: ClassVar[tuple[str, ...]] = ("the functions of the loss of an entry",)
 
     def at(self, v: Matrix, z: Matrix) -> Terms:
-        """Losses at the predictions z."""
         found = np.asarray(self.function(v, z), dtype=np.float64)
         slopes = np.abs(np.asarray(self.slope(v, z), dtype=np.float64))
         bends = 4.0 * np.asarray(self.bend(v, z), dtype=np.float64)
@@ -267,12 +253,9 @@ class Entries:
 
     def _seen(self, X: Point) -> tuple[Matrix, float]:
         """c_i X_ij e_j at the observations, and a bound on the norm of their errors."""
-        factors = self._factors
-        x = X.at(self.rows, self.cols)
-        seen = x * factors
-        return seen, math.sqrt(self._most) * self.widest * X.error * (1 + 4 * U) + 3 * U * norm(
-            seen
-        )
+        seen = X.at(self.rows, self.cols) * self._factors
+        far = math.sqrt(self._most) * self.widest * X.error * (1 + 4 * U)
+        return seen, far + 3 * U * norm(seen)
 
     def value(self, X: Point, intercepts: Intercepts | None = None) -> Near:
         """Sum of the losses, and the ridge, at X and these intercepts."""
@@ -302,8 +285,8 @@ class Entries:
         assert self.quadratic
         m, d = self.shape
         w, factors = self.weight + 0.0 * self._values, self._factors
-        sums = np.add.reduceat(w * factors * factors, self._first)
-        a = float(sums.min()) * (1 - (self._most + 8) * U) if self._complete else 0.0
+        cells = np.add.reduceat(w * factors * factors, self._first)
+        a = float(cells.min()) * (1 - (self._most + 8) * U) if self._complete else 0.0
         seen, far = self._seen(X0)
         r = seen - self._values
         far += U * norm(r)
@@ -314,7 +297,7 @@ class Entries:
         error = (self._most + 6) * U * math.sqrt(self._most) * norm(slopes)
         error += heavy * self.widest * math.sqrt(self._most) * far
         if a > 0.0:
-            for first, last in blocks(m, d):
+            for first, last in sums.blocks(m, d):
                 block = X0.rows(first, last)
                 constants.append(dot(block, block).times(0.5 * a))
                 error += 4 * U * a * norm(block)
@@ -328,7 +311,6 @@ class Entries:
         return Model(rows, error, constant, a, sparse=None if a > 0.0 else sparse)
 
     def _matrix(self, values: Matrix) -> Any:
-        """The sparse matrix with these values."""
         pointers = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
         return csr_array((values, self.cols, pointers), shape=self.shape)
 
@@ -341,8 +323,8 @@ class Entries:
         values, sizes = self.entry.conjugate(v, q, w)
         parts = [Near(-total(values), 8 * U * total(sizes))]
         if self.ridge:
-            for sums in self._sums(at.integers):
-                exact = np.ldexp(sums.astype(np.float64), at.exponent)
+            for part in self._sums(at.integers):
+                exact = np.ldexp(part.astype(np.float64), at.exponent)
                 parts.append(dot(exact, exact).times(-0.5 / self.ridge))
                 parts.append(Near(0.0, 4 * U * abs(parts[-1].value)))
         constant = added(parts) if feasible else Near(-math.inf)
@@ -359,9 +341,8 @@ class Entries:
             (self.shape[1], self.cols, ("columns", "both")),
         ):
             if self.intercepts in names:
-                sums = np.zeros(size, np.int64)
-                np.add.at(sums, index, k)
-                found.append(sums)
+                found.append(np.zeros(size, np.int64))
+                np.add.at(found[-1], index, k)
         return found
 
     def _balanced(self, integers: Any) -> bool:
@@ -371,11 +352,9 @@ class Entries:
         k = np.asarray(integers, dtype=np.int64)
         if int(np.abs(k).max()) > LARGEST or len(k) > (1 << 62) // LARGEST:
             return False  # sums might overflow
-        sums = [k.sum()] if self.ridge else self._sums(k)
-        return not any(np.any(part) for part in sums)
+        return not any(np.any(part) for part in ([k.sum()] if self.ridge else self._sums(k)))
 
 
 def xlogx(p: Matrix) -> Matrix:
     """p log p, zero at p = 0."""
-    found: Matrix = p * np.log(np.where(p > 0.0, p, 1.0))
-    return found
+    return np.asarray(p * np.log(np.where(p > 0.0, p, 1.0)))

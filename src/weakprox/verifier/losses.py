@@ -13,19 +13,9 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from weakprox.verifier import sums
 from weakprox.verifier.entries import Entries
-from weakprox.verifier.sums import (
-    Matrix,
-    Model,
-    Near,
-    Point,
-    U,
-    added,
-    blocks,
-    norm,
-    total,
-    trusted_value,
-)
+from weakprox.verifier.sums import Matrix, Model, Near, Point, U, added, norm, total
 
 GRAM_BELOW = 2000  # entries of X up to which a smallest eigenvalue is computed
 
@@ -46,24 +36,24 @@ class Squares:
         return np.asarray(self.read(first, last), dtype=np.float64)
 
     def value(self, X: Point) -> Near:
-        sums, size, apart = [], 0.0, 0.0
-        for first, last in blocks(*self.shape):
+        squares, size, apart = [], 0.0, 0.0
+        for first, last in sums.blocks(*self.shape):
             M = self._rows(first, last)
             D = X.rows(first, last) - M
-            sums.append(0.5 * total(D * D))
+            squares.append(0.5 * total(D * D))
             size, apart = math.hypot(size, norm(M)), math.hypot(apart, norm(D))
-        value = math.fsum(sums)
+        value = math.fsum(squares)
         far = U * apart + X.error + self.relative * size  # of the entries of D
         return Near(value, far * apart + far**2 + 4 * U * value)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
         """Strong convexity 1, whatever is claimed."""
-        sums, size = [], 0.0
-        for first, last in blocks(*self.shape):
+        squares, size = [], 0.0
+        for first, last in sums.blocks(*self.shape):
             M = self._rows(first, last)
-            sums.append(0.5 * total(M * M))
+            squares.append(0.5 * total(M * M))
             size = math.hypot(size, norm(M))
-        value = math.fsum(sums)
+        value = math.fsum(squares)
         constant = Near(value, 4 * U * value + self.relative * size * size)
         rows = lambda first, last: -self._rows(first, last)  # noqa: E731
         return Model(rows, self.relative * size, constant, 1.0)
@@ -156,14 +146,14 @@ class OwnLoss:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        return trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
+        return sums.trusted_value(self.function(X.rows(0, self.shape[0])), self.eps)
 
     def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
         """By the user's functions and constant."""
         assert X0 is not None
         X = X0.rows(0, self.shape[0])
         a = min(claimed, self.strong)
-        value = trusted_value(self.function(X), self.eps)
+        value = sums.trusted_value(self.function(X), self.eps)
         g = np.asarray(self.grad(X), dtype=np.float64)
         trusted: tuple[str, ...] = ("the functions of the loss",)
         trusted += ("its strong convexity",) if a else ()
@@ -175,14 +165,12 @@ def vectors(F: Matrix) -> Matrix:
     """Symmetric parts as vectors with the same inner products with symmetric matrices."""
     i, j = np.triu_indices(F.shape[1])
     S = (F + F.transpose(0, 2, 1)) / 2
-    found: Matrix = S[:, i, j] * np.where(i == j, 1.0, math.sqrt(2.0))
-    return found
+    return np.asarray(S[:, i, j] * np.where(i == j, 1.0, math.sqrt(2.0)))
 
 
 def norms(F: Matrix) -> Matrix:
     """Norms of the rows, never below the exact ones."""
-    found: Matrix = np.sqrt(np.einsum("ij,ij->i", F, F)) * (1 + F.shape[1] * U)
-    return found
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", F, F)) * (1 + F.shape[1] * U))
 
 
 Loss: TypeAlias = Squares | Entries | Measurements | OwnLoss

@@ -14,34 +14,21 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from weakprox.verifier.sums import (
-    Dense,
-    Matrix,
-    Near,
-    Point,
-    Reader,
-    U,
-    added,
-    blocks,
-    dot,
-    norm,
-    total,
-    trusted_value,
-)
+from weakprox.verifier import sums
+from weakprox.verifier.sums import Dense, Matrix, Near, Point, U, added, dot, norm, total
 
 
 def shares(q: Any) -> Matrix:
     """Stored numbers as shares in [-1, 1]."""
     scale = float(np.iinfo(q.dtype).max) if q.dtype.kind == "i" else 1.0
-    found: Matrix = np.clip(np.asarray(q, dtype=np.float64) / scale, -1.0, 1.0)
-    return found
+    return np.clip(np.asarray(q, dtype=np.float64) / scale, -1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Pull:
     """K'y by rows, within `error` (Frobenius), and phi(y)."""
 
-    rows: Reader
+    rows: sums.Reader
     error: float = 0.0
     phi: Near = field(default_factory=lambda: Near(0.0))
 
@@ -57,7 +44,7 @@ class Box:
 
     def value(self, X: Point) -> Near:
         parts = []
-        for first, last in blocks(*X.shape):
+        for first, last in sums.blocks(*X.shape):
             x = X.rows(first, last)
             parts.append(Near(total(np.maximum(x, 0.0))).times(self.above))
             parts.append(Near(total(np.maximum(-x, 0.0))).times(self.below))
@@ -87,9 +74,9 @@ class Groups:
 
     def value(self, X: Point) -> Near:
         """In one piece for columns."""
-        sums = "ij,ij->i" if self.axis else "ij,ij->j"
-        parts = (X.rows(first, last) for first, last in blocks(*X.shape))
-        squares = [np.einsum(sums, x, x) for x in parts]
+        along = "ij,ij->i" if self.axis else "ij,ij->j"
+        parts = (X.rows(first, last) for first, last in sums.blocks(*X.shape))
+        squares = [np.einsum(along, x, x) for x in parts]
         lengths = np.sqrt(np.concatenate(squares) if self.axis else np.sum(squares, axis=0))
         value = self.lam * total(lengths)
         long = X.shape[self.axis] + len(squares) + 4
@@ -100,8 +87,8 @@ class Groups:
         room = 1 + (shape[self.axis] + 16) * U
         lengths: Any = None
         if not self.axis:
-            sums = [np.square(shares(y[i:j])).sum(axis=0) for i, j in blocks(*shape)]
-            lengths = np.sqrt(np.sum(sums, axis=0)) * room
+            squares = [np.square(shares(y[i:j])).sum(axis=0) for i, j in sums.blocks(*shape)]
+            lengths = np.sqrt(np.sum(squares, axis=0)) * room
 
         def rows(first: int, last: int) -> Any:
             q = shares(y[first:last])
@@ -159,7 +146,7 @@ class OwnPenalty:
     infimum: float | None = None
 
     def value(self, X: Point) -> Near:
-        return trusted_value(self.function(X.rows(0, X.shape[0])), self.eps)
+        return sums.trusted_value(self.function(X.rows(0, X.shape[0])), self.eps)
 
     def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
         """K'y and phi of the nearest feasible point, by the user's functions."""
@@ -168,7 +155,7 @@ class OwnPenalty:
         if whole.shape != shape or not math.isfinite(phi):
             return Pull(lambda first, last: whole[first:last], math.inf)
         error = 16 * self.eps * norm(whole)
-        return Pull(Dense(whole).rows, error, trusted_value(phi, self.eps))
+        return Pull(Dense(whole).rows, error, sums.trusted_value(phi, self.eps))
 
 
 Penalty: TypeAlias = Box | Groups | Largest | OwnPenalty

@@ -68,8 +68,7 @@ class Iteration:
         """An orthonormal basis of these and of random columns."""
         scale = norm(Q) / math.sqrt(Q.size) if Q.size else 1.0
         more = self.rng.standard_normal((self.S.shape[1], width - Q.shape[1]))
-        found: Matrix = np.linalg.qr(np.concatenate([Q, scale * more], axis=1))[0]
-        return found
+        return np.linalg.qr(np.concatenate([Q, scale * more], axis=1))[0]
 
     def sweep(self) -> None:
         """One step with S and S', and the triplets it shows."""
@@ -138,8 +137,7 @@ class Iteration:
         def square(W: Matrix) -> Matrix:
             Y = self.S @ W
             Z = self.St @ (Y - P @ (P.T @ Y))
-            found: Matrix = Z - Q @ (Q.T @ Z)
-            return found
+            return np.asarray(Z - Q @ (Q.T @ Z))
 
         W = self.rng.standard_normal((d, PROBES))
         W -= Q @ (Q.T @ W)

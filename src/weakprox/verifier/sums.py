@@ -66,7 +66,6 @@ def dot(x: Matrix, y: Matrix) -> Near:
 
 
 def added(parts: list[Near]) -> Near:
-    """Sum of numbers."""
     value = math.fsum(part.value for part in parts)
     return Near(value, math.fsum(part.error for part in parts) + U * abs(value))
 
@@ -133,8 +132,7 @@ class Factors:
 
     def rows(self, first: int, last: int) -> Matrix:
         """These rows; each entry is a sum of r products of three numbers."""
-        found: Matrix = self._left[first:last] @ self.Vt
-        return found
+        return np.asarray(self._left[first:last] @ self.Vt)
 
     def at(self, rows: Any, cols: Any) -> Matrix:
         """These entries, in the same way."""

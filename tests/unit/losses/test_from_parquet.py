@@ -263,7 +263,7 @@ import json, sys
 import numpy as np, weakprox as wp
 from weakprox.losses import Completion
 from weakprox.resources.memory import peak
-from weakprox.storage.long_batches import LongFiles
+from weakprox.storage.long import LongFiles
 path, room = sys.argv[1], int(sys.argv[2])
 h = wp.spectral.NuclearNorm(200.0)
 small = Completion([0, 1], [0, 1], [1.0, 2.0], (2, 2), intercepts="both")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weakprox.distributed import observations
-from weakprox.distributed.entries import Entries
+from weakprox.distributed.terms import Entries
 from weakprox.passes.blocks import Vector, entrywise, few, row_edges, stored
 from weakprox.passes.on_disk import Batch, sorted_in_files
 from weakprox.passes.pattern import pattern
@@ -39,7 +39,7 @@ def on_workers(monkeypatch):
     import dask.array as da
 
     monkeypatch.setattr(observations, "BLOCK", 100)
-    monkeypatch.setattr("weakprox.distributed.entries.CHUNK", 90)
+    monkeypatch.setattr("weakprox.distributed.terms.CHUNK", 90)
     values = da.from_array(VALUES, chunks=70)
     entries = Entries(ROWS, COLUMNS, values, SHAPE, WEIGHTS)
     return observations.sorted_on_workers(entries, lambda shown, x: x)

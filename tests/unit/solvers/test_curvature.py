@@ -10,8 +10,8 @@ from registry import LOSSES, NUMPY, PENALTIES, numbers
 import weakprox as wp
 from weakprox.losses import Custom, Denoising, Sensing
 from weakprox.losses import sensing as sensing_module
-from weakprox.losses.restated import Restated
 from weakprox.penalties import L1, ElasticNet
+from weakprox.problem import Restated
 from weakprox.result import COLUMNS
 from weakprox.run import escalate
 from weakprox.solvers import DavisYin
