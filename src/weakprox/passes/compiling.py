@@ -31,7 +31,6 @@ class Choice:
     """The choice of a run; `missed` tells whether compiled passes would have been used."""
 
     compiled: bool
-    least: int
     missed: bool = False
 
 
@@ -47,14 +46,11 @@ def chosen(entries: float = 0) -> bool:
     return entries >= AT_ONCE or _spent >= REPAID or stored()
 
 
-def wanted(entries: float) -> bool:
-    """Return whether to use compiled passes for arrays with this many entries."""
-    run = _run.get()
-    return entries >= (COMPILED_FROM if run is None else run.least) and current()
-
-
 def current() -> bool:
-    """Return the choice of the current run; outside of runs, the one for a small run."""
+    """Return the choice of the current run; outside of runs, the one for a small run.
+
+    It is for arrays with at least COMPILED_FROM entries, and for observed entries.
+    """
     run = _run.get()
     if run is None:
         return chosen()
@@ -64,14 +60,15 @@ def current() -> bool:
 
 def about_to_compile(entries: float) -> bool:
     """Return whether the current run will compile passes that are not stored."""
-    return wanted(entries) and not stored() and find_spec("numba") is not None
+    large = entries >= COMPILED_FROM and current()
+    return large and not stored() and find_spec("numba") is not None
 
 
 @contextmanager
-def passes(compiled: bool, *, least: int | None = None) -> Iterator[None]:
-    """Use compiled passes within this context, or do not; `least` replaces COMPILED_FROM."""
+def passes(compiled: bool) -> Iterator[None]:
+    """Use compiled passes within this context, or do not."""
     global _spent
-    run = Choice(compiled, COMPILED_FROM if least is None else least)
+    run = Choice(compiled)
     token, begun = _run.set(run), time.perf_counter()
     try:
         yield
@@ -86,12 +83,12 @@ def stored() -> bool:
     """Return whether numba has stored the passes of this version on disk."""
     source = Path(__file__).with_name("compiled.py")
     folder = os.environ.get("NUMBA_CACHE_DIR")
-    places = [source.parent / "__pycache__"]
-    for root in [Path(folder)] if folder else [Path.home() / ".cache" / "numba"]:
-        places += [place for place in root.glob("*") if place.is_dir()]
+    places = [] if folder else [source.parent / "__pycache__"]
     try:
+        root = Path(folder) if folder else Path.home() / ".cache" / "numba"
+        places += [place for place in root.glob("*") if place.is_dir()]
         changed = source.stat().st_mtime
         files = [file for place in places for file in place.glob("compiled._advance*.nbi")]
         return any(file.stat().st_mtime >= changed for file in files)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter without a home directory
         return False

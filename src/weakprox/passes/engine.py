@@ -63,8 +63,8 @@ def passes_for(z: Array, *others: Array) -> ModuleType:
         if isinstance(x, Tiled) or in_file(x):
             return reference
     if isinstance(z, np.ndarray):
-        plain = all(_plain(x) for x in (z, *others))
-        return _compiled() if plain and compiling.wanted(z.size) else reference
+        large = z.size >= compiling.COMPILED_FROM and all(_plain(x) for x in (z, *others))
+        return _compiled() if large and compiling.current() else reference
     if not getattr(z, "is_cuda", False) or z.element_size() != 4 or not z.is_contiguous():
         return reference
     try:

@@ -156,7 +156,7 @@ def _weighted(words: np.ndarray[Any, Any], first: int) -> int:
 
 def compiled_passes(entries: int) -> Any:
     """The module of compiled passes if they are worth it for this many entries, or None."""
-    if not compiling.wanted(entries):
+    if entries < compiling.COMPILED_FROM or not compiling.current():
         return None
     try:
         from weakprox.proofs import compiled

@@ -64,7 +64,9 @@ class Run:
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
         at = None if self.stream is None else self.stream.tell()
-        compiled = compiling.chosen(self._entries(problem, solver))
+        entries = self._entries(problem, solver)
+        large = solver.factored or entries >= compiling.COMPILED_FROM
+        compiled = compiling.chosen(entries) if large else None
         origin = Origin(
             solver, settings.reason, settings.eps, settings.scale_samples, at, compiled
         )
@@ -104,9 +106,10 @@ class Run:
         if X is not None:
             self.state = replace(self.state, first=X)
         entries = self._entries(self.state.problem, self.state.solver)
-        compiled = compiling.passes(self.state.fixed.origin.compiled)
+        made = self.state.fixed.origin.compiled
+        compiled = nullcontext() if made is None else compiling.passes(made)
         with self.progress or nullcontext(), one_thread(entries), compiled:
-            if self.progress is not None and compiling.about_to_compile(entries):
+            if made and self.progress is not None and compiling.about_to_compile(entries):
                 self.progress.say("compiles its passes, once")
             try:
                 try:

@@ -178,7 +178,7 @@ class Origin:
     eps: float  # as given, or what tol came to
     scale_samples: int
     stream: int | None = None  # position of a stream of samples
-    compiled: bool = False  # whether passes are compiled
+    compiled: bool | None = None  # whether passes are compiled; None if there are few entries
 
 
 @dataclass(frozen=True)
