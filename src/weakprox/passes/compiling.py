@@ -3,8 +3,9 @@
 Numba compiles a pass when it is first called, which takes seconds, and stores the result on
 disk. NumPy usually finishes a single run in less time. So a process without stored passes
 begins with NumPy. Once its runs have taken as long as the compilation would, the next run
-compiles: all in all this takes at most twice the time of the better choice. The choice is made
-at the start of a run and kept in its checkpoints, since the last bits of a result depend on it.
+compiles: all in all this takes at most twice the time of the better choice. The same holds for
+loading stored passes. The choice is made at the start of a run and kept in its checkpoints,
+since the last bits of a result depend on it.
 
 The environment variable WEAKPROX_COMPILE replaces the rule: "always" or "never".
 """
@@ -12,6 +13,7 @@ The environment variable WEAKPROX_COMPILE replaces the rule: "always" or "never"
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ from pathlib import Path
 COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
 AT_ONCE = 200_000_000  # entries from which one run repays compilation
 REPAID = 6.0  # seconds of runs in NumPy after which compilation is repaid
+# The same for loading numba and stored passes (benchmarks/first_call.py).
+LOADED_AT_ONCE, LOADED = 16_000_000, 0.4
 
 
 @dataclass
@@ -38,16 +42,19 @@ _run: ContextVar[Choice | None] = ContextVar("run", default=None)
 _spent = 0.0  # seconds of runs without compiled passes, in this process
 
 
-def chosen(entries: float = 0) -> bool:
+def chosen(entries: float = LOADED_AT_ONCE) -> bool:
     """Return whether a run on this many entries should use compiled passes."""
     asked = os.environ.get("WEAKPROX_COMPILE", "auto")
     if asked in ("always", "never"):
         return asked == "always"
-    return entries >= AT_ONCE or _spent >= REPAID or stored()
+    if entries >= AT_ONCE or _spent >= REPAID:
+        return True
+    loaded = "weakprox.passes.compiled" in sys.modules
+    return (loaded or entries >= LOADED_AT_ONCE or _spent >= LOADED) and stored()
 
 
 def current() -> bool:
-    """Return the choice of the current run; outside of runs, the one for a small run.
+    """Return the choice of the current run; outside of runs, whether passes are stored.
 
     It is for arrays with at least COMPILED_FROM entries, and for observed entries.
     """

@@ -65,8 +65,12 @@ class Run:
         self.stream = problem.of_loss.stream
         at = None if self.stream is None else self.stream.tell()
         entries = self._entries(problem, solver)
-        large = solver.factored or entries >= compiling.COMPILED_FROM
-        compiled = compiling.chosen(entries) if large else None
+        large = entries >= compiling.COMPILED_FROM
+        compiled = None
+        if solver.factored:  # products with sparse matrices gain more
+            compiled = compiling.chosen()
+        elif large:
+            compiled = compiling.chosen(entries)
         origin = Origin(
             solver, settings.reason, settings.eps, settings.scale_samples, at, compiled
         )

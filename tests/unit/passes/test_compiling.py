@@ -1,6 +1,7 @@
 """Passes are compiled if that was done before, or once NumPy's runs have taken as long."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -34,13 +35,17 @@ def test_nothing_is_compiled_at_first():
     assert pattern._kernels(LARGE) is pattern.Plain
 
 
-def test_stored_passes_are_used_unless_the_source_is_newer(tmp_path):
+def test_stored_passes_are_used_unless_the_source_is_newer(tmp_path, monkeypatch):
     folder = tmp_path / "passes_0123"
     folder.mkdir()
     index = folder / "compiled._advance-12.py311.nbi"
     index.touch()
     assert compiling.stored()
     assert passes_for(LARGE) is engine._compiled()
+    monkeypatch.delitem(sys.modules, "weakprox.passes.compiled", raising=False)
+    assert not compiling.chosen(compiling.LOADED_AT_ONCE - 1)  # loading would take longer
+    monkeypatch.setattr(compiling, "_spent", compiling.LOADED)
+    assert compiling.chosen(compiling.LOADED_AT_ONCE - 1)
     assert passes_for(LARGE[:10]) is reference  # too few entries
     later = time.time() + 100.0
     os.utime(tmp_path / "compiled.py", (later, later))
