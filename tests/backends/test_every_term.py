@@ -44,7 +44,9 @@ def test_every_solver(name, backend):
     assert found.value == pytest.approx(same.value, rel=close)
     assert np.isfinite(found.gap) == np.isfinite(same.gap)
     if backend is TORCH and name != "SampleAverage":
-        assert found.counts.svds == same.counts.svds
+        # the steps between corrections follow from ratios of gaps, which rounding changes
+        apart = 2 if name == "FactoredProximal" else 0
+        assert abs(found.counts.svds - same.counts.svds) <= apart
         assert np.abs(to_numpy(found.X) - same.X).max() <= 1e-6
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from weakprox.passes.compiled import compiled, share
 
+LIGHT = 2_000_000  # positions from which sums gain from threads
+
 Vector = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -103,10 +105,15 @@ def transpose_times(P: Any, values: Vector, B: Vector) -> Vector:
     return out
 
 
+def _light(P: Any, edges: Any) -> Any:
+    """Edges for a pass with few operations: threads take longer to start than such a pass."""
+    return edges if P.size >= LIGHT else edges[[0, -1]]
+
+
 def row_sums(P: Any, values: Vector) -> Vector:
     """Sums of the values in each row."""
     out = np.empty(P.shape[0])
-    share(P.chunks, lambda low, high: _sums(P.pointers, values, out, low, high))
+    share(_light(P, P.chunks), lambda low, high: _sums(P.pointers, values, out, low, high))
     return out
 
 
@@ -114,7 +121,7 @@ def column_sums(P: Any, values: Vector) -> Vector:
     """Sums of the values in each column."""
     out = np.empty(P.shape[1])
     share(
-        P.column_chunks,
+        _light(P, P.column_chunks),
         lambda low, high: _gathered_sums(
             P.column_pointers, P.by_column, values, out, low, high
         ),
@@ -126,7 +133,7 @@ def effects(P: Any, left: Vector, right: Vector) -> Vector:
     """left_i + right_j at the positions of a pattern."""
     out = np.empty(P.size)
     share(
-        P.chunks,
+        _light(P, P.chunks),
         lambda low, high: _effects(P.pointers, P.columns, left, right, out, low, high),
     )
     return out
