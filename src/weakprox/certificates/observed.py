@@ -81,6 +81,7 @@ def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
     for k in range(powers):
         U = whitened(data.times(q, V), rounds=1)
         V = whitened(data.transpose_times(q, U), rounds=2 if k == powers - 1 else 1)
+        del U  # one of the largest arrays
     found = ritz(data.times(q, V), V, exact=True)
     return Triplets(found.U, found.s, found.V)
 

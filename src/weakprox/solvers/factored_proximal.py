@@ -400,6 +400,7 @@ class Steps:
         feasible = data.feasible(q, data.curvature(x, effects))
         start = beside(V.trimmed().Vt.T, found.V[:, count:])
         least = max(level, KEPT * float(found.s[0]))
+        del found, q  # some of the largest arrays
         shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
         dual = ObservedDual(data, feasible, self.form, shown, effects)
         return replace(after, extra=shown.above(KEPT * float(shown.s[0])).V), dual
