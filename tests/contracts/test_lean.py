@@ -49,6 +49,19 @@ def test_certified_and_at_the_optimum_of_another_method(penalty, factor, seed):
     assert given.spectral.violation(result.low_rank) <= 1e-12
 
 
+@pytest.mark.parametrize("rank", [50, 64, 70, 100])
+def test_answers_of_moderate_rank_stay_in_factors(rank):
+    rng = np.random.default_rng(rank)
+    X = rng.standard_normal((420, rank)) @ rng.standard_normal((rank, 400))
+    M = X + rng.standard_normal(X.shape)
+    given = wp.Problem(
+        Denoising(M), L1(0.3), NuclearBall(0.8 * float(np.linalg.svd(X)[1].sum()))
+    )
+    result = wp.minimize(given, progress=False)
+    assert result.certified
+    assert (result.solver, result.low_rank.rank) == ("LeanSplitting", rank)
+
+
 @pytest.mark.parametrize("tol", [1e-4, 1e-6])
 @pytest.mark.parametrize("wrap", [np.asarray, torch.asarray], ids=["numpy", "torch"])
 def test_float32_proves_in_double_precision(tol, wrap):

@@ -91,10 +91,10 @@ class Factored:
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
             if seen <= width - SPARE or width >= min(shape):
                 break
-            width = min(WIDER * width, *shape)
-            share = WIDE if k <= EARLY else WIDEST
-            if width > max(THIN, share * min(shape)) and self.thin():
+            most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
+            if width >= most and self.thin():
                 raise TooWide(engine.kept(), state.gamma)
+            width = min(WIDER * width, most if width < most else WIDER * width, *shape)
             more = gaussian(tools.rng(k, width), (shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
             block = namespace(z).concat([have, more[:, have.shape[1] :]], axis=1)

@@ -11,6 +11,7 @@ from weakprox.losses import Custom, Denoising
 from weakprox.penalties import L1, GroupL2
 from weakprox.protocols import Candidate
 from weakprox.run import escalate
+from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers.base import Method
 from weakprox.spectral import NuclearBall
 
@@ -77,6 +78,29 @@ def test_each_escalation_returns_a_new_state(name, seen):
     assert getattr(after, changed) is not getattr(before, changed)
     assert after.memory is not before.memory
     assert after.latest is None
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_fallback_continues_where_the_first_method_ended(dtype, seen, monkeypatch):
+    """At the same z and gamma, in float64."""
+    signals = []
+    real = TooWide.__init__
+
+    def watched(self, target=None, gamma=0.0):
+        signals.append((np.array(target, dtype=float), gamma))
+        real(self, target, gamma)
+
+    monkeypatch.setattr(TooWide, "__init__", watched)
+    data = RNG.standard_normal((200, 200)).astype(dtype)
+    problem = wp.Problem(Denoising(data), L1(0.01), NuclearBall(300.0))
+    result = wp.minimize(problem, "lean-splitting", progress=False)
+    assert result.certified
+    assert result.solver == "DavisYin"
+    ((target, gamma),) = signals
+    memory = seen["another_method"][2].memory
+    assert memory.gamma == gamma
+    assert memory.z.dtype == np.float64
+    np.testing.assert_array_equal(memory.z, target)
 
 
 def test_the_list_is_complete():
