@@ -50,7 +50,7 @@ PATIENCE = 3.0  # a rival is stopped at this multiple of our time ...
 LEAST = 2.0  # ... or after this many seconds, whichever is later
 STEEP, SPARE = 4.0, 8  # times the median of a panel, and more, that a count may be
 RED, GREEN, GREY = "#c0392b", "#dfeee3", "#eef1f6"
-CLIFF = 8.0  # times the fastest cell of comparable rank, from which a cell is red
+CLIFF = 8.0  # times the fastest cell of low rank, from which another one is red
 
 
 @dataclass(frozen=True)
@@ -499,7 +499,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         ax.set_visible(False)
     for ax, ((device, d, name), some) in zip(axes.flat, groups.items(), strict=False):
         across, down, _ = panels(d, device)[name]
-        least = min(r["seconds"] for r in rows if (r["device"], r["d"]) == (device, d))
+        same = [r for r in rows if (r["device"], r["d"]) == (device, d) and low(r)]
+        least = min((r["seconds"] for r in same), default=math.inf)
         xs, ys = (
             list(dict.fromkeys(str(row[axis]) for row in some)) for axis in (across, down)
         )
@@ -511,9 +512,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             failed = row["status"] != "CERTIFIED"
             cliff = low(row) and row["seconds"] > CLIFF * least
             behind = peer is not None and row["seconds"] > peer
-            colour = (
-                "#c0392b" if failed or cliff or behind else "#dfeee3" if low(row) else "#eef1f6"
-            )
+            colour = RED if failed or cliff or behind else GREEN if low(row) else GREY
             ax.add_patch(plt.Rectangle((x, y), 1, 1, fc=colour, ec="white"))
             text = f"{row['seconds']:.2g}" if not failed else f"{row['gap'] or math.nan:.0e}"
             ink = "white" if colour == RED else "black"

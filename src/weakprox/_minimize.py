@@ -98,8 +98,9 @@ def minimize(
         says so.
     seed : int, numpy Generator or None
         Fixes every random choice: the same call on the same machine (and number of BLAS
-        threads) gives the same bits. A Generator gives one integer, None a fresh one;
-        `result.seed` is the integer used.
+        threads) gives the same bits. For large arrays, set WEAKPROX_COMPILE to "always" or
+        "never" for this: otherwise later calls may use compiled passes. A Generator gives one
+        integer, None a fresh one; `result.seed` is the integer used.
     start : array of shape (m, d), LowRank or Result, optional
         Feasible first point; zero by default. The result of a neighbouring problem (same
         loss, another weight or radius) gives its dual point and its decomposition too.

@@ -274,17 +274,22 @@ class TimeLimit:
 
     def __call__(self, rng: np.random.Generator, k: int) -> Any:
         """k samples, or `TimeoutError`; exceptions of the sampler are raised here."""
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-        def drawn() -> Iterator[Any]:
-            yield self.sampler(rng, k)
+        def ask() -> None:
+            try:
+                answers.put((self.sampler(rng, k), None))
+            except BaseException as failure:
+                answers.put((None, failure))
 
+        threading.Thread(target=ask, daemon=True, name="weakprox sampler").start()
         try:
-            found = Ahead(drawn(), 1).take(self.seconds)
+            drawn, failure = answers.get(timeout=self.seconds)
         except queue.Empty:
             raise TimeoutError(f"no samples within {self.seconds:g} s") from None
-        if isinstance(found, Failure):
-            raise found.error
-        return found
+        if failure is not None:
+            raise failure
+        return drawn
 
     def __getattr__(self, name: str) -> Any:
         """Forward to the wrapped sampler, so that a stream keeps its position."""

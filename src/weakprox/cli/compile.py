@@ -42,7 +42,11 @@ def compile_passes() -> None:
         problem = Problem(Denoising(M.astype(dtype)), penalty, NuclearBall(20.0))
         result = minimize(problem, "lean-splitting", tol=1e-3, progress=False)
         _ = result.proof  # its passes are compiled, too
-    loss = Completion(rows, cols, M[rows, cols], M.shape)
+    loss = Completion(rows, cols, M[rows, cols], M.shape, intercepts="both")
     minimize(Problem(loss, None, NuclearNorm(1.0)), progress=False)
+    compiling.stored.cache_clear()
+    if not all(compiling.stored(kind) for kind in (compiling.DENSE, compiling.ENTRIES)):
+        typer.echo("numba found no folder to store them in: set NUMBA_CACHE_DIR", err=True)
+        raise typer.Exit(FAILED)
     typer.echo(f"The passes are compiled ({time.perf_counter() - begun:.0f} s).")
     raise typer.Exit(DONE)

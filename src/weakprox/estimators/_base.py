@@ -114,7 +114,10 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     def _best(
         self, folds: Any, trial: Any, candidates: list[C], prepare: Any, simplicity: Any = None
     ) -> C:
-        """The best candidate on the folds, each started from its neighbour's answer."""
+        """The best candidate on the folds.
+
+        Candidates that differ only in their last entry start from each other's answers.
+        """
         search: Search[C] = self._search(folds, trial, prepare=prepare)
         search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
         found = search.scores()

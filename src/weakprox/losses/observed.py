@@ -237,8 +237,9 @@ class Observed:
         def unscaled(r: Effects) -> Effects:
             return Effects(0.0, r.rows * diagonal[0], r.columns * diagonal[1])
 
-        few = isinstance(self.pattern, Pattern) and self.pattern.size < FEW
-        matrix = Plain.matrix(self.pattern, h) if few and arrays.is_numpy(h) else None
+        P, matrix = self.pattern, None
+        if isinstance(P, Pattern) and P.size < FEW and arrays.is_numpy(h):
+            matrix = Plain.matrix(P, h)
         step, r = _moved(rest, rest, -1.0), rest
         z = scaled(r)
         p, product = z, _inner(r, z)

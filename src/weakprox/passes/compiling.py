@@ -23,6 +23,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+DENSE, ENTRIES = "compiled", "entries_compiled"  # kinds: modules with compiled passes
 COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
 AT_ONCE = 200_000_000  # entries from which one run repays compilation
 REPAID = 6.0  # seconds of runs in NumPy after which compilation is repaid
@@ -42,33 +43,32 @@ _run: ContextVar[Choice | None] = ContextVar("run", default=None)
 _spent = 0.0  # seconds of runs without compiled passes, in this process
 
 
-def chosen(entries: float = LOADED_AT_ONCE) -> bool:
-    """Return whether a run on this many entries should use compiled passes."""
+def chosen(entries: float = LOADED_AT_ONCE, kind: str = DENSE) -> bool:
+    """Return whether a run on this many entries should use compiled passes of this kind."""
     asked = os.environ.get("WEAKPROX_COMPILE", "auto")
     if asked in ("always", "never"):
         return asked == "always"
     if entries >= AT_ONCE or _spent >= REPAID:
         return True
-    loaded = "weakprox.passes.compiled" in sys.modules
-    return (loaded or entries >= LOADED_AT_ONCE or _spent >= LOADED) and stored()
+    loaded = f"weakprox.passes.{kind}" in sys.modules
+    return (loaded or entries >= LOADED_AT_ONCE or _spent >= LOADED) and stored(kind)
 
 
-def current() -> bool:
+def current(kind: str = DENSE) -> bool:
     """Return the choice of the current run; outside of runs, whether passes are stored.
 
     It is for arrays with at least COMPILED_FROM entries, and for observed entries.
     """
     run = _run.get()
     if run is None:
-        return chosen()
+        return chosen(kind=kind)
     run.missed = not run.compiled
     return run.compiled
 
 
-def about_to_compile(entries: float) -> bool:
-    """Return whether the current run will compile passes that are not stored."""
-    large = entries >= COMPILED_FROM and current()
-    return large and not stored() and find_spec("numba") is not None
+def about_to_compile(kind: str = DENSE) -> bool:
+    """Return whether passes of this kind will be compiled if they are used now."""
+    return current(kind) and not stored(kind) and find_spec("numba") is not None
 
 
 @contextmanager
@@ -86,16 +86,29 @@ def passes(compiled: bool) -> Iterator[None]:
 
 
 @cache
-def stored() -> bool:
-    """Return whether numba has stored the passes of this version on disk."""
-    source = Path(__file__).with_name("compiled.py")
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    places = [] if folder else [source.parent / "__pycache__"]
+def stored(kind: str = DENSE) -> bool:
+    """Return whether numba has stored passes of this kind and version on disk."""
+    source = Path(__file__).with_name(f"{kind}.py")
     try:
-        root = Path(folder) if folder else Path.home() / ".cache" / "numba"
-        places += [place for place in root.glob("*") if place.is_dir()]
         changed = source.stat().st_mtime
-        files = [file for place in places for file in place.glob("compiled._advance*.nbi")]
-        return any(file.stat().st_mtime >= changed for file in files)
+        for place in _places(source):
+            for file in place.glob(
+                f"{kind}._*py{sys.version_info[0]}{sys.version_info[1]}*.nbi"
+            ):
+                if file.stat().st_mtime >= changed:
+                    return True
     except (OSError, RuntimeError):  # the latter without a home directory
         return False
+    return False
+
+
+def _places(source: Path) -> list[Path]:
+    """Folders in which numba may keep what it compiles from a file."""
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if folder:
+        return [place for place in Path(folder).glob("*") if place.is_dir()]
+    home = Path.home()
+    roots = [home / ".cache", home / "Library" / "Caches"]
+    roots += [Path(os.environ[name]) for name in ("XDG_CACHE_HOME",) if os.environ.get(name)]
+    wide = [place for root in roots for place in (root / "numba").glob("*") if place.is_dir()]
+    return [source.parent / "__pycache__", *wide]

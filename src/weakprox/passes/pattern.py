@@ -247,7 +247,7 @@ def _compiled() -> ModuleType | None:
 
 def _kernels(reference: Array) -> Any:
     if is_numpy(reference):
-        return (_compiled() if compiling.current() else None) or Plain
+        return (_compiled() if compiling.current(compiling.ENTRIES) else None) or Plain
     from weakprox.passes import entries_torch
 
     return entries_torch

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from weakprox.errors import InputError, SamplerError, WeakproxError
-from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena
+from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena, is_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import WAITING, one_thread, pause
 from weakprox.metering import Meter, StopRun
@@ -64,12 +64,10 @@ class Run:
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
         at = None if self.stream is None else self.stream.tell()
-        entries = self._entries(problem, solver)
-        large = entries >= compiling.COMPILED_FROM
-        compiled = None
-        if solver.factored:  # products with sparse matrices gain more
-            compiled = compiling.chosen()
-        elif large:
+        compiled, entries = None, self._entries(problem, solver)
+        if problem.of_loss.observed is not None:  # products with sparse matrices gain more
+            compiled = compiling.chosen(kind=compiling.ENTRIES)
+        elif entries >= compiling.COMPILED_FROM:
             compiled = compiling.chosen(entries)
         origin = Origin(
             solver, settings.reason, settings.eps, settings.scale_samples, at, compiled
@@ -113,7 +111,7 @@ class Run:
         made = self.state.fixed.origin.compiled
         compiled = nullcontext() if made is None else compiling.passes(made)
         with self.progress or nullcontext(), one_thread(entries), compiled:
-            if made and self.progress is not None and compiling.about_to_compile(entries):
+            if made and self.progress is not None and self._compiles():
                 self.progress.say("compiles its passes, once")
             try:
                 try:
@@ -133,6 +131,15 @@ class Run:
                 # it leads back here through `tick`: a cycle, which would keep the data
                 # until it is collected
                 del self.state
+
+    def _compiles(self) -> bool:
+        """Return whether the run will probably compile passes first."""
+        problem, arrays = self.state.problem, self.state.solver.arrays
+        if not is_numpy(problem.loss.reference) or arrays is None:
+            return False
+        if problem.observed is not None:
+            return compiling.about_to_compile(compiling.ENTRIES)
+        return bool(arrays.tiles) and not problem.elsewhere and compiling.about_to_compile()
 
     @staticmethod
     def _entries(problem: Problem, solver: Method) -> int:

@@ -75,10 +75,13 @@ def need_of(problem: Problem, solver: Method) -> Need:
     if arrays.vectors and isinstance(entries, BlockPattern):
         disk = entries.file_bytes(1 + arrays.vectors) / array
     first = min(arrays.first, work)
-    large = math.prod(problem.shape) >= compiling.COMPILED_FROM and arrays.tiles and held
-    # passes over files are not compiled
-    compiled = (large or arrays.vectors) and is_numpy(problem.loss.reference)
-    compiled = compiled and compiling.current()
+    size = math.prod(problem.shape)
+    if arrays.vectors:
+        compiled = compiling.chosen(kind=compiling.ENTRIES)
+    else:  # passes over files are not compiled
+        large = size >= compiling.COMPILED_FROM and arrays.tiles and held
+        compiled = bool(large) and compiling.chosen(size)
+    compiled = compiled and is_numpy(problem.loss.reference)
     library = _compiler_bytes() if compiled else 0
     early, peak = (
         max(int((taken + arrays.proof) * array) + thin + library + pending, reading)

@@ -22,7 +22,7 @@ from weakprox.losses import Completion
 from weakprox.losses.entry_losses import Huber, Squared
 from weakprox.losses.observed import Effects
 from weakprox.metering import Budget, Meter
-from weakprox.passes import ValueForm
+from weakprox.passes import ValueForm, compiling
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.run.choose import chosen
@@ -354,7 +354,8 @@ def path_trial(
     def trial(
         part: HeldOutEntries, candidate: Any, start: LowRank | None
     ) -> tuple[tuple[float, ...], LowRank]:
-        with one_thread(0):  # many short passes, which would each set the number of threads
+        # many short passes, which would each set the number of threads
+        with one_thread(0), compiling.passes(compiling.chosen(kind=compiling.ENTRIES)):
             loss = prepare(part, candidate)
             if math.isfinite(candidate.lam):
                 found, effects = solve(part.problem(loss, candidate.lam), start)

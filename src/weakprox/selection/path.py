@@ -18,6 +18,7 @@ from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget
+from weakprox.passes import compiling
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.progress import Progress
@@ -291,7 +292,8 @@ class Chain:
             return self.last._replace(svds=0)
         past = self._past(problem.penalty, tau)
         self.tau, self.count = tau, self.count + 1
-        with one_thread(math.prod(self.loss.shape)):
+        entries = math.prod(self.loss.shape)
+        with one_thread(entries), compiling.passes(compiling.chosen(entries)):
             found = self._lean(problem, past) or self._whole(problem, past)
         self._keep(found.warmth)
         loose = inside(found.low_rank, problem.spectral, tau)

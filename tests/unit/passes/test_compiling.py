@@ -38,9 +38,11 @@ def test_nothing_is_compiled_at_first():
 def test_stored_passes_are_used_unless_the_source_is_newer(tmp_path, monkeypatch):
     folder = tmp_path / "passes_0123"
     folder.mkdir()
-    index = folder / "compiled._advance-12.py311.nbi"
+    version = f"py{sys.version_info[0]}{sys.version_info[1]}"
+    index = folder / f"compiled._group_advance-12.{version}.nbi"
     index.touch()
     assert compiling.stored()
+    assert not compiling.stored(compiling.ENTRIES)  # another file
     assert passes_for(LARGE) is engine._compiled()
     monkeypatch.delitem(sys.modules, "weakprox.passes.compiled", raising=False)
     assert not compiling.chosen(compiling.LOADED_AT_ONCE - 1)  # loading would take longer
@@ -93,23 +95,40 @@ def test_a_resumed_run_keeps_its_choice(monkeypatch):
     assert again.X.tobytes() == whole.X.tobytes()
 
 
-def test_a_run_on_observed_entries_uses_one_kind(monkeypatch):
+@pytest.mark.parametrize("penalty", [None, wp.penalties.L1(0.1)], ids=["factors", "array"])
+def test_a_run_on_observed_entries_uses_one_kind(penalty, monkeypatch):
+    """Also if it is resumed where another one would be chosen."""
     used = set()
     real = pattern._kernels
     monkeypatch.setattr(pattern, "_kernels", lambda x: used.add(real(x)) or real(x))
     rng = np.random.default_rng(0)
     rows, cols = np.nonzero(rng.random((30, 20)) < 0.5)
-    loss = Completion(rows, cols, rng.standard_normal(len(rows)), (30, 20))
-    wp.minimize(wp.Problem(loss, None, NuclearNorm(2.0)))
+    values = rng.standard_normal(len(rows))
+    loss = Completion(rows, cols, values, (30, 20), intercepts="rows")
+    problem = wp.Problem(loss, penalty, NuclearNorm(2.0))
+    part = wp.minimize(problem, tol=1e-6, max_svds=5)
+    assert part.status is wp.Status.MAX_SVDS
+    used.clear()
+    monkeypatch.setenv("WEAKPROX_COMPILE", "always")
+    wp.minimize(problem, tol=1e-6, resume=part, max_svds=20)
     assert used == {pattern.Plain}
+
+
+def test_paths_count_as_runs(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((30, 20)) < 0.5)
+    loss = Completion(rows, cols, rng.standard_normal(len(rows)), (30, 20))
+    wp.selection.observed_path(loss, cv=2)
+    assert compiling._spent > 0.0
 
 
 def test_the_display_says_so(monkeypatch):
     monkeypatch.setenv("WEAKPROX_COMPILE", "always")
-    assert compiling.about_to_compile(1e6)
-    assert not compiling.about_to_compile(10)
+    assert compiling.about_to_compile()
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
-    assert not compiling.about_to_compile(1e6)
+    assert not compiling.about_to_compile()
+    monkeypatch.setenv("WEAKPROX_COMPILE", "never")
+    assert not compiling.about_to_compile()
 
 
 def test_the_place_of_the_source_is_the_one_that_numba_stores_beside():
