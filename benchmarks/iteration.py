@@ -40,7 +40,7 @@ class Iteration:
 
     def __init__(self, d: int) -> None:
         self.C, tau, _ = instance(d, RANK)
-        self.tau, self.k = 0.9 * tau, Step(1.0, 1.0, 0.0, 2.0)
+        self.tau, self.k = 0.9 * tau, Step(1.0, 1.0, 0.0, 2.0, 2.0)
         self.z = np.empty_like(self.C)
         self.passes = passes_for(self.z, self.C)
         self.products = products_for(self.z, self.passes)

@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import chndtrinc, fdtri
 
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
@@ -99,7 +98,7 @@ class Noise:
         if self.variance == 0.0:
             return self.rare(size, confidence) ** 2
         nu = self.concentration
-        seen = self.variance / size * float(fdtri(nu, nu * self.freedom, confidence))
+        seen = self.variance / size * _quantile(nu, nu * self.freedom, confidence)
         return self._with_rare(seen, self.variance / size, size, confidence)
 
     def distance(self, square: float, size: int, confidence: float) -> float:
@@ -115,7 +114,7 @@ class Noise:
             return (math.sqrt(square) + self.rare(size, confidence)) ** 2
         nu = self.concentration
         unit = self.variance * (1.0 + 2.0 / (nu * self.freedom)) / (nu * size)
-        found = float(chndtrinc(square / unit, nu, 1.0 - confidence))
+        found = _centre(square / unit, nu, 1.0 - confidence)
         if not math.isfinite(found):
             return math.inf
         return self._with_rare(unit * found, unit * found, size, confidence)
@@ -131,7 +130,7 @@ class Noise:
         most the share 1/sqrt(concentration) of the variance, and its own quantile.
         """
         rare = self.rare(size, confidence)
-        along = float(fdtri(1.0, self.freedom, confidence)) * typical
+        along = _quantile(1.0, self.freedom, confidence) * typical
         along = math.sqrt(along / math.sqrt(self.concentration))
         return seen + rare * rare + 2.0 * rare * min(along, math.sqrt(seen))
 
@@ -373,3 +372,17 @@ def _sound(gap: float, rounding: float, eps: float) -> float:
     if not math.isfinite(gap) or gap < -1e-6 * rounding:
         return math.inf
     return max(0.0, gap)
+
+
+def _quantile(one: float, two: float, level: float) -> float:
+    """Quantile of an F distribution with these degrees of freedom."""
+    from scipy.special import fdtri  # slow to import
+
+    return float(fdtri(one, two, level))
+
+
+def _centre(value: float, freedom: float, level: float) -> float:
+    """Noncentrality of the chi-square distribution whose quantile of this level is `value`."""
+    from scipy.special import chndtrinc  # slow to import
+
+    return float(chndtrinc(value, freedom, level))
