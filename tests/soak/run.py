@@ -20,7 +20,7 @@ PARTS = {
     "certificates": ("tests/soak/certificates.py", "0", "10000"),
     "kills": ("tests/soak/kills.py", "--kills", "100"),
     "workers": ("tests/soak/workers.py",),
-    "coverage": ("tests/soak/coverage.py",),
+    "coverage": ("tests/soak/confidence.py",),
     "proofs": ("tests/soak/proofs.py", "500"),
     "fuzz": ("tests/fuzz/run.py", "--seconds", "600"),
 }
@@ -28,7 +28,7 @@ QUICK = {
     "certificates": ("tests/soak/certificates.py", "0", "300"),
     "kills": ("tests/soak/kills.py", "--kills", "10"),
     "workers": ("tests/soak/workers.py", "2"),
-    "coverage": ("tests/soak/coverage.py", "10"),
+    "coverage": ("tests/soak/confidence.py", "10"),
     "proofs": ("tests/soak/proofs.py", "40"),
     "fuzz": ("tests/fuzz/run.py", "--seconds", "50"),
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from soak.coverage import SETTINGS, allowed, tally
+from soak.confidence import SETTINGS, allowed, tally
 from soak.laws import LAWS
 
 CELLS = [

@@ -1,6 +1,6 @@
 """How often statements at a confidence are false, for many laws of noise.
 
-From the root of the repository, `python tests/soak/coverage.py` makes 200 runs for each law
+From the root of the repository, `python tests/soak/confidence.py` makes 200 runs for each law
 and setting and prints a table; a number makes that many. A run counts as false if its answer
 is further from the optimum than the gap it shows, whatever its status. The optimum is known:
 the expectation of every loss here is 1/2 |X - C|^2 and a constant. `--price` prints how many
