@@ -3,6 +3,7 @@
     python benchmarks/map.py --d 1000                    # all panels, NumPy
     python benchmarks/map.py --d 8000 --device cuda      # on a CUDA device, in float32
     python benchmarks/map.py --d 300 --panel ranks --budget 120
+    python benchmarks/map.py --cell rank=50,d=8000 spectral=norm --device cuda
     python benchmarks/map.py --draw                      # the picture from the JSON alone
     python benchmarks/map.py --quick                     # small cells: counts only, for CI
 
@@ -27,7 +28,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ import weakprox as wp
 OUT = Path(__file__).resolve().parents[1] / "docs" / "_static" / "map"
 LAM = 2.0  # of the l1 norm, in units of the noise
 DENSITY = 0.1
+ROWS = 2048  # of a matrix, made at once
 PENALTIES = ("l1", "signed", "elastic", "rows", "l1 + rows", "none")
 SPECTRAL = ("ball", "norm", "psd")
 FACTORS = (0.5, 0.8, 0.9, 0.95, 0.97, 1.0, 1.05)
@@ -47,6 +49,7 @@ TOLS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 RHOS = (30.0, 100.0, 10.0)  # of ADMM, the likeliest first
 SOLVERS = ("lean-splitting", "davis-yin")
 PATIENCE = 3.0  # a rival is stopped at this multiple of our time ...
+AGAIN = 4.0  # seconds of a first call up to which it is repeated
 LEAST = 2.0  # ... or after this many seconds, whichever is later
 STEEP, SPARE = 4.0, 8  # times the median of a panel, and more, that a count may be
 RED, GREEN, GREY = "#c0392b", "#dfeee3", "#eef1f6"
@@ -90,28 +93,40 @@ def drawn(cell: Cell, device: str, seed: int = 0) -> Instance:
 
     Y = factor(m)
     W = Y if cell.spectral == "psd" else factor(d)
-    N = rng.standard_normal((m, d), dtype=np.float32)
-    if cell.spectral == "psd":
-        N = (N + N.T) / math.sqrt(2.0)
     left, right = (np.linalg.qr(F, mode="r") for F in (Y, W))
     nuclear = float(np.linalg.svd(left @ right.T, compute_uv=False).sum())
-    M = (Y @ W.T + N).astype(cell.dtype)
-    del N
+    if device == "cpu":
+        M = rng.standard_normal((m, d), dtype=np.float32)
+    else:
+        import torch
+
+        torch.manual_seed(seed)
+        M = torch.randn((m, d), device=device)
+        Y, W = (torch.asarray(F, dtype=torch.float32, device=device) for F in (Y, W))
+    if cell.spectral == "psd":
+        M = (M + M.T) / math.sqrt(2.0)
+    for i in range(0, m, ROWS):  # nothing else of the size of M
+        M[i : i + ROWS] += Y[i : i + ROWS] @ W.T
+    xp = array_api_compat.array_namespace(M)
+    M = xp.astype(M, getattr(xp, cell.dtype), copy=False)
     size = cell.factor * nuclear
     if cell.spectral == "norm":
         size = cut_off(soft(M, LAM) if cell.penalty in ("l1", "signed") else M, size)
-    if device != "cpu":
-        import torch
-
-        M = torch.asarray(M, device=device)
     return Instance(M, size)
 
 
 def cut_off(A: Any, nuclear: float) -> float:
     """Return the threshold at which the singular values of A have this sum."""
-    A = A if A.shape[0] <= A.shape[1] else A.T
-    s = np.sqrt(np.maximum(np.linalg.eigvalsh((A @ A.T).astype(float))[::-1], 0.0))
+    xp = array_api_compat.array_namespace(A)
+    A = xp.astype(A if A.shape[0] <= A.shape[1] else A.T, xp.float64)
+    squares = on_host(xp.linalg.eigvalsh(A @ A.T))[::-1]
+    s = np.sqrt(np.maximum(squares, 0.0))
     return max(threshold(s, nuclear), 1e-3 * float(s[0]))
+
+
+def on_host(x: Any) -> Any:
+    """The array in NumPy, in float64."""
+    return np.asarray(x if is_numpy(x) else x.cpu(), dtype=float)
 
 
 def threshold(s: Any, total: float) -> float:
@@ -201,7 +216,7 @@ class Gram:
         xp = array_api_compat.array_namespace(A)
         psd = self.cell.spectral == "psd"
         w, V = xp.linalg.eigh(0.5 * (A + A.T) if psd else A.T @ A)
-        w = np.asarray(w.tolist() if w.device != "cpu" and not is_numpy(w) else w, float)[::-1]
+        w = on_host(w)[::-1]
         s = w if psd else np.sqrt(np.maximum(w, 0.0))
         p = shrink(self.cell, self.one, s, t)
         k = int(np.count_nonzero(p))
@@ -227,8 +242,7 @@ class Block:
                 P, _ = xp.linalg.qr(A @ self.Q)
                 self.Q, R = xp.linalg.qr(A.T @ P)
             u, s, vt = xp.linalg.svd(R.T)
-            values = np.asarray(s.tolist() if not is_numpy(s) else s, float)
-            p = shrink(self.cell, self.one, values, t)
+            p = shrink(self.cell, self.one, on_host(s), t)
             k = int(np.count_nonzero(p))
             if k <= len(p) - 2:
                 scale = xp.asarray(p[:k], dtype=A.dtype, device=A.device)
@@ -333,11 +347,12 @@ def measured(cell: Cell, device: str, limit: float, *, rivals: bool) -> dict[str
     """Return what `minimize`, our other solvers and the peers take for a cell."""
     one = drawn(cell, device)
     asked = problem(cell, one)
-    seconds, found = solved(asked, cell, limit)
-    if seconds < 1.0:  # the first call may have compiled
+    first, found = seconds, _ = solved(asked, cell, limit)
+    if seconds < AGAIN:  # the first call may have compiled
         seconds, found = min((solved(asked, cell, limit) for _ in range(2)), key=lambda x: x[0])
     row: dict[str, Any] = asdict(cell) | {
         "seconds": seconds,
+        "first": first,
         "status": found.status.name,
         "gap": found.gap / abs(found.value) if math.isfinite(found.gap) else None,
         "answer": found.low_rank.rank,
@@ -404,7 +419,11 @@ def panels(d: int, device: str) -> dict[str, tuple[str, str, list[Cell]]]:
 def swept(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure the cells of the panels asked for, and print a line for each."""
     begun, rows, missed = time.perf_counter(), [], 0
-    for name, (_, _, cells) in panels(args.d, args.device).items():
+    chosen = panels(args.d, args.device)
+    if args.cell:
+        base = next(iter(chosen["ranks"][2]))
+        chosen = {"cells": ("", "", [parsed(text, base) for text in args.cell])}
+    for name, (_, _, cells) in chosen.items():
         if args.panel and name not in args.panel:
             continue
         for cell in cells:
@@ -417,12 +436,22 @@ def swept(args: argparse.Namespace) -> list[dict[str, Any]]:
             told = ", ".join(f"{k} {v:.3f}" if v else f"{k} -" for k, v in rivals.items())
             gap = "-" if row["gap"] is None else f"{row['gap']:.1e}"
             print(
-                f"{name}: {cell}: {row['seconds']:.3f} s, {row['status']}, gap {gap}, "
+                f"{name}: {cell}: {row['seconds']:.3f} s (first {row['first']:.2f}), "
+                f"{row['status']}, gap {gap}, "
                 f"answer of rank {row['answer']}, {row['svds']} SVDs, {row['solver']} | {told}",
                 flush=True,
             )
     print(f"{len(rows)} cells in {time.perf_counter() - begun:.0f} s, {missed} left out")
     return rows
+
+
+def parsed(text: str, base: Cell) -> Cell:
+    """Return the central cell with changes such as "rank=50,d=8000,spectral=norm"."""
+    asked = dict(part.split("=") for part in text.split(","))
+    shape = tuple(int(n) for n in asked.pop("d", "0").split("x"))
+    kinds = {field.name: type(getattr(base, field.name)) for field in fields(base)}
+    base = replace(base, factor=0.9, rank=10, shape=(shape * 2)[:2] if shape[0] else base.shape)
+    return replace(base, **{name: kinds[name](value) for name, value in asked.items()})
 
 
 def judged(rows: list[dict[str, Any]]) -> None:
@@ -531,6 +560,7 @@ def main() -> None:
     parser.add_argument("--d", type=int, default=1000)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--panel", nargs="+")
+    parser.add_argument("--cell", nargs="+", help='such as "rank=50,d=8000,spectral=norm"')
     parser.add_argument("--budget", type=float, default=3600.0, help="seconds in all")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds of one call")
     parser.add_argument("--alone", action="store_true", help="no other solvers and peers")
@@ -547,6 +577,8 @@ def main() -> None:
     if not args.draw:
         new = swept(args)
         judged(new)
+        if args.cell:  # single cells are not part of the map
+            return
         again = {(row["device"], row["d"], row["panel"]) for row in new}
         rows = [row for row in rows if (row["device"], row["d"], row["panel"]) not in again]
         rows += new
