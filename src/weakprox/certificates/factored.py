@@ -26,6 +26,7 @@ from weakprox.passes.reference import Step, Sums
 from weakprox.passes.ritz import Ritz, Vector
 
 DOUBLE = float(np.finfo(float).eps)
+LEVELS = (1e-6, 1e-5, 1e-4)  # relative distances from it that a factorisation may prove
 CLOSE = 1e-5  # relative distance from the least possible norm at which to stop
 SKEW = 1e-6  # largest distance from orthonormal vectors that allows a conclusion
 
@@ -43,6 +44,7 @@ class FactoredDual:
     form: ValueForm
     # the same triplets and some more that X lacks: they make the rest of z smaller
     more: Ritz | None = None
+    thorough: bool = False  # whether a Cholesky factorisation is affordable
 
     exact: Ritz = field(init=False)  # the triplets in float64, recomputed if necessary
     values: Vector = field(init=False)  # of the proximal point of z in that span
@@ -86,13 +88,16 @@ class FactoredDual:
     def _norm(self, squares: Vector, rng: np.random.Generator) -> float:
         """Upper bound on |z - X|_2, or on its largest eigenvalue."""
         found, values = self.exact, self.values
-        first = self._norm_within(found, values, squares, rng)
         shift = max(0.0, float(np.max(found.s - values)))
-        if self.more is None or not self.more.exact or first <= shift * (1 + CLOSE):
-            return first
-        values = np.pad(values, (0, len(self.more.s) - len(values)))
-        squares = self.engine.squares(self.more, rng)
-        return min(first, self._norm_within(self.more, values, squares, rng))
+        best = self._norm_within(found, values, squares, rng)
+        if best > shift * (1 + CLOSE) and self.more is not None and self.more.exact:
+            squares = self.engine.squares(self.more, rng)
+            longer = np.pad(values, (0, len(self.more.s) - len(values)))
+            best = min(best, self._norm_within(self.more, longer, squares, rng))
+        if best > shift * (1 + CLOSE) and self.thorough:
+            levels = [shift * (1 + excess) for excess in LEVELS]
+            best = min(best, self.engine.factored_norm(found, values, levels))
+        return best
 
     def _norm_within(
         self, found: Ritz, values: Vector, squares: Vector, rng: np.random.Generator

@@ -13,14 +13,14 @@ minimum is -h*(-c), which is finite only for bounded sets.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, eps_of, inner, norm, sqnorm
-from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH
+from weakprox.linalg.bounds import EXACT_BELOW, THOROUGH, factored_bound
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.metering import gradient
 from weakprox.penalties.proximal import proximal_dual
@@ -69,6 +69,33 @@ class SplitDual:
         return FixedDual(self.penalty, y).target(X, G, weight)
 
 
+def factored_prox(
+    problem: Problem, A: Array, prox: WeakProx, weight: float, accuracy: float
+) -> WeakProx | None:
+    """The proximal step with a conjugate that is proved by a Cholesky factorisation.
+
+    None if h is not a function of singular values, if a decomposition is as cheap, or if the
+    conjugate would cost more than the accuracy.
+    """
+    form, V = problem.of_spectral.form, prox.V
+    if form is None or min(A.shape) <= EXACT_BELOW:
+        return None
+    h, along = problem.spectral.value(V), weight * (V.inner(A) - V.sqnorm)
+    if math.isfinite(form.tau):  # largest norm of u at which Young's inequality is tight enough
+        level = form.lam + (along - h + accuracy) / form.tau
+    else:
+        level = form.lam * along / (h - accuracy) if h > accuracy else math.inf
+    rounding = 16 * eps_of(A) * norm(A)  # of A - V
+    if not math.isfinite(level) or not level / weight > rounding:
+        return None
+    D = arrays.wide(A) - LowRank(*(arrays.wide(x) for x in (V.U, V.s, V.Vt))).dense()
+    found = factored_bound(D, [level / weight - rounding], symmetric=form.symmetric)
+    if not math.isfinite(found):
+        return None
+    conjugate, shrink = form.conjugate(level)
+    return replace(prox, conjugate=conjugate, shrink=shrink, rests_on="exact")
+
+
 def split_bound(
     problem: Problem,
     split: SplitDual,
@@ -86,8 +113,9 @@ def split_bound(
 
     c the curvature of R, q = g + c X + K'y + u, which vanishes at a solution. No new
     decomposition is needed if that of the proximal step was complete. If it was truncated,
-    it is repeated from its own basis, with a proof for the part it leaves out. The proximal
-    step that the bound rests on is appended to `used`.
+    the norm of u is proved by a factorisation. If that fails, the decomposition is repeated
+    from its own basis, with a proof for the part it leaves out. The proximal step that the
+    bound rests on is appended to `used`.
     """
     loss, prox, R = problem.loss, split.prox, problem.penalty
     A, weight, V = split.A, split.weight, prox.V
@@ -95,7 +123,10 @@ def split_bound(
     along, square = V.inner(A), V.sqnorm
     young = h + prox.conjugate - slope * (along - square)
     sizes = abs(h) + abs(prox.conjugate) + slope * (abs(along) + square)
-    if not young <= accuracy:
+    proved = None if young <= accuracy else factored_prox(problem, A, prox, weight, accuracy)
+    if proved is not None:
+        prox = proved
+    elif not young <= accuracy:
         rank, tolerance = min(V.rank + 2, *problem.shape), Tolerance(2 * accuracy / weight)
         how: Any = {"rank": rank, "tolerance": tolerance, "start": prox.basis, "rng": rng}
         prox = problem.spectral.weak_prox(A, weight=weight, certify=True, **how)

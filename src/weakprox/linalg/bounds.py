@@ -9,13 +9,25 @@ products with fresh Gaussian vectors and is wrong with probability at most `FAIL
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import DOUBLE, Array, eps_of, gaussian, like, namespace, to_numpy
+from weakprox.linalg.arrays import (
+    DOUBLE,
+    Array,
+    device_of,
+    eps_of,
+    gaussian,
+    like,
+    namespace,
+    sqnorm,
+    to_numpy,
+    wide,
+)
+from weakprox.linalg.gram_svd import product_error, squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
 from weakprox.linalg.thin_svd import Vector, independent, orthonormal, thin_svd
@@ -170,6 +182,47 @@ def deflated_norm(
     ops = A if isinstance(A, Products) else products(A)
     limits: Any = {"powers": powers, "enough": enough, "kept": kept}
     return power_bound(ops.right, ops.left, ops.shape[1], ops.reference, rng, **limits)
+
+
+def factored_bound(D: Array, levels: Iterable[float], *, symmetric: bool = False) -> float:
+    """The first of some levels that is an upper bound on the norm of D; infinite if none is.
+
+    A Cholesky factorisation of t^2 I - D'D that succeeds proves |D|_2 <= t, up to the rounding
+    errors of the product and of the factorisation (Higham, "Accuracy and Stability of Numerical
+    Algorithms", theorem 10.3), which are subtracted first. It takes a small share of the time
+    of a decomposition, and values close together do no harm. If `symmetric`, bound the largest
+    eigenvalue of a symmetric D by a factorisation of t I - D.
+    """
+    D = wide(D)
+    n, size = min(int(D.shape[0]), int(D.shape[1])), sqnorm(D)
+    if symmetric:
+        G, size = 0.5 * (D + D.T), math.sqrt(size)
+        error = DOUBLE * size
+    else:
+        G = squared(D if D.shape[0] >= D.shape[1] else D.T)
+        error = product_error(max(int(D.shape[0]), int(D.shape[1])), size)
+    G *= -1.0
+    diagonal = namespace(G).linalg.diagonal(G) * 1.0
+    for level in levels:
+        top = level if symmetric else level * level
+        # the trace of the matrix is at most n top + size
+        margin = error + (n + 2) * DOUBLE * (n * top + size)
+        if not top > margin:
+            continue
+        with all_threads(n):
+            if (
+                decompositions.cholesky(_with_diagonal(G, diagonal + (top - margin)))
+                is not None
+            ):
+                return level
+    return math.inf
+
+
+def _with_diagonal(G: Array, diagonal: Array) -> Array:
+    """G itself with another diagonal."""
+    index = namespace(G).arange(int(G.shape[0]), device=device_of(G))
+    G[index, index] = diagonal
+    return G
 
 
 def raised(s: Array, residual: float, tail: float) -> Array:

@@ -123,6 +123,26 @@ def small_cholesky(A: Matrix) -> Matrix | None:
         return None
 
 
+def cholesky(A: Array) -> Array | None:
+    """Lower factor of an array of any namespace; None if it is not positive definite."""
+    try:
+        root = namespace(A).linalg.cholesky(A)
+    except FAILURES as failure:
+        _unless_memory(failure)
+        return None
+    return root if _fine(namespace(A).linalg.diagonal(root)) else None
+
+
+def lower_inverse(root: Array) -> Array:
+    """Inverse of a lower triangular array of any namespace."""
+    xp = namespace(root)
+    solve = getattr(xp.linalg, "solve_triangular", None)  # torch's; SciPy's is slower than inv
+    if solve is None:
+        return xp.linalg.inv(root)
+    one = xp.eye(int(root.shape[0]), dtype=root.dtype, device=root.device)
+    return solve(root, one, upper=False)
+
+
 def small_inverse(root: Matrix) -> Matrix:
     """Inverse of a lower triangular matrix in float64 on the host."""
     if len(root) <= SMALL:

@@ -19,12 +19,18 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import OVERSAMPLE, ThinSVD, Vector, both_residuals
 from weakprox.linalg.threads import all_threads
 
+Active = Callable[[Vector], int]  # number of leading values that a proximal step keeps
+
 DIGITS_LEFT = 1e5  # kept squares are at least this many roundings of the largest
 ROWS = 512  # rows multiplied at once
 
 
-def gram_svd(A: Array, active: Callable[[Vector], int], most: int) -> ThinSVD | None:
+def gram_svd(
+    A: Array, active: Active, most: int, width: Callable[[int], int] | None = None
+) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`; None if squaring is unsafe.
+
+    `width` of the number of triplets is the number of columns of the basis.
 
     All computation is in float64. The squares of the singular values (before rounding to the
     dtype of A) have an error of at most `square_error`, which bounds based on them take into
@@ -44,14 +50,15 @@ def gram_svd(A: Array, active: Callable[[Vector], int], most: int) -> ThinSVD | 
     kept = max(1, min(active(s), most))
     if not s[kept - 1] ** 2 > max(DIGITS_LEFT * DOUBLE * s[0] ** 2, 8 * error):
         return None
-    W = xp.flip(W[:, -(kept + OVERSAMPLE) :], axis=1)
-    V = W[:, :kept]
-    top, BV = like(s[:kept], B), B @ V
-    U = BV / top
-    # one Newton step towards the nearest orthonormal block squares the loss of orthogonality
-    U = 1.5 * U - U @ (0.5 * (U.T @ U))
+    wide_as = kept + OVERSAMPLE if width is None else width(kept)
+    W = xp.flip(W[:, -wide_as:], axis=1)
+    V, BW = W[:, :kept], B @ (W if flat else W[:, :kept])
+    top, BV = like(s[:kept], B), BW[:, :kept]
+    U = upright(BV / top)
     residuals = both_residuals(LowRank(U, top, V.T), BV, B.T @ U)
-    U, V, basis = (xp.astype(x, A.dtype, copy=False) for x in (U, V, U if flat else W))
+    # a basis need not be orthonormal
+    basis = BW / like(np.maximum(s[:wide_as], DOUBLE * s[0]), B) if flat else W
+    U, V, basis = (xp.astype(x, A.dtype, copy=False) for x in (U, V, basis))
     top = xp.astype(top, A.dtype, copy=False)
     return ThinSVD(
         triplets=LowRank(V, top, U.T) if flat else LowRank(U, top, V.T),
@@ -65,6 +72,14 @@ def gram_svd(A: Array, active: Callable[[Vector], int], most: int) -> ThinSVD | 
     )
 
 
+def upright(U: Array) -> Array:
+    """Nearly orthonormal columns after a Newton step towards the nearest orthonormal block.
+
+    The step squares the loss of orthogonality.
+    """
+    return 1.5 * U - U @ (0.5 * (U.T @ U))
+
+
 def squared(B: Array) -> Array:
     """B'B, summed over blocks of rows so that each sum has few terms."""
     if B.shape[0] <= ROWS:
@@ -73,12 +88,20 @@ def squared(B: Array) -> Array:
 
 
 def gram_error(m: int, squares: Vector) -> float:
-    """Bound on the error of the eigenvalues of `squared` B of m rows, for any summation order.
+    """Bound on the error of the eigenvalues of `squared` B of m rows.
+
+    The sum of all eigenvalues is the squared Frobenius norm of B. The error of the eigenvalue
+    routine is added to that of the product.
+    """
+    own = decompositions.eigh_error(len(squares)) * float(squares[0])
+    return product_error(m, float(squares.sum())) + DOUBLE * own
+
+
+def product_error(m: int, size: float) -> float:
+    """Bound on the norm of the error of `squared` B of m rows, for any summation order.
 
     A sum of k products has an error of at most k units of rounding of the sum of their
-    absolute values. The norm of |B|'|B| is at most the squared Frobenius norm of B, which is
-    the sum of all eigenvalues. The error of the eigenvalue routine is added to this.
+    absolute values. The norm of |B|'|B| is at most the squared Frobenius norm of B, `size`.
     """
     chain = min(m, ROWS) + -(-m // ROWS)
-    own = decompositions.eigh_error(len(squares)) * float(squares[0])
-    return DOUBLE * (0.5 * chain * float(squares.sum()) * (1 + 1e-9) + own)
+    return DOUBLE * 0.5 * chain * size * (1 + 1e-9)

@@ -8,7 +8,7 @@ is computed tile by tile, used and discarded, by the fastest passes for such arr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -30,7 +30,7 @@ from weakprox.linalg.arrays import (
     to_numpy,
     wide,
 )
-from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm
+from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, factored_bound
 from weakprox.linalg.lowrank import LowRank, Projection
 from weakprox.linalg.operators import Products
 from weakprox.linalg.tiled import Tiled
@@ -177,6 +177,19 @@ class Engine:
             A = replace(A, left=lambda Q: cast(left(Q), dtype))
         bound = deflated_norm(A, kept, rng, powers=POWERS, enough=enough)
         return min(bound, self._exact_tail(found)) if bound > enough else bound
+
+    def factored_norm(self, found: Ritz, values: Vector, levels: Iterable[float]) -> float:
+        """The first of some levels that bounds |z - X|_2, or its largest eigenvalue.
+
+        X has these vectors and values. The bound is by a Cholesky factorisation, for arrays in
+        this process only.
+        """
+        if getattr(self.z, "passes", None) is not None or not is_array(self.z):
+            return math.inf
+        D = wide(self.z) - LowRank(found.U, like(values, found.U), found.V.T).dense()
+        size = norm(D) + float(np.abs(found.s).max())
+        rounding = 16 * eps_of(D) * (size + float(values.sum()))
+        return factored_bound(D, levels, symmetric=self.symmetric) + rounding
 
     def _exact_tail(self, found: Ritz) -> float:
         """The norm by a full decomposition for small matrices; infinity for others.

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.linalg.arrays import Array, copied, gaussian, namespace
+from weakprox.linalg.arrays import Array, copied, gaussian, namespace, on_cpu
 from weakprox.linalg.simplex import rounded_on_host
+from weakprox.linalg.thick_svd import thick_width
 from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
-from weakprox.passes.ritz import Ritz
+from weakprox.passes.ritz import Ritz, Vector
 from weakprox.problem import Problem
 from weakprox.solvers._gap_driven import TooWide
 from weakprox.solvers.base import Tools
@@ -36,6 +37,7 @@ THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block
 # The same share in the first iterations. A rank that grows later is not low, and DavisYin
 # needs fewer iterations then.
 EARLY, WIDE = 2, 0.3
+ON_DEVICE = 512  # columns on a device: the small eigenproblems are solved on the host
 SMALL_STEP = 0.1  # step size times smoothness
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
@@ -89,11 +91,13 @@ class Factored:
             width = len(found.s)
             # discarded values must be visible, also at the lower end of a symmetric z
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
-            if seen <= width - SPARE or width >= min(shape):
+            spare = self._spare(found.s, p, kept, state.powers)
+            if seen <= width - spare or width >= min(shape):
                 break
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
+            most = most if on_cpu(z) else min(most, ON_DEVICE)
             if width >= most and self.thin():
-                raise TooWide(engine.kept(), state.gamma)
+                raise self.handed_over(replace(state, ritz=found))
             width = min(WIDER * width, most if width < most else WIDER * width, *shape)
             more = gaussian(tools.rng(k, width), (shape[1], width), z)
             have = namespace(z).astype(found.V, z.dtype)
@@ -106,6 +110,24 @@ class Factored:
         values = rounded_on_host(p[:cap], self.form.tau, z)
         h = self.form.lam * float(values.sum())
         return replace(state, values=values, h=h, ritz=found, rank=cap, cut=cap < kept)
+
+    @staticmethod
+    def _spare(s: Vector, p: Vector, kept: int, powers: int) -> int:
+        """Columns that a block needs beyond the values it keeps.
+
+        Few are enough if discarded values are much smaller than the cut-off. If they are close
+        to it, single triplets converge slowly, and only a wider block shows all that are kept,
+        the wider the more proofs have failed.
+        """
+        crowded = np.abs(s).min() > NEAR * float(s[0] - p[0])
+        return (thick_width(kept) - kept) << (powers - 1) if crowded else SPARE
+
+    def handed_over(self, state: Memory) -> TooWide:
+        """Signal to continue with the fallback from here."""
+        assert state.ritz is not None
+        # eigenvectors of both ends of a spectrum do not start a search for singular vectors
+        basis = None if self.engine.symmetric else self.engine.own(state.ritz).V
+        return TooWide(self.engine.kept(), state.gamma, basis)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
         """A dual point at z, before it moves, if the gap is expected to be small enough."""
@@ -122,6 +144,8 @@ class Factored:
         state, dual = self.provable(state, k)
         self.tools.tick(state.candidate(k, gap=state.gap, dual=dual))
         if state.gap <= wanted:  # but the proof did not succeed
+            if state.powers >= POWERS and self.thin():
+                raise self.handed_over(state)
             state = replace(state, powers=min(POWERS, state.powers + 1))
         return state, dual
 
@@ -135,7 +159,10 @@ class Factored:
         last = int((found.s[r:] < -0.9 * shift).sum()) if engine.symmetric else 0
         near = r + int((found.s[r : len(found.s) - SPARE - last] > NEAR * shift).sum())
         more = found.with_last(near, last) if near > r and not last else None
-        dual = FactoredDual(engine, found.with_last(r, last), step, self.form, more)
+        # a factorisation costs more than many steps, so the block must be accurate first
+        thorough = state.powers > 1 and self.thin()
+        kept = found.with_last(r, last)
+        dual = FactoredDual(engine, kept, step, self.form, more, thorough=thorough)
         values = rounded_on_host(dual.values[:r], self.form.tau, z)
         V = engine.rounded(dual.exact, values)
         h = self.form.lam * float(values.sum())

@@ -23,18 +23,20 @@ SHARE = 1e-3  # of the gap: allowed cost of an inexact decomposition
 PATIENCE = 400  # iterations without progress after which the gap has stalled
 FIRST_RANK = 12
 GROWTH = 4  # factor for the rank if it is too small
+MANY = 24  # triplets from which one power step with a wider block costs less than accuracy
 SPARE = 3  # extra triplets, so that the next decomposition need not be repeated
 
 
 class TooWide(Exception):  # noqa: N818 (a signal, not an error)
     """The proximal points are not low-rank, or the gap falls slowly: use the fallback.
 
-    `target` is the point z to continue from, for the step size `gamma`.
+    `target` is the point z to continue from, for the step size `gamma`, and `basis` spans its
+    leading right singular vectors.
     """
 
-    def __init__(self, target: Any = None, gamma: float = 0.0) -> None:
+    def __init__(self, target: Any = None, gamma: float = 0.0, basis: Any = None) -> None:
         super().__init__("the proximal points are not low-rank, or the gap falls slowly")
-        self.target, self.gamma = target, gamma
+        self.target, self.gamma, self.basis = target, gamma, basis
 
 
 class Contradicted(Exception):  # noqa: N818 (a signal, not an error)
@@ -161,20 +163,22 @@ def adaptive_prox(
     guess: float,
     cap: int | None,
     rng: np.random.Generator,
+    rough: bool = False,
 ) -> tuple[WeakProx, State]:
     """Proximal point of h at A, and the state with the rank and the basis to start with next.
 
     The rank grows until the truncation costs at most a share of the gap (by the oracle's
     own estimate), or until it reaches the cap. It decreases slowly, since a rank that is
     too small costs a second decomposition. The guess replaces the value of f while there
-    is none.
+    is none. If `rough`, triplets that are many come from one power step.
     """
     gap, rank, start = state.value - state.bound, state.rank, state.basis
     allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)
-    tolerance = Tolerance(2 * allowed / weight)
+    tolerance = Tolerance(2 * allowed / weight, rough=rough)
     shape, last = tools.problem.shape, (3 * rank) // 4
     while True:
-        if gram_is_cheaper(shape, rank, start is not None):
+        thick = rough and start is not None and rank >= MANY
+        if thick or gram_is_cheaper(shape, rank, start is not None):
             rank = capped(min(shape), shape, cap)  # a full decomposition costs the same
         prox = tools.spectral.weak_prox(
             A, weight=weight, rank=rank, tolerance=tolerance, start=start, rng=rng

@@ -39,6 +39,7 @@ from weakprox.solvers.base import Tools
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
+STALLING = 8  # iterations without progress after which steps are exact
 STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # stride, in moves
 UNMOVED = 1e3  # units of rounding below which a move counts as zero
@@ -164,9 +165,11 @@ class Stored:
         """The proximal point of z, by a decomposition of the necessary rank."""
         z, gamma, tools = state.z, state.gamma, self.tools
         guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
-        self._prox, state = adaptive_prox(
-            tools, z, state, weight=1.0 / gamma, guess=guess, cap=self.cap, rng=tools.rng(k)
-        )
+        # a rough step, unless its error keeps a small gap from being proved or reduced
+        unproved = state.gap <= tools.accuracy(state.value, guess)
+        rough = not unproved and k - state.progress <= STALLING
+        how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap, "rough": rough}
+        self._prox, state = adaptive_prox(tools, z, state, rng=tools.rng(k), **how)
         V = self._prox.V
         X, h = dense(V, tools.arena.like(z)), self.problem.spectral.value(V)
         return replace(state, X=X, V=V, h=h)

@@ -14,7 +14,16 @@ import numpy as np
 from weakprox.certificates.sampled import Proof
 from weakprox.certificates.split import SplitDual, reflected_dual
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import BLOCK_BYTES, SHARED, Arena, Array, on_cpu, sqnorm, zeros
+from weakprox.linalg.arrays import (
+    BLOCK_BYTES,
+    SHARED,
+    Arena,
+    Array,
+    namespace,
+    on_cpu,
+    sqnorm,
+    zeros,
+)
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Meter, MeteredLoss, MeteredSpectral, gradient
 from weakprox.passes.blocks import BlockPattern
@@ -25,7 +34,7 @@ from weakprox.resources.memory import room
 REQUIRED = ("check", "start", "step", "finished", "candidate", "dual")
 TILES = 7  # blocks of rows that passes hold at once
 EACH_SIDE = 6  # thin blocks that a decomposition holds at once, for rows and for columns
-ON_DEVICE = 16 << 30  # bytes of an accelerator that a run may use without asking
+ON_DEVICE = 16 << 30  # bytes that are assumed to be free on an accelerator other than CUDA
 SMALL = 1e-5  # smallest value of f, as a share of the size of its point, that `tol` refers to
 
 
@@ -203,7 +212,17 @@ def nonsmooth(penalty: Penalty, X: Array) -> float:
 
 def fits(problem: Problem, needed: float) -> bool:
     """Return True if so many bytes fit in memory, or on the device of the problem."""
-    return needed <= (room() if on_cpu(problem.loss.reference) else ON_DEVICE)
+    reference = problem.loss.reference
+    return needed <= (room() if on_cpu(reference) else device_room(reference))
+
+
+def device_room(reference: Array) -> int:
+    """Return the bytes that are free on the device of an array, or held for reuse there."""
+    if not getattr(reference, "is_cuda", False):
+        return ON_DEVICE
+    cuda, device = namespace(reference).cuda, reference.device
+    held = cuda.memory_reserved(device) - cuda.memory_allocated(device)
+    return int(cuda.mem_get_info(device)[0] + held)
 
 
 def first_point(problem: Problem, X: Array | None) -> Array:

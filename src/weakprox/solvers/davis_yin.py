@@ -28,7 +28,7 @@ from weakprox.arguments import integer, optional_counts
 from weakprox.certificates.split import FixedDual
 from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import Array, contiguous, is_array, to_numpy
+from weakprox.linalg.arrays import Array, contiguous, is_array, namespace, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
@@ -39,6 +39,7 @@ from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
+    MANY,
     SPARE,
     STRETCH,
     GapDriven,
@@ -149,7 +150,13 @@ class DavisYin(GapDriven):
             return memory
         z: Any = memory.z
         z[...] = signal.target
-        return replace(memory, gamma=signal.gamma)
+        basis = signal.basis
+        memory = replace(memory, gamma=signal.gamma)
+        if basis is None:
+            return memory
+        basis = namespace(z).astype(basis, z.dtype, copy=False)
+        rank = capped(max(MANY, int(basis.shape[1])), z.shape, self.rank)
+        return replace(memory, basis=basis, rank=rank)
 
     def warm(self, problem: Problem, past: Warmth, tools: Tools) -> Memory:
         """Start from the result of a neighbouring problem.
@@ -254,7 +261,7 @@ class LeanSplitting(GapDriven):
             engine = steps.engine
             if self._is_slow(state, memory, engine.z) and other():
                 # acceleration or float64 is worth its memory here
-                raise TooWide(engine.kept(), state.gamma)
+                raise steps.handed_over(steps.settle(state))
             state = steps.settle(state)
             assert state.ritz is not None
             state = replace(state, z=engine.kept(), ritz=engine.own(state.ritz))

@@ -13,7 +13,7 @@ from weakprox.errors import InputError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, all_finite, eps_of, gaussian, inner, is_array, sqnorm
 from weakprox.linalg.lowrank import LowRank
-from weakprox.protocols import SpectralCapabilities, WeakProx
+from weakprox.protocols import SpectralCapabilities, Tolerance, WeakProx
 from weakprox.spectral.singular import Spectral
 
 
@@ -74,7 +74,9 @@ class Exact(Spectral):
         """Zero if h is finite, else infinite."""
         return 0.0 if np.isfinite(self.value(X)) else float("inf")
 
-    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+    def _prox(
+        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+    ) -> WeakProx:
         """The user's prox, factored."""
         V = self.prox(A, weight)
         refuse_foreign("prox", V)

@@ -15,7 +15,7 @@ from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.linalg.thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
 from weakprox.passes import ValueForm
-from weakprox.protocols import Extreme, SpectralCapabilities, WeakProx
+from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
 from weakprox.spectral import singular
 
 FEASIBLE = 1e-9  # relative slack below which a point counts as inside
@@ -127,12 +127,15 @@ class NuclearBall(Bounded):
         """Relative excess of the nuclear norm over tau."""
         return X.excess(self.tau)
 
-    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+    def _prox(
+        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+    ) -> WeakProx:
         svd, spec, rests_on = singular.decompose(
             A,
             rank,
-            singular.accurate_enough(self._gain, delta1),
+            singular.accurate_enough(self._gain, tolerance.delta1),
             *how,
+            rough=tolerance.rough,
             active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
         )
@@ -199,7 +202,9 @@ class NuclearNorm(singular.Spectral):
         """Weighted sum of singular values."""
         return self.lam * X.nuclear_norm
 
-    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+    def _prox(
+        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+    ) -> WeakProx:
         c = self.lam / weight
 
         def gain(s: Vector) -> float:
@@ -208,8 +213,9 @@ class NuclearNorm(singular.Spectral):
         svd, spec, rests_on = singular.decompose(
             A,
             rank,
-            singular.accurate_enough(gain, delta1),
+            singular.accurate_enough(gain, tolerance.delta1),
             *how,
+            rough=tolerance.rough,
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )

@@ -19,6 +19,7 @@ from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.thick_svd import thick_svd, thick_width
 from weakprox.linalg.thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
 
@@ -157,6 +158,7 @@ def decompose(
     certify: bool,
     rng: np.random.Generator,
     *,
+    rough: bool = False,
     active: Callable[[Vector], int],
     level: Callable[[Vector], float],
 ) -> tuple[ThinSVD, Spectrum, RestsOn]:
@@ -166,12 +168,15 @@ def decompose(
     remainder: always valid, never tight. With `certify`, a full decomposition (small A) or
     a randomised bound (large A) is computed until the bound is below `level`. Only the
     `active` triplets are kept then, since the residuals of the others need not be accurate
-    and would weaken the bounds.
+    and would weaken the bounds. With `rough`, triplets that are a large share of all come
+    from one power step if there is a start.
     """
     small = certify and min(A.shape) <= EXACT_BELOW
     svd = None
     if small or gram_is_cheaper((int(A.shape[0]), int(A.shape[1])), rank, start is not None):
-        svd = gram_svd(A, active, rank)
+        if rough and not certify:
+            svd = thick_svd(A, active, rank, start, rng)
+        svd = svd or gram_svd(A, active, rank, thick_width if rough else None)
     if svd is None:
         method: Method = "lapack" if small else "auto"
         svd = thin_svd(
@@ -221,9 +226,11 @@ class Spectral:
     ) -> WeakProx:
         """Proximal step on the leading values of A, as in `SpectralTerm`."""
         rng = np.random.default_rng(0) if rng is None else rng
-        return self._prox(A, weight, rank, tolerance.delta1, start, certify, rng)
+        return self._prox(A, weight, rank, tolerance, start, certify, rng)
 
-    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+    def _prox(
+        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+    ) -> WeakProx:
         """The step; `how` is `start`, `certify` and `rng`."""
         raise NotImplementedError
 

@@ -15,7 +15,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, rounded_inside
 from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.threads import all_threads
-from weakprox.protocols import Extreme, WeakProx
+from weakprox.protocols import Extreme, Tolerance, WeakProx
 from weakprox.spectral.nuclear import LINEAR, Bounded
 from weakprox.spectral.singular import RestsOn, Spectrum, accurate_enough, norm_with_error
 
@@ -45,11 +45,13 @@ class TracePSD(Bounded):
         skew = norm((X.U - X.Vt.T) * X.s) / max(self.tau, X.nuclear_norm)
         return max(X.excess(self.tau), skew)
 
-    def _prox(self, A: Array, weight: float, rank: int, delta1: float, *how: Any) -> WeakProx:
+    def _prox(
+        self, A: Array, weight: float, rank: int, tolerance: Tolerance, *how: Any
+    ) -> WeakProx:
         start, certify, rng = how
         given, A = A, symmetric_part(A)
         full = True if certify and A.shape[0] <= bounds.EXACT_BELOW else None
-        accept = accurate_enough(self._gain, delta1)
+        accept = accurate_enough(self._gain, tolerance.delta1)
         eig = thin_eigh(
             A, rank, start=start, tol=1e-13, rng=rng, strict=False, full=full, accept=accept
         )
