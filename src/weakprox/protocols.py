@@ -283,13 +283,13 @@ class Tolerance:
     The oracle guarantees psi(V) <= psi(X~) + delta1 for some feasible X~ whose value is
     within delta2 of the optimum. delta1 sets the accuracy of the SVD. delta2 is the cost of
     the rank: X~ is the best feasible matrix of the requested rank, so a rank below that of
-    X* is allowed as long as it costs at most delta2. With `rough`, the caller measures what
-    an inexact SVD costs, and one power step from a good start is enough.
+    X* is allowed as long as it costs at most delta2. If `powers` is positive, the caller
+    measures what an inexact SVD costs, and so many power steps from a good start are enough.
     """
 
     delta1: float = 0.0
     delta2: float = 0.0
-    rough: bool = False
+    powers: int = 0
 
 
 @dataclass(frozen=True)

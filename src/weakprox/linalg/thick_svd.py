@@ -42,12 +42,17 @@ def thick_width(kept: int) -> int:
 
 
 def thick_svd(
-    A: Array, active: Active, most: int, start: Array | None, rng: np.random.Generator
+    A: Array,
+    active: Active,
+    most: int,
+    start: Array | None,
+    rng: np.random.Generator,
+    powers: int = 1,
 ) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`, from a right basis of a nearby matrix.
 
-    None if there is no basis, or if a full decomposition is as fast. The triplets are those of
-    one power step, whatever their residuals are.
+    None if there is no basis, or if a full decomposition is as fast. The triplets are those
+    after so many `powers` steps, whatever their residuals are.
     """
     least = min(int(A.shape[0]), int(A.shape[1]))
     if start is None or least < SMALLEST:
@@ -66,13 +71,15 @@ def thick_svd(
             if width > LARGEST * least:
                 return None
             Q = widened(Q, width)
-            B = _unit(A64 @ Q)
-            turn = _whitening(B.T @ B)  # small columns lie along large directions
-            if turn is None:
-                return None
-            Y = _unit(A64.T @ (B @ turn))
-            B = A64 @ Y
-            passes += 3
+            B = A64 @ Q
+            for _ in range(powers):
+                B = _unit(B)
+                turn = _whitening(B.T @ B)  # small columns lie along large directions
+                if turn is None:
+                    return None
+                Y = _unit(A64.T @ (B @ turn))
+                B = A64 @ Y
+            passes += 1 + 2 * powers
             found = _turned(B.T @ B, Y.T @ Y)
             if found is None:
                 return None

@@ -34,7 +34,7 @@ WITHOUT_ARRAYS = (
     *(NuclearBall, NuclearNorm, TracePSD),
 )
 STALLED = 12  # iterations without progress after which float32 is given up
-SHARE = 0.5  # of the accuracy, to aim at in float64; the rest is for rounding the answer
+SHARE = 0.8  # of the accuracy, to aim at in float64; the rest is for rounding the answer
 
 
 def another_method(state: State, signal: Exception | None, begin: Begin) -> State | None:

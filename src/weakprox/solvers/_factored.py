@@ -23,7 +23,7 @@ from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
 from weakprox.passes.ritz import Ritz, Vector
 from weakprox.problem import Problem
-from weakprox.solvers._gap_driven import TooWide
+from weakprox.solvers._gap_driven import MANY, SOON, TooWide
 from weakprox.solvers.base import Tools
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block
 # The same share in the first iterations. A rank that grows later is not low, and DavisYin
 # needs fewer iterations then.
 EARLY, WIDE = 2, 0.3
+STUCK = 5  # iterations without progress
 ON_DEVICE = 512  # columns on a device: the small eigenproblems are solved on the host
 SMALL_STEP = 0.1  # step size times smoothness
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
@@ -89,9 +90,15 @@ class Factored:
             p = self.form.prox(found.s, state.gamma)
             kept = max(1, int((p > max(shape) * engine.eps * p[0]).sum()))
             width = len(found.s)
-            # discarded values must be visible, also at the lower end of a symmetric z
+            # Discarded values must be visible, also at the lower end of a symmetric z. If they
+            # are close to the cut-off, single triplets converge slowly. Then only a wider block
+            # shows all that are kept, and DavisYin may take less time.
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
-            spare = self._spare(found.s, p, kept, state.powers)
+            crowded = bool(np.abs(found.s).min() > NEAR * float(found.s[0] - p[0]))
+            slow = kept >= MANY or k - state.progress > STUCK
+            if crowded and slow and k > EARLY and self.thin():
+                raise self.handed_over(replace(state, ritz=found))
+            spare = (thick_width(kept) - kept) << (state.powers - 1) if crowded else SPARE
             if seen <= width - spare or width >= min(shape):
                 break
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))
@@ -109,18 +116,16 @@ class Factored:
             p = self.form.prox(found.s[:cap], state.gamma)
         values = rounded_on_host(p[:cap], self.form.tau, z)
         h = self.form.lam * float(values.sum())
-        return replace(state, values=values, h=h, ritz=found, rank=cap, cut=cap < kept)
+        powers = state.powers
+        if crowded and state.gap <= SOON * self._wanted(state, values):
+            powers = max(powers, COLD)  # a proof needs all triplets above the cut-off
+        state = replace(state, powers=powers, cut=cap < kept)
+        return replace(state, values=values, h=h, ritz=found, rank=cap)
 
-    @staticmethod
-    def _spare(s: Vector, p: Vector, kept: int, powers: int) -> int:
-        """Columns that a block needs beyond the values it keeps.
-
-        Few are enough if discarded values are much smaller than the cut-off. If they are close
-        to it, single triplets converge slowly, and only a wider block shows all that are kept,
-        the wider the more proofs have failed.
-        """
-        crowded = np.abs(s).min() > NEAR * float(s[0] - p[0])
-        return (thick_width(kept) - kept) << (powers - 1) if crowded else SPARE
+    def _wanted(self, state: Memory, values: Vector) -> float:
+        """The accuracy to reach."""
+        size = 0.5 * self.problem.loss.smoothness * float(values @ values)
+        return self.tools.accuracy(state.value, size=size)
 
     def handed_over(self, state: Memory) -> TooWide:
         """Signal to continue with the fallback from here."""
@@ -133,8 +138,7 @@ class Factored:
         """A dual point at z, before it moves, if the gap is expected to be small enough."""
         if state.gap == math.inf:
             return state, None
-        size = 0.5 * self.problem.loss.smoothness * float(state.values @ state.values)
-        wanted = self.tools.accuracy(state.value, size=size)
+        wanted = self._wanted(state, state.values)
         if not state.gap * state.ratio <= 1.5 * wanted:
             return state, None
         if state.gamma * state.parameters.beta < SMALL_STEP:

@@ -23,6 +23,7 @@ SHARE = 1e-3  # of the gap: allowed cost of an inexact decomposition
 PATIENCE = 400  # iterations without progress after which the gap has stalled
 FIRST_RANK = 12
 GROWTH = 4  # factor for the rank if it is too small
+SOON = 3.0  # multiple of the accuracy at which a proof is near
 MANY = 24  # triplets from which one power step with a wider block costs less than accuracy
 SPARE = 3  # extra triplets, so that the next decomposition need not be repeated
 
@@ -163,21 +164,22 @@ def adaptive_prox(
     guess: float,
     cap: int | None,
     rng: np.random.Generator,
-    rough: bool = False,
+    powers: int = 0,
 ) -> tuple[WeakProx, State]:
     """Proximal point of h at A, and the state with the rank and the basis to start with next.
 
     The rank grows until the truncation costs at most a share of the gap (by the oracle's
     own estimate), or until it reaches the cap. It decreases slowly, since a rank that is
     too small costs a second decomposition. The guess replaces the value of f while there
-    is none. If `rough`, triplets that are many come from one power step.
+    is none. Many triplets come from so many
+    `powers` steps if that is positive.
     """
     gap, rank, start = state.value - state.bound, state.rank, state.basis
     allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)
-    tolerance = Tolerance(2 * allowed / weight, rough=rough)
+    tolerance = Tolerance(2 * allowed / weight, powers=powers)
     shape, last = tools.problem.shape, (3 * rank) // 4
     while True:
-        thick = rough and start is not None and rank >= MANY
+        thick = powers > 0 and start is not None and rank >= MANY
         if thick or gram_is_cheaper(shape, rank, start is not None):
             rank = capped(min(shape), shape, cap)  # a full decomposition costs the same
         prox = tools.spectral.weak_prox(

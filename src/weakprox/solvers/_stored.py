@@ -33,13 +33,14 @@ from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, Penalty, WeakProx
-from weakprox.solvers._gap_driven import Contradicted, adaptive_prox, judged
+from weakprox.solvers._gap_driven import SOON, Contradicted, adaptive_prox, judged
 from weakprox.solvers.base import Tools
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
-STALLING = 8  # iterations without progress after which steps are exact
+STALLING = 8  # iterations without progress after which decompositions are exact
+POWERS = 5  # power steps from which decompositions are exact
 STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # stride, in moves
 UNMOVED = 1e3  # units of rounding below which a move counts as zero
@@ -165,14 +166,22 @@ class Stored:
         """The proximal point of z, by a decomposition of the necessary rank."""
         z, gamma, tools = state.z, state.gamma, self.tools
         guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
-        # a rough step, unless its error keeps a small gap from being proved or reduced
-        unproved = state.gap <= tools.accuracy(state.value, guess)
-        rough = not unproved and k - state.progress <= STALLING
-        how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap, "rough": rough}
+        steps = self._powers(state, tools.accuracy(state.value, guess), k)
+        state, powers = replace(state, powers=steps), steps if steps < POWERS else 0
+        how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap, "powers": powers}
         self._prox, state = adaptive_prox(tools, z, state, rng=tools.rng(k), **how)
         V = self._prox.V
         X, h = dense(V, tools.arena.like(z)), self.problem.spectral.value(V)
         return replace(state, X=X, V=V, h=h)
+
+    @staticmethod
+    def _powers(state: Memory, aim: float, k: int) -> int:
+        """Power steps of the next decomposition: few, unless a proof is near or has failed."""
+        if k - state.progress > STALLING:
+            return POWERS
+        if state.gap <= aim:  # but it was not proved
+            return min(POWERS, state.powers + 1)
+        return max(state.powers, 2) if state.gap <= SOON * aim else state.powers
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, None]:
         """Return the state unchanged: z is stored, so the loop may prove later."""

@@ -135,7 +135,7 @@ class NuclearBall(Bounded):
             rank,
             singular.accurate_enough(self._gain, tolerance.delta1),
             *how,
-            rough=tolerance.rough,
+            powers=tolerance.powers,
             active=lambda s: int((s > threshold(s, self.tau)).sum()),
             level=lambda s: threshold(s, self.tau),
         )
@@ -215,7 +215,7 @@ class NuclearNorm(singular.Spectral):
             rank,
             singular.accurate_enough(gain, tolerance.delta1),
             *how,
-            rough=tolerance.rough,
+            powers=tolerance.powers,
             active=lambda s: int((s > c).sum()),
             level=lambda _: c,
         )

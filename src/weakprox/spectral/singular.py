@@ -158,7 +158,7 @@ def decompose(
     certify: bool,
     rng: np.random.Generator,
     *,
-    rough: bool = False,
+    powers: int = 0,
     active: Callable[[Vector], int],
     level: Callable[[Vector], float],
 ) -> tuple[ThinSVD, Spectrum, RestsOn]:
@@ -168,15 +168,15 @@ def decompose(
     remainder: always valid, never tight. With `certify`, a full decomposition (small A) or
     a randomised bound (large A) is computed until the bound is below `level`. Only the
     `active` triplets are kept then, since the residuals of the others need not be accurate
-    and would weaken the bounds. With `rough`, triplets that are a large share of all come
-    from one power step if there is a start.
+    and would weaken the bounds. With `powers`, many triplets come from so many power
+    steps if there is a start.
     """
     small = certify and min(A.shape) <= EXACT_BELOW
     svd = None
     if small or gram_is_cheaper((int(A.shape[0]), int(A.shape[1])), rank, start is not None):
-        if rough and not certify:
-            svd = thick_svd(A, active, rank, start, rng)
-        svd = svd or gram_svd(A, active, rank, thick_width if rough else None)
+        if powers and not certify:
+            svd = thick_svd(A, active, rank, start, rng, powers)
+        svd = svd or gram_svd(A, active, rank, thick_width if powers else None)
     if svd is None:
         method: Method = "lapack" if small else "auto"
         svd = thin_svd(
