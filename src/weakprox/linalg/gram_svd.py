@@ -26,11 +26,11 @@ ROWS = 512  # rows multiplied at once
 
 
 def gram_svd(
-    A: Array, active: Active, most: int, width: Callable[[int], int] | None = None
+    A: Array, active: Active, most: int, width: Callable[[Vector], int] | None = None
 ) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`; None if squaring is unsafe.
 
-    `width` of the number of triplets is the number of columns of the basis.
+    `width` of all values is the number of columns of the basis.
 
     All computation is in float64. The squares of the singular values (before rounding to the
     dtype of A) have an error of at most `square_error`, which bounds based on them take into
@@ -50,7 +50,7 @@ def gram_svd(
     kept = max(1, min(active(s), most))
     if not s[kept - 1] ** 2 > max(DIGITS_LEFT * DOUBLE * s[0] ** 2, 8 * error):
         return None
-    wide_as = kept + OVERSAMPLE if width is None else width(kept)
+    wide_as = kept + OVERSAMPLE if width is None else max(kept, width(s))
     W = xp.flip(W[:, -wide_as:], axis=1)
     V, BW = W[:, :kept], B @ (W if flat else W[:, :kept])
     top, BV = like(s[:kept], B), BW[:, :kept]
@@ -82,9 +82,15 @@ def upright(U: Array) -> Array:
 
 def squared(B: Array) -> Array:
     """B'B, summed over blocks of rows so that each sum has few terms."""
+    return product(B, B)
+
+
+def product(A: Array, B: Array) -> Array:
+    """A'B, summed likewise."""
     if B.shape[0] <= ROWS:
-        return B.T @ B
-    return sum(B[i : i + ROWS].T @ B[i : i + ROWS] for i in range(0, int(B.shape[0]), ROWS))
+        return A.T @ B
+    starts = range(0, int(B.shape[0]), ROWS)
+    return sum(A[i : i + ROWS].T @ B[i : i + ROWS] for i in starts)
 
 
 def gram_error(m: int, squares: Vector) -> float:

@@ -3,11 +3,14 @@
 Proximal points often have a rank of a tenth to a half of the size. Then the values beside the
 cut-off are close together, single triplets converge slowly, and a full decomposition takes ten
 times as long as a few products. But a proximal step does not need single triplets, only the
-span of those above the cut-off, and errors near the cut-off hardly count. So a block that is
-wider by two fifths, one power step and a small eigenproblem are enough from a good start.
+span of those above the cut-off, and errors near the cut-off hardly count. So from a good start,
+one or two power steps and a small eigenproblem are enough for a block whose last values are
+clearly below the cut-off.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -30,8 +33,10 @@ from weakprox.linalg.threads import all_threads
 
 SMALLEST = 400  # size from which a block pays (benchmarks/thin_svd.py)
 LARGEST = 0.6  # share of all columns from which a full decomposition is as fast
-SPARE = 0.4  # columns beyond the rank, as a share of it; with 0.15 proofs fail
-SEEN = 8  # one column in so many must show a discarded value
+SPARE = 0.4  # columns beyond the rank, as a share of it, if no more is known
+# Values of a block, as shares of the cut-off: the block is to reach down to the first, and is
+# accepted if a tenth of it is below the second. With 0.85 for the first many proofs fail.
+DEEP, ACCEPTED, TENTH = 0.75, 0.9, 10
 INDEPENDENT = 1e-6  # least pivot of unit columns that two rounds make orthonormal
 FRESH = 32  # one column in so many is random, for directions that the others lack
 
@@ -41,9 +46,19 @@ def thick_width(kept: int) -> int:
     return kept + max(OVERSAMPLE, int(SPARE * kept))
 
 
+def columns_for(s: Vector, cut: float) -> int:
+    """Width of a block for a matrix with about these values, of which those above `cut` count.
+
+    Some columns more than values that it is to show, since the last ones are inaccurate.
+    """
+    shown = max(1, int((s >= DEEP * cut).sum()))
+    return shown + max(OVERSAMPLE, shown // 7)
+
+
 def thick_svd(
     A: Array,
     active: Active,
+    level: Callable[[Vector], float],
     most: int,
     start: Array | None,
     rng: np.random.Generator,
@@ -51,8 +66,8 @@ def thick_svd(
 ) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`, from a right basis of a nearby matrix.
 
-    None if there is no basis, or if a full decomposition is as fast. The triplets are those
-    after so many `powers` steps, whatever their residuals are.
+    `level` of the values is the cut-off. None if there is no basis, or if a full decomposition
+    is as fast. The triplets are those after so many `powers` steps, whatever their residuals.
     """
     least = min(int(A.shape[0]), int(A.shape[1]))
     if start is None or least < SMALLEST:
@@ -87,10 +102,12 @@ def thick_svd(
             kept = max(1, min(active(s), most))
             if not s[kept - 1] ** 2 > DIGITS_LEFT * DOUBLE * s[0] ** 2:
                 return None  # squaring has lost these values
-            if kept <= width - width // SEEN or kept == most:
+            cut = level(s)
+            if s[-1 - width // TENTH] <= ACCEPTED * cut or kept == most:
                 break
-            Q, width = Y @ W, 2 * width if kept == width else thick_width(kept)
-        wanted = min(width, thick_width(kept))
+            Q, width = Y @ W, 2 * width if kept == width else width + width // 2
+        following = min(columns_for(s, cut), least)
+        wanted = min(width, max(kept, following))
         values = like(np.maximum(s, DOUBLE * s[0])[:wanted], Q)
         V, U = Y @ W[:, :wanted], (B @ W[:, :wanted]) / values
         Z = A64.T @ U  # the residuals, and most of the next block
@@ -99,7 +116,7 @@ def thick_svd(
     # the loss of orthogonality was of the order of rounding over the share of the last value
     R = R + 8 * eps_of(A) * float(s[0])
     left, top, right, R = (xp.astype(x, A.dtype, copy=False) for x in (left, top, right, R))
-    basis = widened(Z / values, min(thick_width(kept), least))
+    basis = widened(Z / values, max(wanted, following))
     return ThinSVD(
         triplets=LowRank(left, top, right.T),
         residuals=R,

@@ -13,6 +13,7 @@ import numpy as np
 
 from weakprox.linalg.arrays import Array, gram, like, namespace, to_numpy, wide
 from weakprox.linalg.decompositions import eigh, small_cholesky, small_eigh, small_inverse, svd
+from weakprox.linalg.gram_svd import product
 from weakprox.linalg.operators import Products
 
 TINY = float(np.finfo(float).tiny)
@@ -235,7 +236,7 @@ def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
     squares, W = eigh(gram(B))
     if not squares[0] > GRADED**2 * squares[-1]:  # squaring has lost the small values
         P = whitened(B)
-        left, s, Wt = svd(np.asarray(to_numpy(P.T @ B), dtype=float))
+        left, s, Wt = svd(np.asarray(to_numpy(product(P, B)), dtype=float))
         return Ritz(P @ like(left, P), s, Q @ like(Wt.T, Q), exact)
     s = np.sqrt(squares[::-1])
     turned = np.ascontiguousarray(W[:, ::-1])

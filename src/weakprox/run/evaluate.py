@@ -28,6 +28,7 @@ from weakprox.certificates.split import SplitDual, lower_bound, split_bound
 from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import SamplerError
 from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace, sqnorm, wide
+from weakprox.linalg.bounds import EXACT_BELOW
 from weakprox.linalg.lowrank import LowRank, dense
 from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
@@ -51,6 +52,8 @@ OWN_BOUND = (
     ObservedDual,
     ThresholdedDual,
 )  # dual points that compute their own bound
+AGAIN = 4  # steps after a failed proof, and one more in so many
+SECOND = 4  # one in so many failed proofs is followed by one with a new decomposition
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
 
@@ -109,7 +112,9 @@ def ticked(state: State, candidate: Candidate, seconds: float) -> Looked:
 def _promising(state: State, candidate: Candidate) -> bool:
     """Return True if the method's own estimate says that a proof would now succeed."""
     tracker, tools = state.tracker, state.tools
-    if not state.fixed.proves or not candidate.gap <= tracker.prove_below:
+    if not state.fixed.proves:
+        return False
+    if not (candidate.gap <= tracker.prove_below or tracker.steps >= tracker.next_proof):
         return False
     best = tracker.best_value
     if candidate.value is not None:
@@ -125,9 +130,13 @@ def look(state: State, candidate: Candidate, seconds: float) -> Looked:
     """
     fixed, tracker, problem = state.fixed, state.tracker, state.problem
     proves = _promising(state, candidate)
-    if proves:  # if it fails, try again only when the estimate is much smaller
+    if proves:
+        # If it fails, try again when the estimate is much smaller. The estimate may be wrong if
+        # a decomposition was inexact, so also try again after some more steps.
         below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
-        tracker = replace(tracker, prove_below=below, attempts=tracker.attempts + 1)
+        later = tracker.steps + AGAIN + tracker.steps // AGAIN
+        tracker = replace(tracker, prove_below=below, next_proof=later)
+        tracker = replace(tracker, attempts=tracker.attempts + 1)
     elif candidate.gap == math.inf and fixed.proves and tracker.steps >= tracker.next_proof:
         proves = True  # without an estimate, proofs follow a schedule of cost
         tracker = replace(tracker, next_proof=math.ceil(tracker.steps * PROOF_GROWTH) + 1)
@@ -253,6 +262,8 @@ def prove(state: State, candidate: Candidate) -> State:
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):
             return state
+        if min(problem.shape) > EXACT_BELOW and state.tracker.attempts % SECOND:
+            return state  # some more steps cost less than another decomposition
     at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
     least = min(problem.shape)
     rank = min(2 * state.memory.rank + 8, least)

@@ -164,7 +164,7 @@ def adaptive_prox(
     guess: float,
     cap: int | None,
     rng: np.random.Generator,
-    powers: int = 0,
+    powers: int | None = None,
 ) -> tuple[WeakProx, State]:
     """Proximal point of h at A, and the state with the rank and the basis to start with next.
 
@@ -172,14 +172,14 @@ def adaptive_prox(
     own estimate), or until it reaches the cap. It decreases slowly, since a rank that is
     too small costs a second decomposition. The guess replaces the value of f while there
     is none. Many triplets come from so many
-    `powers` steps if that is positive.
+    `powers` steps, or from a full decomposition if that is 0.
     """
     gap, rank, start = state.value - state.bound, state.rank, state.basis
     allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)
-    tolerance = Tolerance(2 * allowed / weight, powers=powers)
+    tolerance = Tolerance(2 * allowed / weight, powers=powers or 0)
     shape, last = tools.problem.shape, (3 * rank) // 4
     while True:
-        thick = powers > 0 and start is not None and rank >= MANY
+        thick = powers is not None and start is not None and rank >= MANY
         if thick or gram_is_cheaper(shape, rank, start is not None):
             rank = capped(min(shape), shape, cap)  # a full decomposition costs the same
         prox = tools.spectral.weak_prox(

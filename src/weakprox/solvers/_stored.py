@@ -167,7 +167,9 @@ class Stored:
         z, gamma, tools = state.z, state.gamma, self.tools
         guess = rough_inner(z, z) / (2 * gamma) if math.isinf(state.value) else 0.0
         steps = self._powers(state, tools.accuracy(state.value, guess), k)
-        state, powers = replace(state, powers=steps), steps if steps < POWERS else 0
+        powers = steps if steps < POWERS else 0
+        if steps > state.powers:  # the estimates of bounds so far may have been too large
+            state = replace(state, powers=steps, bound=-math.inf, dual=None)
         how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap, "powers": powers}
         self._prox, state = adaptive_prox(tools, z, state, rng=tools.rng(k), **how)
         V = self._prox.V

@@ -19,7 +19,7 @@ from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thick_svd import thick_svd, thick_width
+from weakprox.linalg.thick_svd import SMALLEST, columns_for, thick_svd
 from weakprox.linalg.thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
 
@@ -175,8 +175,10 @@ def decompose(
     svd = None
     if small or gram_is_cheaper((int(A.shape[0]), int(A.shape[1])), rank, start is not None):
         if powers and not certify:
-            svd = thick_svd(A, active, rank, start, rng, powers)
-        svd = svd or gram_svd(A, active, rank, thick_width if powers else None)
+            svd = thick_svd(A, active, level, rank, start, rng, powers)
+        wide = powers > 0 and min(A.shape) >= SMALLEST
+        width = (lambda s: columns_for(s, level(s))) if wide else None
+        svd = svd or gram_svd(A, active, rank, width)
     if svd is None:
         method: Method = "lapack" if small else "auto"
         svd = thin_svd(
