@@ -6,6 +6,7 @@ whose names begin with `enqueue` do not wait for the device.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -72,6 +73,7 @@ def enqueue_look(
 ) -> Array:
     """The sums of `look` on the device, without waiting."""
     m, n = C.shape
+    unit = _unit(n)
     rows, columns, warps, stages = VALUE if z is None else LOOK
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     per, grid = _grid(m, n, rows, columns)
@@ -79,8 +81,8 @@ def enqueue_look(
     groups = 0 if z is None else groups
     cuts = _cuts(C, z, X, numbers, groups, double=True) if groups else numbers
     cuda_kernels.look_kernel[grid](
-        C, C if z is None else z, U, X.s, Vt, numbers, cuts, out, m, n, C.stride(0), rank,
-        U.stride(0), n, per, z is not None, groups, _power(rank), rows, columns,
+        C, C if z is None else z, U, X.s, Vt, numbers, cuts, out, m, n // unit, rank,
+        U.stride(0), per, z is not None, groups, unit, _power(rank), rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out.sum(0)
@@ -109,6 +111,7 @@ def _cuts(
 ) -> Array:
     """Shares by which groups shrink at the step from z, on the device, by a separate pass."""
     m, n = C.shape
+    unit = _unit(n)
     rows, columns, warps, stages = LOOK if double else ADVANCE
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     per, grid = _grid(m, n, rows, columns)
@@ -116,8 +119,8 @@ def _cuts(
     shape = (grid[1], m) if by_rows else (grid[0], n)
     out = torch.empty(shape, device=C.device, dtype=torch.float64)
     cuda_kernels.squares_kernel[grid](
-        C, z, U, X.s, Vt, numbers, out, m, n, C.stride(0), rank, U.stride(0), n, per,
-        by_rows, double, _power(rank), rows, columns, num_warps=warps, num_stages=stages,
+        C, z, U, X.s, Vt, numbers, out, m, n // unit, rank, U.stride(0), per,
+        by_rows, double, unit, _power(rank), rows, columns, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     norms = out.sum(0).sqrt()
     level = numbers[4 + groups] * (1.0 - SAFE)
@@ -146,6 +149,7 @@ def _pass(
     groups: int,
 ) -> tuple[Any, Array | None]:
     m, n = C.shape
+    unit = _unit(n)
     rows, columns, warps, stages = ADVANCE
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     width = 0 if Q is None else int(Q.shape[1])
@@ -156,8 +160,8 @@ def _pass(
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
     cuts = _cuts(C, z, X, numbers, groups, double=False) if groups else numbers
     cuda_kernels.advance_kernel[grid](
-        C, z, U, X.s, Vt, block, B, numbers, cuts, out, m, n, C.stride(0), rank, width,
-        U.stride(0), n, block.stride(0), per, begin, precise, groups, _power(rank), wide,
+        C, z, U, X.s, Vt, block, B, numbers, cuts, out, m, n // unit, rank, width,
+        U.stride(0), block.stride(0), per, begin, precise, groups, unit, _power(rank), wide,
         rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
@@ -191,8 +195,10 @@ def _product(kernel: Any, shape: tuple[int, ...], z: Array, V: Array, m: int, n:
         return torch.cat([_product(kernel, shape, z, part, m, n) for part in parts], dim=1)
     per, grid = _grid(m, n, rows, columns)
     B = torch.empty((grid[1], m, _power(width)), device=z.device, dtype=torch.float64)
+    unit = _unit(int(z.shape[1]))
+    sizes = int(z.shape[0]), int(z.shape[1]) // unit
     kernel[grid](
-        z, V, B, m, n, z.stride(0), width, V.stride(0), per, _power(width), rows, columns,
+        z, V, B, *sizes, width, V.stride(0), per, unit, _power(width), rows, columns,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return _joined(B, width)
@@ -209,6 +215,11 @@ def _grid(m: int, n: int, rows: int, columns: int) -> tuple[int, tuple[int, int]
     along = max(1, min(PROGRAMS // down, n // STRETCH))
     per = columns * -(-n // (columns * along))
     return per, (down, -(-n // per))
+
+
+def _unit(n: int) -> int:
+    """The largest factor of n up to 16, a power of two, which kernels are compiled for."""
+    return math.gcd(n, 16)
 
 
 def _power(width: int) -> int:

@@ -2,7 +2,8 @@
 
 A program processes a tile of rows along a stretch of columns, so that its sums and its rows of
 z Q stay in registers. `look`, on which proofs rest, computes in float64; the sums of `advance`
-are estimates in float32.
+are estimates in float32. The length of a row is UNIT times an integer: the compiler loads
+several numbers at once only if it knows such a factor.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ def _rounded_down(bound):
 
 @triton.jit
 def look_kernel(
-    C, Z, U, s, Vt, numbers, cuts, out, m, n, row, rank, row_u, row_v, per,
-    whole: tl.constexpr, groups: tl.constexpr,
+    C, Z, U, s, Vt, numbers, cuts, out, m, columns, rank, row_u, per,
+    whole: tl.constexpr, groups: tl.constexpr, UNIT: tl.constexpr,
     R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
+    n = columns * UNIT
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r = tl.arange(0, R)
     here = i < m
@@ -67,13 +69,13 @@ def look_kernel(
     price = tl.zeros((BM, BN), tl.float64)
     along = tl.zeros((BM, BN), tl.float64)
     rest = tl.zeros((BM, BN), tl.float64)
-    base = i.to(tl.int64)[:, None] * row
+    base = i.to(tl.int64)[:, None] * n
     left = tl.program_id(1) * per
     for start in range(left, min(left + per, n), BN):
         j = start + tl.arange(0, BN)
         inside = here[:, None] & (j < n)[None, :]
         known = (r < rank)[:, None] & (j < n)[None, :]
-        v = tl.load(Vt + r[:, None] * row_v + j[None, :], mask=known, other=0.0)
+        v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
         X = tl.dot(u, v.to(tl.float64), out_dtype=tl.float64)
         near = tl.load(C + base + j[None, :], mask=inside, other=0.0)
         c = near.to(tl.float64)
@@ -108,13 +110,14 @@ def look_kernel(
 
 @triton.jit
 def squares_kernel(
-    C, Z, U, s, Vt, numbers, out, m, n, row, rank, row_u, row_v, per,
-    by_rows: tl.constexpr, double: tl.constexpr,
+    C, Z, U, s, Vt, numbers, out, m, columns, rank, row_u, per,
+    by_rows: tl.constexpr, double: tl.constexpr, UNIT: tl.constexpr,
     R: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     # Squares of the thresholded target, from which groups are cut: sums over the columns of a
     # stretch for each row, or over the rows of a tile for each column. X is computed as in the
     # pass that follows.
+    n = columns * UNIT
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r = tl.arange(0, R)
     here = i < m
@@ -126,14 +129,14 @@ def squares_kernel(
     below = _rounded_down(tl.load(numbers + BELOW))
     ahead = (2.0 - gamma * (beta + curvature)).to(tl.float32)
     toward, steep = (gamma * beta).to(tl.float32), (1.0 / gamma).to(tl.float32)
-    base = i.to(tl.int64)[:, None] * row
+    base = i.to(tl.int64)[:, None] * n
     total = tl.zeros((BM, BN), tl.float64)
     first = tl.program_id(1) * per
     for start in range(first, min(first + per, n), BN):
         j = start + tl.arange(0, BN)
         inside = here[:, None] & (j < n)[None, :]
         known = (r < rank)[:, None] & (j < n)[None, :]
-        v = tl.load(Vt + r[:, None] * row_v + j[None, :], mask=known, other=0.0)
+        v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
         if double:
             X = tl.dot(u, v.to(tl.float64), out_dtype=tl.float64).to(tl.float32)
         else:
@@ -154,10 +157,11 @@ def squares_kernel(
 
 @triton.jit
 def advance_kernel(
-    C, Z, U, s, Vt, Q, B, numbers, cuts, out, m, n, row, rank, width, row_u, row_v, row_q, per,
-    begin: tl.constexpr, precise: tl.constexpr, groups: tl.constexpr,
+    C, Z, U, s, Vt, Q, B, numbers, cuts, out, m, columns, rank, width, row_u, row_q, per,
+    begin: tl.constexpr, precise: tl.constexpr, groups: tl.constexpr, UNIT: tl.constexpr,
     R: tl.constexpr, W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
+    n = columns * UNIT
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r, w = tl.arange(0, R), tl.arange(0, W)
     here = i < m
@@ -175,7 +179,7 @@ def advance_kernel(
     rest = tl.zeros((BM, BN), tl.float32)
     step = 1.0 / gamma
     product = tl.zeros((BM, W), tl.float32)
-    base = i.to(tl.int64)[:, None] * row
+    base = i.to(tl.int64)[:, None] * n
     left = tl.program_id(1) * per
     for start in range(left, min(left + per, n), BN):
         j = start + tl.arange(0, BN)
@@ -186,7 +190,7 @@ def advance_kernel(
             after = t - _clip(t, gamma * below, gamma * above)
         else:
             known = (r < rank)[:, None] & (j < n)[None, :]
-            v = tl.load(Vt + r[:, None] * row_v + j[None, :], mask=known, other=0.0)
+            v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
             X = tl.dot(u, v, input_precision="tf32x3")
             z = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             t = (2.0 - gamma * (beta + curvature)) * X + gamma * beta * c - z
@@ -224,9 +228,10 @@ def advance_kernel(
 
 @triton.jit
 def times_kernel(
-    Z, V, B, m, n, row, width, row_v, per,
-    W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    Z, V, B, m, columns, width, row_v, per,
+    UNIT: tl.constexpr, W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
+    n = columns * UNIT
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     w = tl.arange(0, W)
     here = i < m
@@ -237,7 +242,7 @@ def times_kernel(
         known = (j < n)[:, None] & (w < width)[None, :]
         v = tl.load(V + j.to(tl.int64)[:, None] * row_v + w[None, :], mask=known, other=0.0)
         inside = here[:, None] & (j < n)[None, :]
-        z = tl.load(Z + i.to(tl.int64)[:, None] * row + j[None, :], mask=inside, other=0.0)
+        z = tl.load(Z + i.to(tl.int64)[:, None] * n + j[None, :], mask=inside, other=0.0)
         product = tl.dot(z.to(tl.float64), v.to(tl.float64), product, out_dtype=tl.float64)
     B += tl.program_id(1).to(tl.int64) * m * W
     tl.store(B + i.to(tl.int64)[:, None] * W + w[None, :], product, mask=here[:, None])
@@ -245,10 +250,11 @@ def times_kernel(
 
 @triton.jit
 def transpose_times_kernel(
-    Z, V, B, m, n, row, width, row_v, per,
-    W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    Z, V, B, rows, columns, width, row_v, per,
+    UNIT: tl.constexpr, W: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     # computed as (V'Z)', so that only the narrow block is read across its rows
+    m, n = columns * UNIT, rows
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     w = tl.arange(0, W)
     here = i < m
@@ -259,7 +265,7 @@ def transpose_times_kernel(
         known = (j < n)[None, :] & (w < width)[:, None]
         v = tl.load(V + j.to(tl.int64)[None, :] * row_v + w[:, None], mask=known, other=0.0)
         inside = (j < n)[:, None] & here[None, :]
-        z = tl.load(Z + j.to(tl.int64)[:, None] * row + i[None, :], mask=inside, other=0.0)
+        z = tl.load(Z + j.to(tl.int64)[:, None] * m + i[None, :], mask=inside, other=0.0)
         product = tl.dot(v.to(tl.float64), z.to(tl.float64), product, out_dtype=tl.float64)
     B += tl.program_id(1).to(tl.int64) * m * W
     tl.store(B + i.to(tl.int64)[None, :] * W + w[:, None], product, mask=here[None, :])
