@@ -359,6 +359,7 @@ class Candidate:
     gap: float = float("inf")  # the method's own estimate; a small one starts a proof
     dual: DualPoint | None = None  # dual point of that estimate; None for the solver's `dual`
     value: float | None = None  # f, if X is V and the method has computed it
+    powers: int = 0  # accuracy of an inexact decomposition: a larger one allows another proof
 
 
 Tick: TypeAlias = Callable[[Candidate], None]

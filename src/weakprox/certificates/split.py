@@ -27,6 +27,8 @@ from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance, WeakProx
 
+FEW = 24  # triplets up to which a decomposition from its own basis is cheaper
+
 
 @dataclass(frozen=True)
 class FixedDual:
@@ -78,7 +80,7 @@ def factored_prox(
     conjugate would cost more than the accuracy.
     """
     form, V = problem.of_spectral.form, prox.V
-    if form is None or min(A.shape) <= EXACT_BELOW:
+    if form is None or V.rank < FEW or min(A.shape) <= EXACT_BELOW:
         return None
     h, along = problem.spectral.value(V), weight * (V.inner(A) - V.sqnorm)
     if math.isfinite(form.tau):  # largest norm of u at which Young's inequality is tight enough
@@ -88,7 +90,9 @@ def factored_prox(
     rounding = 16 * eps_of(A) * norm(A)  # of A - V
     if not math.isfinite(level) or not level / weight > rounding:
         return None
-    D = arrays.wide(A) - LowRank(*(arrays.wide(x) for x in (V.U, V.s, V.Vt))).dense()
+    D = LowRank(*(arrays.wide(x) for x in (V.U, V.s, V.Vt))).dense()
+    D *= -1.0
+    D += A
     found = factored_bound(D, [level / weight - rounding], symmetric=form.symmetric)
     if not math.isfinite(found):
         return None

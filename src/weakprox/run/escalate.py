@@ -34,7 +34,8 @@ WITHOUT_ARRAYS = (
     *(NuclearBall, NuclearNorm, TracePSD),
 )
 STALLED = 12  # iterations without progress after which float32 is given up
-SHARE = 0.8  # of the accuracy, to aim at in float64; the rest is for rounding the answer
+# Shares of the accuracy to aim at in float64; the rest is for rounding the answer to float32.
+SHARE, LEAST_SHARE, ROUNDED = 0.8, 0.5, 3e-7
 
 
 def another_method(state: State, signal: Exception | None, begin: Begin) -> State | None:
@@ -126,7 +127,8 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
     if found is None:
         return None
     settings = state.fixed.settings
-    state = state.on(found, eps=SHARE * settings.eps, tol=SHARE * settings.tol)
+    share = share_of(settings.tol)
+    state = state.on(found, eps=share * settings.eps, tol=share * settings.tol)
     first = state.first
     if first is not None and not isinstance(first, LowRank):  # factors are in float64
         first = wide(first)
@@ -144,6 +146,11 @@ def in_double(state: State, *, resumed: bool = False) -> State | None:
         dual = replace(state.memory.dual, penalty=found.penalty)
         state = replace(state, memory=replace(state.memory, dual=dual))
     return state
+
+
+def share_of(tol: float) -> float:
+    """Return the share of the accuracy to aim at if the answer is rounded to float32."""
+    return max(LEAST_SHARE, 1.0 - ROUNDED / tol) if tol else SHARE
 
 
 def is_single(problem: Problem) -> bool:

@@ -52,7 +52,6 @@ OWN_BOUND = (
     ObservedDual,
     ThresholdedDual,
 )  # dual points that compute their own bound
-AGAIN = 4  # steps after a failed proof, and one more in so many
 SECOND = 4  # one in so many failed proofs is followed by one with a new decomposition
 IN_SINGLE = 8  # units of float32 in a value that could not be computed in float64
 
@@ -112,9 +111,9 @@ def ticked(state: State, candidate: Candidate, seconds: float) -> Looked:
 def _promising(state: State, candidate: Candidate) -> bool:
     """Return True if the method's own estimate says that a proof would now succeed."""
     tracker, tools = state.tracker, state.tools
-    if not state.fixed.proves:
-        return False
-    if not (candidate.gap <= tracker.prove_below or tracker.steps >= tracker.next_proof):
+    # estimates of inexact decompositions are wrong, so a more accurate one is another chance
+    smaller = candidate.gap <= tracker.prove_below or candidate.powers > tracker.powers
+    if not state.fixed.proves or not smaller:
         return False
     best = tracker.best_value
     if candidate.value is not None:
@@ -130,13 +129,10 @@ def look(state: State, candidate: Candidate, seconds: float) -> Looked:
     """
     fixed, tracker, problem = state.fixed, state.tracker, state.problem
     proves = _promising(state, candidate)
-    if proves:
-        # If it fails, try again when the estimate is much smaller. The estimate may be wrong if
-        # a decomposition was inexact, so also try again after some more steps.
+    if proves:  # if it fails, try again only when the estimate is much smaller
         below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
-        later = tracker.steps + AGAIN + tracker.steps // AGAIN
-        tracker = replace(tracker, prove_below=below, next_proof=later)
-        tracker = replace(tracker, attempts=tracker.attempts + 1)
+        tracker = replace(tracker, prove_below=below, attempts=tracker.attempts + 1)
+        tracker = replace(tracker, powers=candidate.powers)
     elif candidate.gap == math.inf and fixed.proves and tracker.steps >= tracker.next_proof:
         proves = True  # without an estimate, proofs follow a schedule of cost
         tracker = replace(tracker, next_proof=math.ceil(tracker.steps * PROOF_GROWTH) + 1)

@@ -87,7 +87,8 @@ class Run:
         sampled = not problem.loss.is_finite_sum
         proves = settings.stop_when_certified and not sampled
         reference = problem.loss.reference
-        share = escalate.SHARE if solver.double and escalate.is_single(problem) else 1.0
+        doubled = solver.double and escalate.is_single(problem)
+        share = escalate.share_of(settings.tol) if doubled else 1.0
         eps, seed, tol = share * settings.eps, settings.seed, share * settings.tol
         tools = Tools(problem, self.meter, eps, seed, self.tick, chosen, self.arena, tol)
         self.state = State(

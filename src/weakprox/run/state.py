@@ -167,6 +167,7 @@ class Tracker:
     next_proof: int = 1
     prove_below: float = math.inf  # estimates above this have failed to be proved
     attempts: int = 0  # proofs tried because of an estimate
+    powers: int = 0  # of the candidate of the last of them
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block
 # needs fewer iterations then.
 EARLY, WIDE = 2, 0.3
 STUCK = 5  # iterations without progress
-ON_DEVICE = 512  # columns on a device: the small eigenproblems are solved on the host
+ON_DEVICE = 128  # columns on a device: the small eigenproblems are solved on the host
 SMALL_STEP = 0.1  # step size times smoothness
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first

@@ -30,6 +30,7 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.lowrank import LowRank, dense
+from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, Penalty, WeakProx
@@ -176,9 +177,10 @@ class Stored:
         X, h = dense(V, tools.arena.like(z)), self.problem.spectral.value(V)
         return replace(state, X=X, V=V, h=h)
 
-    @staticmethod
-    def _powers(state: Memory, aim: float, k: int) -> int:
+    def _powers(self, state: Memory, aim: float, k: int) -> int:
         """Power steps of the next decomposition: few, unless a proof is near or has failed."""
+        if min(self.problem.shape) < SMALLEST:  # decompositions are accurate anyway
+            return state.powers
         if k - state.progress > STALLING:
             return POWERS
         if state.gap <= aim:  # but it was not proved

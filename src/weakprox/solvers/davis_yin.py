@@ -183,6 +183,9 @@ class DavisYin(GapDriven):
             return FixedDual(problem.penalty, y)
         return memory.dual
 
+    def candidate(self, memory: Memory) -> Candidate:
+        return replace(super().candidate(memory), powers=memory.powers)
+
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         steps = Stored(problem, tools, rank=self.rank, memory=self.memory)
         return self.stretch(memory, tools, lambda state, k: iterate(steps, state, k)[0])
