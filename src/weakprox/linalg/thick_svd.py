@@ -80,7 +80,7 @@ def thick_svd(
         return xp.concat([Q, more * (1.0 / columns**0.5)], axis=1)
 
     width = int(Q.shape[1])
-    with all_threads(least):
+    with all_threads(least), np.errstate(over="ignore", invalid="ignore"):  # refused below
         while True:
             width += max(1, width // FRESH)
             if width > LARGEST * least:

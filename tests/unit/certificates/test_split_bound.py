@@ -4,6 +4,7 @@ A value that any run has reached is an upper bound on the optimum, and a tight o
 certified run; closed forms are the optimum itself.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from registry import EXACT, LOSSES, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECTRAL, numbers
 
 import weakprox as wp
+from weakprox.certificates import split
 from weakprox.certificates.split import SplitDual, split_bound
 from weakprox.experiments.instances import instance
 from weakprox.linalg.arrays import Arena, eps_of, to_numpy
@@ -333,3 +335,40 @@ def test_float32_problems_stay_below_the_optimum_of_their_data():
             bound, _ = split_bound(single, dual, rng=rng, accuracy=0.0, arena=Arena())
             assert bound <= best * (1 + 1e-9), name
         assert NUMPY32.owns(dual.A)
+
+
+@pytest.mark.parametrize("h", [NuclearBall(150.0), NuclearNorm(12.0), TracePSD(80.0)], ids=repr)
+def test_bounds_by_a_factorisation_lie_below_the_optimum(h, monkeypatch):
+    """For proximal points that lack some of the triplets, as those of a few power steps do."""
+    monkeypatch.setattr(split, "EXACT_BELOW", 0)
+    monkeypatch.setattr(split, "FEW", 1)
+    rng = np.random.default_rng(8)
+    M = 2.0 * rng.standard_normal((40, 40))
+    M = M + M.T
+    problem = wp.Problem(Denoising(M), L1(0.5), h)
+    best = wp.minimize(problem, tol=1e-9, progress=False)
+    assert best.certified
+    weight, proved = 1.0, 0
+    y = proximal_dual(problem.penalty, M, 1.0)
+    A = M - problem.penalty.pull(y)
+    full = h.weak_prox(A, weight=weight, rank=40)
+    for rank in (full.V.rank, full.V.rank - 1, 3):
+        prox = h.weak_prox(A, weight=weight, rank=rank, rng=rng)
+        prox = replace(prox, conjugate=float("inf"), shrink=1.0)
+        for accuracy in (1e-6, 1e-2, 1.0, 1e3):
+            found = split.factored_prox(problem, A, prox, weight, accuracy)
+            if found is None:
+                continue
+            proved += 1
+            assert found.rests_on == "exact"
+            dual = SplitDual(problem.penalty, A, weight, found)
+            how = {"rng": rng, "accuracy": accuracy, "arena": Arena()}
+            bound, _ = split_bound(problem, dual, **how)
+            assert bound <= best.value
+            young = h.value(found.V) + found.conjugate
+            young -= found.shrink * weight * (found.V.inner(A) - found.V.sqnorm)
+            assert young <= accuracy * (1 + 1e-4) + 1e-9 * abs(found.conjugate)
+    assert proved >= 4
+    assert split.factored_prox(problem, A, full, weight, 1e-3) is not None
+    lacking = h.weak_prox(A, weight=weight, rank=3)
+    assert split.factored_prox(problem, A, lacking, weight, 1e-3) is None

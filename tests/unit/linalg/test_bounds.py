@@ -9,6 +9,7 @@ from weakprox.linalg import LowRank, thin_svd
 from weakprox.linalg.bounds import (
     chebyshev_bound,
     deflated_norm,
+    factored_bound,
     norm_bound,
     power_bound,
     raised,
@@ -179,3 +180,35 @@ def test_sharp_bounds_of_operators_are_nearly_the_norm():
     A = aslinearoperator((U * s) @ Vt)
     bound = spectral_norm_bound(A, np.random.default_rng(11), sharp=True)
     assert s[0] * (1 - 1e-12) <= bound <= s[0] * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("backend", [*DOUBLE, *SINGLE], ids=lambda b: b.name)
+@pytest.mark.parametrize("shape", [(40, 40), (70, 31), (31, 70)], ids=str)
+def test_factored_bound_is_never_below_the_norm(backend, shape):
+    """Also if the largest value is repeated, which is what randomised bounds suffer from."""
+    rng = np.random.default_rng(5)
+    U, s, Vt = np.linalg.svd(rng.standard_normal(shape), full_matrices=False)
+    for values in (s, np.ones_like(s), np.where(np.arange(len(s)) < 20, 3.0, s)):
+        D = backend.array((U * values) @ Vt)
+        norm = float(np.linalg.norm(np.asarray(D, dtype=float), 2))
+        below = [norm * (1 - x) for x in (1e-2, 1e-5, 1e-9)]
+        assert factored_bound(D, below) == np.inf
+        assert factored_bound(D, [*below, norm * (1 + 1e-9), 2 * norm]) == norm * (1 + 1e-9)
+
+
+def test_factored_bound_on_eigenvalues_ignores_large_negative_ones():
+    rng = np.random.default_rng(6)
+    V, _ = np.linalg.qr(rng.standard_normal((50, 50)))
+    D = (V * np.concatenate([[-900.0, -30.0], np.linspace(0.5, 2.0, 48)])) @ V.T
+    assert factored_bound(D, [1.999, 2.001], symmetric=True) == 2.001
+    assert factored_bound(D, [2.001]) == np.inf
+    assert factored_bound(-D, [899.9, 900.1], symmetric=True) == 900.1
+
+
+def test_factored_bound_subtracts_its_rounding():
+    """A level nearer to the norm than rounding allows is not claimed."""
+    D = np.eye(200)
+    assert factored_bound(D, [1.0, 1.0 + 1e-14]) == np.inf
+    assert factored_bound(D, [1.0 + 1e-9]) == 1.0 + 1e-9
+    assert factored_bound(0.0 * D, [1e-3]) == 1e-3
+    assert factored_bound(D, []) == np.inf

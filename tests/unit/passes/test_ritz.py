@@ -103,3 +103,25 @@ def test_straightening_finds_small_values_anew():
 
 def test_singular_squares_are_refused():
     assert straightened(np.zeros((3, 3)), np.ones(3)) is None
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, torch.asarray])
+@pytest.mark.parametrize("last", [1e-3, 1e-9])
+def test_small_columns_along_large_directions_are_orthonormalised(wrap, last):
+    rng = np.random.default_rng(3)
+    Q, _ = np.linalg.qr(rng.standard_normal((80, 6)))
+    Y = Q * np.geomspace(1.0, last, 6)
+    Y += 0.5 * np.outer(Q[:, 0], np.ones(6))  # small columns are nearly parallel
+    found = np.asarray(subspace.whitened(wrap(Y)))
+    assert np.abs(found.T @ found - np.eye(6)).max() <= 1e-12
+    if last > 1e-8:
+        assert np.linalg.norm(Y - found @ (found.T @ Y)) <= 1e-10 * np.linalg.norm(Y)
+
+
+def test_triplets_of_a_graded_block_without_a_tall_decomposition(monkeypatch):
+    A, s, Q = graded(1e-5)
+    shapes, svd = [], subspace.svd
+    monkeypatch.setattr(subspace, "svd", lambda x: (shapes.append(x.shape), svd(x))[1])
+    found = subspace.ritz(A @ Q, Q, exact=True)
+    check(A, found, s)
+    assert shapes == [(len(s), len(s))]

@@ -148,3 +148,10 @@ def test_iterates_are_judged_relative_to_their_size_if_f_vanishes():
     assert result.status is wp.Status.CERTIFIED
     assert result.counts.full_gradients < 40  # it ended when that was proved
     assert result.eps == pytest.approx(1e-2 * 1e-5 * 0.5 * np.sum(result.X**2))
+
+
+def test_the_share_of_the_accuracy_leaves_room_for_rounding_to_float32():
+    assert escalate.share_of(1e-4) > 0.99
+    assert escalate.share_of(1e-6) == pytest.approx(0.7)
+    assert escalate.share_of(1e-8) == escalate.LEAST_SHARE
+    assert escalate.share_of(0.0) == escalate.SHARE
