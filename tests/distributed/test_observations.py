@@ -139,11 +139,11 @@ def test_resumed_runs_end_at_the_same_bits(tmp_path):
     def problem():
         return wp.Problem(pair("huber")[1], None, NuclearNorm(1.0))
 
-    whole = wp.minimize(problem(), tol=1e-2)
+    whole = wp.minimize(problem(), tol=0.03)
     kept = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
-    part = wp.minimize(problem(), max_svds=4, tol=1e-2, **kept)
+    part = wp.minimize(problem(), max_svds=3, tol=0.03, **kept)
     assert part.status is wp.Status.MAX_SVDS
-    again = wp.minimize(problem(), tol=1e-2, resume=True, **kept)
+    again = wp.minimize(problem(), tol=0.03, resume=True, **kept)
     np.testing.assert_array_equal(again.X, whole.X)
     assert again.certificate == whole.certificate
 

@@ -116,13 +116,14 @@ def test_all_forms_of_input_say_the_same(data, fitted):
     table = {"who": rows, "what": cols, "how": values}
     names = {"row": "who", "col": "what", "value": "how"}
     pairs = np.argwhere(np.isnan(dense))
-    wanted = fitted.predict(pairs)
-    model = MatrixCompletion(random_state=0)
+    model = MatrixCompletion(fitted.lam_, random_state=0)  # no search for each of the forms
+    wanted = model.fit(rows, cols, values).predict(pairs)
     masked = np.ma.masked_invalid(dense)
     for found in (matrix.tocsr(), dense, masked):
         assert np.allclose(model.fit(found).predict(pairs), wanted, atol=1e-6)
     for frame in (pd.DataFrame(table), pl.DataFrame(table), table):
         assert np.allclose(model.fit(frame, **names).predict(pairs), wanted, atol=1e-6)
+    wanted = fitted.predict(pairs)
     assert np.array_equal(fitted.predict(pairs[:, 0], pairs[:, 1]), wanted)
     assert np.array_equal(fitted.predict(pairs.tolist()), wanted)
     assert np.array_equal(fitted.predict(pd.DataFrame(pairs)), wanted)

@@ -174,23 +174,23 @@ def test_resumed_runs_end_at_the_same_bits(intercepts, tmp_path):
         loss = read(path, shape=SHAPE, loss=Huber(0.5), intercepts=intercepts)
         return wp.Problem(loss, None, NuclearNorm(1.0))
 
-    whole = wp.minimize(problem(), tol=1e-3)
+    whole = wp.minimize(problem(), tol=1e-2)
     kept = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
     stated = problem()
-    part = wp.minimize(stated, max_svds=6, tol=1e-3, **kept)
+    part = wp.minimize(stated, max_svds=4, tol=1e-2, **kept)
     assert part.status is wp.Status.MAX_SVDS
     for again in (
-        wp.minimize(stated, tol=1e-3, resume=part),
-        wp.minimize(problem(), tol=1e-3, resume=True, **kept),
+        wp.minimize(stated, tol=1e-2, resume=part),
+        wp.minimize(problem(), tol=1e-2, resume=True, **kept),
     ):
         np.testing.assert_array_equal(again.X, whole.X)
         assert again.certificate == whole.certificate
     other = written(tmp_path / "other.parquet", rows, cols, values + 1e-3)
     loss = read(other, shape=SHAPE, loss=Huber(0.5), intercepts=intercepts)
     kept["checkpoint"].unlink()
-    part = wp.minimize(stated, max_svds=6, tol=1e-3, **kept)
+    part = wp.minimize(stated, max_svds=4, tol=1e-2, **kept)
     with pytest.raises(wp.InputError, match="other data"):
-        wp.minimize(wp.Problem(loss, None, NuclearNorm(1.0)), tol=1e-3, resume=True, **kept)
+        wp.minimize(wp.Problem(loss, None, NuclearNorm(1.0)), tol=1e-2, resume=True, **kept)
 
 
 @pytest.mark.usefixtures("in_blocks")
