@@ -25,10 +25,14 @@ def rng():
     return generator(20190416)
 
 
-def pytest_collection_finish():
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
     """Search for garbage from now on, but not among modules and tests, which stay."""
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 GRIDS = ("backends", "contracts", "reference", "unit")  # folders with grids of all terms

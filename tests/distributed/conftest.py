@@ -1,4 +1,4 @@
-"""One cluster of worker processes for all tests here: starting it takes longer than they do."""
+"""One cluster of worker processes for all tests of a file: its start takes longer than they."""
 
 import dask
 import pytest
