@@ -48,6 +48,7 @@ demo: $(STAMP) ## Solve a small problem and draw the result
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: export MPLBACKEND := Agg
+test: export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which import the same
 test: $(STAMP) ## Run the tests (ARGS="..." goes to pytest)
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 

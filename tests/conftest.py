@@ -1,5 +1,6 @@
 """Settings shared by all tests: everything random is fixed."""
 
+import gc
 import os
 from collections import defaultdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from registry import SEED, generator
 
 os.environ.setdefault("WEAKPROX_COMPILE", "always")  # whatever an earlier run has stored
 torch.set_num_threads(1)  # the matrices are tiny: threads would only wait for each other
+gc.disable()  # until everything is imported: nothing of that is garbage
 
 hypothesis.settings.register_profile(
     "fixed", derandomize=SEED == 0, deadline=None, database=None, max_examples=80
@@ -23,12 +25,22 @@ def rng():
     return generator(20190416)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Search for garbage from now on, but not among modules and tests, which stay."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 GRIDS = ("backends", "contracts", "reference", "unit")  # folders with grids of all terms
 LARGE, ONE_IN = 8, 12  # variants of a test from which one in so many is run
 
 
-def _in_grid(item):
-    return Path(item.location[0]).parts[1:2] and Path(item.location[0]).parts[1] in GRIDS
+def _in_grid(path):
+    return any(path.is_relative_to(Path(__file__).parent / folder) for folder in GRIDS)
 
 
 def _thinned(items):
@@ -36,10 +48,10 @@ def _thinned(items):
 
     The first differs from test to test, so that together they see every pair of terms.
     """
-    grids = defaultdict(list)
+    grids, large = defaultdict(list), {x for x in {item.path for item in items} if _in_grid(x)}
     for item in items:
-        if _in_grid(item):
-            grids[item.location[0], getattr(item, "originalname", item.name)].append(item)
+        if item.path in large:
+            grids[item.path, getattr(item, "originalname", item.name)].append(item)
     left_out = set()
     for (_, name), found in grids.items():
         if len(found) > LARGE:
@@ -56,7 +68,7 @@ def pytest_collection_modifyitems(config, items):
     WEAKPROX_TEST_SHARE is "k/n", only the k-th of n shares; tests marked `portable`, in which
     a rounding more or less counts, are in every share.
     """
-    whole = os.environ.get("WEAKPROX_TEST_ALL") or len({x.location[0] for x in items}) < 20
+    whole = os.environ.get("WEAKPROX_TEST_ALL") or len({x.path for x in items}) < 20
     long = {x for x in items if "long" in x.keywords}
     left_out = set() if whole else _thinned(items) | long
     share = os.environ.get("WEAKPROX_TEST_SHARE")

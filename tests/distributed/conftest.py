@@ -1,17 +1,18 @@
-"""One cluster of worker processes for all tests here: starting it takes longer than they do."""
+"""One cluster of worker processes for all tests of a file: its start takes longer than they."""
 
 import dask
 import pytest
 from dask_cases import COLUMNS
 from distributed import Client, LocalCluster
-from soak.workers import WORKERS, make_whole
+from soak.workers import make_whole
 
 from weakprox.distributed import blocked
 
 QUIET = 60  # above every level of the log
+WORKERS = 2  # each takes a second to start, and another one after each death
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # workers that wait take some time, too
 def cluster():
     settings = {"n_workers": WORKERS, "threads_per_worker": 1, "processes": True}
     settings |= {"dashboard_address": ":0", "memory_limit": 0, "silence_logs": QUIET}
@@ -22,7 +23,7 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with Client(cluster) as connected:
-        make_whole(cluster, connected)
+        make_whole(cluster, connected, WORKERS)
         yield connected
 
 

@@ -13,9 +13,10 @@ import pytest
 from dask_cases import Staying, assert_same, matrix, problem
 
 import weakprox as wp
-from weakprox.distributed import blocked, remote
+from weakprox.distributed import blocked, observations, remote, terms
 from weakprox.errors import InputError
-from weakprox.losses import Sensing
+from weakprox.losses import Completion, Sensing
+from weakprox.spectral import NuclearNorm
 
 M, TAU = matrix()
 TOL = 1e-4
@@ -38,7 +39,7 @@ def kill(cluster, count):
             os.kill(nanny.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("deaths", [0, 1, 2], ids=["none", "one", "all but one"])
+@pytest.mark.parametrize("deaths", [0, 1], ids=["none", "all but one"])
 def test_deaths_change_nothing(cluster, client, here, deaths):
     D = da.from_array(M, chunks=(120, 70))
     with dask.config.set(scheduler="threads"):
@@ -63,6 +64,30 @@ def test_sensing_survives_a_death(cluster, client):
     kill(cluster, 1)
     assert np.array_equal(there.grad(X, there.everything()), before)
     assert np.allclose(before, here.grad(X, here.everything()), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("client")
+def test_observed_entries_give_the_bits_of_this_process(monkeypatch):
+    monkeypatch.setattr(terms, "CHUNK", 250)
+    monkeypatch.setattr(observations, "BLOCK", 250)
+    rng = np.random.default_rng(2)
+    rows, cols = np.nonzero(rng.random((40, 30)) < 0.6)
+    values, weights = rng.standard_normal(len(rows)), rng.uniform(0.5, 2.0, len(rows))
+
+    def found():
+        far = (da.from_array(x, chunks=250) for x in (rows, cols, values))
+        loss = Completion(*far, (40, 30), weights=da.from_array(weights, chunks=200))
+        assert len(loss.observed().pattern.blocks.edges) > 3
+        problem = wp.Problem(loss, None, NuclearNorm(2.0))
+        return wp.minimize(problem, tol=1e-3, max_svds=2)
+
+    results = [found()]
+    with dask.config.set(scheduler="synchronous"):
+        results.append(found())
+    assert results[0].status is wp.Status.MAX_SVDS
+    assert results[0].value == results[1].value
+    assert results[0].rank > 0
+    np.testing.assert_array_equal(results[0].X, results[1].X)
 
 
 def test_the_command_line(cluster, tmp_path):

@@ -24,7 +24,9 @@ def error(model, signal=SIGNAL):
     return float(np.sum((model.matrix_ - signal) ** 2))
 
 
-@parametrize_with_checks([SparseLowRank(), SparseLowRankCV(**SMALL)])
+@parametrize_with_checks(
+    [SparseLowRank(), SparseLowRankCV(n_lams=2, n_taus=2, cv=2, noise=1.0)]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -116,13 +116,14 @@ def test_all_forms_of_input_say_the_same(data, fitted):
     table = {"who": rows, "what": cols, "how": values}
     names = {"row": "who", "col": "what", "value": "how"}
     pairs = np.argwhere(np.isnan(dense))
-    wanted = fitted.predict(pairs)
-    model = MatrixCompletion(random_state=0)
+    model = MatrixCompletion(fitted.lam_, random_state=0)  # no search for each of the forms
+    wanted = model.fit(rows, cols, values).predict(pairs)
     masked = np.ma.masked_invalid(dense)
     for found in (matrix.tocsr(), dense, masked):
         assert np.allclose(model.fit(found).predict(pairs), wanted, atol=1e-6)
     for frame in (pd.DataFrame(table), pl.DataFrame(table), table):
         assert np.allclose(model.fit(frame, **names).predict(pairs), wanted, atol=1e-6)
+    wanted = fitted.predict(pairs)
     assert np.array_equal(fitted.predict(pairs[:, 0], pairs[:, 1]), wanted)
     assert np.array_equal(fitted.predict(pairs.tolist()), wanted)
     assert np.array_equal(fitted.predict(pd.DataFrame(pairs)), wanted)
@@ -163,7 +164,7 @@ def test_rows_that_are_folded_in_get_the_factors_of_the_fit(loss, scaling):
         values = np.where(values > 3.0, 1.0, -1.0)
     if loss == "poisson":
         values = np.random.default_rng(0).poisson(np.exp(0.4 * L[rows, cols])).astype(float)
-    settings = {"loss": loss, "scaling": scaling, "debias": False, "tol": 1e-7}
+    settings = {"loss": loss, "scaling": scaling, "debias": False, "tol": 1e-6}
     model = MatrixCompletion(lam=1.0, intercept_ridge=1.0, random_state=0, **settings)
     model.fit(rows, cols, values)
     assert model.rank_ > 0

@@ -84,8 +84,8 @@ def test_beats_ridge_and_lasso_on_low_rank_and_sparse():
 
 
 def test_one_standard_error_is_simpler():
-    A, b, _ = planted(60, noise=1.5)
-    settings = {"lam2": 0.05, "random_state": 0}
+    A, b, _ = planted(60, 5, 5, noise=1.5)
+    settings = {"lam2": 0.05, "random_state": 0, "tol": 1e-3}
     best = TraceRegressionCV(**settings).fit(A, b)
     simple = TraceRegressionCV(one_standard_error=True, **settings).fit(A, b)
     assert (simple.tau_, -simple.lam_) < (best.tau_, -best.lam_)

@@ -71,10 +71,10 @@ def test_a_run_on_disk_goes_on_where_it_stopped(case, steady):
     mapped = np.load(case[1], mmap_mode="r")
     stated, most = problem(mapped), steady + 11 * MIB
     options = {"tol": 1e-12, "max_memory": most, "progress": False}
-    whole = wp.minimize(stated, max_svds=45, **options)
+    whole = wp.minimize(stated, max_svds=30, **options)
     part = wp.minimize(stated, max_svds=20, **options)
     assert on_disk(part.checkpoint.memory.z)
-    again = wp.minimize(stated, resume=part, max_svds=45, **options)
+    again = wp.minimize(stated, resume=part, max_svds=30, **options)
     np.testing.assert_array_equal(again.X, whole.X)
 
 
@@ -88,7 +88,7 @@ loss = wp.losses.Denoising(data) if kind == "M" else wp.losses.Denoising(samples
 tau = 2000.0 if kind == "M" else 200.0  # where the answer is low-rank
 case = wp.Problem(loss, wp.penalties.L1(0.5), wp.spectral.NuclearBall(tau))
 plan = wp.plan(case, max_memory=budget)
-found = wp.minimize(case, max_memory=budget, progress=False)
+found = wp.minimize(case, max_memory=budget, tol=1e-2, progress=False)
 print(json.dumps([peak(), plan.early, found.certified]))
 """
 
@@ -159,10 +159,10 @@ OPERATORS = operators()
 def test_operators_are_solved_as_their_arrays_are(name, penalty, ball):
     M = OPERATORS[name]
     whole = M.toarray() if sp.issparse(M) else M.dense()
-    found = wp.minimize(problem(M, ball, penalty), tol=1e-8, progress=False)
-    wanted = wp.minimize(problem(whole, ball, penalty), tol=1e-8, progress=False)
+    found = wp.minimize(problem(M, ball, penalty), tol=1e-6, progress=False)
+    wanted = wp.minimize(problem(whole, ball, penalty), tol=1e-6, progress=False)
     assert found.certified
-    assert found.value == pytest.approx(wanted.value, rel=1e-7)
+    assert found.value == pytest.approx(wanted.value, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -278,8 +278,8 @@ def test_the_standalone_verifier_casts_no_data(tmp_path):
 @pytest.mark.parametrize("first", range(0, 100, 25))
 def test_true_proofs_are_accepted_and_changed_ones_refused(first):
     """Part of the soak, `python tests/soak/proofs.py 500`."""
-    bench = run(10, first)
+    bench = run(6, first)
     assert bench.failures == []
-    assert bench.counts["accepted_standalone"] >= 10
-    assert bench.counts["refused_standalone"] >= 30
-    assert bench.counts["refused"] >= 30
+    assert bench.counts["accepted_standalone"] >= 6
+    assert bench.counts["refused_standalone"] >= 18
+    assert bench.counts["refused"] >= 18

@@ -51,7 +51,7 @@ def test_mean_value_is_within_eps_of_the_reference(case, eps, answer):
     assert np.abs(np.mean(claims)) <= scale
 
 
-INSTANCES = 60 if ALL else 30
+INSTANCES = 60 if ALL else 20
 # failures that a confidence of 95 % allows in so many, with three standard errors
 ALLOWED = 0.05 * INSTANCES + 3 * np.sqrt(0.05 * 0.95 * INSTANCES)
 

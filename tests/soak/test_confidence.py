@@ -6,13 +6,13 @@ from soak.confidence import SETTINGS, allowed, tally
 from soak.laws import LAWS
 
 CELLS = [
-    ("shift of 10 in 1 %", "coarse", 40),
-    ("shift of 2 in 5 %", "coarse", 40),
-    ("shift of 1 in 10 %", "coarse", 40),
-    ("shift of 10 in 1 %, one entry", "L1, ball", 20),
-    ("lognormal, one direction", "coarse", 40),
-    ("shift of 10 in 1 %, with noise", "SVRGCG", 20),
-    ("shift of 2 in 5 %", "sensing", 8),
+    ("shift of 10 in 1 %", "coarse", 24),
+    ("shift of 2 in 5 %", "coarse", 24),
+    ("shift of 1 in 10 %", "coarse", 24),
+    ("shift of 10 in 1 %, one entry", "L1, ball", 12),
+    ("lognormal, one direction", "coarse", 24),
+    ("shift of 10 in 1 %, with noise", "SVRGCG", 12),
+    ("shift of 2 in 5 %", "sensing", 6),
 ]
 
 

@@ -40,14 +40,14 @@ def run(M: np.ndarray, tau: float) -> tuple[wp.Result, float]:
     return wp.minimize(problem, tol=1e-5, progress=False), time.perf_counter() - begun
 
 
-def make_whole(cluster: LocalCluster, client: Client) -> None:
+def make_whole(cluster: LocalCluster, client: Client, workers: int = WORKERS) -> None:
     """Have all workers there; a nanny whose worker is killed while it starts gives up."""
     try:
-        client.wait_for_workers(WORKERS, timeout=20)
+        client.wait_for_workers(workers, timeout=20)
     except TimeoutError:
         cluster.scale(1)
-        cluster.scale(WORKERS)
-        client.wait_for_workers(WORKERS, timeout=60)
+        cluster.scale(workers)
+        client.wait_for_workers(workers, timeout=60)
 
 
 def kill_later(cluster: LocalCluster, count: int, delay: float, done: list[int]) -> None:

@@ -17,7 +17,7 @@ CASES = [
     sensing("smooth", (3, 2), seed=0, n=60, l2=0.1, noise=1.0, sampled=True),
     sensing("smoothed l1", (3, 2), seed=1, n=60, l1=0.1, l2=0.2, noise=1.0, sampled=True),
 ]
-EPS, SEEDS, K_S, K_T, INNER, EPOCHS = 1.0, 300, 12, 5, 5, 2
+EPS, SEEDS, K_S, K_T, INNER, EPOCHS = 1.0, 200, 12, 5, 5, 2
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)

@@ -34,7 +34,7 @@ def test_bound_holds_at_every_epoch(case, constants):
         delta=0.0,
         answer="iterate",
     )
-    seen = average_gaps(case, solver, eps=solver.C0 / 200, seeds=range(20 if ALL else 8))
+    seen = average_gaps(case, solver, eps=solver.C0 / 200, seeds=range(20 if ALL else 5))
     p = seen.parameters
     n = case.loss.n_terms
     assert 0 < p.k_t < n
@@ -67,9 +67,9 @@ def test_inner_samples_are_needed():
     case = sensing("noisy", (4, 3), seed=4, n=1200, noise=3.0)
     right = wp.SVRGCG(rank=3, C0=smoothed_gap(case, 1.0), delta=0.0, answer="iterate")
     eps = right.C0 / 200
-    seen = average_gaps(case, right, eps=eps, seeds=range(10))
+    seen = average_gaps(case, right, eps=eps, seeds=range(6))
     assert np.all(seen.mean + 2 * seen.error <= theorem_bound(seen.parameters, rate=5 / 12))
-    seen = average_gaps(case, replace(right, k_t=1), eps=eps, seeds=range(10))
+    seen = average_gaps(case, replace(right, k_t=1), eps=eps, seeds=range(6))
     bound = theorem_bound(seen.parameters, rate=5 / 12)
     assert np.any(seen.mean - 3 * seen.error > bound)
 

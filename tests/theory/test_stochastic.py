@@ -33,7 +33,7 @@ def solver_for(case, constants, **settings):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bound_holds_at_every_epoch(case, constants):
     solver = solver_for(case, constants)
-    seen = average_gaps(case, solver, eps=solver.C0 / 20, seeds=range(24 if ALL else 10))
+    seen = average_gaps(case, solver, eps=solver.C0 / 20, seeds=range(24 if ALL else 5))
     p = seen.parameters
     bound = theorem_bound(p, rate=0.5)
     assert len(bound) == p.epochs >= 5
@@ -64,12 +64,12 @@ def test_bound_holds_when_the_oracle_uses_up_its_delta(constants):
     solver = replace(exact, delta=None)
     eps = solver.C0 / 20
     lazy = sloppy_problem(case)
-    seen = average_gaps(case, solver, eps=eps, seeds=range(8), problem=lazy)
+    seen = average_gaps(case, solver, eps=eps, seeds=range(5), problem=lazy)
     p = seen.parameters
     assert p.delta == pytest.approx(7 * eps / (16 * case.alpha))
     assert np.all(seen.mean + 2 * seen.error <= theorem_bound(p, rate=0.5))
     assert seen.mean[-1] <= eps
-    careful = average_gaps(case, exact, eps=eps, seeds=range(8))
+    careful = average_gaps(case, exact, eps=eps, seeds=range(5))
     assert seen.mean[-1] > careful.mean[-1] + 5 * careful.error[-1]  # it did stray
 
 
@@ -80,10 +80,10 @@ def test_bound_fails_with_the_noise_of_one_entry():
     """T8: sigma per entry instead of sigma over all entries voids the theorem."""
     wrong = solver_for(WIDE, "paper", sigma=WIDE.sigma / np.sqrt(120), rank=10)
     eps = wrong.C0 / 20
-    seen = average_gaps(WIDE, wrong, eps=eps, seeds=range(8))
+    seen = average_gaps(WIDE, wrong, eps=eps, seeds=range(5))
     assert np.any(seen.mean - 4 * seen.error > theorem_bound(seen.parameters, rate=0.5))
     right = replace(wrong, sigma=None)
-    seen = average_gaps(WIDE, right, eps=eps, seeds=range(8))
+    seen = average_gaps(WIDE, right, eps=eps, seeds=range(5))
     assert np.all(seen.mean + 2 * seen.error <= theorem_bound(seen.parameters, rate=0.5))
 
 

@@ -124,6 +124,16 @@ def test_spectral_norm_bound_of_large_matrices():
     assert true <= bound <= 1.6 * true
 
 
+def test_a_value_far_from_the_rest_is_bounded_by_itself():
+    """Powers of the whole operator alone would not come so near."""
+    U, V = (np.linalg.qr(numbers(n, 40, seed=n))[0] for n in (60, 50))
+    A = (U * np.array([10.0, *np.linspace(2.0, 1.0, 39)])) @ V.T
+    rng = np.random.default_rng(12)
+    direct = power_bound(lambda W: A @ W, lambda W: A.T @ W, 50, A, rng, powers=3)
+    assert direct > 10.2
+    assert 10.0 * (1 - 1e-12) <= spectral_norm_bound(aslinearoperator(A), rng) <= 10.01
+
+
 def test_zero_has_bound_zero():
     rng = np.random.default_rng(7)
     assert spectral_norm_bound(np.zeros((5, 4)), rng) == 0.0

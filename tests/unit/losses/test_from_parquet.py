@@ -87,7 +87,7 @@ def test_the_answer_of_arrays(kind, options, weighted, tmp_path, in_blocks):
     for name in ("smoothness", "term_smoothness", "strong_convexity", "size", "n_terms"):
         assert getattr(there, name) == pytest.approx(getattr(here, name), rel=1e-12)
     lam = 1.0 if options.get("reduction") != "mean" else 1.0 / len(rows)
-    tol = 1e-3 if kind == "poisson" else 1e-5
+    tol = 1e-3
     for h in (NuclearNorm(lam), NuclearBall(20.0)):
         one, two = (wp.minimize(wp.Problem(x, None, h), tol=tol) for x in (here, there))
         assert one.certified
@@ -174,23 +174,23 @@ def test_resumed_runs_end_at_the_same_bits(intercepts, tmp_path):
         loss = read(path, shape=SHAPE, loss=Huber(0.5), intercepts=intercepts)
         return wp.Problem(loss, None, NuclearNorm(1.0))
 
-    whole = wp.minimize(problem(), tol=1e-5)
+    whole = wp.minimize(problem(), tol=1e-2)
     kept = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
     stated = problem()
-    part = wp.minimize(stated, max_svds=20, tol=1e-5, **kept)
+    part = wp.minimize(stated, max_svds=4, tol=1e-2, **kept)
     assert part.status is wp.Status.MAX_SVDS
     for again in (
-        wp.minimize(stated, tol=1e-5, resume=part),
-        wp.minimize(problem(), tol=1e-5, resume=True, **kept),
+        wp.minimize(stated, tol=1e-2, resume=part),
+        wp.minimize(problem(), tol=1e-2, resume=True, **kept),
     ):
         np.testing.assert_array_equal(again.X, whole.X)
         assert again.certificate == whole.certificate
     other = written(tmp_path / "other.parquet", rows, cols, values + 1e-3)
     loss = read(other, shape=SHAPE, loss=Huber(0.5), intercepts=intercepts)
     kept["checkpoint"].unlink()
-    part = wp.minimize(stated, max_svds=20, tol=1e-5, **kept)
+    part = wp.minimize(stated, max_svds=4, tol=1e-2, **kept)
     with pytest.raises(wp.InputError, match="other data"):
-        wp.minimize(wp.Problem(loss, None, NuclearNorm(1.0)), tol=1e-5, resume=True, **kept)
+        wp.minimize(wp.Problem(loss, None, NuclearNorm(1.0)), tol=1e-2, resume=True, **kept)
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -199,7 +199,7 @@ def test_proofs(tmp_path):
     path = written(tmp_path / "long.parquet", rows, cols, values)
     loss = read(path, shape=SHAPE, intercepts="both")
     problem = wp.Problem(loss, None, NuclearNorm(1.0))
-    result = wp.minimize(problem, tol=1e-5)
+    result = wp.minimize(problem, tol=1e-3)
     assert wp.verify(result.proof, problem)
     here = Completion(rows, cols, values, SHAPE, intercepts="both")
     assert wp.verify(result.proof, wp.Problem(here, None, NuclearNorm(1.0)))
@@ -274,7 +274,7 @@ budget = peak() + room
 names = {"row": "person", "col": "film", "value": "rating", "shape": (1500, 1000)}
 loss = Completion.from_parquet(path, max_memory=budget, **names)
 problem = wp.Problem(loss, None, h)
-found = wp.minimize(problem, max_memory=budget, tol=1e-3, progress=False)
+found = wp.minimize(problem, max_memory=budget, tol=1e-2, progress=False)
 print(json.dumps([peak() - budget, found.value, found.certificate.lower_bound, repr(loss)]))
 """
 
@@ -299,7 +299,7 @@ def test_memory_stays_below_the_size_of_the_observations(tmp_path):
     assert beyond <= 0
     here = Completion(rows, cols, values, (1500, 1000))
     assert told == repr(here)
-    result = wp.minimize(wp.Problem(here, None, NuclearNorm(200.0)), tol=1e-3)
+    result = wp.minimize(wp.Problem(here, None, NuclearNorm(200.0)), tol=1e-2)
     assert result.certified
     assert value == pytest.approx(result.value, rel=1e-10)
     assert bound == pytest.approx(result.certificate.lower_bound, rel=1e-5)
