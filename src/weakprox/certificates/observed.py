@@ -18,15 +18,17 @@ import numpy as np
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, gram, namespace
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
+from weakprox.linalg.operators import Products
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import ritz, whitened
+from weakprox.passes.ritz import refined, spanned, whitened
 
 CLOSE = 0.93  # triplets with values above this share of the largest are deflated
 BETWEEN = 0.975  # of the largest value: a bound on the rest that is sharp enough
 ROUNDS = 8  # in which more triplets are deflated
 FILTER = 8  # degree of the polynomial that finds further triplets
 APART = 0.05  # sine of the angle from which a direction is another one
+VECTORS = 16  # of that bound; more if it has shown that more must be deflated
 DEGREE = 120  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
@@ -54,8 +56,7 @@ def beside(V: Array, W: Array) -> Array:
     xp = namespace(V)
     lengths = xp.linalg.vector_norm(W, axis=0)
     W = W / xp.where(lengths > 0.0, lengths, 1.0)
-    for _ in range(2):
-        W = W - V @ (V.T @ W)
+    W = W - V @ (V.T @ W)  # once: what is kept below is much longer than rounding
     far = np.flatnonzero(host(xp.linalg.vector_norm(W, axis=0)) > APART)
     most = int(V.shape[0]) - int(V.shape[1])
     index = far[:most]
@@ -76,13 +77,15 @@ def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
 
 
 def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
-    """Ritz triplets of S after `powers` steps with S'S from a block of columns."""
-    V = whitened(V, rounds=1)
-    for k in range(powers):
-        U = whitened(data.times(q, V), rounds=1)
-        V = whitened(data.transpose_times(q, U), rounds=2 if k == powers - 1 else 1)
-        del U  # one of the largest arrays
-    found = ritz(data.times(q, V), V, exact=True)
+    """Ritz triplets of S after `powers` steps with S'S from a block of columns.
+
+    The last step needs no orthonormal columns: a generalised eigenproblem takes their place.
+    """
+    S = Products(data.shape, partial(data.times, q), partial(data.transpose_times, q), V, None)
+    start = V
+    for _ in range(powers - 1):
+        V = whitened(S.left(whitened(S.right(V), rounds=1)), rounds=1)
+    found = spanned(S, S.left(S.right(V))) or refined(S, start, powers=powers)
     return Triplets(found.U, found.s, found.V)
 
 
@@ -125,11 +128,12 @@ class ObservedDual:
         if whole < TINY or float(found.s[0]) < TINY:
             return whole
         best = math.inf
-        for _ in range(ROUNDS):
+        for k in range(ROUNDS):
             kept = found.above(CLOSE * float(found.s[0]))
-            tail, W = self._tail(kept, rng, max(16, len(found.s) // 4))
+            tail, W = self._tail(kept, rng, max(VECTORS, k and len(found.s) // 4))
             best = min(best, self._combined(kept, tail))
-            if tail <= self._enough(found) or len(found.s) >= min(data.shape):
+            shown = tail <= self._enough(found) or len(found.s) >= min(data.shape)
+            if shown and best < math.inf:  # it is infinite if the vectors are too skew
                 break
             found = triplets(data, q, beside(found.V, W))
         # rounding of products: sums of as many terms as a row or column has entries

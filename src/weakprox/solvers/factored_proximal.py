@@ -398,7 +398,7 @@ class Steps:
         x, V, effects = after.x, after.V, after.effects
         q = data.dual(x, effects)
         feasible = data.feasible(q, data.curvature(x, effects))
-        start = beside(V.trimmed().Vt.T, found.V[:, count:])
+        start = beside(V.trimmed().Vt.T, found.above(KEPT * level).V[:, count:])
         least = max(level, KEPT * float(found.s[0]))
         del found, q  # some of the largest arrays
         shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
@@ -461,7 +461,7 @@ class Steps:
         """Triplets of S that include all with values above the level."""
         if state.extra is None:  # at the start nothing is known of S
             start = whitened(state.block)
-            return self._shown(q, start, max(level, 1e-300), 2, self._most(state))
+            return self._shown(q, start, max(level, 1e-300), 2, self._most(state), GROUP)
         start = beside(state.V.trimmed().Vt.T, state.extra)
         return self._shown(q, start, level, EIGHTH, self._most(state))
 
@@ -470,23 +470,28 @@ class Steps:
         widest = self.widest if self.most is None else min(self.widest, self.most)
         return widest if state.tried > 1 else min(widest, WIDEST + state.rank)
 
-    def _shown(self, q: Array, V: Array, level: float, share: int, widest: int) -> Triplets:
+    def _shown(
+        self, q: Array, V: Array, level: float, share: int, widest: int, group: float = 0.0
+    ) -> Triplets:
         """Triplets of S from a block and random columns, until values fall below the level.
 
-        `share` is the width of the block relative to the number of columns that are added.
+        `share` is the width of the block relative to the number of columns that are added,
+        `group` the share of the excess over the level below which values do not matter.
         """
         if self._as_array(V):
             return self._all_shown(self.data.full(q), KEPT * level, widest)
+        least = KEPT * level
         while True:
             width = int(V.shape[1])
             more = min(max(SPARE, width // share), widest - width)
             if more > 0:
                 rng = np.random.default_rng([width, more])
                 W = gaussian(rng, (self.data.shape[1], more), V)
-                V = beside(V, filtered(self.data, q, W - V @ (V.T @ W), KEPT * level))
+                V = beside(V, filtered(self.data, q, W - V @ (V.T @ W), least))
             found = triplets(self.data, q, V)
             stuck = int(V.shape[1]) == width  # S has no other directions
-            if len(found.s) >= widest or found.s[-1] < KEPT * level or stuck:
+            least = KEPT * (level + group * max(0.0, float(found.s[0]) - level))
+            if len(found.s) >= widest or found.s[-1] < least or stuck:
                 return found
             V, share = found.V, 2
 
