@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from weakprox.passes.ritz import refined, spanned, whitened
 CLOSE = 0.93  # triplets with values above this share of the largest are deflated
 BETWEEN = 0.975  # of the largest value: a bound on the rest that is sharp enough
 ROUNDS = 8  # in which more triplets are deflated
-FILTER = 8  # degree of the polynomial that finds further triplets
+FILTER = 6  # degree of the polynomial that finds further triplets; 8 finds no more of them
 APART = 0.05  # sine of the angle from which a direction is another one
 VECTORS = 16  # of that bound; more if it has shown that more must be deflated
 DEGREE = 120  # most products of the bound on the rest of S
@@ -99,10 +99,10 @@ class ObservedDual:
     found: Triplets
     effects: Effects
 
-    @property
+    @cached_property
     def estimate(self) -> float:
         """Estimate of the lower bound: Ritz values are at most the singular values."""
-        return self._best(float(self.found.s[0]))[0]
+        return self.best(float(self.found.s[0]))[0]
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
@@ -111,7 +111,7 @@ class ObservedDual:
     def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
         """Return a lower bound, the multiple of q that proves it, and the norm of its S."""
         norm = self.norm(rng)
-        lower, length = self._best(norm)
+        lower, length = self.best(norm)
         return lower, length * self.q, length * norm
 
     def norm(self, rng: np.random.Generator) -> float:
@@ -165,7 +165,7 @@ class ObservedDual:
         R = self.data.transpose_times(self.q, U) - V * arrays.like(s, V)
         return norm_bound(s, gram(R), tail) * (1 + 2 * off)
 
-    def _best(self, norm: float) -> tuple[float, float]:
+    def best(self, norm: float) -> tuple[float, float]:
         """Return the best bound from a multiple t q, given the norm of S, and t."""
         from scipy.optimize import minimize_scalar  # slow to import
 
