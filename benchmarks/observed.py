@@ -68,7 +68,7 @@ def ratings(name: str, seed: int = 0) -> tuple[Any, Any, Any]:
         y -= (np.bincount(index, y, minlength=size) / (np.bincount(index, minlength=size) + 5))[
             index
         ]
-    return rows, cols, y
+    return rows.astype(np.int32), cols.astype(np.int32), y  # half the memory
 
 
 def timed(call: Callable[[], Any], repeat: int) -> tuple[float, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,17 @@ import numpy as np
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, gram, namespace
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
+from weakprox.linalg.operators import Products
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import ritz, whitened
+from weakprox.passes.ritz import refined, spanned, whitened
 
 CLOSE = 0.93  # triplets with values above this share of the largest are deflated
 BETWEEN = 0.975  # of the largest value: a bound on the rest that is sharp enough
 ROUNDS = 8  # in which more triplets are deflated
-FILTER = 8  # degree of the polynomial that finds further triplets
+FILTER = 6  # degree of the polynomial that finds further triplets; 8 finds no more of them
 APART = 0.05  # sine of the angle from which a direction is another one
+VECTORS = 16  # of that bound; more if it has shown that more must be deflated
 DEGREE = 120  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
@@ -54,8 +56,7 @@ def beside(V: Array, W: Array) -> Array:
     xp = namespace(V)
     lengths = xp.linalg.vector_norm(W, axis=0)
     W = W / xp.where(lengths > 0.0, lengths, 1.0)
-    for _ in range(2):
-        W = W - V @ (V.T @ W)
+    W = W - V @ (V.T @ W)  # once: what is kept below is much longer than rounding
     far = np.flatnonzero(host(xp.linalg.vector_norm(W, axis=0)) > APART)
     most = int(V.shape[0]) - int(V.shape[1])
     index = far[:most]
@@ -76,13 +77,15 @@ def filtered(data: Observed, q: Array, W: Array, least: float) -> Array:
 
 
 def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
-    """Ritz triplets of S after `powers` steps with S'S from a block of columns."""
-    V = whitened(V, rounds=1)
-    for k in range(powers):
-        U = whitened(data.times(q, V), rounds=1)
-        V = whitened(data.transpose_times(q, U), rounds=2 if k == powers - 1 else 1)
-        del U  # one of the largest arrays
-    found = ritz(data.times(q, V), V, exact=True)
+    """Ritz triplets of S after `powers` steps with S'S from a block of columns.
+
+    The last step needs no orthonormal columns: a generalised eigenproblem takes their place.
+    """
+    S = Products(data.shape, partial(data.times, q), partial(data.transpose_times, q), V, None)
+    start = V
+    for _ in range(powers - 1):
+        V = whitened(S.left(whitened(S.right(V), rounds=1)), rounds=1)
+    found = spanned(S, S.left(S.right(V))) or refined(S, start, powers=powers)
     return Triplets(found.U, found.s, found.V)
 
 
@@ -96,10 +99,10 @@ class ObservedDual:
     found: Triplets
     effects: Effects
 
-    @property
+    @cached_property
     def estimate(self) -> float:
         """Estimate of the lower bound: Ritz values are at most the singular values."""
-        return self._best(float(self.found.s[0]))[0]
+        return self.best(float(self.found.s[0]))[0]
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
@@ -108,7 +111,7 @@ class ObservedDual:
     def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
         """Return a lower bound, the multiple of q that proves it, and the norm of its S."""
         norm = self.norm(rng)
-        lower, length = self._best(norm)
+        lower, length = self.best(norm)
         return lower, length * self.q, length * norm
 
     def norm(self, rng: np.random.Generator) -> float:
@@ -125,11 +128,12 @@ class ObservedDual:
         if whole < TINY or float(found.s[0]) < TINY:
             return whole
         best = math.inf
-        for _ in range(ROUNDS):
+        for k in range(ROUNDS):
             kept = found.above(CLOSE * float(found.s[0]))
-            tail, W = self._tail(kept, rng, max(16, len(found.s) // 4))
+            tail, W = self._tail(kept, rng, max(VECTORS, k and len(found.s) // 4))
             best = min(best, self._combined(kept, tail))
-            if tail <= self._enough(found) or len(found.s) >= min(data.shape):
+            shown = tail <= self._enough(found) or len(found.s) >= min(data.shape)
+            if shown and best < math.inf:  # it is infinite if the vectors are too skew
                 break
             found = triplets(data, q, beside(found.V, W))
         # rounding of products: sums of as many terms as a row or column has entries
@@ -161,7 +165,7 @@ class ObservedDual:
         R = self.data.transpose_times(self.q, U) - V * arrays.like(s, V)
         return norm_bound(s, gram(R), tail) * (1 + 2 * off)
 
-    def _best(self, norm: float) -> tuple[float, float]:
+    def best(self, norm: float) -> tuple[float, float]:
         """Return the best bound from a multiple t q, given the norm of S, and t."""
         from scipy.optimize import minimize_scalar  # slow to import
 

@@ -174,12 +174,14 @@ class Observed:
             q = self.dual(x, effects)
             rest = self._margins(q, effects, -self.ridge)  # negative derivatives of G
             scale = Effects(*self.pattern.margins(namespace(q).abs(q)))
-            if _largest(rest, scale) <= accuracy:
+            far = _largest(rest, scale)
+            if far <= accuracy:
                 break
             within = max(0.1 * accuracy, 1e-15) if quadratic else max(1e-3, 0.1 * accuracy)
             h = self.curvature(x, effects)
             if not quadratic:  # damped far from the solution, and where terms are straight
-                h = h + min(DAMPED, _largest(rest, scale)) * _steepest(h)
+                # the square: curvatures may differ by more than the steps have converged
+                h = h + min(DAMPED, far * far) * _steepest(h)
             step = self._solved(h, rest, within)
             after = _moved(effects, step, 1.0)
             if not quadratic:

@@ -61,6 +61,7 @@ SECOND, FIRST = 2, 7  # steps before the corrections that follow the one at the 
 LEAST, MOST = 5, 24  # steps between later ones
 UNKNOWNS = 4  # observations for each number of a correction
 GROUP = 0.25  # of the largest excess: directions of the correction at the start
+LEFT = 0.2  # of what the norm of S adds to a gap: left by a second correction (0.1 to 0.3)
 TENFOLD = 8  # steps that are expected to reduce the gap tenfold
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
@@ -363,11 +364,10 @@ class Steps:
         """Try a proof with the corrected point, and continue from there."""
         tools = self.tools
         assert tools is not None
-        after, dual = self.corrected(state)
-        bound = dual.estimate
-        gap = state.value - bound
-        progress = k if gap < 0.99 * state.gap else state.progress
         aim = tools.accuracy(state.value)
+        after, dual = self.corrected(state, aim)
+        gap = state.value - dual.estimate
+        progress = k if gap < 0.99 * state.gap else state.progress
         rate = 1.0 / TENFOLD
         if math.isfinite(state.gap) and state.gap > gap > 0.0:
             rate = math.log10(state.gap / gap) / (k - state.tried)
@@ -391,26 +391,41 @@ class Steps:
                 return state, dual  # momentum is worth more
         return replace(after, **plan), dual
 
-    def corrected(self, state: Memory) -> tuple[Memory, ObservedDual]:
-        """Return the state moved to the corrected point, and the dual point there."""
-        data, level = self.data, state.level
-        after, found, count = self.moved(state)
-        x, V, effects = after.x, after.V, after.effects
-        q = data.dual(x, effects)
-        feasible = data.feasible(q, data.curvature(x, effects))
-        start = beside(V.trimmed().Vt.T, found.V[:, count:])
-        least = max(level, KEPT * float(found.s[0]))
-        del found, q  # some of the largest arrays
-        shown = self._shown(feasible, start, least, EIGHTH, self._most(state))
-        dual = ObservedDual(data, feasible, self.form, shown, effects)
-        return replace(after, extra=shown.above(KEPT * float(shown.s[0])).V), dual
+    def corrected(self, state: Memory, aim: float = 0.0) -> tuple[Memory, ObservedDual]:
+        """Return the state moved to the corrected point, and the dual point there.
 
-    def moved(self, state: Memory) -> tuple[Memory, Triplets, int]:
-        """Return the state at the corrected point, the triplets of S, and how many it took."""
+        It is corrected a second time, from the triplets that are known then, if the gap should
+        become as small as `aim`: this costs half as much as another correction later.
+        """
+        data, level = self.data, state.level
+        after, known, again = state, None, False
+        while True:
+            after, found, count = self.moved(after, known)
+            x, V, effects = after.x, after.V, after.effects
+            q = data.dual(x, effects)
+            q = data.feasible(q, data.curvature(x, effects))
+            start = beside(V.trimmed().Vt.T, found.above(KEPT * level).V[:, count:])
+            least = max(level, KEPT * float(found.s[0]))
+            del found, known  # some of the largest arrays
+            known = self._shown(q, start, least, EIGHTH, self._most(state))
+            dual = ObservedDual(data, q, self.form, known, effects)
+            after = replace(after, extra=known.above(KEPT * float(known.s[0])).V)
+            gap, least = state.value - dual.estimate, state.value - dual.best(level)[0]
+            if again or not gap > aim > least + LEFT * (gap - least):
+                return after, dual
+            del dual
+            again = True
+
+    def moved(
+        self, state: Memory, found: Triplets | None = None
+    ) -> tuple[Memory, Triplets, int]:
+        """Return the state at the corrected point, the triplets of S, and how many it took.
+
+        The triplets may be `found` already.
+        """
         data, level = self.data, state.level
         effects = data.fitted(state.x, state.effects)
-        q = data.dual(state.x, effects)
-        found = self._leading(state, q, level)
+        found = found or self._leading(state, data.dual(state.x, effects), level)
         if self.tools is not None:
             self.tools.spectral.counted(len(found.s), 3)
         count = int((found.s > level * (1 + 1e-9)).sum()) if level > 0.0 else len(found.s)
@@ -461,7 +476,7 @@ class Steps:
         """Triplets of S that include all with values above the level."""
         if state.extra is None:  # at the start nothing is known of S
             start = whitened(state.block)
-            return self._shown(q, start, max(level, 1e-300), 2, self._most(state))
+            return self._shown(q, start, max(level, 1e-300), 2, self._most(state), GROUP)
         start = beside(state.V.trimmed().Vt.T, state.extra)
         return self._shown(q, start, level, EIGHTH, self._most(state))
 
@@ -470,25 +485,30 @@ class Steps:
         widest = self.widest if self.most is None else min(self.widest, self.most)
         return widest if state.tried > 1 else min(widest, WIDEST + state.rank)
 
-    def _shown(self, q: Array, V: Array, level: float, share: int, widest: int) -> Triplets:
+    def _shown(
+        self, q: Array, V: Array, level: float, share: int, widest: int, group: float = 0.0
+    ) -> Triplets:
         """Triplets of S from a block and random columns, until values fall below the level.
 
-        `share` is the width of the block relative to the number of columns that are added.
+        `share` is the width of the block relative to the number of columns that are added,
+        `group` the share of the excess over the level below which values do not matter.
         """
         if self._as_array(V):
             return self._all_shown(self.data.full(q), KEPT * level, widest)
+        least = KEPT * level
         while True:
             width = int(V.shape[1])
             more = min(max(SPARE, width // share), widest - width)
             if more > 0:
                 rng = np.random.default_rng([width, more])
                 W = gaussian(rng, (self.data.shape[1], more), V)
-                V = beside(V, filtered(self.data, q, W - V @ (V.T @ W), KEPT * level))
+                V = beside(V, filtered(self.data, q, W - V @ (V.T @ W), least))
             found = triplets(self.data, q, V)
             stuck = int(V.shape[1]) == width  # S has no other directions
-            if len(found.s) >= widest or found.s[-1] < KEPT * level or stuck:
+            least = KEPT * (level + group * max(0.0, float(found.s[0]) - level))
+            if len(found.s) >= widest or found.s[-1] < least or stuck:
                 return found
-            V, share = found.V, 2
+            V, share = found.V, 1  # twice as wide: narrow products cost little less
 
     @staticmethod
     def _all_shown(S: Array, least: float, most: int) -> Triplets:

@@ -228,3 +228,17 @@ def test_another_unit(kind):
     other = loss.in_unit(4.0)
     found = 16.0 * other.value(X / 4.0, other.everything())
     assert found == pytest.approx(loss.value(X, loss.everything()))
+
+
+def test_intercepts_of_very_unequal_counts_are_fitted():
+    """Damping by the largest curvature must not keep Newton's method from converging."""
+    rng = np.random.default_rng(0)
+    means = np.exp(2.0 * rng.standard_normal((60, 1)) + 2.0 * rng.standard_normal(40))
+    rows, cols = np.divmod(np.arange(means.size), 40)
+    y = rng.poisson(means).ravel().astype(float)
+    loss = Completion(rows, cols, y, means.shape, loss="poisson", intercepts="both")
+    data = loss.observed()
+    x = 0.1 * rng.standard_normal(y.size)
+    q = data.dual(x, data.fitted(x, data.fitted(0.0 * x)))
+    for sums in (data.pattern.row_sums, data.pattern.column_sums):
+        assert np.abs(sums(q)).max() <= 1e-9 * sums(np.abs(q)).max()
