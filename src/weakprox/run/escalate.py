@@ -96,6 +96,14 @@ def more_digits(state: State, signal: Exception | None, begin: Begin) -> State |
     return None if found is None else begin(found, found.first)
 
 
+def digits_at_once(state: State) -> State | None:
+    """Return the state in float64 if float32 could not prove the accuracy; None otherwise."""
+    tol, coarse = state.fixed.settings.tol, state.solver.coarse
+    if not 0.0 < tol < coarse or state.fixed.sampled or not is_single(state.problem):
+        return None
+    return in_double(state) if affordable(state.problem, state.solver) else None
+
+
 ESCALATIONS = (another_method, another_constant, more_digits)
 
 

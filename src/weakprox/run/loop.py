@@ -292,6 +292,10 @@ class Run:
             self.meter.counts.samples += settings.scale_samples
             self.meter.check()
             if self.warm is None:
+                doubled = escalate.digits_at_once(state)
+                if doubled is not None:
+                    self._identify()  # before the problem changes
+                    state = doubled
                 self.state = self._begun(state, state.first)
             else:
                 memory = state.solver.warm(state.problem, self.warm, state.tools)

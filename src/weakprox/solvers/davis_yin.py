@@ -122,6 +122,7 @@ class DavisYin(GapDriven):
     first_rank: int = FIRST_RANK
 
     warm_starts: ClassVar[bool] = True
+    coarse: ClassVar[float] = 1e-3  # dual points are differences divided by the step size
 
     def check(self, problem: Problem) -> None:
         super().check(problem)

@@ -38,7 +38,7 @@ def contradicted():
 def single():
     data = RNG.standard_normal((40, 30)).astype(np.float32)
     problem = wp.Problem(Denoising(data), GroupL2(0.3), NuclearBall(20.0))
-    return problem, {"tol": 1e-6, "solver": "davis-yin"}
+    return problem, {"eps": 1e-3, "solver": "davis-yin"}
 
 
 CASES = {
@@ -101,6 +101,16 @@ def test_the_fallback_continues_where_the_first_method_ended(dtype, seen, monkey
     assert memory.gamma == gamma
     assert memory.z.dtype == np.float64
     np.testing.assert_array_equal(memory.z, target)
+
+
+@pytest.mark.parametrize(("tol", "doubled"), [(1e-5, True), (1e-2, False)])
+def test_accuracies_beyond_float32_are_worked_towards_in_float64_at_once(tol, doubled, seen):
+    problem, _ = single()
+    result = wp.minimize(problem, "davis-yin", tol=tol, progress=False)
+    assert result.certified
+    assert not seen
+    assert ("float64" in result.reason) is doubled
+    assert result.X.dtype == np.float32
 
 
 def test_the_list_is_complete():
