@@ -218,8 +218,11 @@ def _grid(m: int, n: int, rows: int, columns: int) -> tuple[int, tuple[int, int]
 
 
 def _unit(n: int) -> int:
-    """The largest factor of n up to 16, a power of two, which kernels are compiled for."""
-    return math.gcd(n, 16)
+    """A factor of n that kernels are compiled for: 8, 4, 2 or 1.
+
+    For multiples of 16 it is 1, since the compiler looks for that factor by itself.
+    """
+    return math.gcd(n, 16) if n % 16 else 1
 
 
 def _power(width: int) -> int:
