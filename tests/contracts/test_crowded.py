@@ -5,17 +5,13 @@ Blocks then miss directions, randomised bounds are too large, and float32 has fe
 runs once took over a hundred decompositions, or never ended.
 """
 
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weakprox as wp
 
-PATH = Path(__file__).parents[2] / "benchmarks" / "map.py"
 SIZE = 640  # above the size to which certificates decompose fully
 CELLS = {  # changes of the map's central cell, and the decompositions allowed
     "0.95": ({"factor": 0.95}, 20),
@@ -27,15 +23,6 @@ CELLS = {  # changes of the map's central cell, and the decompositions allowed
     "none": ({"factor": 1.0, "penalty": "none"}, 20),
     "rows": ({"factor": 1.0, "penalty": "rows"}, 25),
 }
-
-
-@pytest.fixture(scope="module")
-def cost():
-    found = importlib.util.spec_from_file_location("cost_map_crowded", PATH)
-    module = importlib.util.module_from_spec(found)
-    sys.modules["cost_map_crowded"] = module  # which its dataclasses look up
-    found.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,23 +1,5 @@
 """No cliffs: neighbouring problems need similar numbers of decompositions."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
-import pytest
-
-PATH = Path(__file__).parents[2] / "benchmarks" / "map.py"
-
-
-@pytest.fixture(scope="module")
-def cost():
-    """The benchmark as a module."""
-    found = importlib.util.spec_from_file_location("cost_map", PATH)
-    module = importlib.util.module_from_spec(found)
-    sys.modules["cost_map"] = module  # which its dataclasses look up
-    found.loader.exec_module(module)
-    return module
-
 
 def test_no_cell_is_far_above_its_neighbours(cost):
     assert cost.cliffs(cost.quick()) == []
