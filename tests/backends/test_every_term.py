@@ -47,7 +47,10 @@ def test_every_solver(name, backend):
         # the steps between corrections follow from ratios of gaps, which rounding changes
         apart = 2 if name == "FactoredProximal" else 0
         assert abs(found.counts.svds - same.counts.svds) <= apart
-        assert np.abs(to_numpy(found.X) - same.X).max() <= 1e-6
+        if found.counts.svds == same.counts.svds:
+            assert np.abs(to_numpy(found.X) - same.X).max() <= 1e-6
+        else:  # one made another step
+            assert abs(found.value - same.value) <= max(found.gap, same.gap)
 
 
 @pytest.mark.parametrize("backend", [TORCH, TORCH32], ids=lambda b: b.name)
