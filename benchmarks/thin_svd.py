@@ -3,6 +3,9 @@
 Rows: shape, rank and kind of matrix. "clear" has `rank` values well above the noise (what
 a proximal target looks like when X* is low-rank), "flat" is pure noise (the hard case).
 "warm" starts the block method from the basis of a nearby matrix, as solvers do.
+
+A second table compares what `DavisYin` takes many triplets from: the eigenvectors of the Gram
+matrix, and one or two power steps with a wide block, which starts from a nearby matrix.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from weakprox.linalg import thin_svd
+from weakprox.linalg.gram_svd import gram_svd
+from weakprox.linalg.thick_svd import columns_for, thick_svd
 from weakprox.linalg.thin_svd import wants_full
 
 CASES = [
@@ -26,6 +31,11 @@ CASES = [
     (1000, 1000, 10, "clear"),
     (1000, 1000, 10, "flat"),
     (2000, 300, 10, "clear"),
+]
+
+
+MANY = [(500, s) for s in (0.1, 0.3)] + [
+    (d, s) for d in (1000, 2000) for s in (0.05, 0.1, 0.2, 0.3, 0.4)
 ]
 
 
@@ -72,6 +82,24 @@ def main() -> None:
             row.append(1e3 * seconds(call, repeats))
         auto = "lapack" if wants_full((m, d), rank, warm=False) else "block"
         print(f"{m:>5} x{d:>5} {rank:>4} {kind:>6} " + " ".join(f"{t:7.2f}" for t in row), auto)
+    print("many triplets above a cut-off, milliseconds (median)")
+    print(f"{'size':>5} {'kept':>5} {'width':>5}    gram  1 power 2 powers")
+    for d, share in MANY:
+        A = matrix(d, d, 5, "clear")
+        s = np.linalg.svd(A, compute_uv=False)
+        cut, kept = float(s[int(share * d)]), int(share * d)
+        start = gram_svd(A, lambda _: kept, d, lambda s: columns_for(s, cut)).basis
+        near = A + 0.1 * matrix(d, d, 1, "flat")
+        rng = np.random.default_rng(0)
+        calls: list[Callable[[], object]] = [lambda: gram_svd(near, lambda _: kept, d)]
+        for powers in (1, 2):
+            calls.append(
+                lambda powers=powers: thick_svd(
+                    near, lambda s: int((s > cut).sum()), lambda s: cut, d, start, rng, powers
+                )
+            )
+        row = [1e3 * seconds(call, 3) for call in calls]
+        print(f"{d:>5} {kept:>5} {start.shape[1]:>5} " + " ".join(f"{t:8.1f}" for t in row))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ BACKENDS = [NUMPY, TORCH, NUMPY32]
 @pytest.fixture(autouse=True)
 def _small_matrices(monkeypatch):
     monkeypatch.setattr(module, "SMALLEST", 100)
+    monkeypatch.setattr(module, "LARGEST", 0.6)
 
 
 def crowded(seed=0, shape=SIZE, largest=300.0):
