@@ -152,9 +152,9 @@ def test_proofs_are_tried_rarely(monkeypatch):
     """One, when the estimate promises it; no end of them in rounding."""
     tried, prove = [], evaluate.prove
 
-    def counted(state, candidate: Candidate):
+    def counted(state, candidate: Candidate, **options):
         tried.append(candidate.gap)
-        return prove(state, candidate)
+        return prove(state, candidate, **options)
 
     monkeypatch.setattr(evaluate, "prove", counted)
     assert solve().status is wp.Status.CERTIFIED

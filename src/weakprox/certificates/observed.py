@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,10 +99,13 @@ class ObservedDual:
     found: Triplets
     effects: Effects
 
-    @cached_property
+    @property
     def estimate(self) -> float:
         """Estimate of the lower bound: Ritz values are at most the singular values."""
-        return self.best(float(self.found.s[0]))[0]
+        kept: dict[str, float] = vars(self)  # cached_property blocks other runs in Python 3.11
+        if "_estimate" not in kept:
+            kept["_estimate"] = self.best(float(self.found.s[0]))[0]
+        return kept["_estimate"]
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""

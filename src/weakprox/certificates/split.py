@@ -87,7 +87,7 @@ def factored_prox(
         level = form.lam + (along - h + accuracy) / form.tau
     else:
         level = form.lam * along / (h - accuracy) if h > accuracy else math.inf
-    rounding = 16 * eps_of(A) * norm(A)  # of A - V
+    rounding = max(16, V.rank) * eps_of(A) * norm(A)  # of A - V
     if not math.isfinite(level) or not level / weight > rounding:
         return None
     D = LowRank(*(arrays.wide(x) for x in (V.U, V.s, V.Vt))).dense()

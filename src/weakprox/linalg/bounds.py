@@ -45,6 +45,7 @@ THOROUGH = 2000  # size up to which a full decomposition is faster than a sharp 
 BELOW = 0.9875  # of the value that a bound must reach: where Chebyshev polynomials grow
 GROWING = 4  # steps over which the growth of vectors is measured
 LARGEST = 1e12  # length of a vector at which a bound cannot become much smaller
+TINY = 1e-280
 EXACT_BELOW = 600  # size up to which one full decomposition per certificate is cheap
 
 
@@ -198,6 +199,7 @@ def factored_bound(D: Array, levels: Iterable[float], *, symmetric: bool = False
     if symmetric:
         G, size = 0.5 * (D + D.T), math.sqrt(size)
         error = DOUBLE * size
+        size *= math.sqrt(n)  # a bound on the absolute value of the trace
     else:
         G = squared(D if D.shape[0] >= D.shape[1] else D.T)
         error = product_error(max(int(D.shape[0]), int(D.shape[1])), size)
@@ -207,7 +209,7 @@ def factored_bound(D: Array, levels: Iterable[float], *, symmetric: bool = False
         top = level if symmetric else level * level
         # the trace of the matrix is at most n top + size
         margin = error + (n + 2) * DOUBLE * (n * top + size)
-        if not top > margin:
+        if not top > max(margin, TINY):  # squares of smaller numbers underflow
             continue
         with all_threads(n):
             if (

@@ -41,6 +41,7 @@ SPARE = 0.4  # columns beyond the rank, as a share of it, if no more is known
 # accepted if a tenth of it is below the second. With 0.85 for the first many proofs fail.
 DEEP, ACCEPTED, TENTH = 0.75, 0.9, 10
 INDEPENDENT = 1e-6  # least pivot of unit columns that two rounds make orthonormal
+SKEW = 1e-11  # loss of orthogonality of vectors that come from squares
 FRESH = 32  # one column in so many is random, for directions that the others lack
 
 
@@ -116,8 +117,8 @@ def thick_svd(
         Z = A64.T @ U  # the residuals, and most of the next block
         left, right, top = upright(U[:, :kept]), upright(V[:, :kept]), values[:kept]
         R = xp.linalg.vector_norm(Z[:, :kept] - right * top, axis=0)
-    # the loss of orthogonality was of the order of rounding over the share of the last value
-    R = R + 8 * eps_of(A) * float(s[0])
+    # Newton's step has moved the vectors by their loss of orthogonality
+    R = R + max(8 * eps_of(A), SKEW) * float(s[0])
     left, top, right, R = (xp.astype(x, A.dtype, copy=False) for x in (left, top, right, R))
     basis = widened(Z / values, max(wanted, following))
     return ThinSVD(

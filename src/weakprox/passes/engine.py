@@ -65,7 +65,9 @@ def passes_for(z: Array, *others: Array) -> ModuleType:
     if isinstance(z, np.ndarray):
         large = z.size >= compiling.COMPILED_FROM and all(_plain(x) for x in (z, *others))
         return _compiled() if large and compiling.current() else reference
-    if not getattr(z, "is_cuda", False) or z.element_size() != 4 or not z.is_contiguous():
+    if not getattr(z, "is_cuda", False) or z.element_size() != 4:
+        return reference
+    if not all(x.is_contiguous() for x in (z, *others)):
         return reference
     try:
         from weakprox.passes import cuda
@@ -188,7 +190,7 @@ class Engine:
             return math.inf
         D = wide(self.z) - LowRank(found.U, like(values, found.U), found.V.T).dense()
         size = norm(D) + float(np.abs(found.s).max())
-        rounding = 16 * eps_of(D) * (size + float(values.sum()))
+        rounding = max(16, len(values)) * eps_of(D) * (size + float(values.sum()))
         return factored_bound(D, levels, symmetric=self.symmetric) + rounding
 
     def _exact_tail(self, found: Ritz) -> float:

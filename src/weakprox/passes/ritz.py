@@ -264,6 +264,7 @@ def _shifted(Y: Array) -> Array | None:
     matrices", SIAM Journal on Scientific Computing 42(1), 2020. On devices it takes a small
     share of the time of Householder's method.
     """
+    Y = wide(Y)
     G = gram(Y)
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), TINY))
     G = G * scale * scale[:, None]

@@ -232,7 +232,7 @@ def _bounded(
     return state
 
 
-def prove(state: State, candidate: Candidate) -> State:
+def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     """Raise the lower bound by the candidate's dual point, or by the solver's at X."""
     problem = state.problem
     if state.fixed.sampled or state.memory is None:
@@ -258,7 +258,8 @@ def prove(state: State, candidate: Candidate) -> State:
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):
             return state
-        if min(problem.shape) > EXACT_BELOW and state.tracker.attempts % SECOND:
+        again = ending or state.tracker.attempts % SECOND == 0
+        if min(problem.shape) > EXACT_BELOW and not again:
             return state  # some more steps cost less than another decomposition
     at = getattr(dual, "at", None)  # a dual point that comes with a point of its own
     least = min(problem.shape)
@@ -307,7 +308,8 @@ def finish(state: State, status: Status) -> Result:
         elif short and solver.affordable(problem):
             X = answer.rounded()
             X = wide(X) if doubled else X
-            state = prove(state, Candidate(X, None, 0.0, 0, 0, dual=dual))
+            last = Candidate(X, None, 0.0, 0, 0, dual=dual)
+            state = prove(state, last, ending=True)
             state = settled(state, ending=True)
             if state.evidence is not None and state.evidence.at is X:
                 state = replace(state, evidence=replace(state.evidence, at=answer))

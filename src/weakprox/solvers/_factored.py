@@ -37,6 +37,7 @@ THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block
 # The same share in the first iterations. A rank that grows later is not low, and DavisYin
 # needs fewer iterations then.
 EARLY, WIDE = 2, 0.3
+SEVERAL = 16  # columns beyond the rank
 STUCK = 5  # iterations without progress
 ON_DEVICE = 128  # columns on a device: the small eigenproblems are solved on the host
 SMALL_STEP = 0.1  # step size times smoothness
@@ -98,7 +99,10 @@ class Factored:
             slow = kept >= MANY or k - state.progress > STUCK
             if crowded and slow and k > EARLY and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
-            spare = (thick_width(kept) - kept) << (state.powers - 1) if crowded else SPARE
+            spare = SPARE
+            if crowded:  # without the fallback, wide blocks take too long
+                most = min(shape) if self.thin() else SEVERAL
+                spare = min(most, thick_width(kept) - kept) << (state.powers - 1)
             if seen <= width - spare or width >= min(shape):
                 break
             most = max(THIN, int((WIDE if k <= EARLY else WIDEST) * min(shape)))

@@ -13,6 +13,7 @@ from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
 from weakprox.linalg.arrays import Array, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint, Tolerance, WeakProx
 from weakprox.solvers.base import Method, Tools
@@ -176,11 +177,15 @@ def adaptive_prox(
     """
     gap, rank, start = state.value - state.bound, state.rank, state.basis
     allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)
-    tolerance = Tolerance(2 * allowed / weight, powers=powers or 0)
     shape, last = tools.problem.shape, (3 * rank) // 4
+    offered = powers is not None and cap is None and min(shape) >= SMALLEST
+    if offered:
+        form = tools.problem.of_spectral.form
+        offered = form is not None and not form.symmetric
     while True:
-        thick = powers is not None and start is not None and rank >= MANY
-        if thick or gram_is_cheaper(shape, rank, start is not None):
+        many = offered and start is not None and rank >= MANY
+        tolerance = Tolerance(2 * allowed / weight, powers=(powers or 0) if many else 0)
+        if (many and powers == 0) or gram_is_cheaper(shape, rank, start is not None):
             rank = capped(min(shape), shape, cap)  # a full decomposition costs the same
         prox = tools.spectral.weak_prox(
             A, weight=weight, rank=rank, tolerance=tolerance, start=start, rng=rng

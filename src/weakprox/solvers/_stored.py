@@ -40,7 +40,7 @@ from weakprox.solvers.base import Tools
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
-STALLING = 8  # iterations without progress after which decompositions are exact
+STALLING = 8  # iterations without progress after which decompositions are more accurate
 POWERS = 5  # power steps from which decompositions are exact
 STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # stride, in moves
@@ -170,7 +170,8 @@ class Stored:
         steps = self._powers(state, tools.accuracy(state.value, guess), k)
         powers = steps if steps < POWERS else 0
         if steps > state.powers:  # the estimates of bounds so far may have been too large
-            state = replace(state, powers=steps, bound=-math.inf, dual=None)
+            again = {"powers": steps, "bound": -math.inf, "gap": math.inf, "dual": None}
+            state = replace(state, **again)  # type: ignore[arg-type]
         how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap, "powers": powers}
         self._prox, state = adaptive_prox(tools, z, state, rng=tools.rng(k), **how)
         V = self._prox.V
@@ -182,7 +183,7 @@ class Stored:
         if min(self.problem.shape) < SMALLEST:  # decompositions are accurate anyway
             return state.powers
         if k - state.progress > STALLING:
-            return POWERS
+            return max(state.powers, POWERS - 1)
         if state.gap <= aim:  # but it was not proved
             return min(POWERS, state.powers + 1)
         return max(state.powers, 2) if state.gap <= SOON * aim else state.powers

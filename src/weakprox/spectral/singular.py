@@ -172,13 +172,13 @@ def decompose(
     steps if there is a start.
     """
     small = certify and min(A.shape) <= EXACT_BELOW
-    svd = None
-    if small or gram_is_cheaper((int(A.shape[0]), int(A.shape[1])), rank, start is not None):
-        if powers and not certify:
-            svd = thick_svd(A, active, level, rank, start, rng, powers)
+    shape, svd = (int(A.shape[0]), int(A.shape[1])), None
+    if powers and not certify:
+        svd = thick_svd(A, active, level, min(shape), start, rng, powers)
+    if svd is None and (small or gram_is_cheaper(shape, rank, start is not None)):
         wide = powers > 0 and min(A.shape) >= SMALLEST
         width = (lambda s: columns_for(s, level(s))) if wide else None
-        svd = svd or gram_svd(A, active, rank, width)
+        svd = gram_svd(A, active, rank, width)
     if svd is None:
         method: Method = "lapack" if small else "auto"
         svd = thin_svd(
