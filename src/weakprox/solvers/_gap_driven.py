@@ -78,6 +78,7 @@ class GapMemory:
     dual: SplitDual | FixedDual | None = None  # dual point of that bound
     gap: float = math.inf  # the method's own estimate
     progress: int = 0  # iteration that last improved the gap by a hundredth
+    powers: int = 1  # power steps of a decomposition that is inexact
 
 
 State = TypeVar("State", bound=GapMemory)
@@ -108,6 +109,7 @@ class GapDriven(Method):
     def candidate(self, memory: Any) -> Candidate:
         """The last proximal point, and the best dual point."""
         about = {"gap": memory.value - memory.bound, "dual": memory.dual, "value": memory.last}
+        about["powers"] = memory.powers
         return Candidate(memory.X, memory.V, memory.h, memory.epoch, 0, **about)
 
     def dual(self, problem: Problem, memory: Any) -> DualPoint:
@@ -142,13 +144,14 @@ def start_at(problem: Problem, X: Array | None) -> Array:
 
 def judged(state: State, value: float, bound: float, dual: Any, k: int) -> State:
     """Update the best value, the best estimated bound with its dual point, and the progress."""
-    best = min(value, state.value)
+    after: dict[str, Any] = {"value": min(value, state.value)}  # one `replace`, as it is slow
     if state.bound < bound < math.inf:  # infinite if a user's term is
-        state = replace(state, bound=bound, dual=dual)
-    gap = max(0.0, best - state.bound)  # may be negative by rounding
+        after |= {"bound": bound, "dual": dual}
+    # may be negative by rounding
+    gap = max(0.0, after["value"] - after.get("bound", state.bound))
     if gap < 0.99 * state.gap:
-        state = replace(state, progress=k, gap=gap)
-    return replace(state, value=best)
+        after |= {"progress": k, "gap": gap}
+    return replace(state, **after)
 
 
 def capped(rank: int, shape: tuple[int, int], cap: int | None) -> int:

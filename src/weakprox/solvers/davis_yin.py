@@ -75,7 +75,6 @@ class Memory(GapMemory):
     ritz: Ritz | None = None
     change: float = 1.0  # factor for gamma in the next step
     width: int = 0
-    powers: int = 1
     least: float = math.inf  # smallest gap so far
     ratio: float = SHARPLY  # by which the last step changed the gap
 
@@ -183,9 +182,6 @@ class DavisYin(GapDriven):
             y = proximal_dual(problem.penalty, memory.X, memory.gamma)
             return FixedDual(problem.penalty, y)
         return memory.dual
-
-    def candidate(self, memory: Memory) -> Candidate:
-        return replace(super().candidate(memory), powers=memory.powers)
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         steps = Stored(problem, tools, rank=self.rank, memory=self.memory)
