@@ -49,7 +49,8 @@ def ratings(name: str, seed: int = 0) -> tuple[Any, Any, Any]:
         at = [
             np.searchsorted(p, p[-1] * rng.random(size)).clip(max=len(p) - 1) for p in popular
         ]
-        keys = np.unique(np.concatenate([keys, at[0].astype(np.int64) * d + at[1]]))
+        keys = np.sort(np.concatenate([keys, at[0].astype(np.int64) * d + at[1]]))
+        keys = keys[np.append(True, keys[1:] != keys[:-1])]  # np.unique hashes: 5 times slower
     keys = np.sort(rng.choice(keys, n, replace=False))
     rows, cols = keys // d, keys % d
     U = rng.standard_normal((m, TRUTH)) * np.exp(-np.arange(TRUTH) / 8.0)

@@ -246,11 +246,12 @@ def mean_gram(terms: Measurements, md: int) -> Any | None:
     if isinstance(terms, Measured):
         return terms.gram() / terms.count
     step = max(1, FLAT_ENTRIES // (8 * md))
-    total = np.zeros((md, md))
+    total = None
     for i in range(0, terms.count, step):
         flat = _double(terms.take(slice(i, i + step)).flat())
-        total += _dense(flat.T @ flat)
-    return total / terms.count
+        part = _dense(flat.T @ flat)
+        total = part if total is None else np.add(total, part, out=total)
+    return np.divide(total, terms.count, out=total)
 
 
 def extremes(
