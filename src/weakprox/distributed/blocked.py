@@ -16,6 +16,7 @@ from weakprox.distributed import work
 from weakprox.distributed.engine import Task, each, fetch, keep, shared, tree
 from weakprox.distributed.terms import checked_shape, cut, float_of
 from weakprox.errors import InputError
+from weakprox.passes.reference import Replayed
 
 BLOCK_BYTES = 64 << 20  # of one block of rows: enough work for a task, and several per worker
 MOST_BLOCKS = 1024  # beyond it blocks grow instead, since each costs scheduling time
@@ -80,7 +81,7 @@ class Blocked(Rows):
 
 
 @dataclass(eq=False, repr=False)
-class Target(Rows):
+class Target(Rows, Replayed):
     """The z of a splitting: blocks on the workers, and the moves that produced them.
 
     The moves are small. Missing blocks are recomputed from them: after another target has

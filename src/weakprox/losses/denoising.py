@@ -20,6 +20,7 @@ from weakprox.linalg.arrays import Array
 from weakprox.linalg.tiled import Tiled
 from weakprox.losses import inputs
 from weakprox.losses.moments import Moments
+from weakprox.losses.on_device import on_device
 from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.streams import Stream, as_stream, is_stream
@@ -58,6 +59,13 @@ class Denoising:
     sigma : float, optional
         Standard deviation sqrt(E |M - EM|_F^2) of one sample over all entries (not per
         entry); computed for `M` and `samples`, estimated for `sampler` if not given.
+    device : str, optional
+        A torch device such as "cuda" that computes with an M in host memory or in a file. M
+        is copied there if it fits. Otherwise its rows are streamed through the device, with
+        the terms that are named above for dask arrays.
+    device_memory : int or str, optional
+        Largest memory of the device to use, such as "24GB"; most of its free memory by
+        default.
     """
 
     smoothness = 1.0
@@ -76,11 +84,20 @@ class Denoising:
         sampler: Callable[[np.random.Generator, int], Any] | None = None,
         shape: tuple[int, int] | None = None,
         sigma: float | None = None,
+        device: Any = None,
+        device_memory: int | str | None = None,
     ) -> None:
         sources = {"M": M, "samples": samples, "sampler": sampler}
         given = [name for name, source in sources.items() if source is not None]
         if len(given) != 1:
             raise InputError(", ".join(sources), " and ".join(given) or "none", "exactly one")
+        streamed: Any = None
+        if device is not None:
+            if M is None:
+                raise InputError("device", repr(device), f"None, with {given[0]}")
+            M, streamed = on_device("M", M, device, device_memory)
+        elif device_memory is not None:
+            raise InputError("device_memory", repr(device_memory), "None without a device")
         self.is_finite_sum = sampler is None  # whether the whole sum can be listed
         self._sigma = inputs.constant("sigma", sigma)
         self._unit = 1.0  # divisor of the samples
@@ -95,6 +112,14 @@ class Denoising:
             most = float(np.finfo(self.target.dtype).max)
             self._size = inputs.check_size("M", self.target.largest, self.target.shape, most)
             self.reference = stand_in(self.target)
+            self.n_terms, self.elsewhere = 1, True
+        elif streamed is not None:
+            largest, most = streamed.examined(), float(np.finfo(streamed.host.dtype).max)
+            if not math.isfinite(largest):
+                raise InputError("M", "NaN or infinite entries", f"finite numbers{HINT}")
+            self._size = inputs.check_size("M", largest, streamed.shape, most)
+            self._terms, self.target = streamed.host, streamed
+            self.reference = streamed.reference()
             self.n_terms, self.elsewhere = 1, True
         elif is_dask(samples):
             self._terms = Copies("samples", samples)
@@ -169,12 +194,14 @@ class Denoising:
             return self
         assert self.target is not None
         size = math.prod(self.shape) * self.reference.dtype.itemsize
-        if size > room():
+        tiled = isinstance(self.target, Tiled)
+        streamed = not tiled and not hasattr(self.target, "gathered")
+        if size > room() or streamed:
             kind = type(self.target).__name__
-            given = f"a {kind} whose {shown_bytes(size)} do not fit in this process"
+            where = "on the device" if streamed else "in this process"
+            given = f"a {kind} whose {shown_bytes(size)} do not fit {where}"
             wanted = "a penalty without groups of columns and a nuclear norm or ball"
             raise InputError("M", given, wanted)
-        tiled = isinstance(self.target, Tiled)
         whole = self.target.dense() if tiled else self.target.gathered()
         return Denoising(whole, sigma=self._sigma)
 

@@ -246,7 +246,7 @@ def mean_gram(terms: Measurements, md: int) -> Any | None:
     if isinstance(terms, Measured):
         return terms.gram() / terms.count
     step = max(1, FLAT_ENTRIES // (8 * md))
-    total = None
+    total: Any = None
     for i in range(0, terms.count, step):
         flat = _double(terms.take(slice(i, i + step)).flat())
         part = _dense(flat.T @ flat)

@@ -96,6 +96,10 @@ class Step(NamedTuple):
         return entries + self.rows * math.sqrt(m) + self.columns * math.sqrt(n)
 
 
+class Replayed:
+    """A target z that is a function of C and of the moves that led to it."""
+
+
 class Sums(NamedTuple):
     """Sums over all entries at X, in float64, with u = (z - X)/gamma."""
 

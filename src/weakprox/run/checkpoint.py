@@ -17,6 +17,7 @@ from weakprox import solvers
 from weakprox.arguments import number
 from weakprox.certificates.factored import FactoredDual
 from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.distributed.blocked import Target
 from weakprox.distributed.work import Move
 from weakprox.errors import CheckpointWarning, InputError
 from weakprox.linalg.arrays import Array, is_array, namespace
@@ -37,7 +38,7 @@ EVERY = 60.0  # seconds between writes by default
 # Classes behind annotations that name none: dual points, samples, blocks on workers.
 UNNAMED = (
     *(FactoredDual, FixedDual, SplitDual, Smoothed),
-    *(DenseMeasurements, Moments, Move, Projection),
+    *(DenseMeasurements, Moments, Move, Projection, Target),
 )
 
 
@@ -224,7 +225,8 @@ def codec_for(problem: Problem, solver: Method | None) -> Codec:
     elif problem.elsewhere:  # a matrix on workers, beside which z lives
         given["centre"] = problem.of_loss.target
     own = () if solver is None else solver.stores
-    return Codec.of((*stored_classes(), *own), given)
+    moves = getattr(problem.of_loss.target, "stores", ())  # classes of a target kept as moves
+    return Codec.of((*stored_classes(), *own, *moves), given)
 
 
 def version() -> str:

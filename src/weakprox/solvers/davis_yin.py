@@ -26,12 +26,12 @@ import numpy as np
 
 from weakprox.arguments import integer, optional_counts
 from weakprox.certificates.split import FixedDual
-from weakprox.distributed.blocked import Target
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, contiguous, is_array, namespace, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes.engine import Engine
+from weakprox.passes.reference import Replayed
 from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
@@ -64,7 +64,7 @@ class Memory(GapMemory):
     """State of the iteration; copied at the start of an outer step."""
 
     X: Array | None = None  # for stored steps only
-    z: Array | Target | None = None
+    z: Array | Replayed | None = None
     gamma: float
     # for stored steps; an iteration for the dual point starts from the last y
     history: History = field(default_factory=History)

@@ -1,0 +1,176 @@
+"""Data that stay on the host and are streamed through a device, against data that fit."""
+
+import numpy as np
+import pytest
+import torch
+
+import weakprox as wp
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import Denoising
+from weakprox.passes import Step, reference, streamed
+from weakprox.penalties import L1, ElasticNet, GroupL2, SignedL1
+from weakprox.problem import Problem
+from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+on_devices = pytest.mark.parametrize("device", DEVICES)
+SMALL = "150kB"  # so that tiles have 16 to 48 rows
+
+
+def matrix(m=150, d=110, r=4, seed=0, dtype=np.float64):
+    rng = np.random.default_rng([seed, m, d])
+    U, V = ((rng.random((n, r)) < 0.3) * rng.integers(1, 6, (n, r)) for n in (m, d))
+    M = (U @ V.T + rng.standard_normal((m, d))).astype(dtype)
+    return M, 0.8 * float(np.linalg.svd(U @ V.T, compute_uv=False).sum())
+
+
+def streaming(M, device="cpu", memory=SMALL):
+    loss = Denoising(M, device=device, device_memory=memory)
+    assert isinstance(loss.target, streamed.Streamed)
+    return loss
+
+
+TERMS = {
+    "L1": (L1(0.7), NuclearBall),
+    "signed": (SignedL1(0.5, 1.0), NuclearBall),
+    "elastic": (ElasticNet(0.5, 0.3), NuclearBall),
+    "rows": (GroupL2(0.5, "rows"), NuclearBall),
+    "none": (None, NuclearBall),
+    "norm": (L1(0.7), lambda tau: NuclearNorm(12.0)),
+}
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("name", TERMS)
+def test_the_answer_is_that_of_data_that_fit(name, dtype, device):
+    M, tau = matrix(dtype=dtype)
+    penalty, spectral = TERMS[name]
+    tol = 1e-4 if dtype == np.float32 else 1e-6
+    problem = Problem(streaming(M, device), penalty, spectral(tau))
+    found = wp.minimize(problem, tol=tol, progress=False)
+    wanted = wp.minimize(Problem(Denoising(M), penalty, spectral(tau)), tol=tol, progress=False)
+    assert found.certified
+    assert found.certificate.lower_bound <= wanted.value
+    assert wanted.certificate.lower_bound <= found.value
+    assert found.value == pytest.approx(wanted.value, rel=2 * tol)
+
+
+@on_devices
+def test_a_power_step_is_one_sweep(device):
+    M, _ = matrix()
+    C = streaming(M, device).target
+    z, rng, k = C.fresh(), np.random.default_rng(1), Step(1.0, 1.0, 0.0, 0.7, 0.7)
+    Q = torch.from_numpy(rng.standard_normal((110, 6))).to(device)
+    product = streamed.first(C, z, k, Q)
+    swept = C.sweeps
+    pushed = streamed.transpose_times(z, product * torch.arange(1.0, 7.0, device=device))
+    assert C.sweeps == swept
+    whole = np.empty_like(M)
+    reference.first(M, whole, k)
+    expected = whole.T @ (whole @ Q.cpu().numpy()) * np.arange(1.0, 7.0)
+    np.testing.assert_allclose(pushed.cpu().numpy(), expected, rtol=1e-9)
+    other = torch.from_numpy(rng.standard_normal((150, 3))).to(device)
+    found = streamed.transpose_times(z, other)  # spanned by nothing known
+    assert C.sweeps == swept + 1
+    np.testing.assert_allclose(found.cpu().numpy(), whole.T @ other.cpu().numpy(), atol=1e-9)
+
+
+@on_devices
+def test_passes_agree_with_the_reference(device):
+    M, _ = matrix()
+    C = streaming(M, device).target / 2.0
+    z, rng, k = C.fresh(), np.random.default_rng(1), Step(0.7, 1.0, 0.1, 0.7, 0.3)
+    U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in M.shape)
+    X, half, whole = LowRank(U, np.array([9.0, 5.0, 1.0]), V.T), M / 2.0, np.empty_like(M)
+    here = LowRank(
+        *(torch.from_numpy(np.ascontiguousarray(x)).to(device) for x in (U, X.s, V.T))
+    )
+    streamed.first(C, z, k)
+    reference.first(half, whole, k)
+    for change in (1.0, 1.5):
+        np.testing.assert_allclose(
+            streamed.look(C, z, here, k), reference.look(half, whole, X, k), rtol=1e-9
+        )
+        sums, _ = streamed.advance(C, z, here, k, change)
+        expected, _ = reference.advance(half, whole, X, k, change)
+        np.testing.assert_allclose(sums, expected, rtol=1e-9)
+    np.testing.assert_allclose(z[40:60].cpu().numpy(), whole[40:60], rtol=1e-9)
+    np.testing.assert_allclose(
+        streamed.look(C, None, here, k)[:2], reference.look(half, None, X, k)[:2], rtol=1e-9
+    )
+
+
+@on_devices
+def test_files_and_tensors(tmp_path, device):
+    M, tau = matrix(dtype=np.float32)
+    np.save(tmp_path / "M.npy", M)
+    values = []
+    for data in (M, np.load(tmp_path / "M.npy", mmap_mode="r"), torch.from_numpy(M)):
+        problem = Problem(streaming(data, device), L1(0.7), NuclearBall(tau))
+        values.append(wp.minimize(problem, tol=1e-3, progress=False).value)
+    assert values[0] == values[1] == values[2]
+
+
+@on_devices
+def test_a_run_resumes_from_its_moves(tmp_path, device):
+    M, tau = matrix()
+    problem = Problem(streaming(M, device), L1(0.7), NuclearBall(tau))
+    options = {"tol": 1e-5, "progress": False}
+    whole = wp.minimize(problem, **options)
+    options |= {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
+    part = wp.minimize(problem, max_svds=17, **options)
+    assert part.status is wp.Status.MAX_SVDS
+    resumed = wp.minimize(problem, resume=True, **options)
+    assert torch.equal(resumed.low_rank.U, whole.low_rank.U)
+    assert resumed.gap == whole.gap
+
+
+def test_a_proof_file(tmp_path):
+    M, tau = matrix()
+    problem = Problem(streaming(M), L1(0.7), NuclearBall(tau))
+    found = wp.minimize(problem, tol=1e-4, proof=True, progress=False)
+    found.proof.save(tmp_path / "p.npz")
+    assert wp.verify(tmp_path / "p.npz", Problem(Denoising(M), L1(0.7), NuclearBall(tau)))
+
+
+def test_what_fits_is_copied():
+    M, _ = matrix()
+    loss = Denoising(M, device="cpu")
+    assert isinstance(loss.target, torch.Tensor)
+    assert not loss.elsewhere
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"device": "nowhere"}, "device"),
+        ({"device": 7.5}, "device"),
+        ({"device": "cpu", "device_memory": "little"}, "device_memory"),
+        ({"device": "cpu", "device_memory": 1000}, "device_memory"),
+        ({"device_memory": "1GB"}, "without a device"),
+    ],
+)
+def test_bad_devices(options, words):
+    with pytest.raises(InputError, match=words):
+        Denoising(matrix()[0], **options)
+
+
+def test_bad_data():
+    M, _ = matrix()
+    for bad, error in (
+        (np.where(M[70, 3] == M, np.nan, M), InputError),
+        (M.astype(int), InputError),
+        (M[0], ShapeError),
+    ):
+        with pytest.raises(error, match="M"):
+            Denoising(bad, device="cpu", device_memory=SMALL)
+    with pytest.raises(InputError, match="device"):
+        Denoising(samples=np.stack([M, M]), device="cpu")
+
+
+def test_terms_that_need_the_whole_matrix():
+    M, tau = matrix(110, 110)
+    with pytest.raises(InputError, match="Streamed"):
+        Problem(streaming(M + M.T), L1(0.7), TracePSD(tau))
