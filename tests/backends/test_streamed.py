@@ -115,8 +115,8 @@ def test_files_and_tensors(tmp_path, device):
 
 @on_devices
 def test_a_run_resumes_from_its_moves(tmp_path, device):
-    M, tau = matrix()
-    problem = Problem(streaming(M, device), L1(0.7), NuclearBall(tau))
+    M, tau = matrix(80, 60)
+    problem = Problem(streaming(M, device, "80kB"), L1(0.7), NuclearBall(tau))
     options = {"tol": 1e-5, "progress": False}
     whole = wp.minimize(problem, **options)
     options |= {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
