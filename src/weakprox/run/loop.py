@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from weakprox.errors import InputError, SamplerError, WeakproxError
-from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena, is_numpy
+from weakprox.linalg.arrays import SHARED, Arena, Array, DiskArena, is_numpy, on_cpu
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import WAITING, one_thread, pause
 from weakprox.metering import Meter, StopRun
@@ -144,8 +144,13 @@ class Run:
 
     @staticmethod
     def _entries(problem: Problem, solver: Method) -> int:
-        """Return the number of entries of arrays in products."""
+        """Return the number of entries of arrays in products on the host.
+
+        With data on a device these are small, and threads of the host would slow them down.
+        """
         shape = problem.shape
+        if not on_cpu(problem.loss.reference):
+            return 0
         return THIN * sum(shape) if solver.factored else math.prod(shape)
 
     def _solve(self) -> Status:

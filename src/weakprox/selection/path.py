@@ -14,7 +14,7 @@ from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError, ShapeError
-from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.arrays import on_cpu, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget
@@ -293,7 +293,8 @@ class Chain:
         past = self._past(problem.penalty, tau)
         self.tau, self.count = tau, self.count + 1
         entries = math.prod(self.loss.shape)
-        with one_thread(entries), compiling.passes(compiling.chosen(entries)):
+        held = entries if on_cpu(self.loss.reference) else 0  # on the host
+        with one_thread(held), compiling.passes(compiling.chosen(entries)):
             found = self._lean(problem, past) or self._whole(problem, past)
         self._keep(found.warmth)
         loose = inside(found.low_rank, problem.spectral, tau)
