@@ -3,7 +3,8 @@
 Example 1 (Denoising + L1 + NuclearBall) at m = d = 1000, r = 10. The bare passes are
 the products of the thin SVD (timed with the block width the oracle uses, as many as it
 took) plus three element-wise passes (z = x + y into a ready buffer). Both sides are timed
-in turns within one run, so that a busy machine slows them alike.
+in turns within one run, so that a busy machine slows them alike. The steps run with the threads
+and the compiled passes of a call of `minimize`, the bare passes with BLAS's own threads.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 import weakprox as wp
 from weakprox.linalg.thin_svd import OVERSAMPLE
+from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget, Meter
+from weakprox.passes import compiling
 from weakprox.run.choose import chosen
 from weakprox.solvers.base import Tools
 
@@ -58,17 +63,26 @@ def bare_passes(d: int, width: int, products: int, rng: np.random.Generator) -> 
     return time.perf_counter() - begun
 
 
+@contextmanager
+def as_in_a_run(entries: int) -> Iterator[None]:
+    """Threads and passes as in `minimize`."""
+    with one_thread(entries), compiling.passes(compiling.chosen(entries)):
+        yield
+
+
 def measure_time(d: int = 1000, r: int = 10, rounds: int = 15, inner: int = 12) -> float:
     """Print, and return, the ratio of an inner step to its bare passes."""
     problem, solver, tools, meter = prepared(d, r, inner)
-    memory = solver.start(problem, None, tools)
-    memory = solver.step(problem, memory, tools)  # warm: caches, BLAS threads, basis
+    with as_in_a_run(d * d):
+        memory = solver.start(problem, None, tools)
+        memory = solver.step(problem, memory, tools)  # warm: caches, BLAS threads, basis
     rng = np.random.default_rng(1)
     steps, bare, products = [], [], 2
     for _ in range(rounds):
         before = meter.counts.passes
         begun = time.perf_counter()
-        memory = solver.step(problem, memory, tools)
+        with as_in_a_run(d * d):
+            memory = solver.step(problem, memory, tools)
         steps.append((time.perf_counter() - begun) / inner)
         products = max(1, round((meter.counts.passes - before) / inner))
         repeats = [bare_passes(d, r + OVERSAMPLE, products, rng) for _ in range(3)]

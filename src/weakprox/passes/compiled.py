@@ -179,6 +179,18 @@ def _advance(C, old, z, left, Vt, Q, B, numbers, sums, apart, low, high, rows): 
 
 
 @compiled
+def _blend(X, left, Vt, keep, low, high, rows):  # type: ignore[no-untyped-def]
+    room = np.empty((rows, X.shape[1]), X.dtype)
+    for i in range(low, high, rows):
+        end = min(i + rows, high)
+        np.dot(left[i:end], Vt, room[: end - i])
+        for j in range(i, end):
+            x, v = X[j], room[j - i]
+            for k in range(len(x)):
+                x[k] = keep * x[k] + v[k]
+
+
+@compiled
 def _group_advance(C, old, z, left, Vt, numbers, level, columns, sums, low, high, rows):  # type: ignore[no-untyped-def]
     room = np.empty((rows, C.shape[1]), C.dtype)
     fresh = np.empty((rows, C.shape[1]), z.dtype)
@@ -297,6 +309,12 @@ def advance_from(
         _spread(z, _advance, C, old, z, left, Vt, block, B, numbers, sums, apart)
     found = Sums._make([*map(float, sums.sum(axis=0)), square, group_norms(X, k)])
     return found, None if Q is None else B
+
+
+def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:
+    """As `linalg.lowrank.blend_into`, in one pass."""
+    left, Vt = _rows(V.U * (step * V.s), X.dtype), _rows(V.Vt, X.dtype)
+    _spread(X, _blend, X, left, Vt, X.dtype.type(1.0 - step))
 
 
 def times(z: Array, V: Array, dtype: Any = np.float64) -> Array:

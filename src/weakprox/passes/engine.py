@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg import decompositions
+from weakprox.linalg import decompositions, lowrank
 from weakprox.linalg.arrays import (
     Array,
     eps_of,
@@ -74,6 +74,12 @@ def passes_for(z: Array, *others: Array) -> ModuleType:
     except ImportError:  # torch without Triton
         return reference
     return cuda
+
+
+def blend_into(X: Array, V: LowRank, step: float, scratch: Array | None = None) -> None:
+    """Overwrite X by (1 - step) X + step V; `scratch`, like X, may be overwritten too."""
+    blend = getattr(passes_for(X), "blend_into", lowrank.blend_into)
+    blend(X, V, step, scratch)
 
 
 def _plain(x: Array) -> bool:

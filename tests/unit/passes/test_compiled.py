@@ -139,3 +139,22 @@ def test_reference_takes_over_without_numba(monkeypatch):
             assert passes_for(np.zeros((20, 20))) is reference
     finally:
         engine._compiled.cache_clear()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
+def test_a_blend_in_one_pass(shape, dtype, tol):
+    z, V = given(*shape, dtype)[1:3]
+    wanted = 0.7 * z + 0.3 * V.dense()
+    cpu.blend_into(z, V, 0.3)
+    close(z, wanted, tol)
+
+
+def test_large_points_are_blended_by_compiled_passes(monkeypatch):
+    calls = []
+    monkeypatch.setattr(compiling, "COMPILED_FROM", 0)
+    monkeypatch.setattr(cpu, "blend_into", lambda *args: calls.append(args))
+    z, V = given(37, 23, 3, 4, np.float64)[1:3]
+    with compiling.passes(True):
+        fused.blend_into(z, V, 0.3)
+    assert len(calls) == 1

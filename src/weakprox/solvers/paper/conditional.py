@@ -26,7 +26,7 @@ import numpy as np
 from weakprox.arguments import integer, optional_numbers, positive
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, add_scaled, zeros
-from weakprox.linalg.lowrank import blend_into
+from weakprox.passes import blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate

@@ -18,7 +18,7 @@ import numpy as np
 
 from weakprox.arguments import flag, one_of, optional_counts, optional_numbers
 from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
-from weakprox.linalg.lowrank import blend_into
+from weakprox.passes import blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate

@@ -18,7 +18,8 @@ import numpy as np
 from weakprox.arguments import integer, number, one_of, optional_numbers
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
-from weakprox.linalg.lowrank import LowRank, blend_into
+from weakprox.linalg.lowrank import LowRank
+from weakprox.passes import blend_into
 from weakprox.penalties import Smoothed
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Tolerance
