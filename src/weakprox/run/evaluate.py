@@ -9,8 +9,8 @@ bounded otherwise.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import replace
 from typing import Any
 
 from weakprox.certificates.factored import FactoredDual
@@ -34,6 +34,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
 from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import Candidate, DualPoint, WeakProx
+from weakprox.resources.records import replace
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
@@ -254,7 +255,7 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         used: list[WeakProx] = []
         accuracy, arena = 0.05 * aim_of(state), state.tools.arena
         found = split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=arena, used=used)
-        shown = replace(dual, prox=used[-1]) if used else dual
+        shown = dataclasses.replace(dual, prox=used[-1]) if used else dual
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):
             return state

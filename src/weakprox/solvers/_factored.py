@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +22,7 @@ from weakprox.passes import Step, Sums, ValueForm
 from weakprox.passes.engine import Engine, engine_for
 from weakprox.passes.ritz import Ritz, Vector
 from weakprox.problem import Problem
+from weakprox.resources.records import replace
 from weakprox.solvers._gap_driven import MANY, SOON, TooWide
 from weakprox.solvers.base import Tools
 

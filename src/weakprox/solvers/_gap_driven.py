@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, Dual, DualPoint, Tolerance, WeakProx
+from weakprox.resources.records import replace
 from weakprox.solvers.base import Method, Tools
 from weakprox.spectral.singular import gram_is_cheaper
 

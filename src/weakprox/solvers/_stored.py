@@ -9,7 +9,7 @@ with the curvature of its gradients.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,6 +34,7 @@ from weakprox.linalg.thick_svd import SMALLEST
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, Penalty, WeakProx
+from weakprox.resources.records import replace
 from weakprox.solvers._gap_driven import SOON, Contradicted, adaptive_prox, judged
 from weakprox.solvers.base import Tools
 
@@ -171,7 +172,7 @@ class Stored:
         powers = steps if steps < POWERS else 0
         if steps > state.powers:  # the estimates of bounds so far may have been too large
             again = {"powers": steps, "bound": -math.inf, "gap": math.inf, "dual": None}
-            state = replace(state, **again)  # type: ignore[arg-type]
+            state = replace(state, **again)
         how: Any = {"weight": 1.0 / gamma, "guess": guess, "cap": self.cap, "powers": powers}
         self._prox, state = adaptive_prox(tools, z, state, rng=tools.rng(k), **how)
         V = self._prox.V

@@ -18,7 +18,7 @@ Anderson acceleration (`_stored`). `LeanSplitting` keeps X in factors (`_factore
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -36,6 +36,7 @@ from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
+from weakprox.resources.records import replace
 from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
