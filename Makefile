@@ -1,4 +1,5 @@
-# Everything runs inside .venv, which is made on first use. Start with `make help`.
+# Everything runs inside .venv, which is made on first use; the demo has a small environment
+# of its own. Start with `make help`.
 
 PYTHON ?= python3
 JOBS   ?= 2
@@ -8,6 +9,10 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# The demo needs neither torch nor the tools, so it does not wait for them.
+DEMO       := .venv-demo
+DEMO_STAMP := $(DEMO)/.installed
+
 # pip says nothing unless it fails (-qq below hides its warnings, not its errors).
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
@@ -15,7 +20,7 @@ export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all test-portable test-kernels soak lint docs bench bench-benchopt bench-data bench-gpu reproduce clean
+.PHONY: help setup demo test test-all test-portable test-kernels soak lint docs packages bench bench-benchopt bench-data bench-gpu reproduce clean
 
 help: ## Show this list
 	@echo "weakprox: make <target>, where <target> is one of"
@@ -26,7 +31,7 @@ help: ## Show this list
 
 setup: $(STAMP) ## Make .venv and install weakprox with all its tools
 
-$(BIN)/python:
+$(VENV)/bin/python $(DEMO)/bin/python: %/bin/python:
 	@command -v "$(PYTHON)" >/dev/null || { \
 	  echo "Cannot find '$(PYTHON)'. Name a Python 3.11 or newer: make setup PYTHON=python3.12" >&2; \
 	  exit 1; }
@@ -34,16 +39,21 @@ $(BIN)/python:
 	  echo "weakprox needs Python 3.11 or newer, but '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1)." >&2; \
 	  echo "Name another one: make setup PYTHON=python3.12" >&2; \
 	  exit 1; }
-	@echo "Making $(VENV) with $$("$(PYTHON)" --version)"
-	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+	@echo "Making $* with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear $* || { rm -rf $*; exit 1; }
 
 $(STAMP): pyproject.toml constraints.txt $(BIN)/python
 	@echo "Installing weakprox and its tools (a few minutes the first time)"
 	@$(BIN)/python -m pip install -qq -c constraints.txt -e ".[dev]"
 	@touch $@
 
-demo: $(STAMP) ## Solve a small problem and draw the result
-	$(BIN)/python examples/demo.py
+$(DEMO_STAMP): pyproject.toml constraints.txt $(DEMO)/bin/python
+	@echo "Installing what the demo needs (less than a minute)"
+	@$(DEMO)/bin/python -m pip install -qq -c constraints.txt -e ".[plot]"
+	@touch $@
+
+demo: $(DEMO_STAMP) ## Solve a small problem and draw the result
+	$(DEMO)/bin/python examples/demo.py
 
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
@@ -79,6 +89,9 @@ lint: $(STAMP) ## Check style, formatting, types, import layers and spelling
 docs: $(STAMP) ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+packages: ## Build the wheel and the sdist into dist, and try them in a clean environment
+	$(PYTHON) tests/packages.py $(ARGS)
+
 bench: export WEAKPROX_COMPILE := always
 bench: $(STAMP) ## Time the solvers, and other software (ARGS="..." goes to the latter)
 	$(BIN)/python benchmarks/run.py
@@ -99,7 +112,7 @@ bench-gpu: $(STAMP) ## Time the certified solver on a CUDA device (ARGS="20000 .
 reproduce: $(STAMP) ## Redo the paper's tables and figures (ARGS="--quick" for a first look)
 	$(BIN)/weakprox reproduce all --out reproduction $(ARGS)
 
-clean: ## Delete built files and caches (keeps .venv)
+clean: ## Delete built files and caches (keeps .venv and .venv-demo)
 	rm -rf build dist docs/_build docs/gallery docs/generated
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis demo.png reproduction
 	find src tests examples benchmarks docs -name __pycache__ -type d -prune \

@@ -147,8 +147,11 @@ def test_no_public_name_shadows_its_module(package):
     assert not modules & set(names)
 
 
-def test_version_is_a_string():
+def test_the_citation_has_the_version_of_the_package():
+    """The version is stated in `__init__.py`; the citation cannot read it there."""
     assert weakprox.__version__.count(".") == 2
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {weakprox.__version__}\n" in cited
 
 
 def test_exports_are_sorted_and_unique():
