@@ -23,6 +23,7 @@ from weakprox.errors import (
     ShapeError,
     WeakproxError,
 )
+from weakprox.hints import nearest
 from weakprox.linalg import LowRank
 from weakprox.problem import Problem
 from weakprox.proofs import Proof, verify
@@ -64,12 +65,20 @@ __all__ = [
     "verify",
 ]
 
+_TERMS = (losses, penalties, spectral, solvers)
+
 
 def __getattr__(name: str) -> Any:
     """Models of `weakprox.estimators`, which need scikit-learn, loaded on first use."""
     if name in estimators.__all__:
         return getattr(estimators, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    said = f"module {__name__!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        raise AttributeError(said)
+    places = {x: f"{kind.__name__}.{x}" for kind in _TERMS for x in kind.__all__}
+    places |= {x: f"{__name__}.{x}" for x in (*__all__, *estimators.__all__)}
+    found = nearest(name, places)
+    raise AttributeError(f"{said}; did you mean {places[found]}?" if found else said)
 
 
 def __dir__() -> list[str]:

@@ -21,6 +21,7 @@ import numpy as np
 from weakprox import arguments
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
+from weakprox.hints import by_name, needs_problem
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
@@ -48,6 +49,7 @@ SMALLEST = 2.0**-480  # squares of smaller data underflow
 IN_UNITS = ("mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0")
 
 
+@by_name("the terms joined as wp.Problem(loss, penalty, spectral)")
 @honours_budget
 def minimize(
     problem: Problem,
@@ -147,7 +149,7 @@ def minimize(
     """
     begun = time.perf_counter()
     if not isinstance(problem, Problem):
-        raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+        raise needs_problem(problem)
     problem.reread()  # terms of the user's own may have changed since
     if eps is not None and tol is not None:
         raise InputError("tol", f"{tol!r}, and eps = {eps!r}", "only one of them")
@@ -233,6 +235,9 @@ def minimize(
         proof=proof,
     )
     result = Run(problem, method, settings, last, warm, keeper).execute(first)
+    labels = getattr(given.loss, "labels", None)
+    if labels is not None:
+        result = replace(result, labels=labels)
     return witnessed(result, given, keep=proof is True)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weakprox.errors import InputError
+from weakprox.hints import suggestion
 
 T = TypeVar("T")
 
@@ -28,16 +29,24 @@ WAYS_OUT = {  # module of the array's class: name of the library, conversion
 }
 
 
+def shown(value: object) -> str:
+    """Return the value as text; of an array only its kind and shape."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape and not isinstance(value, type):
+        return f"an array of shape {tuple(map(int, shape))}"
+    return repr(value)
+
+
 def number(argument: str, value: object, wanted: str = "a finite number") -> float:
     """The value as a finite float; strings, booleans and arrays are not numbers."""
     if isinstance(value, (bool, str, bytes)):
-        raise InputError(argument, repr(value), wanted)
+        raise InputError(argument, shown(value), wanted)
     try:
         found = float(value)  # type: ignore[arg-type]
     except Exception:  # whatever the object's own conversion raises
-        raise InputError(argument, repr(value), wanted) from None
+        raise InputError(argument, shown(value), wanted) from None
     if not math.isfinite(found):
-        raise InputError(argument, repr(value), wanted)
+        raise InputError(argument, shown(value), wanted)
     return found
 
 
@@ -45,7 +54,7 @@ def positive(argument: str, value: object) -> float:
     """The value as a finite float > 0."""
     found = number(argument, value, "a finite number > 0")
     if found <= 0.0:
-        raise InputError(argument, repr(value), "a finite number > 0")
+        raise InputError(argument, shown(value), "a finite number > 0")
     return found
 
 
@@ -53,7 +62,7 @@ def nonnegative(argument: str, value: object) -> float:
     """The value as a finite float >= 0."""
     found = number(argument, value, "a finite number >= 0")
     if found < 0.0:
-        raise InputError(argument, repr(value), "a finite number >= 0")
+        raise InputError(argument, shown(value), "a finite number >= 0")
     return found
 
 
@@ -73,13 +82,13 @@ def integer(
         return int(value)
     upper = f" and <= {most:g}" if most < math.inf else ""
     wanted = f"an integer >= {least}{upper}{f', or {instead}' if instead else ''}"
-    raise InputError(argument, repr(value), wanted)
+    raise InputError(argument, shown(value), wanted)
 
 
 def flag(argument: str, value: object) -> bool:
     """True or False; other values, such as "no", would count as true."""
     if not isinstance(value, bool):
-        raise InputError(argument, repr(value), "True or False")
+        raise InputError(argument, shown(value), "True or False")
     return value
 
 
@@ -87,7 +96,10 @@ def one_of(argument: str, value: Any, options: tuple[Any, ...]) -> Any:
     """The value, if it is one of the options."""
     known = [value is x or (type(value) is type(x) and value == x) for x in options]
     if not any(known):
-        raise InputError(argument, repr(value), " or ".join(map(repr, options)))
+        near = ""
+        if isinstance(value, str):
+            near = suggestion(value, [x for x in options if isinstance(x, str)])
+        raise InputError(argument, shown(value) + near, " or ".join(map(repr, options)))
     return value
 
 
@@ -119,7 +131,7 @@ def generator(argument: str, seed: object) -> np.random.Generator:
         return seed
     if seed is None or (is_integer(seed) and int(seed) >= 0):  # type: ignore[call-overload]
         return np.random.default_rng(seed)  # type: ignore[arg-type]
-    raise InputError(argument, repr(seed), "None, an integer >= 0 or a numpy Generator")
+    raise InputError(argument, shown(seed), "None, an integer >= 0 or a numpy Generator")
 
 
 def seed_number(argument: str, seed: object) -> int:

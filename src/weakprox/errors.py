@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+LONGEST = 400  # characters of a description that a message shows
+
 
 class WeakproxError(Exception):
     """Base of all errors raised on purpose by this library."""
@@ -26,11 +28,15 @@ class InputError(WeakproxError, ValueError):
         self.argument = argument
         self.given = given
         self.wanted = wanted
-        super().__init__(f"{argument}: got {given}; wanted {wanted}.")
+        super().__init__(f"{argument}: got {shortened(given)}; wanted {wanted}.")
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, object, str]]:
         """Rebuild from the three parts, so the error survives process borders."""
         return type(self), (self.argument, self.given, self.wanted)
+
+
+class ArgumentError(InputError, TypeError):
+    """A call has an unknown argument, too many of them, or lacks one."""
 
 
 class ShapeError(InputError):
@@ -68,3 +74,11 @@ class WorkersLostError(WeakproxError):
 
 class DecompositionError(WeakproxError):
     """A matrix has no decomposition, or none that reaches the accuracy asked for."""
+
+
+def shortened(given: object) -> str:
+    """Return the description of what came in, without the middle part if it is long."""
+    text = str(given)
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 50]} ... {text[-40:]}"

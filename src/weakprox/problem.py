@@ -10,6 +10,7 @@ import numpy as np
 
 from weakprox import protocols
 from weakprox.errors import ConvexityError, InputError
+from weakprox.hints import by_name, check_terms
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, eps_of, inner, namespace, norm, wide
 from weakprox.linalg.lowrank import LowRank, dense, squared_norm
@@ -22,19 +23,7 @@ from weakprox.penalties import Zero
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
-_LOSS = ["shape", "smoothness", "term_smoothness", "strong_convexity", "draw", "value", "grad"]
-_PENALTY = [
-    "curvature",
-    "smoothability",
-    "value",
-    "pull",
-    "dual_value",
-    "ascend",
-    "rowwise",
-    "check",
-]
 SMALL_TARGET = 128  # size up to which a sparse target is made dense, which is faster
-_SPECTRAL = ["value", "violation", "weak_prox", "conjugate", "compress", "check"]
 
 
 @dataclass(frozen=True)
@@ -66,13 +55,12 @@ class Problem:
         h, from `weakprox.spectral` or your own.
     """
 
+    @by_name("where penalty may be None: Problem(loss, None, spectral)")
     def __init__(self, loss: Loss, penalty: Penalty | None, spectral: SpectralTerm) -> None:
+        check_terms(loss, penalty, spectral)
         self.loss: Loss = loss
         self.penalty: Penalty = Zero() if penalty is None else penalty
         self.spectral: SpectralTerm = spectral
-        _offers("loss", self.loss, _LOSS)
-        _offers("penalty", self.penalty, _PENALTY)
-        _offers("spectral", self.spectral, _SPECTRAL)
         self.reread()
         if self.elsewhere:
             self._gather_if_better()
@@ -374,16 +362,6 @@ def distance_parts(C: Factored, X: LowRank) -> tuple[float, float]:
     across = inner(U * s, products(C).times(Vt.T))
     unit = (64.0 + math.sqrt(sum(C.shape))) * eps_of(s)
     return 0.5 * max(0.0, whole - 2.0 * across + square), unit * (whole + square)
-
-
-def _offers(name: str, term: Any, members: list[str]) -> None:
-    """Raise if the term lacks a member (looked up without computing properties)."""
-    known = set(dir(type(term))) | set(getattr(term, "__dict__", {}))
-    missing = [member for member in members if member not in known]
-    if missing or isinstance(term, type):
-        what = "a class" if isinstance(term, type) else type(term).__name__
-        wanted = f"an object with {', '.join(missing or members)}"
-        raise InputError(name, what, wanted)
 
 
 def _own(term: Any) -> bool:

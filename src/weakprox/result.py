@@ -288,6 +288,8 @@ class Result:
         `checkpoint` and `dual` are those of that run.
     evidence : object
         The dual point of the lower bound, for `proof`; None if it was not kept.
+    labels : pair of lists of str or None
+        Names of the rows and columns of X, if the data came as a frame.
     """
 
     low_rank: LowRank
@@ -309,6 +311,7 @@ class Result:
     dual: Any = None
     unit: float = 1.0
     evidence: Any = None
+    labels: tuple[list[str] | None, list[str] | None] = (None, None)
 
     @cached_property
     def X(self) -> Array:

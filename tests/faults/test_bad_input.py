@@ -47,23 +47,26 @@ def minimise(problem=PROBLEM, solver=None, **options):
 
 
 @pytest.mark.parametrize(
-    ("terms", "argument"),
+    ("terms", "argument", "word"),
     [
-        ((None, None, BALL), "loss"),
-        ((Denoising, None, BALL), "loss"),
-        ((M, None, BALL), "loss"),
-        ((BALL, None, LOSS), "loss"),
-        ((LOSS, L1, BALL), "penalty"),
-        ((LOSS, 2.0, BALL), "penalty"),
-        ((LOSS, BALL, BALL), "penalty"),
-        ((LOSS, None, None), "spectral"),
-        ((LOSS, None, NuclearBall), "spectral"),
-        ((LOSS, None, 3.0), "spectral"),
-        ((LOSS, None, L1(1.0)), "spectral"),
+        ((None, None, BALL), "loss", "Denoising(M)"),
+        ((Denoising, None, BALL), "loss", "Denoising(...)"),
+        ((M, None, BALL), "loss", "Denoising(M)"),
+        ((BALL, None, LOSS), "loss", "the order loss, penalty, spectral"),
+        (("M.csv", None, BALL), "loss", "an object with"),
+        ((LOSS, L1, BALL), "penalty", "L1(...)"),
+        ((LOSS, 2.0, BALL), "penalty", "L1(2.0)"),
+        ((LOSS, BALL, BALL), "penalty", "the order loss, penalty, spectral"),
+        ((LOSS, "l1", BALL), "penalty", "an object with"),
+        ((LOSS, None, None), "spectral", "NuclearBall(1.0)"),
+        ((LOSS, None, NuclearBall), "spectral", "NuclearBall(...)"),
+        ((LOSS, None, 3.0), "spectral", "NuclearBall(3.0)"),
+        ((LOSS, None, L1(1.0)), "spectral", "the order loss, penalty, spectral"),
+        ((LOSS, None, "ball"), "spectral", "an object with"),
     ],
 )
-def test_wrong_objects_in_a_problem(terms, argument):
-    refused(lambda: wp.Problem(*terms), argument, "an object with")
+def test_wrong_objects_in_a_problem(terms, argument, word):
+    refused(lambda: wp.Problem(*terms), argument, word)
 
 
 def test_terms_that_do_not_fit():
@@ -226,7 +229,8 @@ def test_starts_on_the_boundary_are_fine():
 
 def test_constants_that_contradict_each_other():
     def build(**constants):
-        loss = Custom(SHAPE, value=lambda X: 0.0, grad=lambda X: X * 1.0, **constants)
+        half = {"value": lambda X: 0.5 * float(np.sum(X * X)), "grad": lambda X: X * 1.0}
+        loss = Custom(SHAPE, **half, **constants)
         return wp.Problem(loss, None, BALL)
 
     steep = build(strong_convexity=5.0, smoothness=1.0)

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from weakprox.hints import made_by_name
+
 # The module of each model, which is imported on first use.
 _HOMES = {
     "HawkesInfectivity": "hawkes",
@@ -25,7 +27,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        found = made_by_name(getattr(import_module(f"{__name__}.{_HOMES[name]}"), name))
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise

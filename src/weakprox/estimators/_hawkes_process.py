@@ -225,6 +225,16 @@ def record(
     return Events(times, codes, len(labels), begin, end), labels
 
 
+def refuse_lists(X: Any) -> None:
+    """Raise on one list of times for each node, which is not a table of events."""
+    kinds = (list, tuple, np.ndarray)
+    rows = isinstance(X, (list, tuple)) and all(isinstance(x, kinds) for x in X)
+    if rows and len({len(x) for x in X}) > 1:
+        given = f"{len(X)} lists of different lengths"
+        wanted = "one row (time, node) for each event: np.column_stack([np.concatenate(X), "
+        raise InputError("X", given, wanted + "np.repeat(np.arange(len(X)), [*map(len, X)])])")
+
+
 def checked_period(period: Any, times: Vector, start: float | None) -> tuple[float, float]:
     """(start, stop) with every event within."""
     if period is None:

@@ -188,6 +188,7 @@ class HawkesInfectivity(Certified):
         arguments.flag("self_excitation", self.self_excitation)
         arguments.positive("tol", self.tol)
         cv = arguments.integer("cv", self._renamed("folds", "cv"), least=2)
+        process.refuse_lists(X)
         data = validate_data(self, X, dtype=None, ensure_min_samples=2)
         events, self.nodes_ = process.record(data, None, period)
         few = len(events.times) < max(LEAST * cv, SCARCE * events.count)

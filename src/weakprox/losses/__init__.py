@@ -1,5 +1,6 @@
 """Losses G: smooth terms given by a matrix, a finite sum or a sampler."""
 
+from weakprox.hints import made_by_name
 from weakprox.losses.completion import Completion
 from weakprox.losses.custom import Custom
 from weakprox.losses.denoising import Denoising
@@ -17,3 +18,10 @@ __all__ = [
     "Sensing",
     "TimeLimit",
 ]
+
+HINTS = {
+    "Completion": "for a matrix M with NaN: rows, cols = np.nonzero(~np.isnan(M)) and "
+    "Completion(rows, cols, M[rows, cols], M.shape), or MatrixCompletion().fit(M)",
+}
+for _name in __all__:
+    made_by_name(globals()[_name], HINTS.get(_name, ""))

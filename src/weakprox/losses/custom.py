@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, p
 from weakprox.protocols import LossCapabilities
 
 PILOT_TERMS = 32
+WRONG = 0.05  # relative error from which a gradient is wrong, not inaccurate
 ORDINARY = 1e-4, 1e4  # range of gradient sizes without risk of overflow or underflow
 
 
@@ -95,11 +97,38 @@ class Custom:
         given = constant("sigma", sigma)
         self.sigma = 0.0 if self._deterministic else given
         self.reference = np.zeros(self.shape) if like is None else like[:0]
-        # one call of each function at a random point finds errors before any work
-        X = arrays.gaussian(np.random.default_rng(0), self.shape, self.reference)
+        # calls of each function at a random point find errors before any work; data that the
+        # user drew with seed 0 must not be that point
+        X = arrays.gaussian(np.random.default_rng([0, 8]), self.shape, self.reference)
         batch = self.draw(np.random.default_rng(0), 1)
-        self.grad(X, batch)
-        self.value(X, batch)
+        self._check_slope(X, self.grad(X, batch), self.value(X, batch), batch)
+
+    def _check_slope(self, X: Array, grad: Array, value: float, batch: Any) -> None:
+        """Raise if the gradient is far from differences of values in its own direction.
+
+        Certificates rest on the gradient: one of twice the size would prove false bounds.
+        Points at which the value is not finite show nothing, nor do differences that
+        rounding could explain.
+        """
+        size, eps = arrays.norm(grad), arrays.eps_of(X)
+        if size == 0.0:
+            return
+        step = eps ** (1 / 3) * max(1.0, arrays.norm(X))
+        shift = (step / size) * grad
+        try:
+            ends = [self.value(X + sign * shift, batch) for sign in (1.0, -1.0)]
+        except (InputError, ArithmeticError):
+            return
+        # both differences, so that a kink between the points does not count
+        slopes = (ends[0] - value) / step, (value - ends[1]) / step
+        rounding = 64 * math.sqrt(math.prod(self.shape)) * eps * abs(value) / step
+        low, high = min(slopes) - rounding, max(slopes) + rounding
+        slack = WRONG * max(abs(low), abs(high), size)
+        if not low - slack <= size <= high + slack:
+            found = sum(slopes) / 2
+            given = f"slope {size:.4g} in a direction where the values have slope {found:.4g}"
+            wanted = "the gradient of value; weakprox.checks.check_gradient(loss) compares them"
+            raise InputError("grad", given, wanted)
 
     @property
     def capabilities(self) -> LossCapabilities:

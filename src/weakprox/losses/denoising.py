@@ -25,7 +25,7 @@ from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import room, shown_bytes
 from weakprox.streams import Stream, as_stream, is_stream
 
-HINT = " (for missing entries use losses.Completion)"
+HINT = " (for missing entries use losses.Completion, MatrixCompletion or SparseLowRankImputer)"
 AT_ONCE = 4  # arrays needed to update a mean
 KEPT_AS_MEAN = "their mean"  # what is kept of samples that are read only once
 
@@ -41,13 +41,14 @@ class Denoising:
 
     Parameters
     ----------
-    M : array or dask array of shape (m, d), optional
-        The matrix itself (no sampling). A dask array stays on its workers, and so does X,
-        if the penalty is a sum of `L1`, `SignedL1`, `ElasticNet` and `GroupL2` of rows, or
-        none, and h is `NuclearBall` (or `NuclearNorm`, if M does not fit). With those terms,
-        M may also be a SciPy sparse matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array
-        or any object with `shape`, `dtype` and `rows(slice)`, and never becomes dense.
-        Without a penalty, a large sparse M is solved in factors, also with `NuclearNorm`.
+    M : array, frame or dask array of shape (m, d), optional
+        The matrix itself (no sampling). The result keeps the labels of a frame.
+        A dask array stays on its workers, and so does X, if the penalty is a sum of `L1`,
+        `SignedL1`, `ElasticNet` and `GroupL2` of rows, or none, and h is `NuclearBall` (or
+        `NuclearNorm`, if M does not fit). With those terms, M may also be a SciPy sparse
+        matrix, a `LowRank`, a `LowRankPlusSparse`, a zarr array or any object with `shape`,
+        `dtype` and `rows(slice)`, and never becomes dense. Without a penalty, a large sparse
+        M is solved in factors, also with `NuclearNorm`.
     samples : array, memory map or dask array of shape (n, m, d), optional
         A finite sum over noisy matrices, read in chunks and never copied whole. A zarr array
         or any iterable of matrices or of batches of them (`weakprox.streams`) also works; of
@@ -101,6 +102,7 @@ class Denoising:
         self.is_finite_sum = sampler is None  # whether the whole sum can be listed
         self._sigma = inputs.constant("sigma", sigma)
         self._unit = 1.0  # divisor of the samples
+        self.labels = inputs.labels_of(M)  # of rows and of columns, if M is a frame
         self._sampler: Any = None
         self._size: float | None = None
         self.target: Array | None = None

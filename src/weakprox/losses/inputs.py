@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ CHUNK_BYTES = 64 << 20  # samples held at once when reading or drawing many
 
 def as_array(name: str, value: Any, ndim: int) -> Array:
     """Convert to an array with this number of axes, none of them empty."""
+    if is_frame(value):
+        value = of_frame(name, value)
+    if isinstance(value, np.matrix):
+        value = np.asarray(value)  # `*` of np.matrix is a product
     if isinstance(value, (list, tuple)):
         try:
             value = np.asarray(value)
@@ -35,6 +40,8 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
         raise InputError(name, "a masked array", "a plain array, or losses.Completion")
     if not arrays.is_array(value):
         wanted = f"a {ndim}-dimensional array (NumPy or torch)"
+        if isinstance(value, (str, PathLike)):
+            wanted += "; a file is read by weakprox.storage.read_matrix(path).dense()"
         raise InputError(name, type(value).__name__, wanted)
     if value.ndim != ndim or 0 in tuple(value.shape):
         wanted = f"{ndim} axes, none of them empty"
@@ -42,6 +49,52 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
     if not arrays.is_real(value):
         raise InputError(name, f"dtype {value.dtype}", "float32, float64 or integers")
     return value
+
+
+def is_frame(value: Any) -> bool:
+    """Whether this is a frame or a series of pandas or polars."""
+    library = type(value).__module__.partition(".")[0]
+    return library in ("pandas", "polars") and hasattr(value, "to_numpy")
+
+
+def of_frame(name: str, frame: Any) -> Any:
+    """The numbers of a frame as an array; raises if a column holds something else."""
+    found = frame.to_numpy()
+    if found.dtype != object:
+        return found
+    try:
+        return found.astype(float)  # columns of several kinds, or with missing values
+    except (TypeError, ValueError):
+        pass
+    columns = getattr(frame, "columns", ["values"])
+    bad = [c for c, x in zip(columns, found.reshape(len(found), -1).T, strict=True) if _text(x)]
+    shown = ", ".join(repr(column) for column in bad[:5]) + (", ..." if len(bad) > 5 else "")
+    wanted = "numbers only: drop these columns, or make them the index of the frame"
+    raise InputError(name, f"a frame whose columns {shown} are not numbers", wanted)
+
+
+def _text(column: Any) -> bool:
+    """Whether a column cannot be converted to numbers."""
+    try:
+        column.astype(float)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def labels_of(value: Any) -> tuple[list[str] | None, list[str] | None]:
+    """Names of the rows and columns of a frame; None where there are none."""
+    if not is_frame(value) or len(value.shape) != 2:
+        return None, None
+    sides = getattr(value, "index", None), value.columns
+    return _names(sides[0]), _names(sides[1])
+
+
+def _names(index: Any) -> list[str] | None:
+    """The labels of an index; None for positions, which name nothing."""
+    if index is None or list(index) == list(range(len(index))):
+        return None
+    return [str(label) for label in index]
 
 
 def as_sized(name: str, value: Any, ndim: int, *, nan_hint: str = "") -> tuple[Array, float]:

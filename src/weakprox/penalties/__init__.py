@@ -1,5 +1,6 @@
 """Penalties R: nonsmooth terms in max form, each with its smoothing."""
 
+from weakprox.hints import made_by_name
 from weakprox.penalties.base import Combinable as Combinable
 from weakprox.penalties.base import Smoothed as Smoothed
 from weakprox.penalties.base import Sum as Sum
@@ -8,3 +9,6 @@ from weakprox.penalties.separable import L1, ElasticNet, GroupL2, SignedL1
 from weakprox.penalties.separable import Zero as Zero
 
 __all__ = ["L1", "ElasticNet", "GroupL2", "MaxAffine", "SignedL1"]
+
+for _name in __all__:
+    made_by_name(globals()[_name])

@@ -11,6 +11,7 @@ import numpy as np
 
 from weakprox import verifier as plain
 from weakprox.errors import InputError, ProofError
+from weakprox.hints import needs_problem
 from weakprox.problem import Problem
 from weakprox.proofs import file
 from weakprox.proofs.describe import Description, Terms, described, stated
@@ -150,7 +151,7 @@ def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:
         True if the claim holds; otherwise its `reason` says what does not.
     """
     if not isinstance(problem, Problem):
-        raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+        raise needs_problem(problem)
     return _checked(_proof(proof), described(problem))
 
 
@@ -165,7 +166,8 @@ def _proof(given: Any) -> Proof:
         return given
     if isinstance(given, (str, Path)) or hasattr(given, "__fspath__"):
         return Proof.load(given)
-    raise InputError("proof", type(given).__name__, "a weakprox.Proof or the path of one")
+    wanted = "a weakprox.Proof, such as result.proof, or the path of one"
+    raise InputError("proof", type(given).__name__, wanted)
 
 
 def _checked(proof: Proof, told: Description) -> Verdict:

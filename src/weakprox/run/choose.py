@@ -8,6 +8,7 @@ from typing import Any
 from weakprox import solvers
 from weakprox.arguments import integer
 from weakprox.errors import InputError
+from weakprox.hints import suggestion
 from weakprox.linalg.arrays import on_cpu
 from weakprox.problem import Problem
 from weakprox.resources.memory import room, shown_bytes
@@ -64,7 +65,8 @@ def solver_class(name: str) -> type:
     known = solver_names()
     found = known.get(name.lower().replace("-", "").replace("_", ""))
     if found is None:
-        raise InputError("solver", repr(name), f"one of auto, {', '.join(known)}")
+        given = f"{name!r}{suggestion(name, known)}"
+        raise InputError("solver", given, f"one of auto, {', '.join(known)}")
     return found
 
 

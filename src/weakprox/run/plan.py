@@ -13,6 +13,7 @@ import numpy as np
 
 from weakprox import solvers
 from weakprox.errors import InputError
+from weakprox.hints import by_name, needs_problem
 from weakprox.linalg.arrays import ASIDE_FROM, is_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import compiling
@@ -211,6 +212,7 @@ class Plan:
         return "\n".join(lines)
 
 
+@by_name("the terms joined as wp.Problem(loss, penalty, spectral)")
 @honours_budget
 def plan(
     problem: Problem,
@@ -236,7 +238,7 @@ def plan(
         One `Need` for each solver, and the choice of `minimize`.
     """
     if not isinstance(problem, Problem):
-        raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+        raise needs_problem(problem)
     choice = chosen_for(problem, solver)
     chosen, named = choice.solver, {type(choice.solver).__name__: choice.solver}
     if choice.automatic:

@@ -1,5 +1,6 @@
 """Solvers: each a file of mathematics; the loop they share is in `weakprox.run`."""
 
+from weakprox.hints import made_by_name
 from weakprox.result import Look
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.dual_ascent import DualAscent
@@ -33,3 +34,6 @@ __all__ = [
     "SampleAverage",
     "Thresholding",
 ]
+
+for _name in __all__:
+    made_by_name(globals()[_name])

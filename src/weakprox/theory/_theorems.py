@@ -16,6 +16,7 @@ import numpy as np
 
 from weakprox.arguments import number, one_of, optional_numbers, positive
 from weakprox.errors import InputError
+from weakprox.hints import needs_problem
 from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm, zeros
 from weakprox.metering import Budget, Meter, MeteredLoss
 from weakprox.penalties import Smoothed
@@ -180,7 +181,7 @@ def parameters(
     """
     eps = positive("eps", eps)
     if not isinstance(problem, Problem):
-        raise InputError("problem", type(problem).__name__, "a weakprox.Problem")
+        raise needs_problem(problem)
     optional_numbers(mu=mu, C0=C0, sigma=sigma, delta=delta, delta2=delta2, eta=eta)
     room = eps - 16.0 / 7.0 * delta2
     if room <= 0:

@@ -1,0 +1,270 @@
+"""Natural mistakes: each ends in a typed error whose message contains the fix."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import weakprox as wp
+from weakprox import losses, penalties, spectral
+from weakprox.errors import ArgumentError
+
+rng = np.random.default_rng(0)
+M = rng.standard_normal((12, 8))
+HOLES = np.where(M > 1.0, np.nan, M)
+LOSS, PENALTY, BALL = losses.Denoising(M), penalties.L1(0.1), spectral.NuclearBall(3.0)
+PROBLEM = wp.Problem(LOSS, PENALTY, BALL)
+TIMES = [[0.1, 0.5, 2.0], [1.0, 3.0]]
+
+
+def distance(X):
+    return 0.5 * np.sum((X - M) ** 2)
+
+
+# name: what a user writes, the error, and the words that put it right
+MISTAKES = {
+    "a matrix for the loss": (
+        lambda: wp.Problem(M, PENALTY, BALL),
+        wp.InputError,
+        ["a matrix (ndarray of 12 x 8)", "losses.Denoising(M)"],
+    ),
+    "a frame for the loss": (
+        lambda: wp.Problem(pd.DataFrame(M), PENALTY, BALL),
+        wp.InputError,
+        ["DataFrame", "losses.Denoising(M)"],
+    ),
+    "penalty and spectral term swapped": (
+        lambda: wp.Problem(LOSS, BALL, PENALTY),
+        wp.InputError,
+        ["NuclearBall, a spectral term", f"Problem({LOSS!r}, {PENALTY!r}, {BALL!r})"],
+    ),
+    "all terms in another order": (
+        lambda: wp.Problem(PENALTY, BALL, LOSS),
+        wp.InputError,
+        ["L1, a penalty", f"Problem({LOSS!r}, {PENALTY!r}, {BALL!r})"],
+    ),
+    "no place for a missing penalty": (
+        lambda: wp.Problem(LOSS, BALL),
+        ArgumentError,
+        ["no argument 'spectral'", "Problem(loss, None, spectral)"],
+    ),
+    "a nuclear norm as the penalty": (
+        lambda: wp.Problem(LOSS, spectral.NuclearNorm(1.0), None),
+        wp.InputError,
+        ["a spectral term", "NuclearNorm(lam=1.0))"],
+    ),
+    "a weight instead of a penalty": (
+        lambda: wp.Problem(LOSS, 0.1, BALL),
+        wp.InputError,
+        ["the number 0.1", "penalties.L1(0.1)", "None"],
+    ),
+    "a radius instead of a ball": (
+        lambda: wp.Problem(LOSS, PENALTY, 3.0),
+        wp.InputError,
+        ["the number 3.0", "spectral.NuclearBall(3.0)"],
+    ),
+    "a class instead of an object": (
+        lambda: wp.Problem(LOSS, penalties.L1, BALL),
+        wp.InputError,
+        ["the class L1", "L1(...)"],
+    ),
+    "minimize of a matrix": (
+        lambda: wp.minimize(M),
+        wp.InputError,
+        ["wp.losses.Denoising(M)", "wp.minimize(problem)", "wp.SparseLowRank().fit(M)"],
+    ),
+    "minimize of terms": (
+        lambda: wp.minimize(LOSS, PENALTY, BALL),
+        ArgumentError,
+        ["3 arguments by position", "wp.Problem(loss, penalty, spectral)"],
+    ),
+    "minimize of a loss": (
+        lambda: wp.minimize(LOSS),
+        wp.InputError,
+        ["Denoising, a loss", "wp.Problem(loss, penalty, spectral)"],
+    ),
+    "plan of a matrix": (lambda: wp.plan(M), wp.InputError, ["wp.Problem("]),
+    "a misspelt argument": (
+        lambda: wp.minimize(PROBLEM, max_second=3),
+        ArgumentError,
+        ["'max_second'", '"max_seconds"'],
+    ),
+    "another library's word": (
+        lambda: wp.minimize(PROBLEM, tolerance=1e-3),
+        ArgumentError,
+        ["'tolerance'", '"tol"'],
+    ),
+    "a misspelt argument of a term": (
+        lambda: penalties.L1(lamb=0.1),
+        ArgumentError,
+        ["'lamb'", '"lam"'],
+    ),
+    "a misspelt argument of a model": (
+        lambda: wp.SparseLowRank(lamb=1.0),
+        ArgumentError,
+        ["'lamb'", '"lam"'],
+    ),
+    "a misspelt solver": (
+        lambda: wp.minimize(PROBLEM, "davis-yn"),
+        wp.InputError,
+        ['"davisyin"', "svrgcg"],
+    ),
+    "an unknown solver": (
+        lambda: wp.minimize(PROBLEM, solver="admm"),
+        wp.InputError,
+        ["one of auto", "davisyin", "fista"],
+    ),
+    "a gradient of the wrong size": (
+        lambda: losses.Custom(M.shape, value=distance, grad=lambda X: 2.0 * (X - M)),
+        wp.InputError,
+        ["slope", "weakprox.checks.check_gradient(loss)"],
+    ),
+    "a gradient of the wrong sign": (
+        lambda: losses.Custom(M.shape, value=distance, grad=lambda X: M - X),
+        wp.InputError,
+        ["slope", "weakprox.checks.check_gradient(loss)"],
+    ),
+    "missing entries": (
+        lambda: losses.Denoising(HOLES),
+        wp.InputError,
+        ["NaN", "losses.Completion", "SparseLowRankImputer"],
+    ),
+    "a matrix for Completion": (
+        lambda: losses.Completion(HOLES),
+        ArgumentError,
+        ["Completion(rows, cols, M[rows, cols], M.shape)", "MatrixCompletion().fit(M)"],
+    ),
+    "text in a frame": (
+        lambda: losses.Denoising(pd.DataFrame({"gene": ["a", "b"], "x": [1.0, 2.0]})),
+        wp.InputError,
+        ["'gene'", "the index of the frame"],
+    ),
+    "a file name instead of an array": (
+        lambda: losses.Denoising("noisy.csv"),
+        wp.InputError,
+        ["weakprox.storage.read_matrix(path).dense()"],
+    ),
+    "an array for a weight": (
+        lambda: penalties.L1(np.ones(30000)),
+        wp.InputError,
+        ["an array of shape (30000,)", "a finite number >= 0"],
+    ),
+    "times of each node in a list": (
+        lambda: wp.HawkesInfectivity().fit(TIMES),
+        wp.InputError,
+        ["(time, node)", "np.column_stack([np.concatenate(X)"],
+    ),
+    "both accuracies": (
+        lambda: wp.minimize(PROBLEM, eps=1.0, tol=0.1),
+        wp.InputError,
+        ["only one of them"],
+    ),
+    "a term sought in the wrong place": (
+        lambda: wp.L1(1.0),
+        AttributeError,
+        ["weakprox.penalties.L1"],
+    ),
+    "British spelling": (lambda: wp.minimise(PROBLEM), AttributeError, ["weakprox.minimize"]),
+    "a matrix that is not symmetric": (
+        lambda: wp.Problem(losses.Denoising(M[:8]), None, spectral.TracePSD(1.0)),
+        wp.InputError,
+        ["(M + M.T) / 2"],
+    ),
+    "verify of a result": (
+        lambda: wp.verify(wp.minimize(PROBLEM), PROBLEM),
+        wp.InputError,
+        ["result.proof"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_message_contains_the_fix(name):
+    call, kind, words = MISTAKES[name]
+    with pytest.raises(kind) as caught:
+        call()
+    message = str(caught.value)
+    for word in words:
+        assert word in message
+    assert len(message) < 900
+
+
+@pytest.mark.parametrize("name", ["a misspelt argument", "no place for a missing penalty"])
+def test_wrong_calls_are_type_errors_too(name):
+    with pytest.raises(TypeError, match="wanted"):
+        MISTAKES[name][0]()
+
+
+def test_an_error_inside_a_right_call_is_left_alone():
+    def callback(look):
+        return len(3)
+
+    with pytest.raises(TypeError, match="has no len"):
+        wp.minimize(PROBLEM, callback=callback)
+
+
+def test_the_fix_for_ragged_times_works():
+    X = np.column_stack([np.concatenate(TIMES), np.repeat(np.arange(2), [*map(len, TIMES)])])
+    assert wp.HawkesInfectivity(decays=1.0).fit(X).infectivity_.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "grad",
+    [lambda X: X - M, lambda X: 1.01 * (X - M)],
+    ids=["right", "slightly inaccurate"],
+)
+def test_nearly_right_gradients_are_accepted(grad):
+    assert losses.Custom(M.shape, value=distance, grad=grad).shape == M.shape
+
+
+def test_kinks_are_accepted():
+    loss = losses.Custom(
+        M.shape,
+        value=lambda X: float(np.sum(np.maximum(X - M, 0.0))),
+        grad=lambda X: (X > M).astype(float),
+    )
+    assert loss.shape == M.shape
+
+
+FRAME = pd.DataFrame(
+    M, index=[f"row {i}" for i in range(12)], columns=[f"column {j}" for j in range(8)]
+)
+
+
+def solved(data):
+    return wp.minimize(wp.Problem(losses.Denoising(data), PENALTY, BALL), tol=1e-3)
+
+
+def test_frames_are_data_and_keep_their_labels():
+    result = solved(FRAME)
+    assert result.labels == (list(FRAME.index), list(FRAME.columns))
+    np.testing.assert_allclose(result.X, solved(M).X, atol=1e-12)
+
+
+def test_polars_frames_have_names_of_columns_only():
+    result = solved(pl.DataFrame(M, schema=list(FRAME.columns)))
+    assert result.labels == (None, list(FRAME.columns))
+
+
+def test_positions_are_no_labels():
+    assert solved(pd.DataFrame(M)).labels == (None, None)
+
+
+def test_nullable_and_mixed_columns_are_numbers():
+    frame = pd.DataFrame({"a": pd.array([1, 2, 3], dtype="Int64"), "b": [0.5, 1.5, 2.5]})
+    frame["c"] = pd.Series([1, 2, 3], dtype=object)
+    loss = losses.Denoising(frame)
+    np.testing.assert_array_equal(loss.target, frame.astype(float).to_numpy())
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_np_matrix_is_an_array():
+    result = solved(np.matrix(M))
+    assert type(result.X) is np.ndarray
+    np.testing.assert_allclose(result.X, solved(M).X, atol=1e-12)
+
+
+def test_long_descriptions_are_shortened():
+    error = wp.InputError("x", "1, " * 10_000 + "end", "less")
+    assert len(str(error)) < 500
+    assert "end; wanted less" in str(error)
