@@ -166,12 +166,12 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("progress", [True, False, "auto"])
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
-def test_progress_is_shown_on_a_terminal_and_never_on_stdout(progress, stream):
+def test_progress_is_shown_on_a_terminal_or_on_demand_and_never_on_stdout(progress, stream):
     out, err = stream(), stream()
     with redirect_stdout(out), redirect_stderr(err):
         result = wp.minimize(PROBLEMS["denoising-l1"], wp.SVRGCG(3), eps=0.1, progress=progress)
     assert out.getvalue() == ""
-    shown = stream is Terminal and progress is not False
+    shown = progress is True or (stream is Terminal and progress == "auto")
     assert ("SVRGCG" in err.getvalue()) == shown
     plain = wp.minimize(PROBLEMS["denoising-l1"], wp.SVRGCG(3), eps=0.1)
     assert np.array_equal(result.X, plain.X)

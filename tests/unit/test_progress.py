@@ -2,10 +2,13 @@
 
 import io
 import math
+import re
 from contextlib import redirect_stderr
 
+import numpy as np
 import pytest
 
+import weakprox as wp
 from weakprox.progress import Progress, RunProgress
 
 
@@ -40,6 +43,53 @@ def test_counted_bars_show_counts():
 def test_nothing_is_shown_elsewhere(wanted):
     stream = io.StringIO() if wanted == "auto" else Terminal()
     assert shown(wanted, stream) == ""
+
+
+def lines(stream=None, **options):
+    stream = io.StringIO()
+    return shown(True, stream, **options).splitlines()
+
+
+def test_lines_are_printed_where_there_is_no_terminal():
+    first, second = lines()
+    assert first.startswith("coarse   25 %  lam 0.5  ")
+    assert second.startswith("fine   25 %  ")
+    assert first.endswith(" s")
+
+
+def test_counted_lines_show_counts():
+    assert lines(counted=True)[0].startswith("coarse  1/4  lam 0.5  ")
+
+
+def test_lines_come_at_growing_intervals_and_at_the_end(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("weakprox.progress.time.monotonic", lambda: clock[0])
+    stream = io.StringIO()
+    with redirect_stderr(stream), Progress(True, counted=True) as display:
+        bar = display.add("search", 100)
+        for _ in range(100):
+            clock[0] += 0.1
+            display.advance(bar)
+    found = [float(line.split()[-2]) for line in stream.getvalue().splitlines()]
+    gaps = [b - a for a, b in zip([0.0, *found], found, strict=False)]
+    assert gaps[0] == pytest.approx(1.0, abs=0.11)
+    assert gaps[1] == pytest.approx(1.5, abs=0.11)
+    assert gaps[2] == pytest.approx(2.25, abs=0.11)
+    assert stream.getvalue().splitlines()[-1] == "search  100/100  10.0 s"
+
+
+def test_a_run_without_a_terminal_ends_with_a_line(capsys):
+    M = np.random.default_rng(0).standard_normal((12, 8))
+    loss, ball = wp.losses.Denoising(M), wp.spectral.NuclearBall(3.0)
+    problem = wp.Problem(loss, wp.penalties.L1(0.1), ball)
+    wp.minimize(problem, progress=True)
+    text = capsys.readouterr().err
+    last = text.splitlines()[-1]
+    assert re.fullmatch(r"DavisYin  100 %  certified  rank \d+  gap [\d.e-]+  [\d.]+ s", last)
+    wp.minimize(problem, progress=True, tol=1e-9, max_svds=1)
+    assert "100 %" not in capsys.readouterr().err
+    wp.minimize(problem)
+    assert capsys.readouterr().err == ""
 
 
 def run_text(*looks, svds=0):

@@ -120,7 +120,12 @@ class Run:
                 finally:  # whatever ends the run, the file holds the last state
                     if self.keeper is not None:
                         self.keeper.flush()
-                return self._result(status)
+                result = self._result(status)
+                if self.progress is not None:
+                    self.progress.end(
+                        result.status.label, result.status.reached, result.rank, result.gap
+                    )
+                return result
             except SamplerError as failure:
                 if self.state.memory is not None:
                     self.state = replace(self.state, latest=None)  # perhaps half updated
@@ -213,6 +218,7 @@ class Run:
                 value=self.state.value,
                 gap=gap,
                 accuracy=aim,
+                rank=None if candidate.V is None else candidate.V.rank,
             )
         if self.meter.budget.max_seconds is not None:
             self.meter.check()
