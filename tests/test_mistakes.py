@@ -132,7 +132,7 @@ MISTAKES = {
     "a matrix for Completion": (
         lambda: losses.Completion(HOLES),
         ArgumentError,
-        ["Completion(rows, cols, M[rows, cols], M.shape)", "MatrixCompletion().fit(M)"],
+        ["Completion.from_dense(M)", "MatrixCompletion().fit(M)"],
     ),
     "text in a frame": (
         lambda: losses.Denoising(pd.DataFrame({"gene": ["a", "b"], "x": [1.0, 2.0]})),

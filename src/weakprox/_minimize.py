@@ -31,7 +31,7 @@ from weakprox.penalties import Sum
 from weakprox.problem import Problem
 from weakprox.proofs import witnessed
 from weakprox.resources.memory import budget, honours_budget
-from weakprox.result import Look, Result
+from weakprox.result import Look, Result, Source
 from weakprox.run.checkpoint import Keeper, last_state
 from weakprox.run.choose import Choice, chosen_for
 from weakprox.run.loop import Run
@@ -122,7 +122,8 @@ def minimize(
     callback : callable, optional
         Called with a `Look` whenever the run is evaluated; returning True ends it.
     progress : bool or "auto"
-        A progress bar on stderr; "auto" shows it on a terminal only.
+        A progress bar on stderr; "auto" shows it on a terminal only. With True, lines are
+        printed instead where there is no terminal, such as in a notebook.
     look_every : int, optional
         Evaluate f every so many inner steps; by default at every step first, then at
         growing intervals (a tenth of the steps so far), and at epoch ends.
@@ -235,9 +236,8 @@ def minimize(
         proof=proof,
     )
     result = Run(problem, method, settings, last, warm, keeper).execute(first)
-    labels = getattr(given.loss, "labels", None)
-    if labels is not None:
-        result = replace(result, labels=labels)
+    labels = getattr(given.loss, "labels", (None, None))
+    result = replace(result, labels=labels, source=Source(given))
     return witnessed(result, given, keep=proof is True)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox import protocols
+from weakprox.display import card
 from weakprox.errors import ConvexityError, InputError
 from weakprox.hints import by_name, check_terms
 from weakprox.linalg import arrays
@@ -175,6 +176,15 @@ class Problem:
         if not fits:
             wanted = f"arrays like the loss's, {type(X).__name__} of {X.dtype}"
             raise InputError("penalty", given, wanted) from None
+
+    def _repr_html_(self) -> str:
+        """A table of the terms for notebooks."""
+        m, d = self.shape
+        penalty = "none" if isinstance(self.penalty, Zero) else repr(self.penalty)
+        rows = [("G, the loss", repr(self.loss)), ("R, the penalty", penalty)]
+        rows.append(("h, the spectral term", repr(self.spectral)))
+        note = "wp.minimize(problem) solves it; wp.plan(problem) shows the memory beforehand."
+        return card(f"Minimise G(X) + R(X) + h(X) over matrices of {m} x {d}", rows, [note])
 
     def __repr__(self) -> str:
         return f"Problem({self.loss!r}, {self.penalty!r}, {self.spectral!r})"

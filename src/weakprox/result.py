@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+import sys
+import weakref
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from weakprox.errors import InputError, ProofError
-from weakprox.linalg.arrays import Array, namespace, on_cpu
+from weakprox.display import card, spark
+from weakprox.errors import InputError, ProofError, ShapeError
+from weakprox.linalg.arrays import Array, namespace, on_cpu, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.resources.memory import room, shown_bytes
+from weakprox.storage.results import read_result, write_result
+from weakprox.storage.table import FileError, PathLike
+from weakprox.storage.tree import plain
 
 __all__ = ["COLUMNS", "Certificate", "Counts", "Look", "Result", "Status", "Trace"]
 
@@ -171,6 +180,14 @@ class Certificate:
         between = f"between {self.lower_bound:.6g} and {self.value + self.rounding:.6g}{how}"
         return f"The optimum lies {between}: the answer is within {self.gap:.3g} of it."
 
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows: list[tuple[str, Any]] = [("value", self.value)]
+        if self.proves:
+            rows += [("lower bound", self.lower_bound), ("gap", self.gap)]
+            rows.append(("rests on", self.rests_on))
+        return card("Certificate", rows, [str(self)])
+
 
 COLUMNS = (
     "seconds",
@@ -216,6 +233,24 @@ class Trace:
         """Columns as lists, for a data frame or JSON."""
         return {name: self[name].tolist() for name in COLUMNS}
 
+    def gaps(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The least value so far minus the best lower bound of the whole run."""
+        value, bound = self["value"], self["lower_bound"]
+        if not np.isfinite(bound).any():
+            return np.full(len(self), np.nan)
+        found: np.ndarray[Any, Any] = np.fmin.accumulate(value) - np.nanmax(bound)
+        return found
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks, with the gap as a line."""
+        rows: list[tuple[str, Any]] = [("rows", len(self))]
+        if len(self):
+            last = dict(zip(COLUMNS, self.rows[-1], strict=True))
+            rows += [(name, last[name]) for name in ("seconds", "svds", "value", "lower_bound")]
+            rows.append(("gap", spark(self.gaps().tolist(), "gap") or "not proved"))
+        note = f'Columns, as in trace["value"]: {", ".join(COLUMNS)}.'
+        return card("Trace of a run", rows, [note])
+
 
 @dataclass(frozen=True)
 class Look:
@@ -247,6 +282,19 @@ class Look:
     counts: Counts
     X: Array
     V: LowRank | None = None
+
+
+class Source:
+    """The problem that was solved, as long as it exists elsewhere; copies do not keep it."""
+
+    def __init__(self, problem: Any) -> None:
+        self._problem = weakref.ref(problem)
+
+    def __call__(self) -> Any:
+        return self._problem()
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return type(None), ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -290,6 +338,8 @@ class Result:
         The dual point of the lower bound, for `proof`; None if it was not kept.
     labels : pair of lists of str or None
         Names of the rows and columns of X, if the data came as a frame.
+    source : object
+        A weak reference to the problem, for `report`.
     """
 
     low_rank: LowRank
@@ -312,6 +362,7 @@ class Result:
     unit: float = 1.0
     evidence: Any = None
     labels: tuple[list[str] | None, list[str] | None] = (None, None)
+    source: Any = None
 
     @cached_property
     def X(self) -> Array:
@@ -407,6 +458,89 @@ class Result:
         parts["Not covered"] = " ".join(_open_questions(self, alpha))
         return "\n".join(f"{name + ':':<13}{text}" for name, text in parts.items())
 
+    def report(self, path: PathLike, *, problem: Any = None, data: Any = None) -> Path:
+        """Write the answer, its certificate and its history as one HTML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write, such as "report.html".
+        problem : Problem, optional
+            The problem that was solved; by default the one given to `minimize`, if it still
+            exists.
+        data : array of shape (m, d), optional
+            The matrix to draw beside the answer; by default that of the problem, if it has
+            one.
+
+        Returns
+        -------
+        Path
+            The file written. `weakprox.report.write_report` has more options.
+        """
+        if problem is None and self.source is not None:
+            problem = self.source()
+        if data is None and problem is not None:
+            target = problem.of_loss.target
+            data = target if isinstance(target, np.ndarray) else None
+        rows, columns = self.labels
+        # pages are made in a layer above this one
+        write = import_module("weakprox.report").write_report
+        written: Path = write(
+            path, self, problem=problem, data=data, rows=rows, columns=columns
+        )
+        return written
+
+    def to_dict(self, *, trace: bool = False) -> dict[str, Any]:
+        """Return all numbers about the answer as plain types, for JSON.
+
+        NaN and infinite numbers become None. X is not contained; its singular values are.
+
+        Parameters
+        ----------
+        trace : bool
+            Whether to add the history, a list for each column.
+        """
+        found = {**_numbers(self), "parameters": _settings(self.parameters)}
+        found["shape"] = list(self.low_rank.shape)
+        found["rank"], found["gap"] = self.rank, self.gap
+        found["certified"] = self.certified
+        found["singular_values"] = to_numpy(self.low_rank.s).tolist()
+        if trace:
+            found["trace"] = self.trace.to_dict()
+        return dict(plain(found, str))
+
+    def save(self, path: PathLike) -> Path:
+        """Write the result to a .safetensors file, from which `Result.load` reads it.
+
+        The file holds the factors, the certificate, the counts and the history, but neither
+        the data nor the dual point: use `result.proof.save` for a proof that others can
+        check, and `minimize(..., checkpoint=)` for a run to be resumed.
+
+        Parameters
+        ----------
+        path : str or Path
+            Such as "result.safetensors"; an existing file is replaced once the new one is
+            complete.
+        """
+        about = {**_numbers(self), "parameters": _settings(self.parameters)}
+        U, s, Vt = (to_numpy(x) for x in self.factors)
+        rows = np.array(self.trace.rows, dtype=float).reshape(-1, len(COLUMNS))
+        return write_result(path, about, {"U": U, "s": s, "Vt": Vt, "trace": rows})
+
+    @classmethod
+    def load(cls, path: PathLike) -> Result:
+        """Return the result in a file that `save` wrote, with its arrays in NumPy.
+
+        Nothing in the file is executed. The numbers are those that were saved: the file is
+        not a proof.
+        """
+        about, arrays = read_result(path)
+        try:
+            return _restored(about, arrays)
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            given = f"a damaged file ({type(problem).__name__}: {problem})"
+            raise FileError(path, given, "a file that Result.save wrote") from None
+
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw value and lower bound against the work done; returns a ConvergenceDisplay.
 
@@ -415,6 +549,29 @@ class Result:
         from weakprox.plots import ConvergenceDisplay
 
         return ConvergenceDisplay.from_result(self, ax=ax, **options)
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: the answer, the certificate and the gap as a line."""
+        m, d = self.low_rank.shape
+        asked = f"asked for: {self.eps:.3g}"
+        gap = f"{self.gap:.3g} ({asked})" if self.certificate.proves else f"none ({asked})"
+        rows: list[tuple[str, Any]] = [
+            ("value", f"{'about ' if self.sampled else ''}{self.value:.6g}"),
+            ("gap", gap),
+            ("rank", self.rank),
+        ]
+        if m * d <= COUNTED:
+            zeros = 1.0 - self.nonzeros() / (m * d)
+            rows.append(("zeros", f"{zeros:.1%} (below 1e-3 of the largest entry)"))
+        rows.append(("work", f"{self.counts.svds} SVDs, {self.seconds:.2f} s"))
+        line = spark(self.trace.gaps().tolist(), "gap")
+        if line:
+            rows.append(("gap by step", line))
+        confirmed = self.status.reached or self.certified
+        notes = [str(self.certificate)]
+        if not confirmed:
+            notes.append(f"Accuracy not confirmed. {self.status.advice}")
+        return card(f"{self.solver} on {m} x {d}: {self.status.label}", rows, notes)
 
     def __repr__(self) -> str:
         (m, d), proof, counts = self.low_rank.shape, self.certificate, self.counts
@@ -478,3 +635,62 @@ def _open_questions(result: Result, alpha: float | None) -> list[str]:
     if not result.certified:
         left.insert(0, f"The accuracy asked for, {result.eps:.3g}, is not proved.")
     return left
+
+
+# Fields of a result that are saved as they are, by type.
+SAVED: dict[str, type] = {
+    **dict.fromkeys(("value", "violation", "eps", "seconds", "iterate_value", "unit"), float),
+    **dict.fromkeys(("solver", "reason"), str),
+    "seed": int,
+    "sampled": bool,
+}
+
+
+def _numbers(result: Result) -> dict[str, Any]:
+    """Return everything about a result that is neither an array nor an object of a run."""
+    return {
+        **{name: getattr(result, name) for name in SAVED},
+        "status": result.status.name.lower(),
+        "certificate": asdict(result.certificate),
+        "counts": asdict(result.counts),
+        "labels": list(result.labels),
+        "weakprox": str(sys.modules["weakprox"].__version__),
+    }
+
+
+def _settings(parameters: Any) -> dict[str, Any]:
+    """Return the numbers and words among a solver's parameters, by name."""
+    names: list[str] = []
+    if is_dataclass(parameters):
+        names = [one.name for one in fields(parameters)]
+    elif isinstance(parameters, SimpleNamespace):  # of a result from a file
+        names = list(vars(parameters))
+    found = {name: getattr(parameters, name) for name in names}
+    return {name: x for name, x in found.items() if isinstance(x, (bool, int, float, str))}
+
+
+def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Result:
+    """Return the result of a record and arrays; raise if they do not fit together."""
+    U, s, Vt = (arrays[name] for name in ("U", "s", "Vt"))
+    if s.ndim != 1 or U.ndim != 2 or Vt.ndim != 2 or not U.shape[1] == len(s) == len(Vt):
+        raise ShapeError("factors", (U.shape, s.shape, Vt.shape), "those of one matrix")
+    rows = [tuple(row) for row in arrays["trace"].reshape(-1, len(COLUMNS)).tolist()]
+    labels = [None if names is None else [str(x) for x in names] for names in about["labels"]]
+    row_names, column_names = labels
+    return Result(
+        low_rank=LowRank(U, s, Vt),
+        status=Status[about["status"].upper()],
+        certificate=_rebuilt(Certificate, about["certificate"]),
+        counts=_rebuilt(Counts, about["counts"]),
+        trace=Trace(rows),
+        parameters=SimpleNamespace(**about["parameters"]),
+        checkpoint=None,
+        labels=(row_names, column_names),
+        **{name: kind(about[name]) for name, kind in SAVED.items()},
+    )
+
+
+def _rebuilt(kind: Any, about: dict[str, Any]) -> Any:
+    """Return an object of a record; every field is converted to the type that it has."""
+    types = {"float": float, "int": int, "str": str}
+    return kind(**{one.name: types[str(one.type)](about[one.name]) for one in fields(kind)})

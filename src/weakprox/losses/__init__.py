@@ -20,8 +20,8 @@ __all__ = [
 ]
 
 HINTS = {
-    "Completion": "for a matrix M with NaN: rows, cols = np.nonzero(~np.isnan(M)) and "
-    "Completion(rows, cols, M[rows, cols], M.shape), or MatrixCompletion().fit(M)",
+    "Completion": "for a matrix M with NaN: Completion.from_dense(M), or "
+    "MatrixCompletion().fit(M)",
 }
 for _name in __all__:
     made_by_name(globals()[_name], HINTS.get(_name, ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +109,6 @@ def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> Non
 
 def _run_numbers(result: Result) -> dict[str, Any]:
     status, proof, words = result.status, result.certificate, verdict(result)
-    parameters: Any = result.parameters
     names = ("value", "lower_bound", "gap", "rests_on", "sampling_error", "confidence")
     certificate = {"text": str(proof), **{name: getattr(proof, name) for name in names}}
     of_result = ("value", "iterate_value", "eps", "gap", "rank", "violation", "sampled")
@@ -122,12 +122,16 @@ def _run_numbers(result: Result) -> dict[str, Any]:
         "certificate": certificate,
         **{name: getattr(result, name) for name in (*of_result, "seconds", "seed")},
         "counts": asdict(result.counts),
-        "parameters": {
-            field.name: getattr(parameters, field.name)
-            for field in (fields(parameters) if is_dataclass(parameters) else ())
-        },
+        "parameters": _parameters(result.parameters),
         "trace": result.trace.to_dict(),
     }
+
+
+def _parameters(given: Any) -> dict[str, Any]:
+    """The parameters of a solver by name; those of a result from a file are plain."""
+    if is_dataclass(given):
+        return {field.name: getattr(given, field.name) for field in fields(given)}
+    return dict(vars(given)) if isinstance(given, SimpleNamespace) else {}
 
 
 def _leading_values(data: Any, count: int, missing: bool) -> Any:

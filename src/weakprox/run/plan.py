@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weakprox import solvers
+from weakprox.display import table
 from weakprox.errors import InputError
 from weakprox.hints import by_name, needs_problem
 from weakprox.linalg.arrays import ASIDE_FROM, is_numpy
@@ -210,6 +211,24 @@ class Plan:
             f"{shown_bytes(self.early)} in the first 16 iterations."
         )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        m, d = self.shape
+        rows = []
+        for need in self.needs:
+            word = "" if need.fits else "does not fit"
+            if need.fits and need.solver == self.chosen:
+                word = "would run"
+            sizes = shown_bytes(need.peak), shown_bytes(need.most)
+            rows.append((need.solver, f"{need.work:g}", *sizes, word))
+        notes = [
+            f"{self.chosen}: {self.reason}.",
+            f"One array takes {shown_bytes(self.array)}. The process would hold up to "
+            f"{shown_bytes(self.process)}; there is room for {shown_bytes(self.room)} more.",
+        ]
+        headers = ("solver", "arrays the size of X", "memory", "at most", "")
+        return table(f"Memory of runs on {m} x {d}", headers, rows, notes)
 
 
 @by_name("the terms joined as wp.Problem(loss, penalty, spectral)")

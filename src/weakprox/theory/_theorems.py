@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.arguments import number, one_of, optional_numbers, positive
+from weakprox.display import table
 from weakprox.errors import InputError
 from weakprox.hints import needs_problem
 from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm, zeros
@@ -29,6 +30,28 @@ LN8, LN16 = math.log(8.0), math.log(16.0)
 MORE_EPOCHS = 2  # of a practical run, if the planned ones do not prove eps
 SNAPSHOT = 32.0  # k_s = SNAPSHOT sigma^2 / (alpha C0) 2^(s - 1), Theorem 1
 FRESH = 15.0 / 7.0  # the same for every step without variance reduction, see `k_fresh`
+
+
+# The meaning of each letter, in the order in which they are shown.
+MEANINGS = {
+    "eps": "accuracy in the value that the run is to reach",
+    "alpha": "strong convexity of G + R",
+    "beta_G": "smoothness of G",
+    "beta_term": "smoothness of the worst sampled term",
+    "beta_R": "smoothness of R after smoothing",
+    "beta": "smoothness of G and the smoothed R together",
+    "sigma": "standard deviation of one term's gradient, over the whole matrix",
+    "C0": "bound on the initial gap",
+    "mu": "smoothing of R; 0 if nothing is smoothed",
+    "bias": "how far the smoothed f lies below f at most",
+    "delta": "error of the weak proximal oracle that is allowed",
+    "delta2": "loss in f due to the rank that is allowed",
+    "eta": "step size",
+    "S": "the theorem bounds the iterate after S - 1 epochs",
+    "T": "steps of an epoch, plus one",
+    "k_s": "samples of the first epoch's snapshot, doubled in each epoch if G is sampled",
+    "k_t": "samples of an inner step; 0 where samples cancel",
+}
 
 
 @dataclass(frozen=True)
@@ -119,6 +142,22 @@ class Parameters:
         rate = 5.0 / 12.0 if self.finite_sum else 0.5
         oracle = 8.0 / 7.0 * self.alpha * self.delta + 16.0 / 7.0 * self.delta2
         return self.C0 * rate ** (epoch - 1) + oracle + 23.0 / 7.0 * self.bias
+
+    @property
+    def letters(self) -> dict[str, tuple[float, str]]:
+        """The value and the meaning of each letter, by its name."""
+        found = {name: getattr(self, name) for name in MEANINGS}
+        found["k_s"] = self.k_s(1)
+        return {name: (value, MEANINGS[name]) for name, value in found.items()}
+
+    def _repr_html_(self) -> str:
+        """A table of the letters, their values and their meaning, for notebooks."""
+        rows = [(name, *both) for name, both in self.letters.items()]
+        kind = "finite sum (Algorithm 2)" if self.finite_sum else "sampled (Algorithm 1)"
+        note = f"Predicted: {self.predicted_svds} SVDs, {self.predicted_samples} samples, "
+        note += f"{self.predicted_gradients} gradients of single terms."
+        title = f"Parameters of SVRGCG, {kind}, {self.constants} constants"
+        return table(title, ("letter", "value", "meaning"), rows, [note])
 
     def __str__(self) -> str:
         kind = "finite sum (Algorithm 2)" if self.finite_sum else "sampled (Algorithm 1)"

@@ -1,0 +1,86 @@
+"""Results in files: factors and history as safetensors, all else as JSON in its header."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakprox.storage.atomic import atomic
+from weakprox.storage.table import FileError, PathLike
+
+FORMAT, VERSION = "weakprox result", "1"
+SUFFIX = ".safetensors"
+ARRAYS = ("U", "s", "Vt", "trace")
+LARGEST = 64 << 20  # bytes of JSON about a result that are read
+
+
+def write_result(path: PathLike, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> Path:
+    """Write arrays by name and a record of numbers and text; replace the file as a whole."""
+    from safetensors.numpy import save
+
+    if Path(path).suffix.lower() != SUFFIX:
+        raise FileError(path, f"the suffix {Path(path).suffix!r}", f"a name with {SUFFIX}")
+    text = json.dumps(_written(about), allow_nan=False)
+    kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    content = save(kept, {"format": FORMAT, "version": VERSION, "result": text})
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+    return Path(path)
+
+
+def read_result(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the record and the arrays of a file that `write_result` wrote."""
+    from safetensors import SafetensorError, safe_open
+
+    wanted = "a file that Result.save wrote"
+    if not Path(path).is_file():
+        raise FileError(path, "no such file", wanted)
+    try:
+        with safe_open(Path(path), framework="numpy") as file:
+            about = file.metadata() or {}
+            if about.get("format") != FORMAT:
+                given = f"a {about['format']}" if "format" in about else "another file"
+                raise FileError(path, given, wanted)
+            if about.get("version") != VERSION:
+                given = f"version {about.get('version')} of the format"
+                raise FileError(path, given, f"version {VERSION}, or a newer weakprox")
+            text = about.get("result", "")
+            if len(text) > LARGEST or sorted(file.keys()) != sorted(ARRAYS):
+                raise FileError(path, "unknown contents", wanted)
+            arrays = {name: file.get_tensor(name) for name in ARRAYS}
+            record = _read(json.loads(text))
+    except (SafetensorError, OSError, ValueError, RecursionError) as problem:
+        if isinstance(problem, FileError):
+            raise
+        raise FileError(path, f"a damaged file ({problem})", wanted) from None
+    if not isinstance(record, dict) or any(x.dtype.kind != "f" for x in arrays.values()):
+        raise FileError(path, "unknown contents", wanted)
+    return record, arrays
+
+
+def _written(value: Any) -> Any:
+    """The value for JSON, which has no infinite numbers and no NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): _written(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_written(one) for one in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"float"}:
+            return float(value["float"])
+        return {key: _read(one) for key, one in value.items()}
+    return [_read(one) for one in value] if isinstance(value, list) else value

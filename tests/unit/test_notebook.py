@@ -1,0 +1,228 @@
+"""What notebooks show, and results in files and as plain numbers."""
+
+import json
+import math
+import pickle
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import weakprox as wp
+from weakprox import losses, penalties, spectral
+from weakprox.display import Markup, card, spark, table
+from weakprox.result import Trace
+from weakprox.storage import FileError
+
+M = np.random.default_rng(3).standard_normal((14, 9))
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return wp.Problem(losses.Denoising(M), penalties.L1(0.1), spectral.NuclearBall(4.0))
+
+
+@pytest.fixture(scope="module")
+def result(problem):
+    return wp.minimize(problem, tol=1e-6)
+
+
+class Balanced(HTMLParser):
+    """Collects the text, and fails on tags that are not closed in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.words, self.tags = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(html):
+    parser = Balanced()
+    parser.feed(html)
+    assert not parser.open
+    return " ".join(parser.words), parser.tags
+
+
+def test_a_result_shows_its_certificate_and_a_line(result):
+    words, tags = read(result._repr_html_())
+    assert str(result.certificate) in words
+    assert f"rank {result.rank}" in words
+    assert {"table", "svg", "polyline"} <= set(tags)
+    assert "not confirmed" not in words
+
+
+def test_an_unfinished_result_says_so(problem):
+    words, _ = read(wp.minimize(problem, eps=1e-9, max_svds=2)._repr_html_())
+    assert "Accuracy not confirmed." in words
+
+
+def test_a_result_without_a_bound_says_so(result):
+    bare = replace(result, certificate=wp.Certificate.nothing(1.0), trace=Trace())
+    words, tags = read(bare._repr_html_())
+    assert "Nothing is proved" in words
+    assert "svg" not in tags
+
+
+def test_other_tables(problem, result):
+    words, _ = read(problem._repr_html_())
+    assert "14 x 9" in words
+    assert "L1(lam=0.1)" in words
+    assert "none" in read(wp.Problem(problem.loss, None, problem.spectral)._repr_html_())[0]
+    words, _ = read(result.certificate._repr_html_())
+    assert str(result.certificate) in words
+    words, tags = read(result.trace._repr_html_())
+    assert "svg" in tags
+    words, _ = read(wp.plan(problem)._repr_html_())
+    assert words.count("would run") == 1
+    assert read(Trace()._repr_html_())[0].startswith("Trace of a run rows 0")
+
+
+def test_every_letter_has_a_meaning(problem):
+    found = wp.theory.parameters(problem, eps=0.1)
+    words, _ = read(found._repr_html_())
+    for name, (value, meaning) in found.letters.items():
+        assert meaning in words
+        assert name in words
+        assert math.isfinite(value)
+    assert found.letters["beta"] == (found.beta, found.letters["beta"][1])
+    assert {"alpha", "eta", "mu", "C0", "k_s", "T"} <= set(found.letters)
+
+
+def test_gaps_fall_to_the_last_one(result):
+    gaps = result.trace.gaps()
+    assert np.all(np.diff(gaps) <= 0.0)
+    assert gaps[-1] == pytest.approx(result.gap, rel=1e-3)
+    bare = Trace([(*row[:9], math.nan, row[10]) for row in result.trace.rows])
+    assert np.isnan(bare.gaps()).all()
+
+
+def test_text_is_escaped():
+    assert "<script>" not in card("<script>", [("<script>", "<script>")], ["<script>"])
+    assert "<script>" not in table("a", ["<script>"], [["<script>"]])
+    assert "<b>" in card("a", [("b", Markup("<b></b>"))])
+
+
+def test_spark_lines_have_few_points_and_skip_what_is_not_positive():
+    assert spark([1.0], "gap") == ""
+    assert spark([1.0, math.nan, -1.0, math.inf], "gap") == ""
+    line = spark([10.0 ** -(k / 100) for k in range(1000)], "gap")
+    assert 40 < line.count(",") <= 81
+    assert "from 1 to 1.02e-10" in line
+
+
+def test_a_result_survives_a_file(result, tmp_path):
+    path = result.save(tmp_path / "r.safetensors")
+    again = wp.Result.load(path)
+    assert repr(again) == repr(result)
+    assert again.explain() == result.explain()
+    assert again.certificate == result.certificate
+    assert again.counts == result.counts
+    assert again.status is result.status
+    np.testing.assert_array_equal(again.X, result.X)
+    np.testing.assert_array_equal(again.trace["value"], result.trace["value"])
+    twice = wp.Result.load(again.save(tmp_path / "again.safetensors"))
+    assert vars(twice.parameters) == vars(again.parameters)
+
+
+def test_labels_and_infinite_numbers_survive(result, tmp_path):
+    odd = replace(result, certificate=wp.Certificate.nothing(2.0), labels=(None, ["ä"] * 9))
+    again = wp.Result.load(odd.save(tmp_path / "r.safetensors"))
+    assert again.gap == math.inf
+    assert again.labels == (None, ["ä"] * 9)
+
+
+def test_a_loaded_result_has_no_proof(result, tmp_path):
+    again = wp.Result.load(result.save(tmp_path / "r.safetensors"))
+    with pytest.raises(wp.ProofError):
+        _ = again.proof
+
+
+def test_other_files_are_refused(result, tmp_path):
+    with pytest.raises(FileError, match="no such file"):
+        wp.Result.load(tmp_path / "none.safetensors")
+    with pytest.raises(FileError, match="safetensors"):
+        result.save(tmp_path / "r.pkl")
+    (tmp_path / "text.safetensors").write_text("text")
+    with pytest.raises(FileError, match="damaged"):
+        wp.Result.load(tmp_path / "text.safetensors")
+    save_file({"U": M}, tmp_path / "other.safetensors")
+    with pytest.raises(FileError, match="another file"):
+        wp.Result.load(tmp_path / "other.safetensors")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about: about.pop("value"),
+        lambda about: about.update(status="fine"),
+        lambda about: about["counts"].update(svds="many"),
+        lambda about: about.update(certificate=3),
+        lambda about: about.update(labels=None),
+    ],
+)
+def test_changed_records_are_refused(result, tmp_path, change):
+    path = result.save(tmp_path / "r.safetensors")
+    arrays = load_file(path)
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + size])["__metadata__"]
+    about = json.loads(header["result"])
+    change(about)
+    save_file(arrays, path, {**header, "result": json.dumps(about)})
+    with pytest.raises(FileError, match="damaged"):
+        wp.Result.load(path)
+
+
+def test_factors_that_do_not_fit_are_refused(result, tmp_path):
+    path = result.save(tmp_path / "r.safetensors")
+    arrays, raw = load_file(path), path.read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
+    save_file({**arrays, "s": arrays["s"][:-1].copy()}, path, header)
+    with pytest.raises(FileError, match="damaged"):
+        wp.Result.load(path)
+
+
+def test_to_dict_is_json(result):
+    found = result.to_dict(trace=True)
+    text = json.dumps(found, allow_nan=False)
+    assert json.loads(text) == found
+    assert found["gap"] == result.gap
+    assert found["rank"] == result.rank == len(found["singular_values"])
+    assert found["trace"]["value"] == result.trace["value"].tolist()
+    assert "trace" not in result.to_dict()
+
+
+def test_a_report_finds_the_problem_and_its_data(result, problem, tmp_path):
+    text = result.report(tmp_path / "r.html").read_text("utf-8")
+    assert "Residual: data minus answer" in text
+    assert "½‖X - M‖²" in text
+
+
+def test_a_report_needs_neither(result, tmp_path):
+    again = wp.Result.load(result.save(tmp_path / "r.safetensors"))
+    text = again.report(tmp_path / "r.html").read_text("utf-8")
+    assert "Residual: data minus answer" not in text
+    assert str(result.certificate)[:20] in text
+    text = again.report(tmp_path / "r.html", data=M).read_text("utf-8")
+    assert "Residual: data minus answer" in text
+
+
+def test_results_do_not_keep_the_problem_alive():
+    loss = losses.Denoising(M)
+    result = wp.minimize(wp.Problem(loss, None, spectral.NuclearBall(4.0)))
+    assert result.source() is None
+    assert pickle.loads(pickle.dumps(result)).source is None
