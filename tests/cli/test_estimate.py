@@ -53,7 +53,8 @@ def test_the_summary_has_its_keys_and_is_what_is_written(folder, weakprox, matri
     assert summary.keys() >= KEYS
     assert summary["outputs"] == {"factors": "f.npz", "summary": "s.json"}
     assert summary["version"] == wp.__version__
-    assert summary["eps"] == pytest.approx(1e-3 * 0.5 * np.sum(matrix**2))
+    assert summary["eps"] == pytest.approx(1e-4 * summary["value"], rel=1e-3)
+    assert summary["tol"] == 1e-4
     assert summary["reached"] is True
     assert summary["gap"] == pytest.approx(summary["value"] - summary["lower_bound"])
     assert (summary["lam"], summary["tau"], summary["seed"]) == (2.0, 100.0, 0)

@@ -1,4 +1,4 @@
-"""The command `weakprox`: estimate, complete, certify, verify, info, reproduce and compile.
+"""The command `weakprox`: estimate, impute, complete, certify, verify, info and others.
 
 What `import weakprox` does not load (experiments, reports, rich) is imported when it is needed.
 """
@@ -15,6 +15,7 @@ from weakprox.cli.compile import compile_passes
 from weakprox.cli.complete import complete
 from weakprox.cli.console import EXIT_CODES, Shell
 from weakprox.cli.estimate import estimate
+from weakprox.cli.impute import impute
 from weakprox.cli.info import info
 from weakprox.cli.reproduce import reproduce
 from weakprox.cli.verify import verify
@@ -46,7 +47,7 @@ def weakprox(
         typer.echo(context.get_help())
 
 
-for command in (estimate, complete, certify, verify, info, reproduce):
+for command in (estimate, impute, complete, certify, verify, info, reproduce):
     app.command(epilog=EXIT_CODES)(command)
 app.command("compile", epilog=EXIT_CODES)(compile_passes)
 

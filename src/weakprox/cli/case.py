@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.arguments import nonnegative, positive
+from weakprox.cli.reading import Reading
 from weakprox.distributed.remote import handed_over
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, largest, norm
@@ -21,10 +22,13 @@ from weakprox.problem import Problem
 from weakprox.resources.memory import budget, on_disk, room
 from weakprox.solvers.base import ARRAYS
 from weakprox.spectral import NuclearBall, TracePSD
-from weakprox.storage import FileError, Table, read_matrix
+from weakprox.storage import FileError, Table
 from weakprox.storage.table import claim
 
 DEFAULT_TOL = 1e-3
+GUESSED = ("csv", "tsv", "txt", "xlsx", "ods")  # formats whose labels are guessed
+AS_FOUND = Reading()
+LIBRARY_TOL = 1e-4  # of `minimize` and of `SparseLowRank`, relative to the value
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,12 @@ class Case:
     noise: float | None = None  # estimated, if lam or tau was chosen,
     scale: float | None = None  # and the factor that undoes the shrinkage
     chosen: tuple[str, ...] = ()  # "lam", "tau"
+    asked: bool = True  # whether the accuracy was given, not chosen
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """The accuracy for `minimize`: that of the library unless another is given."""
+        return {"eps": self.eps} if self.asked else {"tol": LIBRARY_TOL}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -65,7 +75,9 @@ class Case:
     def lines(self) -> list[tuple[str, str]]:
         """For the reader: labels that were found, lam and tau, and how they were chosen."""
         found = []
-        if self.table.format in ("csv", "tsv"):  # formats whose labels are guessed
+        if self.table.notes:
+            found.append(("read as", ", ".join(self.table.notes)))
+        if self.table.format in GUESSED:
             sides = ("first row", self.table.columns), ("first column", self.table.rows)
             read = " and ".join(side for side, labels in sides if labels is not None)
             if read:
@@ -74,7 +86,7 @@ class Case:
             note = "   (chosen by held-out data)" if name in self.chosen else ""
             found.append((name, f"{value:.6g}{note}"))
         if self.chosen:
-            how = "multiply X by this to undo the shrinkage"
+            how = "by which X is multiplied to undo the shrinkage"
             found.append(("noise", f"{self.noise:.4g} in each entry (estimated)"))
             found.append(("scale", f"{self.scale:.4g}   ({how})"))
         return found
@@ -88,8 +100,7 @@ def load(
     psd: bool,
     eps: float | None,
     tol: float | None,
-    key: str | None = None,
-    header: bool | None = None,
+    reading: Reading = AS_FOUND,
     max_seconds: float | None = None,
     run: bool = True,
     client: Any = None,
@@ -102,13 +113,14 @@ def load(
     """
     if eps is not None and tol is not None:
         raise InputError("eps", "both --eps and --tol", "one of them")
+    asked = eps is not None or tol is not None
     if eps is not None:
         eps = positive("eps", eps)
     tol = positive("tol", DEFAULT_TOL if tol is None else tol) if eps is None else None
     lam = None if lam is None else nonnegative("lam", lam)
     tau = None if tau is None else positive("tau", tau)
     chosen = tuple(name for name, x in (("lam", lam), ("tau", tau)) if x is None)
-    table = read_matrix(file, key=key, header="auto" if header is None else header)
+    table = reading.table(file)
     matrix = _placed(table)
     if psd and matrix.shape[0] != matrix.shape[1]:
         m, d = matrix.shape
@@ -139,7 +151,7 @@ def load(
         if eps == 0.0:
             raise FileError(file, "only zeros", "an accuracy by --eps, or another matrix")
     _check_weights(matrix, problem, lam, eps, "eps" if tol is None else "tol")
-    return Case(table, matrix, problem, lam, tau, psd, eps, tol, noise, scale, chosen)
+    return Case(table, matrix, problem, lam, tau, psd, eps, tol, noise, scale, chosen, asked)
 
 
 def value_at_zero(M: Array) -> float:

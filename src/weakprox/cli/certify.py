@@ -10,12 +10,13 @@ import numpy as np
 import typer
 
 from weakprox import __version__, minimize
-from weakprox.arguments import integer
+from weakprox.arguments import integer, positive
 from weakprox.certificates.split import lower_bound
 from weakprox.cli import options
 from weakprox.cli.case import load
 from weakprox.cli.console import DONE, UNCONFIRMED, as_json, show, shown_path
 from weakprox.cli.options import unset
+from weakprox.cli.reading import Reading
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, largest, norm
 from weakprox.penalties import Smoothed
@@ -47,8 +48,16 @@ def certify(
     x_header: Annotated[
         bool | None, unset("As --header, of X_FILE.", "--x-header/--no-x-header")
     ] = None,
+    scale: Annotated[
+        float,
+        typer.Option(help="Factor by which X was multiplied, as estimate does: undone first."),
+    ] = 1.0,
     key: options.Key = None,
     header: options.Header = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    index_col: options.IndexCol = None,
+    no_index: options.NoIndex = False,
     json: options.Json = False,
 ) -> None:
     """Prove how far a given X is from the optimum.
@@ -56,14 +65,17 @@ def certify(
     The lower bound comes from dual points at X and, if that is not enough, from a short
     run. It holds for any X, however it was found.
     """
-    case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, key=key, header=header)
-    X = _read_point(x_file, x_key, x_header, case.matrix)
+    positive("scale", scale)
+    reading = Reading(key, header, sep, decimal, index_col, no_index)
+    case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, reading=reading)
+    X = _read_point(x_file, x_key, x_header, case.matrix) / case.matrix.dtype.type(scale)
     proof, violation, feasible = judge(case.problem, X, case.eps, seed, max_svds)
     gap = proof.gap if feasible and proof.proves else None
     reached = gap is not None and gap <= case.eps
     summary = {
         **case.settings,
         "x_file": str(x_file),
+        "scale": scale,
         "value": proof.value,
         "violation": violation,
         "feasible": feasible,

@@ -14,9 +14,10 @@ from weakprox.cli import options
 from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
+from weakprox.cli.reading import Reading
 from weakprox.errors import InputError
 from weakprox.storage.long import READS, read_long, write_long
-from weakprox.storage.matrices import read_matrix, write_matrix
+from weakprox.storage.matrices import write_matrix
 from weakprox.storage.table import FileError
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ def complete(
     summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
     key: options.Key = None,
     header: options.Header = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    index_col: options.IndexCol = None,
+    no_index: options.NoIndex = False,
     json: options.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
 ) -> None:
@@ -81,9 +86,8 @@ def complete(
     paths = {"output": output, "report": report, "summary": summary}
     outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
     if names is None:
-        table = read_matrix(
-            file, key=key, header="auto" if header is None else header, missing=True
-        )
+        reading = Reading(key, header, sep, decimal, index_col, no_index)
+        table = reading.table(file, missing=True)
         given: tuple[Any, ...] = (table.dense(),)
         wanted = None
     else:

@@ -38,6 +38,11 @@ OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"}
     "pairs",
     "loss",
     "intercepts",
+    "sep",
+    "decimal",
+    "index_col",
+    "scaling",
+    "scale",
 }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,13 +18,15 @@ from weakprox.cli.case import Case, load
 from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
+from weakprox.cli.reading import Reading
 from weakprox.distributed.remote import connected
 from weakprox.errors import InputError, ProofError
+from weakprox.linalg.lowrank import LowRank
 from weakprox.resources.memory import as_bytes, limited
 from weakprox.result import Result
 from weakprox.run.choose import solver_class, solver_named
 from weakprox.solvers.base import Method
-from weakprox.storage.matrices import write_factors, write_matrix
+from weakprox.storage.matrices import write_factors, write_matrix, write_text
 
 # Solvers of the library that do not suit a matrix file, and why.
 ELSEWHERE = {
@@ -84,6 +87,14 @@ def estimate(
             "--resume", help="Resume from the checkpoint; start a new run if there is none."
         ),
     ] = False,
+    no_debias: Annotated[
+        bool,
+        typer.Option(
+            "--no-debias",
+            help="Write the minimiser itself. By default, if lam or tau is chosen, it is "
+            "multiplied by a factor that undoes its shrinkage, as by SparseLowRank.",
+        ),
+    ] = False,
     scheduler: Annotated[
         str | None,
         unset(
@@ -93,6 +104,10 @@ def estimate(
     ] = None,
     key: options.Key = None,
     header: options.Header = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    index_col: options.IndexCol = None,
+    no_index: options.NoIndex = False,
     json: options.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
 ) -> None:
@@ -103,7 +118,10 @@ def estimate(
     begun = time.monotonic()
     nonnegative("max_seconds", max_seconds)
     method = solver_of(solver, rank)
+    reading = Reading(key, header, sep, decimal, index_col, no_index)
     paths: dict[str, Any] = {"output": output, "factors": factors, "proof": proof}
+    if output is not None:
+        paths["certify"] = Path(f"{output}.certify.sh")
     outputs = Outputs.planned([file], figures, **paths, report=report, summary=summary)
     if checkpoint is not None:
         outputs.keep_apart(checkpoint, file)
@@ -113,13 +131,14 @@ def estimate(
         with limited(most):
             given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol, "psd": psd}
             search: dict[str, Any] = {"rank": rank, "seed": seed, "max_seconds": max_seconds}
-            case = load(file, **given, key=key, header=header, **search, client=client)
+            case = load(file, **given, reading=reading, **search, client=client)
         stack.enter_context(plain_warnings())
+        accuracy: Any = case.accuracy if method == "auto" else {"eps": case.eps}
         result = minimize(
             case.problem,
             method,
             rank=rank if method == "auto" else None,
-            eps=case.eps,
+            **accuracy,
             seed=seed,
             max_seconds=max(0.0, max_seconds - (time.monotonic() - begun)),
             max_svds=max_svds,
@@ -131,12 +150,21 @@ def estimate(
             proof=proof is not None,
         )
     outputs = _provable(result, outputs)
+    scale = 1.0 if no_debias or case.scale is None else case.scale
     found = summarise(case, result, outputs)
+    found["tol"] = accuracy.get("tol", case.tol)
+    found["applied_scale"] = scale
+    command = None
+    if output is not None:
+        command = certify_command(output, case, reading, result.eps, scale)
+        found["certify"] = command
+    estimate = _scaled(result, scale)
     labels = case.table.rows, case.table.columns
     outputs.write(
         found,
-        output=lambda path: write_matrix(path, result.X, *labels),
-        factors=lambda path: write_factors(path, *result.factors, *labels),
+        output=lambda path: write_matrix(path, estimate.X, *labels),
+        certify=lambda path: write_text(path, f"{command}\n"),
+        factors=lambda path: write_factors(path, *estimate.factors, *labels),
         proof=lambda path: result.proof.save(path),
         report=lambda path: _report(path, case, result, figures),
     )
@@ -144,7 +172,28 @@ def estimate(
         typer.echo(as_json(found))
     elif not quiet:
         _show(case, result, found, outputs, automatic=method == "auto")
+        if command is not None:
+            typer.echo(f"To prove it again:\n  {command}")
     raise ended(result, found)
+
+
+def _scaled(result: Result, scale: float) -> Result:
+    """The result with its factors multiplied, as `SparseLowRank` does to undo shrinkage."""
+    if scale == 1.0:
+        return result
+    X = result.low_rank
+    return replace(result, low_rank=LowRank(X.U, X.s * X.s.dtype.type(scale), X.Vt))
+
+
+def certify_command(
+    output: Path, case: Case, reading: Reading, eps: float, scale: float
+) -> str:
+    """The command line that proves again how good the matrix written is."""
+    words = ["weakprox", "certify", str(output), "--data", str(case.table.source)]
+    words += ["--lam", repr(case.lam), "--tau", repr(case.tau), "--eps", repr(eps)]
+    words += ["--scale", repr(scale)] if scale != 1.0 else []
+    words += ["--psd"] if case.psd else []
+    return shlex.join([*words, *reading.words()])
 
 
 def solver_of(name: str, rank: int | None) -> Method | Literal["auto"]:
@@ -181,6 +230,7 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
         "rank": result.rank,
         "nonzeros": result.nonzeros(),
         "violation": result.violation,
+        "eps": result.eps,
         "counts": asdict(result.counts),
     }
 
@@ -209,7 +259,7 @@ def _show(
     lines = [
         *case.lines(),
         *([("solver", f"{result.solver}: {result.reason}")] if automatic else []),
-        ("value", f"{result.value:.6g}   (accuracy asked for: {case.eps:.3g})"),
+        ("value", f"{result.value:.6g}   (accuracy asked for: {result.eps:.3g})"),
         ("proof", str(result.certificate)),
         ("rank", f"{result.rank}; {nonzeros}"),
         ("feasible", f"to {result.violation:.1e}"),

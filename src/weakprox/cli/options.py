@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 FORMATS = ".npy, .npz, .csv, .tsv, .mtx or .parquet"
+READS = ".npy, .npz, .csv, .tsv, .txt, .mtx, .parquet, .xlsx or .ods"
 
 
 def unset(words: str, *names: str) -> Any:
@@ -15,7 +16,13 @@ def unset(words: str, *names: str) -> Any:
     return typer.Option(*names, help=words, show_default=False)
 
 
-File = Annotated[Path, typer.Argument(help=f"The matrix: a {FORMATS} file, or a .zarr folder.")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help=f"The matrix: a {READS} file, a .zarr folder, or - for standard input.",
+        allow_dash=True,
+    ),
+]
 MaxMemory = Annotated[
     str | None,
     unset("Memory the command may use, such as 2GB: arrays that do not fit stay on disk."),
@@ -35,13 +42,24 @@ Psd = Annotated[
 Eps = Annotated[float | None, unset("Accuracy in the value, absolute.")]
 Tol = Annotated[
     float | None,
-    unset("Accuracy relative to the value at zero. Default: 1e-3, unless --eps is given."),
+    unset(
+        "Accuracy relative to the value at zero. Default: 1e-4 of the value of the answer for "
+        "estimate with the automatic solver, else 1e-3, unless --eps is given."
+    ),
 ]
-Key = Annotated[str | None, unset("Which array of an .npz file.")]
+Key = Annotated[str | None, unset("Which array of an .npz file, or which sheet.")]
+Sep = Annotated[
+    str | None, unset('Separator of cells, such as ";" or tab; detected by default.')
+]
+Decimal = Annotated[str | None, unset('Decimal sign, "." or ","; detected by default.')]
+IndexCol = Annotated[
+    str | None, unset("Column of labels: its number from 1, or its name; guessed by default.")
+]
+NoIndex = Annotated[bool, typer.Option("--no-index", help="No column holds labels.")]
 Header = Annotated[
     bool | None,
     unset(
-        "Whether the first row of a .csv or .tsv file names the columns; guessed by default.",
+        "Whether the first row of a text file or sheet names the columns; guessed by default.",
         "--header/--no-header",
     ),
 ]

@@ -20,6 +20,7 @@ from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError
 
 SUFFIXES = {
+    "certify": (".sh",),
     "factors": (".npz",),
     "proof": (".npz",),
     "report": (".html", ".htm"),

@@ -10,11 +10,11 @@ import typer
 from weakprox import __version__
 from weakprox.cli import options
 from weakprox.cli.console import DONE, REFUSED, as_json, show, shown_path
+from weakprox.cli.reading import Reading
 from weakprox.linalg.tiled import as_tiled, is_chunked
 from weakprox.proofs import Proof
 from weakprox.proofs.file import read_data
 from weakprox.proofs.proof import verify_data
-from weakprox.storage import read_matrix
 
 
 def verify(
@@ -29,6 +29,10 @@ def verify(
     ],
     key: options.Key = None,
     header: options.Header = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    index_col: options.IndexCol = None,
+    no_index: options.NoIndex = False,
     json: options.Json = False,
 ) -> None:
     """Check a proof file against the data, with nothing taken from the solvers.
@@ -38,7 +42,9 @@ def verify(
     refused, and 2 if a file cannot be read or is about other data.
     """
     found = Proof.load(proof)
-    verdict = verify_data(found, _arrays(found, data, key, header))
+    verdict = verify_data(
+        found, _arrays(found, data, Reading(key, header, sep, decimal, index_col, no_index))
+    )
     summary = {
         "file": str(proof),
         "data": str(data),
@@ -78,10 +84,10 @@ def _said(term: dict[str, Any]) -> str:
     return f"{term['kind']} ({numbers})" if numbers else str(term["kind"])
 
 
-def _arrays(found: Proof, data: Path, key: str | None, header: bool | None) -> dict[str, Any]:
+def _arrays(found: Proof, data: Path, reading: Reading) -> dict[str, Any]:
     several = any(part["kind"] == "largest" for part in found.terms["penalty"])
     if found.terms["loss"]["kind"] != "Denoising" or several:
         return read_data(data)
-    table = read_matrix(data, key=key, header="auto" if header is None else header)
+    table = reading.table(data)
     values = table.values
     return {"M": as_tiled(values) if is_chunked(values) else table.dense()}

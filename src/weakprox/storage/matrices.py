@@ -13,13 +13,24 @@ import numpy as np
 
 from weakprox.arguments import flag, one_of
 from weakprox.errors import InputError, ShapeError
+from weakprox.resources.memory import room
 from weakprox.storage import table
 from weakprox.storage.arrays import read_npy, read_npz
 from weakprox.storage.atomic import atomic
+from weakprox.storage.dialect import SEPARATORS
 from weakprox.storage.market import read_mtx
 from weakprox.storage.parquet import read_parquet, write_parquet
+from weakprox.storage.sheets import read_sheet
 from weakprox.storage.table import FileError, Labels, PathLike, Table
-from weakprox.storage.text import SEPARATORS, Header, read_text, write_text_table
+from weakprox.storage.text import (
+    Header,
+    IndexCol,
+    Layout,
+    Text,
+    read_cells,
+    read_text,
+    write_text_table,
+)
 from weakprox.storage.zarr_folder import read_zarr
 
 # First bytes of each format.
@@ -30,6 +41,8 @@ MAGIC = {
     b"PAR1": ".parquet",
     b"%%MatrixMarket": ".mtx",
 }
+TEXTS = (".csv", ".tsv", ".txt")
+SHEETS = (".xlsx", ".ods")
 PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
@@ -40,6 +53,9 @@ def read_matrix(
     header: Header = "auto",
     missing: bool = False,
     max_bytes: int | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    index_col: IndexCol = None,
 ) -> Table:
     """Read a matrix of real numbers, with labels if the file has them.
 
@@ -48,16 +64,22 @@ def read_matrix(
     Parameters
     ----------
     path : str or path
-        A .npy, .npz, .csv, .tsv, .mtx or .parquet file, or a .zarr folder. A .npy file is
-        memory-mapped, a zarr array opened.
+        A .npy, .npz, .csv, .tsv, .txt, .mtx, .parquet, .xlsx or .ods file, or a .zarr
+        folder. A .npy file is memory-mapped, a zarr array opened.
     key : str, optional
-        Name of the array in an .npz file; not needed if it has only one matrix.
+        Name of the array in an .npz file, not needed if it has only one matrix; name of a
+        sheet, by default the first.
     header : bool or "auto"
-        Whether the first row of a .csv or .tsv file names the columns.
+        Whether the first row of a text file or sheet names the columns.
     missing : bool
         Whether empty cells and NaN are allowed (they become NaN).
     max_bytes : int, optional
         Largest amount of memory to use; by default most of what is available.
+    sep, decimal : str, optional
+        Separator of cells and decimal sign of a text file; by default detected.
+    index_col : int, str or False, optional
+        The column of a text file or sheet that holds labels: its number from 1, or its
+        name. False: there is none. By default detected.
 
     Returns
     -------
@@ -71,19 +93,34 @@ def read_matrix(
     """
     source = Path(path)
     suffix = _checked_file(source)
-    if key is not None and suffix != ".npz":
-        raise InputError("key", repr(key), "a key for .npz files only")
+    if key is not None and suffix not in (".npz", *SHEETS):
+        raise InputError("key", repr(key), "a key for .npz files and sheets only")
     one_of("header", header, (True, False, "auto"))
     flag("missing", missing)
+    layout = Layout(header, sep, decimal, index_col)
+    for name in ("sep", "decimal"):
+        if getattr(layout, name) is not None and suffix not in TEXTS:
+            raise InputError(name, repr(getattr(layout, name)), "none: this is not a text file")
+
+    def sheet() -> Text:
+        allowed = room() if max_bytes is None else max_bytes
+        cells = read_sheet(source, key, max_bytes)
+        return read_cells(source, cells, layout, missing, allowed)
+
     readers: dict[str, Callable[[], Any]] = {  # each returns values, or labels as well
         ".npy": lambda: read_npy(source),
         ".npz": lambda: read_npz(source, key, max_bytes),
         ".zarr": lambda: read_zarr(source, max_bytes),
         ".mtx": lambda: read_mtx(source, max_bytes),
         ".parquet": lambda: read_parquet(source, missing, max_bytes),
+        **dict.fromkeys(SHEETS, sheet),
+        **dict.fromkeys(TEXTS, lambda: read_text(source, layout, missing, max_bytes)),
     }
+    text: Text | None = None
     try:
-        found = readers.get(suffix, lambda: read_text(source, header, missing, max_bytes))()
+        found = readers[suffix]()
+        if isinstance(found, Text):
+            text, found = found, (found.values, found.rows, found.columns)
         values, rows, columns = found if isinstance(found, tuple) else (found, None, None)
     except MemoryError:
         raise FileError(source, "more than fits into memory", "a smaller matrix") from None
@@ -100,7 +137,8 @@ def read_matrix(
         if values.dtype != np.float32:
             values = values.astype(np.float64)
         table.check_finite(source, values.data[None, :], missing)
-    return Table(values, rows, columns, source, suffix.removeprefix("."))
+    told = {} if text is None else {"notes": text.notes, "doubts": text.doubts}
+    return Table(values, rows, columns, source, suffix.removeprefix("."), **told)
 
 
 def _checked_file(path: Path) -> str:
@@ -125,7 +163,9 @@ def _checked_file(path: Path) -> str:
     if front.startswith(PICKLES):
         raise FileError(path, "a Python pickle, which could run code", f"a {suffix} file")
     held = next((name for magic, name in MAGIC.items() if front.startswith(magic)), None)
-    if held != suffix and not (held is None and suffix in (".csv", ".tsv")):
+    if held == ".npz" and suffix in SHEETS:
+        held = suffix  # all of them are zip archives
+    if held != suffix and not (held is None and suffix in TEXTS):
         given = f"the contents of a {held} file" if held else "first bytes of no such file"
         raise FileError(path, given, f"a {suffix} file")
     return suffix

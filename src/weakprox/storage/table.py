@@ -21,7 +21,7 @@ PathLike: TypeAlias = "str | os.PathLike[str]"
 
 WRITES = (".npy", ".npz", ".csv", ".tsv", ".mtx", ".parquet")
 MUCH, RATIO = 1 << 28, 500  # above so many bytes, at most this multiple of the file's size
-READS = (*WRITES, ".zarr")
+READS = (*WRITES, ".txt", ".xlsx", ".ods", ".zarr")
 BLOCK_BYTES = 8 << 20
 KINDS = {
     "O": "Python objects (a pickle, which could run code)",
@@ -34,7 +34,10 @@ KINDS = {
 
 
 # where missing values are welcome
-FILLED_BY = "; weakprox complete and Completion.from_dense fill in missing ones"
+FILLED_BY = (
+    "; for missing ones use weakprox impute (tables) or weakprox complete (ratings), in Python "
+    "SparseLowRankImputer or Completion.from_dense"
+)
 
 
 class FileError(InputError):
@@ -57,6 +60,8 @@ class Table:
     columns: Labels | None
     source: Path
     format: str  # the suffix without the dot
+    notes: tuple[str, ...] = ()  # how text was read, if the suffix does not say so
+    doubts: tuple[str, ...] = ()  # what may have been misunderstood
 
     @property
     def shape(self) -> tuple[int, int]:

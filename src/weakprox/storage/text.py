@@ -1,31 +1,55 @@
-"""Comma- and tab-separated text, .csv and .tsv, with or without labels."""
+"""Matrices as text, .csv, .tsv and .txt, or as cells of a sheet, with or without labels."""
 
 from __future__ import annotations
 
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 
+from weakprox.arguments import is_integer
+from weakprox.errors import InputError
 from weakprox.resources.memory import room
 from weakprox.storage import table
+from weakprox.storage.dialect import LOOKED_AT, MISSING, Rows, chosen
+from weakprox.storage.sheets import Cells
 from weakprox.storage.table import FileError, Labels, Matrix
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
 SAY = "header= (--header, --no-header) to say which it is"
 Header = bool | Literal["auto"]
+IndexCol = int | str | Literal[False] | None  # number from 1 or name; False: there is none
+YEARS = range(1500, 2201)
+COUNTED = 5  # rows from which a first column of 1, 2, 3, ... looks like numbers of rows
 
 
-def read_text(
-    path: Path, header: Header, missing: bool, max_bytes: int | None
-) -> tuple[Matrix, Labels | None, Labels | None]:
-    """Return numbers, row labels and column labels; labels are detected.
+@dataclass(frozen=True)
+class Layout:
+    """What the caller knows about the cells; None for what is to be detected."""
+
+    header: Header = "auto"
+    sep: str | None = None
+    decimal: str | None = None
+    index_col: IndexCol = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """Numbers and labels, and what a reader should know about how they were found."""
+
+    values: Matrix
+    rows: Labels | None
+    columns: Labels | None
+    notes: tuple[str, ...] = ()  # what was detected
+    doubts: tuple[str, ...] = ()  # what may have been misunderstood
+
+
+def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) -> Text:
+    """Return numbers, row labels and column labels; all that `layout` leaves is detected.
 
     The first row is a header if none of its cells is a number, or if its first is empty;
     it may be one cell shorter than the next row. A row of both text and numbers raises an
@@ -35,13 +59,54 @@ def read_text(
     allowed = room() if max_bytes is None else max_bytes
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:
-            separator = SEPARATORS[path.suffix.lower()]
-            lines = csv.reader(_lines(path, handle, allowed), delimiter=separator)
-            return _Reader(path, missing, allowed).read(lines, header)
+            start = handle.read(min(LOOKED_AT, max(1, allowed)))
+            dialect = chosen(path, start, layout.sep, layout.decimal)
+            handle.seek(0)
+            rows = dialect.rows(_lines(path, handle, allowed), path)
+            found = read_cells(path, rows, layout, missing, allowed)
+            given = layout.sep is not None, layout.decimal is not None
+            notes = () if any(given) else tuple(dialect.words(path))
+            return replace(found, notes=notes)
     except UnicodeDecodeError:
         raise FileError(path, "bytes that are not UTF-8 text", "text") from None
     except csv.Error as failure:
         raise FileError(path, f"text that cannot be split ({failure})", "cells") from None
+
+
+def read_cells(
+    path: Path, rows: Rows | Cells, layout: Layout, missing: bool, allowed: int
+) -> Text:
+    """Return the numbers and labels in rows of cells."""
+    reader = _Reader(path, missing, allowed, layout.index_col)
+    values, labels, names = reader.read(rows, layout.header)
+    doubts = () if layout.index_col is False or labels is not None else _numbered(values)
+    if layout.header == "auto" and names is None:
+        doubts += _years(values)
+    return Text(values, labels, names, doubts=doubts)
+
+
+def _numbered(values: Matrix) -> tuple[str, ...]:
+    """A doubt about a first column that counts the rows, which nothing but an index does."""
+    rows, width = values.shape
+    first = values[:, 0]
+    if rows < COUNTED or width < 3 or not np.array_equal(np.diff(first), np.ones(rows - 1)):
+        return ()
+    if first[0] not in (0.0, 1.0) or np.array_equal(np.diff(values[:, 1]), np.ones(rows - 1)):
+        return ()
+    said = f"the first column counts rows ({first[0]:.0f}, {first[1]:.0f}, {first[2]:.0f}, ...)"
+    return (f"{said} and is taken as data; --index-col 1 takes it as labels",)
+
+
+def _years(values: Matrix) -> tuple[str, ...]:
+    """A doubt about a first row of years, taken as data."""
+    first, steps = values[0], np.diff(values[0])
+    regular = values.shape[1] > 2 and np.all(steps == steps[0]) and steps[0] > 0
+    if not regular or len(values) < 2 or not all(year in YEARS for year in first):
+        return ()
+    if all(year in YEARS for year in values[1]):
+        return ()
+    said = f"the first row looks like years ({first[0]:.0f}, {first[1]:.0f}, ...)"
+    return (f"{said} and is taken as data; --header takes it as names",)
 
 
 def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
@@ -88,6 +153,7 @@ class _Reader:
     path: Path
     missing: bool
     allowed: int
+    index: IndexCol = None
     columns: list[str] | None = None
     labelled: bool = False
     marked: bool = False  # whether the header says that there are labels
@@ -95,11 +161,16 @@ class _Reader:
     values: list[Matrix] = field(default_factory=list)
 
     def read(self, lines: Any, header: Header) -> tuple[Matrix, Labels | None, Labels | None]:
-        rows = ((lines.line_num, cells) for cells in lines if cells)
+        rows: Iterator[Any] = ((lines.line_num, cells) for cells in lines if cells)
+        if self.index not in (None, False):
+            rows = self._index_first(rows)
         first = next(rows, None)
         if first is None:
             raise FileError(self.path, "no cells", "a matrix")
-        if header is True or (header == "auto" and _is_header(self.path, *first)):
+        own = 1 if self.index not in (None, False) else 0  # the label says nothing about it
+        if header is True or (
+            header == "auto" and _is_header(self.path, first[0], first[1][own:])
+        ):
             self.columns = first[1]
             first = next(rows, None)
         if first is None:
@@ -110,6 +181,30 @@ class _Reader:
         columns = None if self.columns is None else tuple(self.columns)
         return np.vstack(self.values), tuple(self.labels) if self.labelled else None, columns
 
+    def _index_first(
+        self, rows: Iterator[tuple[int, list[str]]]
+    ) -> Iterator[tuple[int, list[str]]]:
+        """The rows with the column of labels as the first cell."""
+        place: int | None = None
+        for line, cells in rows:
+            if place is None:
+                place = self._place(cells)
+            # a header may be one shorter: then it has no name for the labels
+            yield line, [*cells[place : place + 1], *cells[:place], *cells[place + 1 :]]
+
+    def _place(self, cells: list[str]) -> int:
+        """Position of the column of labels, from 0, by its number or name."""
+        if is_integer(self.index):
+            number = int(self.index)  # type: ignore[arg-type]
+            if 1 <= number <= len(cells):
+                return number - 1
+            raise InputError("index_col", number, f"a column from 1 to {len(cells)}")
+        names = [cell.strip() for cell in cells]
+        if str(self.index) in names:
+            return names.index(str(self.index))
+        wanted = f"the number of a column from 1, or one of {', '.join(names[:10])}"
+        raise InputError("index_col", repr(self.index), wanted)
+
     def _settle_labels(self, cells: list[str]) -> None:
         """Decide by the header and the first row whether the first column holds labels."""
         names = self.columns
@@ -119,6 +214,10 @@ class _Reader:
         nameless = names is not None and len(names) > 1 and not names[0].strip()
         self.marked = (short and not titled) or nameless
         self.labelled = self.marked or not _is_number(cells[0])
+        if self.index is False and not self.marked:
+            self.labelled = False
+        elif self.index is not None and self.index is not False:
+            self.labelled = self.marked = True
         if self.labelled and names is not None and not short:
             self.columns = names[1:]
         self.width = len(cells) - self.labelled

@@ -1,0 +1,115 @@
+"""`weakprox impute`: a table whose missing entries are filled in."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from weakprox.cli import options
+from weakprox.cli.console import as_json, plain_warnings, show, shown_path
+from weakprox.cli.options import unset
+from weakprox.cli.outputs import Outputs, ended
+from weakprox.cli.reading import Reading
+from weakprox.storage import FileError
+from weakprox.storage.matrices import write_matrix
+
+
+def impute(
+    file: options.File,
+    lam: Annotated[
+        float | None, unset("Weight of the l1 norm. Default: chosen by hidden entries.")
+    ] = None,
+    tau: Annotated[
+        float | None, unset("Bound on the nuclear norm. Default: chosen by hidden entries.")
+    ] = None,
+    scaling: Annotated[
+        str, typer.Option(help="auto, none, center or standard: preparation of columns.")
+    ] = "auto",
+    tol: Annotated[float, typer.Option(help="Accuracy to prove, relative to f.")] = 1e-3,
+    seed: options.Seed = 0,
+    max_seconds: Annotated[
+        float, typer.Option(help="Time limit in seconds, for the choice of weights as well.")
+    ] = 300.0,
+    output: Annotated[
+        Path | None, unset(f"Write the filled table: {options.FORMATS}.", "--output", "-o")
+    ] = None,
+    summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
+    key: options.Key = None,
+    header: options.Header = None,
+    sep: options.Sep = None,
+    decimal: options.Decimal = None,
+    index_col: options.IndexCol = None,
+    no_index: options.NoIndex = False,
+    json: options.Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
+) -> None:
+    """Fill the missing entries of a table of measurements; observed ones are kept.
+
+    Columns may have different units. For ratings, with intercepts of rows and columns, see
+    `weakprox complete`.
+    """
+    begun = time.monotonic()
+    outputs = Outputs.planned([file], output=output, summary=summary)
+    table = Reading(key, header, sep, decimal, index_col, no_index).table(file, missing=True)
+    M = np.asarray(table.dense(), dtype=float)
+    gone = np.isnan(M)
+    if not gone.any():
+        raise FileError(
+            file, "no missing entry", "empty cells or NaN where something is missing"
+        )
+    if gone.all():
+        raise FileError(file, "no number at all", "some entries to learn from")
+    from weakprox.estimators import SparseLowRankImputer  # needs scikit-learn
+
+    model = SparseLowRankImputer(
+        "auto" if lam is None else lam,
+        "auto" if tau is None else tau,
+        scaling=scaling,
+        tol=tol,
+        max_seconds=max(0.0, max_seconds - (time.monotonic() - begun)),
+        random_state=seed,
+        verbose=False,
+    )
+    with plain_warnings():
+        filled = model.fit_transform(M)
+    found: dict[str, Any] = {
+        "file": str(file),
+        "shape": list(M.shape),
+        "missing": int(gone.sum()),
+        "lam": model.lam_,
+        "tau": model.tau_,
+        "scaling": model.scaling_,
+        "rank": model.result_.rank,
+        "svds": model.result_.counts.svds,
+        **outputs.summary(model.result_),
+    }
+    outputs.write(
+        found, output=lambda path: write_matrix(path, filled, table.rows, table.columns)
+    )
+    if json:
+        typer.echo(as_json(found))
+    elif not quiet:
+        _show(found, str(model.result_.certificate), file, outputs)
+    raise ended(model.result_, found)
+
+
+def _show(found: dict[str, Any], proof: str, file: Path, outputs: Outputs) -> None:
+    m, d = found["shape"]
+    share = found["missing"] / (m * d)
+    lines = [
+        ("missing", f"{found['missing']} of {m * d} entries ({share:.1%}), now filled"),
+        ("settings", f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, {found['scaling']}"),
+        ("value", f"{found['value']:.6g}"),
+        ("proof", proof),
+        ("rank", str(found["rank"])),
+        ("work", f"{found['svds']} SVDs, {found['seconds']:.2f} s"),
+        *outputs.lines(),
+    ]
+    warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
+    show(
+        f"{found['solver']} on {shown_path(file)}, {m} x {d}: {found['status']}", lines, warning
+    )
