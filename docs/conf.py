@@ -15,6 +15,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax in the pages' own files, for readers without network
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
@@ -38,6 +39,8 @@ sphinx_gallery_conf = {
     "ignore_pattern": r"(^|/)(?!plot_)[^/]*\.py$",
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "within_subsection_order": "FileNameSortKey",  # as their numbers say
+    "ignore_repr_types": r"matplotlib\.",  # no "<matplotlib...>" below a cell
     "show_signature": False,
     "write_computation_times": False,
 }

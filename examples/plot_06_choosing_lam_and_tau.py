@@ -19,19 +19,17 @@ result with two common methods for denoising a matrix.
 # and a few patterns (hubs and their regions) explain much of it. We add noise, so that the true
 # matrix is known.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 import weakprox as wp
+from weakprox import datasets
 from weakprox.plots import MatrixDisplay, PathDisplay, SpectrumDisplay
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "us_airports_2010.npz", allow_pickle=False) as file:
-    table = np.zeros((file["airport"].size, file["airport"].size))
-    table[file["src"], file["dst"]] = np.log1p(file["passengers"])
-    codes = file["airport"]
+loaded = datasets.load_us_airports()
+table = np.zeros((loaded["airport"].size, loaded["airport"].size))
+table[loaded["src"], loaded["dst"]] = np.log1p(loaded["passengers"])
+codes = loaded["airport"]
 np.fill_diagonal(table, 0.0)
 busiest = np.argsort(-table.sum(axis=1), kind="stable")[:100]
 signal = table[np.ix_(busiest, busiest)]

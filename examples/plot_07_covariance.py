@@ -20,18 +20,16 @@ It chooses :math:`\lambda` and :math:`\tau` by cross-validation over ten folds o
 # samples of every tissue are used for training. The aim is to predict the covariance of the
 # other half.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance, LedoitWolf
 
 import weakprox as wp
+from weakprox import datasets
 from weakprox.plots import MatrixDisplay, SpectrumDisplay
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "tissue_expression.npz", allow_pickle=False) as file:
-    X, tissue, names = file["X"].astype(float), file["label"], file["label_name"]
+loaded = datasets.load_tissue_expression()
+X, tissue, names = loaded["X"].astype(float), loaded["label"], loaded["label_name"]
 
 rng = np.random.default_rng(0)
 groups = [rng.permutation(np.flatnonzero(tissue == k)) for k in range(len(names))]

@@ -18,8 +18,6 @@ The nuclear norm keeps the samples of a subspace connected, and the l1 norm sepa
 # The data are images of handwritten digits, 16 x 15 pixels each, 60 of every class. The rows of
 # the file are sorted by class, so we shuffle them.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -27,11 +25,11 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import confusion_matrix
 
 import weakprox as wp
+from weakprox import datasets
 from weakprox.plots import MatrixDisplay
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "mfeat_digits.npz", allow_pickle=False) as file:
-    pixels, label = file["pix"].astype(float), file["label"].astype(int)
+loaded = datasets.load_mfeat_digits()
+pixels, label = loaded["pix"].astype(float), loaded["label"].astype(int)
 rng = np.random.default_rng(0)
 some = np.concatenate([rng.choice(np.flatnonzero(label == k), 60, False) for k in range(10)])
 some = rng.permutation(some)

@@ -21,8 +21,6 @@ It chooses :math:`\lambda` and :math:`\tau` by hiding some of the given edges.
 # was a passenger flight between them. We keep the largest component and hide a fifth of the
 # edges.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.sparse import csr_array, diags_array, triu
@@ -30,10 +28,9 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import roc_auc_score, roc_curve
 
 import weakprox as wp
+from weakprox import datasets
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "us_airports_2010.npz", allow_pickle=False) as file:
-    data = {key: file[key] for key in file.files}
+data = datasets.load_us_airports()
 size, apart = len(data["airport"]), data["src"] != data["dst"]
 flights = (data["src"][apart], data["dst"][apart])
 A = csr_array((np.ones(apart.sum()), flights), shape=(size, size))

@@ -15,17 +15,14 @@ it works in pipelines, completes new rows, and keeps the observed entries. The s
 # no -1. Some votes were not cast. We take every third roll call, hide a fifth of the votes that
 # were cast, and predict them.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.impute import KNNImputer, SimpleImputer
 
 import weakprox as wp
+from weakprox import datasets
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "un_votes.npz", allow_pickle=False) as file:
-    data = {key: file[key] for key in file.files}
+data = datasets.load_un_votes()
 late = np.flatnonzero(data["session"] >= 55)[::3]
 observed = data["observed"][:, late]
 present = observed.mean(axis=1) > 0.2

@@ -21,16 +21,13 @@ parameter has to be tuned.
 # The data are earthquakes of magnitude 4.5 and more around Japan, 1990 to 2019, from the
 # catalogue of the US Geological Survey, assigned to cells of two by two degrees.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 import weakprox as wp
+from weakprox import datasets
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "japan_quakes_usgs.npz", allow_pickle=False) as file:
-    data = {key: file[key] for key in file.files}
+data = datasets.load_japan_quakes()
 kept = (data["mag"] >= 4.5) & (data["cell"] >= 0)
 events = np.column_stack([data["time_days"][kept], data["cell"][kept]])
 horizon, cells = 10957.0, len(data["cell_lon"])

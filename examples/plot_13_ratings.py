@@ -14,16 +14,14 @@ tenth of the ratings.
 # The data are ratings from 0 to 10 that people tweeted. Most people rated one to three films,
 # so that intercepts matter most, and a low-rank part must do no harm. We hide a tenth.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 import weakprox as wp
+from weakprox import datasets
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "movie_tweetings_100k.npz", allow_pickle=False) as file:
-    user, item, rating = (file[key] for key in ("user", "item", "rating"))
+loaded = datasets.load_movie_tweetings()
+user, item, rating = (loaded[key] for key in ("user", "item", "rating"))
 rng = np.random.default_rng(0)
 hidden = rng.random(len(rating)) < 0.1
 known = ~hidden

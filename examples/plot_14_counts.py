@@ -15,16 +15,13 @@ number of nonzero counts. (``loss="poisson"`` takes the counts as they are.)
 # The data are counts of bacterial sequences in stool samples of people with and without Crohn's
 # disease.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 import weakprox as wp
+from weakprox import datasets
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "ibd_microbiome.npz", allow_pickle=False) as file:
-    data = {key: file[key] for key in file.files}
+data = datasets.load_ibd_microbiome()
 sample, taxon = data["sample"].astype(int), data["taxon"].astype(int)
 shape = (int(sample.max()) + 1, int(taxon.max()) + 1)
 share = len(sample) / (shape[0] * shape[1])

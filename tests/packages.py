@@ -19,7 +19,12 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WANTED = ("weakprox/py.typed", "weakprox/cli/__init__.py", "weakprox/report/assets/")
+WANTED = (
+    "weakprox/py.typed",
+    "weakprox/cli/__init__.py",
+    "weakprox/report/assets/",
+    "weakprox/datasets/data/SOURCES.md",
+)
 
 # A matrix with two sparse patterns in it, as a file that the commands read.
 MATRIX = """
@@ -31,6 +36,7 @@ np.savetxt("noisy.csv", Y @ Y.T + rng.standard_normal((60, 60)), delimiter=",")
 CERTIFIED = """
 exec(open("example.py").read())
 assert result.certified, result
+assert wp.datasets.load_un_votes().vote.shape == (200, 6203)
 assert wp.__version__ == {version!r}, wp.__version__
 assert not wp.__file__.startswith({root!r}), wp.__file__
 """

@@ -9,17 +9,15 @@ from types import ModuleType
 
 import pytest
 
+from weakprox import datasets
+
 ROOT = Path(__file__).parent.parent
-PAGES = (
-    "README.md",
-    "docs/quickstart.md",
-    "docs/extend.md",
-    "docs/cli.md",
-    "docs/completion.md",
-    "docs/memory.md",
-    "docs/report.md",
-    "docs/verify.md",
-)
+
+
+def pages() -> list[str]:
+    """All pages that show Python code."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [str(p.relative_to(ROOT)) for p in found if "```python" in p.read_text("utf-8")]
 
 
 def blocks(page: str) -> list[str]:
@@ -27,7 +25,7 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", pages())
 def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # whatever a page writes stays out of the tree
     found = blocks(page)
@@ -61,3 +59,22 @@ def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]
 
     assert words(printed) == words(shown.group(1))
     assert interval(printed) == pytest.approx(interval(shown.group(1)), rel=0.01)
+
+
+def test_gallery_scripts_use_bundled_data() -> None:
+    """A downloaded script finds its data wherever it is run."""
+    for script in sorted((ROOT / "examples").glob("plot_*.py")):
+        text = script.read_text("utf-8")
+        assert "np.load(" not in text, script.name
+        assert "Path(" not in text, script.name
+
+
+@pytest.mark.parametrize("name", datasets.__all__)
+def test_bundled_data(name: str) -> None:
+    data = getattr(datasets, name)()
+    assert len(data) >= 3
+    for key in data:
+        assert getattr(data, key) is data[key]
+    assert repr(data).startswith("Dataset(")
+    with pytest.raises(AttributeError, match="no array 'none'"):
+        _ = data.none

@@ -27,6 +27,7 @@ MODULES = (
     "weakprox.selection",
     "weakprox.plots",
     "weakprox.streams",
+    "weakprox.datasets",
 )
 NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -3,6 +3,7 @@
 from typing import Any
 
 from weakprox import (
+    datasets,
     estimators,
     losses,
     penalties,
@@ -51,6 +52,7 @@ __all__ = [
     "Status",
     "Verdict",
     "WeakproxError",
+    "datasets",
     "estimators",
     "losses",
     "minimize",
