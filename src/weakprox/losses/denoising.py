@@ -92,6 +92,7 @@ class Denoising:
         given = [name for name, source in sources.items() if source is not None]
         if len(given) != 1:
             raise InputError(", ".join(sources), " and ".join(given) or "none", "exactly one")
+        self.labels = inputs.labels_of(M)  # of rows and of columns, if M is a frame
         streamed: Any = None
         if device is not None:
             if M is None:
@@ -102,7 +103,6 @@ class Denoising:
         self.is_finite_sum = sampler is None  # whether the whole sum can be listed
         self._sigma = inputs.constant("sigma", sigma)
         self._unit = 1.0  # divisor of the samples
-        self.labels = inputs.labels_of(M)  # of rows and of columns, if M is a frame
         self._sampler: Any = None
         self._size: float | None = None
         self.target: Array | None = None
