@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from weakprox.losses import Completion, Custom, Denoising, Sensing
+from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
@@ -161,6 +161,13 @@ LOSSES = {
     "denoising-samples": Entry(lambda b: Denoising(samples=b.array(NOISY))),
     "denoising-memmap": Entry(
         lambda b: Denoising(samples=memmap_of(NOISY, b.dtype)), numpy_only=True
+    ),
+    "denoising-huber": Entry(lambda b: Denoising(b.array(NOISY[0]), loss=Huber(0.5))),
+    "denoising-weights": Entry(
+        lambda b: Denoising(b.array(NOISY[0]), weights=1.0 + np.abs(numbers(*SHAPE, seed=11)))
+    ),
+    "denoising-holes": Entry(
+        lambda b: Denoising(b.array(HOLES), loss=Huber(0.5), weights=np.arange(5.0))
     ),
     "sensing-dense": Entry(lambda b: Sensing(b.array(MATRICES), b.array(MEASURED))),
     "sensing-memmap": Entry(

@@ -21,7 +21,9 @@ from weakprox.distributed.terms import Measured
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
 from weakprox.losses import Completion, Denoising, Sensing
+from weakprox.losses.cells import Cells
 from weakprox.losses.entry_losses import Huber, Logistic, Poisson, Squared
+from weakprox.losses.entrywise import Entrywise
 from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
@@ -154,6 +156,8 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         return {"kind": "Denoising", "samples": stack.shape[0]}, [stack]
     if type(loss) is Completion:
         return _told_entries(loss, shape, own)
+    if type(loss) is Entrywise:
+        return _told_cells(loss, own)
     if type(loss) is Sensing and loss.is_finite_sum:
         terms, form = loss._terms, {}
         if isinstance(terms, Measured):
@@ -190,13 +194,7 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
     P = data.pattern
     pieces = [indices(name, to_numpy(x)) for name, x in (("rows", P.rows), ("cols", P.columns))]
     pieces.append(piece("values", to_numpy(loss._values)))
-    known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
-    kind = known.get(type(entry), "own")
-    if kind == "own":
-        own["entry"] = _own_entry(entry, loss._values)
-        told["loss"] = {"kind": kind, "name": type(entry).__name__}
-    elif kind != "squared":
-        told["loss"] = {"kind": kind, **({"k": entry.k} if isinstance(entry, Huber) else {})}
+    told |= _told_entry(entry, loss._values, own)
     if loss._weights is not None:
         told["weights"] = True
         pieces.append(piece("weights", to_numpy(data.weights)))
@@ -207,6 +205,38 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
         both = (data.left, data.right)
         pieces += [piece(name, to_numpy(x)) for name, x in zip(SCALINGS, both, strict=True)]
     return told, pieces
+
+
+def _told_entry(entry: Any, values: Any, own: Own) -> Terms:
+    """The loss of one entry; the squared one is left out."""
+    known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
+    kind = known.get(type(entry), "own")
+    if kind == "own":
+        own["entry"] = _own_entry(entry, values)
+        return {"loss": {"kind": kind, "name": type(entry).__name__}}
+    if kind == "squared":
+        return {}
+    return {"loss": {"kind": kind, **({"k": entry.k} if isinstance(entry, Huber) else {})}}
+
+
+def _told_cells(loss: Entrywise, own: Own) -> tuple[Terms, Pieces]:
+    """All cells that count, as observed entries."""
+    cells = loss.cells()
+    seen, M = observed_cells(cells), to_numpy(cells.M)
+    rows, cols = np.nonzero(seen)
+    told: Terms = {"kind": "Completion", "reduction": "sum"}
+    told |= _told_entry(loss.loss, cells.M, own)
+    pieces = [indices("rows", rows), indices("cols", cols), piece("values", M[seen])]
+    if cells.weights is not None:
+        told["weights"] = True
+        pieces.append(piece("weights", to_numpy(cells.weights)[seen]))
+    return told, pieces
+
+
+def observed_cells(cells: Cells) -> Any:
+    """Whether each cell counts: those that are NaN or have the weight 0 do not."""
+    seen = ~np.isnan(to_numpy(cells.M))
+    return seen if cells.weights is None else seen & (to_numpy(cells.weights) > 0.0)
 
 
 def _own_entry(entry: Any, reference: Any) -> plain.OwnEntry:
