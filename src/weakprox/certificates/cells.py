@@ -48,12 +48,22 @@ class CellsDual:
         best = (-math.inf, 0.0)
         for less in SHORTER:
             t = most * (1.0 - less)
-            found, rounding = self.cells.dual_value(self.at, t)
+            found, rounding = self._dual_value(sums, t)
             best = (found - self.form.conjugate(t * norm)[0] - rounding, t)
             if math.isfinite(best[0]):
                 break
         lower, t = best
         return lower, t, t * norm, rests_on
+
+    def _dual_value(self, sums: Sums, t: float) -> tuple[float, float]:
+        """D(t q) and a bound on its rounding error, from the sums if they tell it."""
+        if not self.cells.residual:
+            return self.cells.dual_value(self.at, t)
+        # q m = q (m - x) + q x, the former of one sign; |q x| by Cauchy and Schwarz
+        steep = self.cells.smoothness
+        across = math.sqrt(steep * sums.square * self.at.sqnorm)
+        size = sums.value + 2.0 * sums.square + across
+        return sums.dual(t), 64 * DOUBLE * size
 
     def _norm(self, rng: np.random.Generator) -> tuple[float, Sums, str]:
         """Upper bound on the largest singular value of q, and the sums at X."""

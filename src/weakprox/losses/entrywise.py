@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import numpy as np
@@ -32,30 +33,23 @@ class Entrywise:
 
     def __init__(self, M: Array, loss: Any = "squared", weights: Any = None) -> None:
         M = inputs.floating(inputs.as_array("M", M, 2))
-        xp = namespace(M)
-        parts = [M[rows] for rows in arrays.row_blocks(M)]
-        holes = any(bool(xp.any(xp.isnan(part))) for part in parts)
-        if any(bool(xp.any(xp.isinf(part))) for part in parts):
-            raise InputError("M", "infinite entries", "finite numbers, or NaN where missing")
         self.loss = entry_loss(loss)
         if self.loss.smoothness is None:
             wanted = "a loss of bounded curvature, or losses.Completion.from_dense(M, loss=...)"
             raise InputError("loss", repr(loss), wanted)
         self.shape: tuple[int, int] = (int(M.shape[0]), int(M.shape[1]))
         weights, low, high = _weights(weights, M)
-        curved = self.loss.smoothness
-        cells = Cells(M, self.loss, weights, holes, curved * high)
-        if holes and not any(bool(xp.any(~xp.isnan(part))) for part in parts):
+        size, holes = _size(M)
+        if math.isinf(size):
+            raise InputError("M", "infinite entries", "finite numbers, or NaN where missing")
+        if math.isnan(size):
             raise InputError("M", "no observed entry", "at least one entry not NaN")
-        finite = (xp.where(xp.isnan(part), 0.0, part) if holes else part for part in parts)
-        size = max(float(xp.max(xp.abs(part))) for part in finite)
-        most = float(xp.finfo(M.dtype).max)
-        self.size = inputs.check_size("M", size, self.shape, most)
+        self.size = inputs.check_size("M", size, self.shape, _most(M))
         if not isinstance(self.loss, (Squared, Huber)):
             if holes:
                 raise InputError("M", "NaN", f"all cells with {self.loss!r}, or Completion")
             M = self.loss.check(M)
-            cells = Cells(M, self.loss, weights, holes, curved * high)
+        cells = Cells(M, self.loss, weights, holes, self.loss.smoothness * high)
         self._cells, self.reference = cells, M
         self.smoothness = self.term_smoothness = cells.smoothness
         quadratic = isinstance(self.loss, Squared) and not holes
@@ -132,6 +126,24 @@ class Entrywise:
         return (self._cells.M,) if weights is None else (self._cells.M, weights)
 
 
+def _most(M: Array) -> float:
+    return float(namespace(M).finfo(M.dtype).max)
+
+
+def _size(M: Array) -> tuple[float, bool]:
+    """Return the size of the largest entry, NaN if there is none, and whether some are NaN."""
+    xp = namespace(M)
+    sizes, holes = [], False
+    for rows in arrays.row_blocks(M):
+        part = xp.abs(M[rows])
+        size = float(xp.max(part))  # NaN if one is
+        if math.isnan(size):
+            holes, part = True, part[~xp.isnan(part)]
+            size = float(xp.max(part)) if part.shape[0] else math.nan
+        sizes.append(size)
+    return max((size for size in sizes if not math.isnan(size)), default=math.nan), holes
+
+
 def _weights(weights: Any, M: Array) -> tuple[Array | None, float, float]:
     """Return weights broadcast to the shape of M, the smallest and the largest of them."""
     if weights is None:
@@ -142,7 +154,6 @@ def _weights(weights: Any, M: Array) -> tuple[Array | None, float, float]:
         raise InputError("weights", f"dtype {given.dtype}", "numbers >= 0")
     given = given.astype(float)
     try:
-        np.broadcast_shapes(given.shape, shape)
         fits = np.broadcast_shapes(given.shape, shape) == shape
     except ValueError:
         fits = False

@@ -113,9 +113,8 @@ class Evidence:
     """A dual point, and the point at which G is linearised with it."""
 
     problem: Problem  # in the unit and precision of the run
-    dual: (
-        DualPoint | Target | OnEntries | OnCells
-    )  # the dual point, or data from which it is computed
+    # the dual point, or data from which it is computed
+    dual: DualPoint | Target | OnEntries | OnCells
     at: LowRank | Array | None  # where G is linearised; None if the dual point has it
     lower: float  # the lower bound found with it
     moving: bool = True  # whether the solver may overwrite one of its arrays in its next step

@@ -38,6 +38,7 @@ from weakprox.solvers.base import Tools
 FIRST_WIDTH = 16  # of the block of the first decomposition
 POWERS = 2  # passes over the data for the first point
 SPARE, EIGHTH = 4, 8  # columns of a block beside the rank: at least so many, and a share of it
+LESS = 0.5  # of an estimated gap that could not be proved: the next one to try
 DEPENDENT = 1e-12  # eigenvalues of a Gram matrix relative to the largest that are rounding
 GRADED = 1e-5  # singular values relative to the largest that squares show well enough
 
@@ -59,6 +60,7 @@ class Memory:
     value: float = math.inf  # best value seen
     gap: float = math.inf
     progress: int = 0  # step that last improved the gap by a hundredth
+    below: float = math.inf  # estimates of the gap from this on have failed to be proved
     cut: bool = False  # whether the cap on the rank left triplets out
 
     @property
@@ -166,7 +168,8 @@ class DenseProximal(GapDriven):
         told: dict[str, Any] = {"gap": gap if dual is not None else math.nan, "dual": dual}
         told["value"] = state.last if math.isfinite(state.last) else None
         tools.tick(Candidate(S, S, 0.0, state.epoch, k, **told))
-        near = b and gap <= tools.accuracy(value)
+        enough = min(tools.accuracy(value), state.below)
+        near = gap <= enough  # without momentum, a proof has just failed
         V = found.V
         uphill = False
         if b:  # <Y - V, V - X> is positive if the momentum leads uphill
@@ -179,7 +182,8 @@ class DenseProximal(GapDriven):
             before=X,
             block=found.block,
             rank=V.rank,
-            momentum=1.0 if near or uphill else ahead,
+            momentum=1.0 if uphill or (b and near) else ahead,
+            below=LESS * gap if near and not b else state.below,
             cut=found.cut,
         )
 
