@@ -63,8 +63,9 @@ def plain(M: Any, k: float, lam: float, tol: float, steps: int | None = None) ->
     """Plain accelerated steps until the gap is small, or so many without computing gaps."""
     begun = time.perf_counter()
     X = before = np.zeros_like(M)
-    momentum, last = 1.0, np.inf
-    for count in range(1, (steps or MOST) + 1):
+    momentum, last, count = 1.0, np.inf, 0
+    while count < (steps or MOST):
+        count += 1
         ahead = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         Y = X + (momentum - 1.0) / ahead * (X - before)
         before = X
@@ -130,11 +131,8 @@ def race(M: Any, k: float, repeat: int) -> None:
                 growth = trial
             kept("IALM", found)
     ours = least["ours, proved"][0]
-    shape = f"{M.shape[0]} x {M.shape[1]}"
-    print(
-        f"\n{shape}, k = {k:g}: rank {result.low_rank.rank}, gap {result.certificate.gap:.2g} "
-    )
-    print(f"of {result.value:.6g}; IALM's penalty grows by {growth:g}")
+    print(f"\n{M.shape[0]} x {M.shape[1]}, k = {k:g}: rank {result.low_rank.rank},")
+    print(f"gap {result.certificate.gap:.2g} of {result.value:.6g}; IALM grows by {growth:g}")
     print(f"{'method':16} {'seconds':>8} {'iterations':>11} {'times ours':>11}")
     for name, (seconds, count) in least.items():
         print(f"{name:16} {seconds:8.2f} {count:11d} {seconds / ours:11.1f}")

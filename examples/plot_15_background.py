@@ -62,8 +62,8 @@ for ax, name in zip(axes[:, 0], ("video", "background", "outliers"), strict=True
 # %%
 # A truncated SVD of the same rank
 # --------------------------------
-# Least squares spreads people over the background as ghosts. We compare both backgrounds with the
-# median of each pixel, which is a good background as long as the light does not change.
+# Least squares spreads people over the background as ghosts. We compare both backgrounds with
+# the median of each pixel, which is a good background as long as the light does not change.
 
 U, s, Vt = np.linalg.svd(M, full_matrices=False)
 truncated = (U[:, : model.rank_] * s[: model.rank_]) @ Vt[: model.rank_]

@@ -35,9 +35,9 @@ print(f"{wrong.sum()} wrong entries and {missing.sum()} gaps in a table {typed.s
 # %%
 # Fit
 # ---
-# The mean of each column is a part of the low-rank matrix. `column_weights="scale"` divides each
-# column by its robust standard deviation, and "cv" chooses the weight of the nuclear norm by
-# entries that it hides.
+# The mean of each column is a part of the low-rank matrix. `column_weights="scale"` divides
+# each column by its robust standard deviation, and "cv" chooses the weight of the nuclear norm
+# by entries that it hides.
 
 model = wp.RobustPCA("cv", column_weights="scale", random_state=0).fit(typed)
 found = model.outliers_
@@ -46,9 +46,9 @@ print(model.certificate_)
 print(found.sum().sort_values(ascending=False).head(3))
 
 # %%
-# How many of the wrong entries were found, and how far are they off after the repair? Beside it:
-# the entries' distance from the median of their column, and principal components of the same rank,
-# which see the wrong numbers.
+# How many of the wrong entries were found, and how far are they off after the repair? Beside
+# it: the entries' distance from the median of their column, and principal components of the
+# same rank, which see the wrong numbers.
 
 filled = SimpleImputer(strategy="median").fit_transform(typed)
 spread = 1.4826 * np.median(np.abs(filled - np.median(filled, axis=0)), axis=0)
