@@ -16,7 +16,7 @@ import scipy.sparse
 import torch
 
 from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (7, 5)
@@ -219,6 +219,17 @@ PENALTIES = {
     "zero": Entry(lambda b: Zero()),
     "l1": Entry(lambda b: L1(0.7)),
     "l1-no-weight": Entry(lambda b: L1(0.0)),
+    "l1-weights": Entry(lambda b: L1(0.7, np.abs(numbers(*SHAPE, seed=12)))),
+    "l1-column-weights": Entry(lambda b: 2.0 * L1(0.7, np.arange(SHAPE[1]))),
+    "box": Entry(lambda b: Box(-0.3, 0.5, 2.0)),
+    "box-nonnegative": Entry(lambda b: 3.0 * Box(0.0, np.inf, 0.5)),
+    "box-entries": Entry(
+        lambda b: Box(
+            np.where(numbers(*SHAPE, seed=13) > 0, -np.inf, 0.0),
+            np.abs(numbers(*SHAPE, seed=14)) * (numbers(*SHAPE, seed=15) > 0),
+            1.5,
+        )
+    ),
     "elastic-net": Entry(lambda b: ElasticNet(0.7, 0.3)),
     "ridge": Entry(lambda b: ElasticNet(0.0, 0.3)),
     "signed": Entry(lambda b: SignedL1(0.3, 1.9)),

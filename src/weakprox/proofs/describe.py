@@ -25,7 +25,7 @@ from weakprox.losses.cells import Cells
 from weakprox.losses.entry_losses import Huber, Logistic, Poisson, Squared
 from weakprox.losses.entrywise import Entrywise
 from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.proofs.pieces import Piece, indices, measured, piece
 from weakprox.protocols import loss_capabilities, penalty_capabilities
@@ -37,6 +37,7 @@ from weakprox.verifier.spectral import Spectral
 Terms = dict[str, Any]
 Own = dict[Any, Any]  # the user's: "loss", "entry", "spectral", or the number of a penalty
 Pieces = list[Piece]
+ENTRYWISE = ("_weights", "_low", "_high")  # ends of names of arrays that may broadcast
 SCALINGS = ("row_scaling", "col_scaling")
 FLAT = 1 << 22  # entries of measurement matrices that are held at once
 
@@ -80,6 +81,7 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
         raise _needs_problem(f"a {kind} loss of another kind")
     for i, part in enumerate(terms["penalty"]):
         names += largest_names(i) if part["kind"] == "largest" else ()
+        names += entrywise_names(i, part)
     missing = [name for name in names if name not in arrays]
     if missing:
         raise ProofError("data", f"no array {missing[0]!r}", f"{', '.join(names)}")
@@ -107,6 +109,16 @@ def largest_names(i: int) -> tuple[str, str]:
     return f"penalty{i}_A", f"penalty{i}_b"
 
 
+def entrywise_names(i: int, told: Terms) -> tuple[str, ...]:
+    """Names of the arrays, one number for each entry, of the i-th part of the penalty."""
+    names = {"weighted": ("weights",), "range": ("low", "high")}.get(told["kind"], ())
+    return tuple(f"penalty{i}_{name}" for name in names)
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
+    return len(shape) == 2 and all(n in (1, w) for n, w in zip(shape, wanted, strict=True))
+
+
 def _needs_problem(what: str) -> ProofError:
     wanted = "wp.verify(proof, problem), which has the problem's own functions and data"
     return ProofError("proof", f"one about {what}", wanted)
@@ -124,7 +136,10 @@ def _check_shapes(terms: Terms, pieces: list[Piece]) -> None:
         if part["kind"] == "largest":
             A, b = largest_names(i)
             wanted |= {A: (part["count"], m, d), b: (part["count"],)}
+        wanted |= dict.fromkeys(entrywise_names(i, part), (m, d))
     for one in pieces:
+        if one.name.endswith(ENTRYWISE) and _broadcasts(one.shape, (m, d)):
+            continue
         if one.shape != wanted[one.name]:
             given = f"{one.name} of shape {one.shape}"
             raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
@@ -370,6 +385,13 @@ def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
 
 
 def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
+    if type(part) is L1 and part.weights is not None:
+        told = {"kind": "weighted", "lam": part.lam}
+        return told, [piece(entrywise_names(i, told)[0], part.weights)]
+    if type(part) is Box:
+        told = {"kind": "range", "slope": part.slope}
+        both = zip(entrywise_names(i, told), (part.low, part.high), strict=True)
+        return told, [piece(name, end) for name, end in both]
     if type(part) in (L1, ElasticNet, SignedL1):
         form = part.capabilities.form
         told = {"kind": "box", "above": float(form.above), "below": float(form.below)}
@@ -401,6 +423,11 @@ def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
     if told["kind"] == "largest":
         A, b = largest_names(i)
         return plain.Largest(data[A], data[b].whole())
+    entrywise = [data[name].whole() for name in entrywise_names(i, told)]
+    if told["kind"] == "weighted":
+        return plain.WeightedL1(told["lam"], *entrywise)
+    if told["kind"] == "range":
+        return plain.Range(told["slope"], *entrywise)
     kinds = {"box": plain.Box, "groups": plain.Groups}
     return _built(kinds, told, own, i, "a penalty")  # type: ignore[no-any-return]
 

@@ -128,7 +128,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             kind = width_for(y, part, gap, most, w, extent, bounded=bounded)
             arrays[f"y{i}"] = stored(y, part, kind, X, lost, bounded=bounded)
         else:
-            arrays |= _named(f"y{i}", y)
+            weighted = isinstance(y, Rows) and isinstance(part, (plain.WeightedL1, plain.Range))
+            arrays |= _named(f"y{i}", y.scaled(unit) if weighted else y)
     strong = float(run.loss.strong_convexity)
     if isinstance(statement.loss, plain.Measurements):  # verifiers may find less
         strong = statement.loss.convexity(strong, statement.spectral.symmetric, 4.0)[0]
