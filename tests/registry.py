@@ -15,8 +15,8 @@ import pytest
 import scipy.sparse
 import torch
 
-from weakprox.losses import Completion, Custom, Denoising, Sensing
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (7, 5)
@@ -162,6 +162,13 @@ LOSSES = {
     "denoising-memmap": Entry(
         lambda b: Denoising(samples=memmap_of(NOISY, b.dtype)), numpy_only=True
     ),
+    "denoising-huber": Entry(lambda b: Denoising(b.array(NOISY[0]), loss=Huber(0.5))),
+    "denoising-weights": Entry(
+        lambda b: Denoising(b.array(NOISY[0]), weights=1.0 + np.abs(numbers(*SHAPE, seed=11)))
+    ),
+    "denoising-holes": Entry(
+        lambda b: Denoising(b.array(HOLES), loss=Huber(0.5), weights=np.arange(5.0))
+    ),
     "sensing-dense": Entry(lambda b: Sensing(b.array(MATRICES), b.array(MEASURED))),
     "sensing-memmap": Entry(
         lambda b: Sensing(memmap_of(MATRICES, b.dtype), b.array(MEASURED)), numpy_only=True
@@ -212,6 +219,17 @@ PENALTIES = {
     "zero": Entry(lambda b: Zero()),
     "l1": Entry(lambda b: L1(0.7)),
     "l1-no-weight": Entry(lambda b: L1(0.0)),
+    "l1-weights": Entry(lambda b: L1(0.7, np.abs(numbers(*SHAPE, seed=12)))),
+    "l1-column-weights": Entry(lambda b: 2.0 * L1(0.7, np.arange(SHAPE[1]))),
+    "box": Entry(lambda b: Box(-0.3, 0.5, 2.0)),
+    "box-nonnegative": Entry(lambda b: 3.0 * Box(0.0, np.inf, 0.5)),
+    "box-entries": Entry(
+        lambda b: Box(
+            np.where(numbers(*SHAPE, seed=13) > 0, -np.inf, 0.0),
+            np.abs(numbers(*SHAPE, seed=14)) * (numbers(*SHAPE, seed=15) > 0),
+            1.5,
+        )
+    ),
     "elastic-net": Entry(lambda b: ElasticNet(0.7, 0.3)),
     "ridge": Entry(lambda b: ElasticNet(0.0, 0.3)),
     "signed": Entry(lambda b: SignedL1(0.3, 1.9)),

@@ -17,6 +17,7 @@ from weakprox.linalg.arrays import Array, eps_of, inner, namespace, norm, wide
 from weakprox.linalg.lowrank import LowRank, dense, squared_norm
 from weakprox.linalg.operators import products
 from weakprox.linalg.tiled import Factored
+from weakprox.losses.cells import Cells
 from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.passes import Step, Sums, ValueForm, passes_for
@@ -95,6 +96,11 @@ class Problem:
         self.observed: Observed | None = None
         if offered is not None and free and _own(self.loss) and valued and values is not None:
             self.observed = None if values.symmetric else offered()
+        # cells of a matrix, if f is a sum of their losses and h a function of values
+        stored = self.of_loss.cells
+        self.cells: Cells | None = None
+        if stored is not None and free and _own(self.loss) and valued and values is not None:
+            self.cells = None if values.symmetric else stored()
         # C, if f is |X - C|^2/2 + h, h a function of values, and C sparse, perhaps plus a
         # low-rank matrix; small ones are left to other methods, which make them dense
         target = self.of_loss.target
@@ -288,6 +294,8 @@ class Problem:
         """Whether f is computed from factors of X, so that X itself is never stored."""
         if self.observed is not None or self.sparse_target is not None:
             return True
+        if self.cells is not None:
+            return True
         if self._form is None or not self.loss.is_finite_sum:
             return False
         return self.elsewhere or budget() is not None or not arrays.on_cpu(self.loss.reference)
@@ -315,6 +323,8 @@ class Problem:
         if data is not None and isinstance(X, LowRank):
             x = data.entries(X)
             return data.value(x, data.fitted(x))
+        if self.cells is not None and isinstance(X, LowRank):
+            return self.cells.value(X)
         target = self.sparse_target if isinstance(X, LowRank) else None
         if target is not None and isinstance(X, LowRank):
             return distance_parts(target, X)[0]

@@ -50,6 +50,8 @@ class LossCapabilities:
     data: Callable[[], tuple[Any, ...]] | None = None  # arrays that identify it
     # `losses.observed.Observed` of a loss that depends on some entries of X only
     observed: Callable[[], Any] | None = None
+    # `losses.cells.Cells` of a loss that is a sum over the cells of a stored matrix
+    cells: Callable[[], Any] | None = None
     target: Any = None  # the matrix that X approximates
     gathered: Callable[[], Any] | None = None  # the same loss with all data in this process
     pending: Callable[[], tuple[int, int]] | None = None  # bytes to keep, and while reading

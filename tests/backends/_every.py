@@ -94,6 +94,15 @@ SOLVERS = {
         lambda b: wp.Problem(_half_observed(b), None, wp.spectral.NuclearNorm(4.0)),
         {"tol": 1e-3},
     ),
+    "DenseProximal": (
+        solvers.DenseProximal(),
+        lambda b: wp.Problem(
+            Denoising(b.array(LONG), loss=wp.losses.Huber(2.0)),
+            None,
+            wp.spectral.NuclearNorm(10.0),
+        ),
+        {"tol": 1e-3},
+    ),
     "SampleAverage": (
         solvers.SampleAverage(),
         lambda b: wp.Problem(denoising_sampler(b), L1(0.2), NuclearBall(2.0)),

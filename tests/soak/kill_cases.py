@@ -15,7 +15,7 @@ from scipy.sparse import random_array
 
 import weakprox as wp
 from weakprox import solvers
-from weakprox.losses import Completion, Custom, Denoising, Sensing
+from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
@@ -127,6 +127,10 @@ def observed() -> wp.Problem:
     return wp.Problem(loss, None, NuclearNorm(0.5))
 
 
+def with_outliers() -> wp.Problem:
+    return wp.Problem(Denoising(signal(), loss=Huber(0.05)), None, NuclearNorm(0.3))
+
+
 def large_and_sparse() -> wp.Problem:
     links = random_array((300, 200), density=0.03, rng=np.random.default_rng(0), format="csr")
     return wp.Problem(Denoising(links), None, NuclearBall(3.0))
@@ -142,6 +146,7 @@ case("LeanSplitting", thin, solvers.LeanSplitting(), max_svds=40)
 case("LeanSplitting, torch", lambda: thin(torch.asarray), solvers.LeanSplitting(), max_svds=40)
 case("LeanSplitting to DavisYin", not_thin, solvers.LeanSplitting(), max_svds=60)
 case("FactoredProximal", observed, solvers.FactoredProximal(), max_svds=60)
+case("DenseProximal", with_outliers, solvers.DenseProximal(), max_svds=60)
 case("Thresholding", large_and_sparse, solvers.Thresholding(), max_svds=40)
 case("DualAscent", few_pieces, solvers.DualAscent(), max_svds=150)
 case("Extragradient", denoising, solvers.Extragradient(), max_svds=300)

@@ -10,6 +10,7 @@ _HOMES = {
     "HawkesInfectivity": "hawkes",
     "LinkPredictor": "links",
     "MatrixCompletion": "completion",
+    "RobustPCA": "robust_pca",
     "SparseLowRank": "denoising",
     "SparseLowRankCV": "denoising",
     "SparseLowRankCovariance": "covariance",

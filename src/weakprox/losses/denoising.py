@@ -17,8 +17,10 @@ from weakprox.distributed.terms import Copies, stand_in
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array
-from weakprox.linalg.tiled import Tiled
+from weakprox.linalg.tiled import Tiled, as_tiled
 from weakprox.losses import inputs
+from weakprox.losses.entry_losses import Squared
+from weakprox.losses.entrywise import Entrywise
 from weakprox.losses.moments import Moments
 from weakprox.losses.on_device import on_device
 from weakprox.protocols import LossCapabilities
@@ -67,6 +69,13 @@ class Denoising:
     device_memory : int or str, optional
         Largest memory of the device to use, such as "24GB"; most of its free memory by
         default.
+    loss : {"squared", "logistic"} or EntryLoss, such as `Huber(k)`
+        Loss of one cell, for a dense M. With `Huber`, G + `NuclearNorm` is robust principal
+        component analysis. With any loss but "squared", or with weights, G is
+        :math:`\sum_{ij} w_{ij} \ell(m_{ij}, x_{ij})`, an object of another class, and NaN in
+        M marks missing cells.
+    weights : array that broadcasts to shape (m, d), optional
+        The weights :math:`w_{ij} \ge 0`, for a dense M.
     """
 
     smoothness = 1.0
@@ -76,6 +85,34 @@ class Denoising:
     n_terms = 0
     chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
+
+    def __new__(
+        cls,
+        M: Array | None = None,
+        *,
+        samples: Array | None = None,
+        sampler: Callable[[np.random.Generator, int], Any] | None = None,
+        shape: tuple[int, int] | None = None,
+        sigma: float | None = None,
+        device: Any = None,
+        device_memory: int | str | None = None,
+        loss: Any = "squared",
+        weights: Any = None,
+    ) -> Any:
+        """Return an `Entrywise` if the loss is not the plain squared distance."""
+        named = isinstance(loss, str) and loss == "squared"
+        if weights is None and (named or isinstance(loss, Squared)):
+            return super().__new__(cls)
+        others = {"samples": samples, "sampler": sampler, "shape": shape, "sigma": sigma}
+        others |= {"device": device, "device_memory": device_memory}
+        given = [name for name, other in others.items() if other is not None]
+        if given or M is None:
+            wanted = "a dense M alone, with `loss` or `weights`"
+            raise InputError("M", " and ".join(given) or "None", wanted)
+        if is_dask(M) or as_tiled(M) is not None:
+            wanted = "an array in memory, with `loss` or `weights`"
+            raise InputError("M", type(M).__name__, wanted)
+        return Entrywise(M, loss, weights)
 
     def __init__(
         self,
@@ -87,6 +124,8 @@ class Denoising:
         sigma: float | None = None,
         device: Any = None,
         device_memory: int | str | None = None,
+        loss: Any = "squared",
+        weights: None = None,
     ) -> None:
         sources = {"M": M, "samples": samples, "sampler": sampler}
         given = [name for name, source in sources.items() if source is not None]

@@ -4,11 +4,12 @@ from weakprox.hints import made_by_name
 from weakprox.penalties.base import Combinable as Combinable
 from weakprox.penalties.base import Smoothed as Smoothed
 from weakprox.penalties.base import Sum as Sum
+from weakprox.penalties.box import Box
 from weakprox.penalties.max_affine import MaxAffine
 from weakprox.penalties.separable import L1, ElasticNet, GroupL2, SignedL1
 from weakprox.penalties.separable import Zero as Zero
 
-__all__ = ["L1", "ElasticNet", "GroupL2", "MaxAffine", "SignedL1"]
+__all__ = ["L1", "Box", "ElasticNet", "GroupL2", "MaxAffine", "SignedL1"]
 
 for _name in __all__:
     made_by_name(globals()[_name])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from weakprox.arguments import nonnegative, one_of
+from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
-from weakprox.linalg.arrays import Array, namespace, scaled, sqnorm, total, wide
+from weakprox.linalg.arrays import Array, like, namespace, scaled, sqnorm, total, wide
 from weakprox.passes import SeparableForm
 from weakprox.penalties.base import Combinable
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
@@ -80,29 +84,95 @@ class Separable(Combinable):
 
 @dataclass(frozen=True)
 class L1(Separable):
-    r"""Sparsity, :math:`R(X) = \lambda \sum_{ij} |x_{ij}|`.
+    r"""Sparsity, :math:`R(X) = \lambda \sum_{ij} w_{ij} |x_{ij}|`, by default with weights 1.
 
     Its smoothing is :math:`\lambda \sum H_\mu(x_{ij})` with the Huber function (Example 1 of
-    the paper): theta = lam, gamma = lam m d / 2 (the paper's printed gamma lacks lam).
+    the paper): theta = lam, gamma = lam m d / 2 (the paper's printed gamma lacks lam). With
+    weights, lam times the largest of them takes the place of lam.
 
     Parameters
     ----------
     lam : float
         Weight, at least 0.
+    weights : array that broadcasts to the shape of X, optional
+        Finite numbers :math:`w_{ij} \ge 0`. Entries with the weight 0 are free, such as a
+        diagonal. The fast passes over tiles need equal weights; `DavisYin` takes others.
     """
 
     lam: float
+    weights: Any = field(default=None, compare=False)
+    _digest: str = field(default="", init=False)  # of the weights: tells penalties apart
     _weights = ("lam",)
     in_unit = Separable.in_unit
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights is None:
+            return
+        weights = checked_weights(self.weights)
+        told = f"{weights.shape} {hashlib.sha256(weights.tobytes()).hexdigest()[:16]}"
+        vars(self).update(weights=weights, _digest=told, rowwise=weights.shape[0] == 1)
+
+    def __repr__(self) -> str:
+        told = f", weights of {self._digest}" if self._digest else ""
+        return f"L1(lam={self.lam!r}{told})"
+
     @property
     def capabilities(self) -> PenaltyCapabilities:
-        """A separable form, with 0 as a lower bound."""
-        return self._declared(SeparableForm(self.lam, self.lam))
+        """A separable form if all weights are equal, with 0 as a lower bound."""
+        if self.weights is None:
+            return self._declared(SeparableForm(self.lam, self.lam))
+        return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
+
+    @property
+    def _theta(self) -> float:
+        return self.lam if self.weights is None else self.lam * float(self.weights.max())
 
     def value(self, X: Array) -> float:
         """Weighted sum of absolute values."""
-        return self.lam * arrays.abs_sum(X)
+        if self.weights is None:
+            return self.lam * arrays.abs_sum(X)
+        return self.lam * total(wide(namespace(X).abs(X)) * like(self.weights, wide(X[:0])))
+
+    def feasible(self, y: Array) -> Array:
+        """Clip to the box |y| <= lam w."""
+        if self.weights is None:
+            return super().feasible(y)
+        limit = like(self.lam * self.weights, y)
+        return namespace(y).clip(y, -limit, limit)
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """clip(y + t X) to the box."""
+        if self.weights is None:
+            return super().ascend(y, X, t, geometry=geometry)
+        step = scaled(X, t)
+        return self.feasible(step if y is None else y + step)
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Check that the weights broadcast to this shape."""
+        if self.weights is None:
+            return
+        given = self.weights.shape
+        if any(mine not in (1, size) for mine, size in zip(given, shape, strict=True)):
+            raise ShapeError("weights", f"shape {given}", f"{shape}, or one that broadcasts")
+
+
+def checked_weights(weights: Any) -> Any:
+    """Return weights as an array with two axes in host memory."""
+    try:
+        host = arrays.to_numpy(weights) if arrays.is_array(weights) else np.asarray(weights)
+        found = np.array(np.atleast_2d(host), dtype=float, order="C")
+    except (TypeError, ValueError):
+        given = type(weights).__name__
+        raise InputError("weights", given, "an array of numbers >= 0") from None
+    if found.ndim != 2 or not found.size:
+        raise ShapeError("weights", f"shape {host.shape}", "at most two axes, not empty")
+    if not (np.isfinite(found).all() and (found >= 0.0).all()):
+        raise InputError("weights", "entries < 0 or not finite", "finite numbers >= 0")
+    found.flags.writeable = False
+    return found
 
 
 @dataclass(frozen=True)

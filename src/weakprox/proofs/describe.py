@@ -21,9 +21,11 @@ from weakprox.distributed.terms import Measured
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
 from weakprox.losses import Completion, Denoising, Sensing
+from weakprox.losses.cells import Cells
 from weakprox.losses.entry_losses import Huber, Logistic, Poisson, Squared
+from weakprox.losses.entrywise import Entrywise
 from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.proofs.pieces import Piece, indices, measured, piece
 from weakprox.protocols import loss_capabilities, penalty_capabilities
@@ -35,6 +37,7 @@ from weakprox.verifier.spectral import Spectral
 Terms = dict[str, Any]
 Own = dict[Any, Any]  # the user's: "loss", "entry", "spectral", or the number of a penalty
 Pieces = list[Piece]
+ENTRYWISE = ("_weights", "_low", "_high")  # ends of names of arrays that may broadcast
 SCALINGS = ("row_scaling", "col_scaling")
 FLAT = 1 << 22  # entries of measurement matrices that are held at once
 
@@ -78,6 +81,7 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
         raise _needs_problem(f"a {kind} loss of another kind")
     for i, part in enumerate(terms["penalty"]):
         names += largest_names(i) if part["kind"] == "largest" else ()
+        names += entrywise_names(i, part)
     missing = [name for name in names if name not in arrays]
     if missing:
         raise ProofError("data", f"no array {missing[0]!r}", f"{', '.join(names)}")
@@ -105,6 +109,16 @@ def largest_names(i: int) -> tuple[str, str]:
     return f"penalty{i}_A", f"penalty{i}_b"
 
 
+def entrywise_names(i: int, told: Terms) -> tuple[str, ...]:
+    """Names of the arrays, one number for each entry, of the i-th part of the penalty."""
+    names = {"weighted": ("weights",), "range": ("low", "high")}.get(told["kind"], ())
+    return tuple(f"penalty{i}_{name}" for name in names)
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
+    return len(shape) == 2 and all(n in (1, w) for n, w in zip(shape, wanted, strict=True))
+
+
 def _needs_problem(what: str) -> ProofError:
     wanted = "wp.verify(proof, problem), which has the problem's own functions and data"
     return ProofError("proof", f"one about {what}", wanted)
@@ -122,7 +136,10 @@ def _check_shapes(terms: Terms, pieces: list[Piece]) -> None:
         if part["kind"] == "largest":
             A, b = largest_names(i)
             wanted |= {A: (part["count"], m, d), b: (part["count"],)}
+        wanted |= dict.fromkeys(entrywise_names(i, part), (m, d))
     for one in pieces:
+        if one.name.endswith(ENTRYWISE) and _broadcasts(one.shape, (m, d)):
+            continue
         if one.shape != wanted[one.name]:
             given = f"{one.name} of shape {one.shape}"
             raise ProofError("data", given, f"{wanted[one.name]}, as the proof says")
@@ -154,6 +171,8 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         return {"kind": "Denoising", "samples": stack.shape[0]}, [stack]
     if type(loss) is Completion:
         return _told_entries(loss, shape, own)
+    if type(loss) is Entrywise:
+        return _told_cells(loss, own)
     if type(loss) is Sensing and loss.is_finite_sum:
         terms, form = loss._terms, {}
         if isinstance(terms, Measured):
@@ -190,13 +209,7 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
     P = data.pattern
     pieces = [indices(name, to_numpy(x)) for name, x in (("rows", P.rows), ("cols", P.columns))]
     pieces.append(piece("values", to_numpy(loss._values)))
-    known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
-    kind = known.get(type(entry), "own")
-    if kind == "own":
-        own["entry"] = _own_entry(entry, loss._values)
-        told["loss"] = {"kind": kind, "name": type(entry).__name__}
-    elif kind != "squared":
-        told["loss"] = {"kind": kind, **({"k": entry.k} if isinstance(entry, Huber) else {})}
+    told |= _told_entry(entry, loss._values, own)
     if loss._weights is not None:
         told["weights"] = True
         pieces.append(piece("weights", to_numpy(data.weights)))
@@ -207,6 +220,38 @@ def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[T
         both = (data.left, data.right)
         pieces += [piece(name, to_numpy(x)) for name, x in zip(SCALINGS, both, strict=True)]
     return told, pieces
+
+
+def _told_entry(entry: Any, values: Any, own: Own) -> Terms:
+    """The loss of one entry; the squared one is left out."""
+    known = {Squared: "squared", Huber: "huber", Logistic: "logistic", Poisson: "poisson"}
+    kind = known.get(type(entry), "own")
+    if kind == "own":
+        own["entry"] = _own_entry(entry, values)
+        return {"loss": {"kind": kind, "name": type(entry).__name__}}
+    if kind == "squared":
+        return {}
+    return {"loss": {"kind": kind, **({"k": entry.k} if isinstance(entry, Huber) else {})}}
+
+
+def _told_cells(loss: Entrywise, own: Own) -> tuple[Terms, Pieces]:
+    """All cells that count, as observed entries."""
+    cells = loss.cells()
+    seen, M = observed_cells(cells), to_numpy(cells.M)
+    rows, cols = np.nonzero(seen)
+    told: Terms = {"kind": "Completion", "reduction": "sum"}
+    told |= _told_entry(loss.loss, cells.M, own)
+    pieces = [indices("rows", rows), indices("cols", cols), piece("values", M[seen])]
+    if cells.weights is not None:
+        told["weights"] = True
+        pieces.append(piece("weights", to_numpy(cells.weights)[seen]))
+    return told, pieces
+
+
+def observed_cells(cells: Cells) -> Any:
+    """Whether each cell counts: those that are NaN or have the weight 0 do not."""
+    seen = ~np.isnan(to_numpy(cells.M))
+    return seen if cells.weights is None else seen & (to_numpy(cells.weights) > 0.0)
 
 
 def _own_entry(entry: Any, reference: Any) -> plain.OwnEntry:
@@ -340,6 +385,13 @@ def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
 
 
 def _told_penalty(i: int, part: Any, problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
+    if type(part) is L1 and part.weights is not None:
+        told = {"kind": "weighted", "lam": part.lam}
+        return told, [piece(entrywise_names(i, told)[0], part.weights)]
+    if type(part) is Box:
+        told = {"kind": "range", "slope": part.slope}
+        both = zip(entrywise_names(i, told), (part.low, part.high), strict=True)
+        return told, [piece(name, end) for name, end in both]
     if type(part) in (L1, ElasticNet, SignedL1):
         form = part.capabilities.form
         told = {"kind": "box", "above": float(form.above), "below": float(form.below)}
@@ -371,6 +423,11 @@ def _penalty(told: Terms, i: int, data: dict[str, Piece], own: Own) -> Penalty:
     if told["kind"] == "largest":
         A, b = largest_names(i)
         return plain.Largest(data[A], data[b].whole())
+    entrywise = [data[name].whole() for name in entrywise_names(i, told)]
+    if told["kind"] == "weighted":
+        return plain.WeightedL1(told["lam"], *entrywise)
+    if told["kind"] == "range":
+        return plain.Range(told["slope"], *entrywise)
     kinds = {"box": plain.Box, "groups": plain.Groups}
     return _built(kinds, told, own, i, "a penalty")  # type: ignore[no-any-return]
 

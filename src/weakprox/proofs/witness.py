@@ -14,15 +14,16 @@ from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
+from weakprox.losses.entrywise import Entrywise
 from weakprox.problem import Problem
-from weakprox.proofs.describe import Description, described
+from weakprox.proofs.describe import Description, described, observed_cells
 from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
 from weakprox.proofs.observed import integers
 from weakprox.proofs.pieces import digested
 from weakprox.proofs.proof import Proof
 from weakprox.result import Result
 from weakprox.run.escalate import in_float64
-from weakprox.run.state import Evidence, OnEntries, Target
+from weakprox.run.state import Evidence, OnCells, OnEntries, Target
 from weakprox.verifier.claims import Proved, prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
@@ -96,7 +97,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     arrays = dict(answer)
     at = evidence.at
     observed = isinstance(statement.loss, plain.Entries) and not statement.loss.quadratic
-    on_entries = isinstance(evidence.dual, OnEntries) or observed  # bounded by conjugates
+    # bounded by conjugates
+    on_entries = isinstance(evidence.dual, (OnCells, OnEntries)) or observed
     if told.terms["loss"]["kind"] != "Denoising" and at is not None and not on_entries:
         low_rank = isinstance(at, LowRank)
         arrays |= _factors("X0", at, unit) if low_rank else {"X0": to_numpy(at) * unit}
@@ -126,7 +128,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             kind = width_for(y, part, gap, most, w, extent, bounded=bounded)
             arrays[f"y{i}"] = stored(y, part, kind, X, lost, bounded=bounded)
         else:
-            arrays |= _named(f"y{i}", y)
+            weighted = isinstance(y, Rows) and isinstance(part, (plain.WeightedL1, plain.Range))
+            arrays |= _named(f"y{i}", y.scaled(unit) if weighted else y)
     strong = float(run.loss.strong_convexity)
     if isinstance(statement.loss, plain.Measurements):  # verifiers may find less
         strong = statement.loss.convexity(strong, statement.spectral.symmetric, 4.0)[0]
@@ -140,16 +143,21 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     }
     found = Proof(claims, told.terms, digests, arrays)
     dual = evidence.dual
-    norm = unit * dual.norm if isinstance(dual, OnEntries) else None
+    norm = unit * dual.norm if isinstance(dual, (OnCells, OnEntries)) else None
     return _allowed(found, told, result, norm)
 
 
 def _on_entries(evidence: Evidence, result: Any) -> Any:
     """The dual point on the observed entries, in the unit of the run."""
-    dual, loss = evidence.dual, cast(Any, evidence.problem.loss)  # a Completion
+    dual, loss = evidence.dual, cast(Any, evidence.problem.loss)  # on entries or cells
     if isinstance(dual, OnEntries):
         return np.asarray(to_numpy(dual.q), dtype=np.float64)
     at = getattr(dual, "at", None) if evidence.at is None else evidence.at
+    if type(loss) is Entrywise:
+        cells = loss.cells()
+        length = dual.length if isinstance(dual, OnCells) else 1.0
+        q = length * to_numpy(cells.dual(at))
+        return np.asarray(q[observed_cells(cells)], dtype=np.float64)
     data, x = loss.observed(), loss.entries(at)
     effects = data.fitted(x)
     q = data.feasible(data.dual(x, effects), data.curvature(x, effects))
@@ -158,7 +166,7 @@ def _on_entries(evidence: Evidence, result: Any) -> Any:
 
 def _intercepts(loss: Any, X: LowRank, unit: float) -> dict[str, Any]:
     """The best intercepts of the answer, in the user's unit; none if there are none."""
-    if loss.intercepts == "none":
+    if getattr(loss, "intercepts", "none") == "none":
         return {}
     mean, *both = loss.effects(LowRank(X.U, X.s / unit, X.Vt))
     rows, columns = (np.asarray(to_numpy(x), dtype=np.float64) * unit for x in both)

@@ -201,7 +201,9 @@ def _penalty(penalty: Any) -> str:
     if isinstance(penalty, penalties.Zero):
         return ""
     if isinstance(penalty, penalties.L1):
-        return f"{penalty.lam:g} Σ|xᵢⱼ|"
+        return f"{penalty.lam:g} Σ{'' if penalty.weights is None else ' wᵢⱼ '}|xᵢⱼ|"
+    if isinstance(penalty, penalties.Box):
+        return f"{penalty.slope:g} Σ dist(xᵢⱼ, [lᵢⱼ, uᵢⱼ])"
     if isinstance(penalty, penalties.ElasticNet):
         return f"{penalty.lam1:g} Σ|xᵢⱼ| + {penalty.lam2:g} ‖X‖²"
     if isinstance(penalty, penalties.GroupL2):

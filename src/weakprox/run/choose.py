@@ -15,6 +15,7 @@ from weakprox.resources.memory import room, shown_bytes
 from weakprox.solvers import (
     AdaptiveSVRGCG,
     DavisYin,
+    DenseProximal,
     DualAscent,
     FactoredProximal,
     LeanSplitting,
@@ -102,6 +103,9 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.observed is not None:
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
+    if problem.cells is not None:
+        why = "the loss is a sum over cells, and this method reads them once in each step and "
+        return Choice(DenseProximal(rank=rank), why + "keeps X in factors")
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)

@@ -17,7 +17,7 @@ from weakprox.errors import ConvexityError, InputError
 from weakprox.linalg.arrays import Array, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import rounded_inside
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
 from weakprox.protocols import spectral_capabilities
 from weakprox.run.plan import held_bytes
@@ -28,9 +28,10 @@ from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 Begin = Callable[[State, Array | LowRank | None], State]
 
-# Exactly these classes: a subclass may hold arrays of its own.
+# Exactly these classes: a subclass may hold arrays of its own. Those of L1 and Box suit any
+# dtype.
 WITHOUT_ARRAYS = (
-    *(L1, ElasticNet, GroupL2, SignedL1, Zero),
+    *(L1, Box, ElasticNet, GroupL2, SignedL1, Zero),
     *(NuclearBall, NuclearNorm, TracePSD),
 )
 STALLED = 12  # iterations without progress after which float32 is given up

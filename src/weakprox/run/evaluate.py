@@ -13,6 +13,7 @@ import dataclasses
 import math
 from typing import Any
 
+from weakprox.certificates.cells import CellsDual
 from weakprox.certificates.factored import FactoredDual
 from weakprox.certificates.observed import RESTS_ON, ObservedDual
 from weakprox.certificates.sampled import (
@@ -38,7 +39,7 @@ from weakprox.resources.records import replace
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
-from weakprox.run.state import Evidence, OnEntries, State, Tracker
+from weakprox.run.state import Evidence, OnCells, OnEntries, State, Tracker
 from weakprox.solvers.base import SMALL, fits
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
@@ -49,6 +50,7 @@ UNMOVED = (Status.CALLBACK, Status.INTERRUPTED, Status.SAMPLER_FAILED)  # kept d
 CONFIDENCE = 0.95  # of certificates from evaluation samples
 SUMS = 16  # units of rounding in a value that was summed in float64
 OWN_BOUND = (
+    CellsDual,
     FactoredDual,
     ObservedDual,
     ThresholdedDual,
@@ -248,6 +250,10 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         lower, q, norm = dual.proved(rng)
         kept = Evidence(problem, OnEntries(q, norm), None, lower, moving=False)
         return _bounded(state, lower, RESTS_ON, kept)
+    if isinstance(dual, CellsDual):
+        lower, length, norm, rests_on = dual.proved(rng)
+        kept = Evidence(problem, OnCells(length, norm), dual.at, lower, moving=False)
+        return _bounded(state, lower, rests_on, kept)
     if isinstance(dual, (FactoredDual, ThresholdedDual)):
         found = dual.bound(rng)
         return _bounded(state, *found, Evidence(problem, dual, None, found[0]))
@@ -304,7 +310,7 @@ def finish(state: State, status: Status) -> Result:
         value, rounding = measured(state, answer)
         state = replace(state, tracker=replace(state.tracker, best_value=value))
         short = value + rounding - state.tracker.lower > asked(value)
-        if short and problem.observed is not None:
+        if short and (problem.observed is not None or problem.cells is not None):
             state = prove(state, Candidate(answer, None, 0.0, 0, 0, dual=dual))
         elif short and solver.affordable(problem):
             X = answer.rounded()
@@ -351,7 +357,7 @@ def finish(state: State, status: Status) -> Result:
         iterate_value=unit**2 * iterate_value,
         reason=_reason(state, doubled=_doubled(state)),
         # other runs are in the dtype of the data; a dual point on entries holds the data
-        dual=None if doubled or isinstance(dual, ObservedDual) else dual,
+        dual=None if doubled or isinstance(dual, (CellsDual, ObservedDual)) else dual,
         unit=unit,
         evidence=state.evidence,
     )
@@ -464,7 +470,7 @@ def measured(state: State, answer: LowRank) -> tuple[float, float]:
     if growth and short:  # h grows with the nuclear norm
         rough = growth * _lost(answer)
     unit = SUMS * DOUBLE
-    data = problem.observed
+    data = problem.observed or problem.cells
     if data is not None:  # from factors, in float64
         smooth = problem.smooth_value(answer)
         if short:  # entries of X are rounded once

@@ -101,11 +101,20 @@ class OnEntries:
 
 
 @dataclass(frozen=True)
+class OnCells:
+    """A multiple of the dual point of all cells at a point, and its norm's upper bound."""
+
+    length: float
+    norm: float
+
+
+@dataclass(frozen=True)
 class Evidence:
     """A dual point, and the point at which G is linearised with it."""
 
     problem: Problem  # in the unit and precision of the run
-    dual: DualPoint | Target | OnEntries  # the dual point, or data from which it is computed
+    # the dual point, or data from which it is computed
+    dual: DualPoint | Target | OnEntries | OnCells
     at: LowRank | Array | None  # where G is linearised; None if the dual point has it
     lower: float  # the lower bound found with it
     moving: bool = True  # whether the solver may overwrite one of its arrays in its next step

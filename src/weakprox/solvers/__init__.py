@@ -3,6 +3,7 @@
 from weakprox.hints import made_by_name
 from weakprox.result import Look
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
+from weakprox.solvers.dense_proximal import DenseProximal
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
 from weakprox.solvers.factored_proximal import FactoredProximal
@@ -25,6 +26,7 @@ __all__ = [
     "SVRGCG",
     "AdaptiveSVRGCG",
     "DavisYin",
+    "DenseProximal",
     "DualAscent",
     "Extragradient",
     "FactoredProximal",

@@ -17,7 +17,7 @@ from weakprox.verifier.entries import (
     SquaredEntry,
 )
 from weakprox.verifier.losses import Measurements, OwnLoss, Squares
-from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty
+from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty, Range, WeightedL1
 from weakprox.verifier.spectral import Ball, Norm, OwnSpectral, Psd
 from weakprox.verifier.sums import Dense, Factors
 
@@ -42,10 +42,12 @@ __all__ = [
     "OwnSpectral",
     "PoissonEntry",
     "Psd",
+    "Range",
     "SquaredEntry",
     "Squares",
     "Statement",
     "Verdict",
+    "WeightedL1",
     "check",
     "proved",
 ]

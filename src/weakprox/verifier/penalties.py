@@ -63,6 +63,79 @@ class Box:
         return Pull(rows)
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedL1:
+    """lam times the weighted sum of absolute values; weights broadcast to the shape of X."""
+
+    lam: float
+    weights: Any
+    curvature: ClassVar[float] = 0.0
+    infimum: ClassVar[float | None] = 0.0
+
+    def _limits(self, first: int, last: int) -> Any:
+        w = np.asarray(self.weights, dtype=np.float64)
+        return self.lam * (w[first:last] if len(w) > 1 else w)
+
+    def value(self, X: Point) -> Near:
+        parts = []
+        for first, last in sums.blocks(*X.shape):
+            found = total(np.abs(X.rows(first, last)) * self._limits(first, last))
+            parts.append(Near(found, 4 * U * found))
+        largest = self.lam * float(np.max(self.weights))
+        return added([*parts, Near(0.0, largest * X.spread * (1 + 4 * U))])
+
+    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
+        """Slopes, clipped to their limits, with room for rounding."""
+
+        def rows(first: int, last: int) -> Any:
+            limits = self._limits(first, last) * (1 - 4 * U)
+            return np.clip(np.asarray(y[first:last], dtype=np.float64), -limits, limits)
+
+        return Pull(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Range:
+    """Slope times the distance of each entry from [low, high], which broadcast to X's shape."""
+
+    slope: float
+    low: Any
+    high: Any
+    curvature: ClassVar[float] = 0.0
+    infimum: ClassVar[float | None] = 0.0
+
+    def _ends(self, first: int, last: int) -> tuple[Any, Any]:
+        low, high = (np.asarray(end, dtype=np.float64) for end in (self.low, self.high))
+        return (
+            low[first:last] if len(low) > 1 else low,
+            high[first:last] if len(high) > 1 else high,
+        )
+
+    def value(self, X: Point) -> Near:
+        parts = []
+        for first, last in sums.blocks(*X.shape):
+            x, (low, high) = X.rows(first, last), self._ends(first, last)
+            found = self.slope * total(np.maximum(np.maximum(low - x, x - high), 0.0))
+            parts.append(Near(found, 4 * U * found))
+        return added([*parts, Near(0.0, self.slope * X.spread * (1 + 4 * U))])
+
+    def pull(self, y: Any, shape: tuple[int, int]) -> Pull:
+        """Slopes within their limits; none towards an end that is infinite."""
+
+        def rows(first: int, last: int) -> Any:
+            low, high = self._ends(first, last)
+            found = np.clip(np.asarray(y[first:last], np.float64), -self.slope, self.slope)
+            free = ((found > 0.0) & np.isinf(high)) | ((found < 0.0) & np.isinf(low))
+            return np.where(free, 0.0, found)
+
+        parts = []
+        for first, last in sums.blocks(*shape):
+            slopes, (low, high) = rows(first, last), self._ends(first, last)
+            end = np.where(slopes > 0.0, high, np.where(slopes < 0.0, low, 0.0))
+            parts.append(dot(slopes, end))
+        return Pull(rows, phi=added(parts))
+
+
 @dataclass(frozen=True)
 class Groups:
     """lam times the sum of the norms of rows (axis 1) or columns (axis 0)."""
@@ -158,4 +231,4 @@ class OwnPenalty:
         return Pull(Dense(whole).rows, error, sums.trusted_value(phi, self.eps))
 
 
-Penalty: TypeAlias = Box | Groups | Largest | OwnPenalty
+Penalty: TypeAlias = Box | WeightedL1 | Range | Groups | Largest | OwnPenalty

@@ -36,9 +36,10 @@ def test_a_solver_is_an_object_a_class_or_a_name(solver):
 
 @pytest.mark.parametrize("name", [n for n in solvers.__all__ if n != "Look"])
 def test_every_solver_has_a_name(name):
-    others = ("DualAscent", "SampleAverage", "FactoredProximal", "Thresholding")
+    others = "DualAscent", "SampleAverage", "FactoredProximal", "DenseProximal", "Thresholding"
     if name in others:  # for other problems
-        with pytest.raises(wp.InputError, match=r"MaxAffine|a sampler|observed|sparse"):
+        wanted = r"MaxAffine|a sampler|observed|weights|sparse"
+        with pytest.raises(wp.InputError, match=wanted):
             solve(name.lower())
     else:
         assert solve(name.lower(), max_svds=2).solver == name

@@ -1,0 +1,495 @@
+"""Robust principal components: a low-rank matrix plus few outliers, perhaps noise and gaps."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from weakprox.arguments import integer, nonnegative, one_of, or_auto, positive
+from weakprox.errors import InputError, ShapeError
+from weakprox.estimators._base import Certified
+from weakprox.estimators._pursuit import pursued
+from weakprox.estimators._robust_rows import RobustRows
+from weakprox.linalg.arrays import row_blocks
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses import Denoising, Huber
+from weakprox.problem import Problem
+from weakprox.result import Certificate, Result
+from weakprox.selection.noise import GAUSSIAN
+from weakprox.selection.search import Search
+from weakprox.spectral import NuclearNorm
+
+Values = np.ndarray[Any, np.dtype[Any]]
+FLOATS = [np.float64, np.float32]
+ROUGH = 1e-2  # accuracy of fits that only serve a choice
+STEPS = 100  # of such a fit at most
+SAMPLE = 200_000  # cells that show the noise
+PROPOSAL, BISECTIONS = 1.345, 40  # where squared residuals are cut, and steps to the root
+LEVELS = 8  # fits at most to estimate it
+STEADY = 0.9  # share of the last estimate from which the next one is the answer
+# Least noise: relative to the spread of the data, and to the step of values on a grid
+LEAST, GRID = 0.01, 1.0 / math.sqrt(12.0)
+FEW = 0.05  # share of different values among all up to which they are on a grid
+MULTIPLES = tuple(2.0 ** (0.5 * j) for j in range(4, -5, -1))  # of the automatic lam
+FOLDS, HIDDEN = 3, 0.1  # sets of cells that are hidden, and their share
+PATIENCE = 2  # weights without a gain after which the search ends
+CUT = 3.5  # standard deviations from which a residual is an outlier
+FEWEST = 20  # observed cells from which some are hidden
+
+
+class Candidate(NamedTuple):
+    """A multiple of the automatic weight."""
+
+    multiple: float
+
+
+@dataclass(eq=False, repr=False)
+class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
+    r"""A low-rank matrix plus sparse outliers, seen through noise.
+
+    Solves, over the observed entries of the data M,
+
+    .. math::
+        \min_{L, S} \tfrac12 \|M - L - S\|_F^2 + k \|S\|_1 + \lambda \|L\|_*
+        = \min_L \sum_{ij} H_k(m_{ij} - l_{ij}) + \lambda \|L\|_* ,
+
+    with the Huber loss :math:`H_k`, or, if the noise is 0, principal component pursuit,
+    :math:`\min \|L\|_* + \rho \|S\|_1` over :math:`L + S = M`.
+
+    Parameters
+    ----------
+    lam : float, "auto" or "cv"
+        Weight of the nuclear norm. "auto" is :math:`\sigma (\sqrt{m} + \sqrt{d})`, about the
+        largest singular value of noise with the standard deviation :math:`\sigma`. "cv" tries
+        multiples of that, k being unchanged: it hides a tenth of the observed entries three
+        times, and takes the largest weight whose mean absolute error on them is within one
+        standard error of the smallest. Missing entries reduce m and d by their share.
+    ratio : float or "auto"
+        :math:`\rho = k / \lambda`, :math:`\lambda` being the automatic weight with "cv".
+        "auto" is the usual :math:`1/\sqrt{\max(m, d)}`.
+    noise : float or "auto"
+        Standard deviation :math:`\sigma` of the noise in the entries of M; 0 if there is
+        none. "auto" takes a robust standard deviation of the residuals of a fit (Huber's
+        second proposal), and repeats the fit with it until it is steady. Not used if lam is
+        a number.
+    column_weights : array of shape (columns,), "scale" or None
+        Factors by which columns are multiplied before the fit, for columns of different
+        units; results are in the units of the data. "scale" divides by the robust standard
+        deviation of each column.
+    rank : int, optional
+        Largest rank of L.
+    {tol, max_seconds, random_state, verbose}
+
+    Attributes
+    ----------
+    low_rank_ : array or frame of shape (rows, columns)
+        L. Frames keep their labels.
+    sparse_ : array or frame of shape (rows, columns)
+        S, which is zero where nothing was observed.
+    outliers_ : array or frame of bool of shape (rows, columns)
+        Whether an entry is an outlier: its residual m - l is larger than k and than 3.5
+        standard deviations of the noise. S is not zero from k on.
+    components_ : array of shape (rank, columns)
+        Right singular vectors of L.
+    singular_values_ : array of shape (rank,)
+        Singular values of L.
+    rank_ : int
+        Rank of L.
+    lam_, k_, noise_ : float
+        The values used. If lam was given, `noise_` is the robust standard deviation of the
+        residuals. It is on the scale of the data times `column_weights`.
+    column_weights_ : array of shape (columns,)
+        The factors used.
+    {cv_results_}
+        "param_multiple" is lam relative to its automatic value. Scores are minus mean
+        absolute errors.
+    {result_, certificate_}
+
+    Notes
+    -----
+    L and S are computed from factors and from a sparse matrix whenever they are asked for.
+    The data are read in blocks of rows, and the fit holds no other array of their size (one
+    with `column_weights`). The data are not centred: their mean is part of L.
+
+    With noise 0, the certificate is that of principal component pursuit, and `result_` that of
+    the last of the problems with a Huber loss by which it was reached.
+
+    See Also
+    --------
+    SparseLowRank : A matrix that is low rank and sparse at the same time.
+    MatrixCompletion : For tables of which few entries are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from weakprox import RobustPCA
+    >>> rng = np.random.default_rng(0)
+    >>> L = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 40))
+    >>> hit = rng.random(L.shape) < 0.05
+    >>> M = L + 0.1 * rng.standard_normal(L.shape) + 10.0 * hit
+    >>> model = RobustPCA(random_state=0).fit(M)
+    >>> model.rank_
+    2
+    >>> bool((model.outliers_ & hit).sum() > 0.98 * hit.sum())
+    True
+    """
+
+    lam: float | Literal["auto", "cv"] = "auto"
+    _: KW_ONLY
+    ratio: float | Literal["auto"] = "auto"
+    noise: float | Literal["auto"] = "auto"
+    column_weights: Any = None
+    rank: int | None = None
+    tol: float = 1e-4
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> RobustPCA:
+        """Split the data into a low-rank part and outliers.
+
+        Parameters
+        ----------
+        X : array or frame of shape (rows, columns)
+            The data; NaN marks missing entries.
+        y : ignored
+        """
+        searched = isinstance(self.lam, str) and self.lam == "cv"
+        lam = None if searched else or_auto("lam", self.lam, positive)
+        ratio = or_auto("ratio", self.ratio, positive)
+        noise = or_auto("noise", self.noise, nonnegative)
+        rank = None if self.rank is None else integer("rank", self.rank, 1, instead="None")
+        if noise == 0.0 and (lam is not None or searched):
+            raise InputError("lam", repr(self.lam), "'auto', with noise=0")
+        data = self._read(X, reset=True)
+        self._labels = _labels_of(X)
+        scaled = _Scaled.of(data, self.column_weights)
+        self.column_weights_ = scaled.weights
+        fits = _Fits(self, scaled, ratio, None if rank is None else min(rank, *data.shape))
+        self.cv_results_: dict[str, Any] = {}
+        self.noise_, start = math.nan, None
+        self._limit: Certificate | None = None
+        if noise == 0.0:
+            self._pursue(fits)
+        else:
+            if lam is None:
+                self.noise_, start = fits.noise() if noise is None else (noise, None)
+                lam = fits.weight(self.noise_)
+            self.lam_, self.k_ = lam, fits.ratio * lam
+            if searched:
+                self.lam_ *= self._searched(fits)
+            self.result_ = fits.solved(self.lam_, self.k_, start, trial=False)
+        L = self.result_.low_rank
+        if math.isnan(self.noise_):
+            places, z = scaled.sample(np.random.default_rng([self._seed, 0]))
+            self.noise_ = _deviation(z - _at(L, *places))
+        self._rows = RobustRows.of(L, self.lam_, self.k_)
+        self._S, self._outliers = fits.outliers(L, self.k_, exact=self._limit is not None)
+        s, Vt = _components(L, scaled.weights)
+        self.singular_values_, self.components_ = s, Vt
+        self.rank_ = len(s)
+        return self
+
+    def _pursue(self, fits: _Fits) -> None:
+        """Solve the form without noise."""
+
+        def solve(weight: float, tol: float, start: Any) -> tuple[Problem, Result]:
+            problem = fits.problem(weight, fits.ratio * weight)
+            settings: dict[str, Any] = {"tol": tol, "rank": fits.rank, "start": start}
+            return problem, self._solve(problem, **settings)
+
+        rng = np.random.default_rng([self._seed, FOLDS])
+        found = pursued(solve, fits.norm(), self.tol, fits.ratio, rng)
+        self.result_, self.lam_, self._limit = found
+        self.k_, self.noise_ = fits.ratio * self.lam_, 0.0
+
+    def _searched(self, fits: _Fits) -> float:
+        """The multiple of the automatic weight that predicts hidden entries best."""
+        if fits.data.count < FEWEST:
+            return 1.0
+
+        folds = [fits.data.hidden([self._seed, 1, fold]) for fold in range(FOLDS)]
+
+        def trial(places: Any, candidate: Candidate, start: Any) -> tuple[float, LowRank]:
+            left = fits.without(places)
+            lam = left.weight(self.noise_)
+            k = left.ratio * lam
+            found = left.solved(candidate.multiple * lam, k, start, trial=True).low_rank
+            return float(np.mean(np.abs(_at(found, *places) - fits.data.Z[places]))), found
+
+        candidates = [Candidate(multiple) for multiple in MULTIPLES]
+        search: Search[Candidate] = self._search(folds, trial)
+        search.best_of(candidates, start="before", patience=PATIENCE)
+        found = search.scores()
+        self.cv_results_ = found.table()
+        return float(found.best(lambda candidate: -candidate.multiple).multiple)
+
+    def transform(self, X: Any) -> Any:
+        """The low-rank part of rows, old or new, without outliers, noise and gaps.
+
+        Parameters
+        ----------
+        X : array or frame of shape (any, columns)
+            Rows like those of the data; NaN marks missing entries.
+
+        Returns
+        -------
+        array of the shape of X
+            Each row is fitted by the components alone, with the same loss and weights as in
+            `fit`. Rows of the data get their rows of `low_rank_`, to the accuracy of the fit.
+        """
+        check_is_fitted(self, "result_")
+        rows = self._read(X, reset=False)
+        found = self._rows.fitted(np.asarray(rows * self.column_weights_, dtype=float))
+        return (found / self.column_weights_).astype(rows.dtype, copy=False)
+
+    @property
+    def low_rank_(self) -> Any:
+        """The low-rank part L of the data."""
+        check_is_fitted(self, "result_")
+        found = self.result_.low_rank.rounded()
+        found /= self.column_weights_.astype(found.dtype)
+        return self._labelled(found)
+
+    @property
+    def sparse_(self) -> Any:
+        """The outliers S of the data."""
+        check_is_fitted(self, "result_")
+        return self._labelled(self._S.toarray())
+
+    @property
+    def outliers_(self) -> Any:
+        """Whether each entry of the data is an outlier."""
+        check_is_fitted(self, "result_")
+        return self._labelled(self._outliers.toarray())
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far from the optimum of its own problem the fitted model can be."""
+        check_is_fitted(self, "result_")
+        return self.result_.certificate if self._limit is None else self._limit
+
+    def _labelled(self, values: Values) -> Any:
+        if self._labels is None:
+            return values
+        kind, index, columns = self._labels
+        if index is None:
+            return kind(values, schema=columns)
+        return kind(values, index=index, columns=columns)
+
+    def _read(self, X: Any, *, reset: bool) -> Values:
+        read: Any = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
+        found: Values = validate_data(self, X, reset=reset, **read)
+        return found
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Data times column weights, with the number of observed entries."""
+
+    Z: Values
+    weights: Values
+    count: int
+
+    @classmethod
+    def of(cls, X: Values, weights: Any) -> _Scaled:
+        count = sum(int((~np.isnan(X[rows])).sum()) for rows in row_blocks(X))
+        if not count:
+            raise InputError("X", "no observed entry", "at least one entry that is not NaN")
+        if weights is None:
+            return cls(X, np.ones(X.shape[1]), count)
+        if isinstance(weights, str):
+            one_of("column_weights", weights, ("scale",))
+            return cls.of(X, _spreads(X) ** -1.0)
+        try:
+            found = np.asarray(weights, dtype=float)
+        except (TypeError, ValueError):
+            given = type(weights).__name__
+            raise InputError("column_weights", given, "numbers, 'scale' or None") from None
+        if found.shape != (X.shape[1],):
+            raise ShapeError("column_weights", f"shape {found.shape}", f"({X.shape[1]},)")
+        if not (np.isfinite(found).all() and (found > 0.0).all()):
+            raise InputError("column_weights", "numbers <= 0 or not finite", "numbers > 0")
+        return cls(X * found.astype(X.dtype), found, count)
+
+    def hidden(self, seed: Any) -> tuple[Values, Values]:
+        """Positions of a tenth of the observed entries."""
+        cells = np.flatnonzero(~np.isnan(self.Z))
+        rng = np.random.default_rng(seed)
+        chosen = rng.choice(cells, round(HIDDEN * len(cells)), replace=False)
+        rows, cols = np.divmod(chosen, self.Z.shape[1])
+        return rows, cols
+
+    def sample(self, rng: np.random.Generator) -> tuple[tuple[Values, Values], Values]:
+        """Positions of some observed entries, and the entries."""
+        size = self.Z.size
+        if size <= SAMPLE:
+            rows, cols = np.nonzero(~np.isnan(self.Z))
+        else:
+            rows, cols = np.divmod(rng.integers(0, size, SAMPLE), self.Z.shape[1])
+            seen = ~np.isnan(self.Z[rows, cols])
+            rows, cols = rows[seen], cols[seen]
+        return (rows, cols), self.Z[rows, cols].astype(float)
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """Fits of one model to the same data with various weights."""
+
+    model: Any
+    data: _Scaled
+    given: float | None  # ratio k / lam
+    rank: int | None
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """Rows and columns, reduced by the share of missing entries."""
+        share = self.data.count / self.data.Z.size
+        m, d = self.data.Z.shape
+        return share * m, share * d
+
+    @property
+    def ratio(self) -> float:
+        """The weight of outliers relative to that of the nuclear norm."""
+        return 1.0 / math.sqrt(max(self.sides)) if self.given is None else self.given
+
+    def weight(self, noise: float) -> float:
+        """The weight of the nuclear norm for noise of this size."""
+        return noise * sum(math.sqrt(side) for side in self.sides)
+
+    def problem(self, lam: float, k: float) -> Problem:
+        """The problem with these weights."""
+        return Problem(Denoising(self.data.Z, loss=Huber(k)), None, NuclearNorm(lam))
+
+    def solved(self, lam: float, k: float, start: LowRank | None, *, trial: bool) -> Result:
+        """Its solution; a rough one for a trial."""
+        settings: dict[str, Any] = {"rank": self.rank, "start": start, "trial": trial}
+        if trial:
+            settings |= {"tol": max(ROUGH, self.model.tol), "proof": False, "max_svds": STEPS}
+        result: Result = self.model._solve(self.problem(lam, k), **settings)
+        return result
+
+    def norm(self) -> float:
+        """Root of the sum of squares of the observed entries; 1 if all are zero."""
+        squares = (np.nansum(self.data.Z[rows].astype(float) ** 2)
+                   for rows in row_blocks(self.data.Z))  # fmt: skip
+        return math.sqrt(math.fsum(squares)) or 1.0
+
+    def noise(self) -> tuple[float, LowRank | None]:
+        """The noise level that the residuals of its fit reproduce, and the last fit."""
+        rng = np.random.default_rng([self.model._seed, 0])
+        places, z = self.data.sample(rng)
+        least = _least(z)
+        middle = np.zeros(self.data.Z.shape[1])
+        for j in np.unique(places[1]):
+            middle[j] = np.median(z[places[1] == j])
+        level, start = max(_deviation(z - middle[places[1]]), least), None
+        if not level > 0.0:  # constant data: any level will do
+            return float(np.abs(z).max()) or 1.0, None
+        for _ in range(LEVELS):
+            lam = self.weight(level)
+            start = self.solved(lam, self.ratio * lam, start, trial=True).low_rank
+            m, d = self.data.Z.shape
+            fitted = start.rank * (m + d - start.rank) / self.data.count
+            found = _deviation(z - _at(start, *places)) / math.sqrt(max(0.1, 1.0 - fitted))
+            before, level = level, min(level, max(found, least))
+            if level >= STEADY * before:
+                break
+        return level, start
+
+    def without(self, places: Any) -> _Fits:
+        """The same with the entries at these places hidden."""
+        Z = self.data.Z.copy()
+        Z[places] = np.nan
+        left = _Scaled(Z, self.data.weights, self.data.count - len(places[0]))
+        return _Fits(self.model, left, self.given, self.rank)
+
+    def outliers(self, L: LowRank, k: float, *, exact: bool) -> tuple[csr_array, csr_array]:
+        """S in the units of the data, and where it is an outlier, found block by block."""
+        Z, weights, cut = self.data.Z, self.data.weights, max(k, CUT * self.model.noise_)
+        left, right = L.U.astype(float) * L.s, L.Vt.astype(float)
+        parts = []
+        for rows in row_blocks(Z):
+            r = np.nan_to_num(Z[rows] - left[rows] @ right, nan=0.0)
+            size = np.abs(r)
+            S = np.sign(r) * (size if exact else size - k) * (size > k) / weights
+            parts.append((csr_array(S.astype(Z.dtype, copy=False)), csr_array(size > cut)))
+        S, hit = (vstack(column, format="csr") for column in zip(*parts, strict=True))
+        return S, hit
+
+
+def _at(L: LowRank, rows: Values, cols: Values) -> Values:
+    """Entries of L at some positions."""
+    left, right = L.U.astype(float) * L.s, L.Vt.T.astype(float)
+    return np.asarray(np.einsum("ij,ij->i", left[rows], right[cols]))
+
+
+def _deviation(r: Values) -> float:
+    """Robust standard deviation of residuals: Huber's second proposal.
+
+    The s with mean min(r^2/s^2, c^2) = E min(g^2, c^2), g standard normal. Unlike the median,
+    it accounts for a minority of residuals that are much larger than the others.
+    """
+    squares = np.asarray(r, dtype=float) ** 2
+    tail = math.erfc(PROPOSAL / math.sqrt(2.0))
+    density = math.exp(-0.5 * PROPOSAL**2) / math.sqrt(2.0 * math.pi)
+    wanted = 1.0 - tail - 2.0 * PROPOSAL * density + PROPOSAL**2 * tail
+    low, high = 0.0, float(squares.mean()) / wanted
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        if not middle > 0.0:
+            break
+        inside = float(np.minimum(squares / middle, PROPOSAL**2).mean())
+        low, high = (middle, high) if inside > wanted else (low, middle)
+    return math.sqrt(high)
+
+
+def _least(z: Values) -> float:
+    """Least noise of data: a share of their spread, or the rounding of values on a grid."""
+    spread = LEAST * float(np.sqrt(np.mean((z - np.median(z)) ** 2)))
+    values = np.unique(z)
+    if 1 < len(values) <= FEW * len(z):
+        return max(spread, GRID * float(np.diff(values).min()))
+    return spread
+
+
+def _spreads(X: Values) -> Values:
+    """Robust standard deviations of columns; plain ones, or 1, where they vanish."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without entries
+        middle = np.nanmedian(X, axis=0)
+        robust = GAUSSIAN * np.nanmedian(np.abs(X - middle), axis=0)
+        plain = np.nanstd(X, axis=0)
+    found = np.where(robust > 0.0, robust, plain)
+    return np.where(np.isfinite(found) & (found > 0.0), found, 1.0).astype(float)
+
+
+def _components(L: LowRank, weights: Values) -> tuple[Values, Values]:
+    """Singular values and right vectors of L in the units of the data."""
+    kept = L.s > 0.0
+    U, s, Vt = L.U[:, kept], L.s[kept], L.Vt[kept]
+    if len(s) and not (weights == 1.0).all():
+        _, s, Vt = np.linalg.svd(s[:, None] * (Vt / weights), full_matrices=False)
+        kept = s > max(U.shape[0], Vt.shape[1]) * np.finfo(s.dtype).eps * s[0]
+        s, Vt = s[kept].astype(U.dtype), Vt[kept].astype(U.dtype)
+    return s, Vt
+
+
+def _labels_of(X: Any) -> tuple[Any, Any, Any] | None:
+    """The class of a frame, its index (None for polars) and its columns."""
+    if not hasattr(X, "columns") or not hasattr(X, "to_numpy"):
+        return None
+    index = getattr(X, "index", None)
+    if index is None or callable(index):
+        return type(X), None, list(X.columns)
+    return type(X), index, X.columns

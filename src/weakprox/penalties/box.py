@@ -1,0 +1,150 @@
+"""Bounds on single entries, as an exact penalty."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from weakprox.arguments import nonnegative
+from weakprox.errors import InputError, ShapeError
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, like, namespace, scaled, total, wide
+from weakprox.penalties.base import Combinable
+from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
+
+
+@dataclass(frozen=True)
+class Box(Combinable):
+    r"""Bounds, :math:`R(X) = s \sum_{ij} \max(l_{ij} - x_{ij},\ x_{ij} - u_{ij},\ 0)`.
+
+    The penalty is exact: if the slope s is above the largest multiplier of the constraint
+    :math:`l \le X \le u`, the minimisers are those of the problem with the constraint. For
+    `Denoising` and `NuclearNorm(lam)`, lam plus the largest distance of the data from the
+    bounds is enough. The constraint itself would be infinite at a low-rank X that satisfies it
+    nearly, while this stays finite. It is below the constraint's, so that a lower bound that is
+    proved also holds for the problem with the constraint, whatever the slope.
+
+    The dual set is the box |y| <= s, with the linear term :math:`\sum u y_+ - l y_-`. It is
+    smoothed with y^2/(2 s): theta = s, gamma = s m d / 2.
+
+    Parameters
+    ----------
+    low, high : float or array that broadcasts to the shape of X
+        The bounds; -inf and inf for none. Equal bounds fix entries: with low = high = 0 at
+        some entries and infinite bounds elsewhere, those entries are zero.
+    slope : float
+        The slope s outside of the bounds, at least 0.
+    """
+
+    low: Any = field(compare=False)
+    high: Any = field(compare=False)
+    slope: float
+    _digest: str = field(default="", init=False)  # of the bounds: tells penalties apart
+    _weights = ("slope",)
+    separable = True
+    curvature = 0.0
+    rowwise = True
+
+    def __post_init__(self) -> None:
+        low, high = (_bounds(name, getattr(self, name)) for name in ("low", "high"))
+        try:
+            wrong = bool((low > high).any())
+        except ValueError:
+            given = f"bounds of shapes {low.shape} and {high.shape}"
+            raise ShapeError("low, high", given, "shapes that broadcast") from None
+        if wrong:
+            raise InputError("low", "entries above high", "low <= high")
+        if (low == np.inf).any() or (high == -np.inf).any():
+            raise InputError("low, high", "low = inf or high = -inf", "bounds that can be met")
+        told = hashlib.sha256(low.tobytes() + high.tobytes()).hexdigest()[:16]
+        settings = {"low": low, "high": high, "_digest": f"{low.shape} {high.shape} {told}"}
+        settings["slope"] = nonnegative("slope", self.slope)
+        settings["rowwise"] = low.shape[0] == 1 == high.shape[0]
+        vars(self).update(settings)
+
+    def __repr__(self) -> str:
+        ends = [f"{end.item():g}" if end.size == 1 else "..." for end in (self.low, self.high)]
+        told = f", {self._digest}" if "..." in ends else ""
+        return f"Box({', '.join(ends)}, slope={self.slope!r}{told})"
+
+    @property
+    def capabilities(self) -> PenaltyCapabilities:
+        """Zero is a lower bound. There is no form for the fast passes."""
+        return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
+
+    def in_unit(self, unit: float) -> Box:
+        """R/unit^2 of X/unit."""
+        return replace(
+            self, low=self.low / unit, high=self.high / unit, slope=self.slope / unit
+        )
+
+    def smoothability(self, shape: tuple[int, int]) -> Smoothability:
+        """(s, s m d / 2, 0)."""
+        return Smoothability(self.slope, 0.5 * self.slope * shape[0] * shape[1], 0.0)
+
+    def value(self, X: Array) -> float:
+        """Slope times the sum of distances from the bounds."""
+        xp, x = namespace(X), wide(X)
+        low, high = like(self.low, x), like(self.high, x)
+        return self.slope * (
+            total(xp.clip(low - x, 0.0, None)) + total(xp.clip(x - high, 0.0, None))
+        )
+
+    def pull(self, y: Array) -> Array:
+        """K is the identity."""
+        return y
+
+    def dual_value(self, y: Array) -> float:
+        """Return sum u y_+ - l y_-."""
+        xp, y = namespace(y), wide(y)
+        low, high = like(self.low, y), like(self.high, y)
+        zero = xp.zeros_like(y)
+        end = xp.where(y > 0.0, high + zero, xp.where(y < 0.0, low + zero, zero))
+        return total(y * end)
+
+    def feasible(self, y: Array) -> Array:
+        """Clip to the box |y| <= s, and to one sign where the other bound is infinite."""
+        xp, zero = namespace(y), namespace(y).zeros_like(y)
+        most = like(np.where(np.isinf(self.high), 0.0, self.slope), y) + zero
+        least = like(np.where(np.isinf(self.low), 0.0, -self.slope), y) + zero
+        return xp.clip(y, least, most)
+
+    def ascend(
+        self, y: Array | None, X: Array, t: float, *, geometry: Geometry = "paper"
+    ) -> Array:
+        """The y' in the box with the largest <y', X> - phi(y') - |y' - y|^2/(2t)."""
+        xp, step = namespace(X), scaled(X, t)
+        v = step if y is None else y + step
+        finite = [np.where(np.isinf(end), 0.0, end) for end in (self.low, self.high)]
+        low, high = (scaled(like(end, X), t) for end in finite)
+        moved = xp.clip(v - high, 0.0, None) + xp.clip(v - low, None, 0.0)
+        return self.feasible(moved)
+
+    def distance(self, y: Array) -> float:
+        """|y|^2 / (2 s)."""
+        return arrays.sqnorm(y) / (2 * self.slope) if self.slope > 0 else 0.0
+
+    def check(self, shape: tuple[int, int]) -> None:
+        """Check that the bounds broadcast to this shape."""
+        for name, end in (("low", self.low), ("high", self.high)):
+            if any(mine not in (1, size) for mine, size in zip(end.shape, shape, strict=True)):
+                raise ShapeError(name, f"shape {end.shape}", f"{shape}, or one that broadcasts")
+
+
+def _bounds(name: str, given: Any) -> Any:
+    """Return bounds as an array with two axes in host memory."""
+    try:
+        host = arrays.to_numpy(given) if arrays.is_array(given) else np.asarray(given)
+        found = np.array(np.atleast_2d(host), dtype=float, order="C")
+    except (TypeError, ValueError):
+        wanted = "a number or an array of numbers"
+        raise InputError(name, type(given).__name__, wanted) from None
+    if found.ndim != 2 or not found.size:
+        raise ShapeError(name, f"shape {host.shape}", "at most two axes, not empty")
+    if np.isnan(found).any():
+        raise InputError(name, "NaN", "numbers, or infinity for no bound")
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,168 @@
+"""Losses of all cells: solutions and bounds against CVXPY, weights, gaps and refusals."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import torch
+
+import weakprox as wp
+from weakprox.losses import Denoising, Huber
+from weakprox.losses.cells import Cells
+from weakprox.losses.entry_losses import Logistic
+from weakprox.spectral import NuclearBall, NuclearNorm
+
+rng = np.random.default_rng(0)
+M = rng.standard_normal((14, 9)) @ np.diag(np.arange(9.0)) / 3
+M[rng.random(M.shape) < 0.1] += 8.0
+GAPS = np.where(rng.random(M.shape) < 0.2, np.nan, M)
+WEIGHTS = np.where(rng.random(M.shape) < 0.1, 0.0, rng.uniform(0.2, 3.0, M.shape))
+K = 0.5
+
+
+def best_value(A, k, w, h):
+    """The optimum by an interior-point method."""
+    X = cp.Variable(A.shape)
+    w = np.broadcast_to(1.0 if w is None else w, A.shape) * ~np.isnan(A)
+    r = X - np.nan_to_num(A)
+    f = 0.5 * cp.sum(cp.multiply(w, cp.huber(r, k) if k else cp.square(r)))
+    if isinstance(h, NuclearNorm):
+        problem = cp.Problem(cp.Minimize(f + h.lam * cp.normNuc(X)))
+    else:
+        problem = cp.Problem(cp.Minimize(f), [cp.normNuc(X) <= h.tau])
+    return problem.solve(solver="CLARABEL")
+
+
+@pytest.mark.parametrize("h", [NuclearNorm(2.0), NuclearBall(12.0)], ids=repr)
+@pytest.mark.parametrize(
+    ("A", "w"),
+    [(M, None), (GAPS, None), (M, WEIGHTS), (GAPS, np.arange(9.0)), (M.T.copy(), None)],
+    ids=["plain", "gaps", "weights", "columns", "wide"],
+)
+def test_solves_and_proves(A, w, h):
+    problem = wp.Problem(Denoising(A, loss=Huber(K), weights=w), None, h)
+    result = wp.minimize(problem, tol=1e-7, proof=True)
+    best = best_value(A, K, w, h)
+    assert result.solver == "DenseProximal"
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=2e-7)
+    assert result.certificate.lower_bound <= best * (1 + 1e-8)
+    assert wp.verify(result.proof, problem)
+
+
+def test_weights_alone():
+    problem = wp.Problem(Denoising(M, weights=WEIGHTS), None, NuclearNorm(2.0))
+    result = wp.minimize(problem, tol=1e-7)
+    assert result.value == pytest.approx(best_value(M, 0, WEIGHTS, NuclearNorm(2.0)), rel=2e-7)
+    assert problem.loss.strong_convexity == 0.0
+    assert Denoising(M, weights=WEIGHTS + 1.0).strong_convexity == 1.0
+    assert type(Denoising(M, loss="squared")) is Denoising
+
+
+def test_equal_weights_are_a_multiple_of_the_plain_problem():
+    one = wp.minimize(wp.Problem(Denoising(M), None, NuclearNorm(2.0)), tol=1e-9)
+    three = wp.Problem(Denoising(M, weights=3.0), None, NuclearNorm(6.0))
+    assert wp.minimize(three, tol=1e-9).value == pytest.approx(3 * one.value, rel=1e-8)
+
+
+def test_logistic_loss_of_all_cells():
+    signs = (M > 0).astype(float)
+    problem = wp.Problem(Denoising(signs, loss="logistic"), None, NuclearNorm(1.0))
+    result = wp.minimize(problem, tol=1e-6, proof=True)
+    dense = wp.losses.Completion.from_dense(signs, loss="logistic")
+    other = wp.minimize(wp.Problem(dense, None, NuclearNorm(1.0)), tol=1e-6)
+    assert result.certified
+    assert result.solver == "DenseProximal"
+    assert result.value == pytest.approx(other.value, rel=3e-6)
+    assert wp.verify(result.proof, problem)
+
+
+@pytest.mark.parametrize("make", [torch.asarray, lambda x: x.astype(np.float32)])
+def test_other_arrays(make):
+    result = wp.minimize(wp.Problem(Denoising(make(M), loss=Huber(K)), None, NuclearNorm(2.0)))
+    assert result.certified
+    assert type(result.X) is type(make(M))
+    assert result.X.dtype == make(M).dtype
+    assert result.value == pytest.approx(best_value(M, K, None, NuclearNorm(2.0)), rel=1e-4)
+
+
+def test_penalties_and_other_terms_are_left_to_other_methods():
+    problem = wp.Problem(Denoising(M, loss=Huber(K)), wp.penalties.L1(0.1), NuclearNorm(2.0))
+    result = wp.minimize(problem, tol=1e-5, proof=True)
+    assert result.certified
+    assert result.solver != "DenseProximal"
+    assert wp.verify(result.proof, problem)
+    with pytest.raises(wp.InputError, match="problem"):
+        wp.minimize(problem, "dense-proximal")
+
+
+def test_a_rank_limits_the_answer():
+    problem = wp.Problem(Denoising(M, loss=Huber(K)), None, NuclearNorm(0.5))
+    result = wp.minimize(problem, rank=2, max_svds=40)
+    assert result.low_rank.rank <= 2
+
+
+def test_resumed_runs_end_the_same(tmp_path):
+    problem = wp.Problem(Denoising(M, loss=Huber(0.05)), None, NuclearNorm(0.3))
+    whole = wp.minimize(problem, tol=1e-10)
+    file = tmp_path / "run.safetensors"
+    wp.minimize(problem, tol=1e-10, max_svds=30, checkpoint=file, checkpoint_every=0)
+    resumed = wp.minimize(problem, tol=1e-10, checkpoint=file, resume=True)
+    assert resumed.value == whole.value
+    np.testing.assert_array_equal(resumed.X, whole.X)
+
+
+def test_units_do_not_matter():
+    def solved(scale):
+        loss = Denoising(scale * M, loss=Huber(scale * K))
+        return wp.minimize(wp.Problem(loss, None, NuclearNorm(2.0 * scale)))
+
+    one, tiny = solved(1.0), solved(2.0**-300)
+    assert tiny.certified
+    np.testing.assert_allclose(tiny.X * 2.0**300, one.X, atol=1e-9)
+
+
+def test_bounds_need_no_gram_matrix(monkeypatch):
+    monkeypatch.setattr("weakprox.certificates.cells.GRAM", 3)
+    problem = wp.Problem(Denoising(M, loss=Huber(K)), None, NuclearNorm(2.0))
+    result = wp.minimize(problem, tol=1e-6)
+    assert result.certified
+    assert result.certificate.rests_on == "high-probability"
+
+
+def test_sums_tell_the_dual_function():
+    X = wp.LowRank(*np.linalg.svd(0.3 * np.nan_to_num(GAPS), full_matrices=False))
+    w = np.broadcast_to(np.arange(9.0), M.shape)
+    for loss in (Huber(K), Logistic()):
+        cells = Cells(GAPS, loss, w, True, 8.0)
+        sums = cells.sums(X)
+        assert cells.dual_value(X, 1.0)[0] == pytest.approx(sums.dual(1.0), rel=1e-9)
+        assert cells.value(X) == pytest.approx(sums.value)
+    cells = Cells(GAPS, Huber(K), w, True, 8.0)
+    assert cells.dual_value(X, 0.7)[0] == pytest.approx(cells.sums(X).dual(0.7))
+    q = cells.dual(X)
+    G, size, _ = cells.squares(X)
+    np.testing.assert_allclose(G, q.T @ q)
+    assert size == pytest.approx((q * q).sum())
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"M": M, "loss": "poisson"}, "loss"),
+        ({"M": M, "loss": 3}, "loss"),
+        ({"M": M, "weights": -np.ones(9)}, "weights"),
+        ({"M": M, "weights": np.zeros(9)}, "weights"),
+        ({"M": M, "weights": np.ones(8)}, "weights"),
+        ({"M": M, "weights": np.array(["a"] * 9)}, "weights"),
+        ({"M": np.full((3, 2), np.nan), "loss": Huber(1.0)}, "M"),
+        ({"M": np.full((3, 2), np.inf), "loss": Huber(1.0)}, "M"),
+        ({"M": GAPS, "loss": "logistic"}, "M"),
+        ({"samples": np.ones((2, 3, 2)), "loss": Huber(1.0)}, "M"),
+        ({"loss": Huber(1.0)}, "M"),
+    ],
+)
+def test_wrong_input_is_refused(settings, name):
+    with pytest.raises(wp.WeakproxError, match=name):
+        Denoising(**settings)
