@@ -8,6 +8,7 @@ _HOMES = {
     "HawkesInfectivity": "hawkes",
     "LinkPredictor": "links",
     "MatrixCompletion": "completion",
+    "MatrixCompletionPanel": "panel",
     "SparseLowRank": "denoising",
     "SparseLowRankCV": "denoising",
     "SparseLowRankCovariance": "covariance",
