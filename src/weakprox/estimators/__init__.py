@@ -9,6 +9,7 @@ _HOMES = {
     "LinkPredictor": "links",
     "MatrixCompletion": "completion",
     "MatrixCompletionPanel": "panel",
+    "ReducedRankRegressor": "reduced_rank",
     "SparseLowRank": "denoising",
     "SparseLowRankCV": "denoising",
     "SparseLowRankCovariance": "covariance",

@@ -4,6 +4,7 @@ from weakprox.losses.completion import Completion
 from weakprox.losses.custom import Custom
 from weakprox.losses.denoising import Denoising
 from weakprox.losses.entry_losses import EntryLoss, Huber, Penalised
+from weakprox.losses.regression import Regression
 from weakprox.losses.sensing import Sensing
 from weakprox.streams import TimeLimit
 
@@ -14,6 +15,7 @@ __all__ = [
     "EntryLoss",
     "Huber",
     "Penalised",
+    "Regression",
     "Sensing",
     "TimeLimit",
 ]
