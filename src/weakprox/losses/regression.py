@@ -163,8 +163,8 @@ class Regression:
         X, mean = self._X, np.asarray(to_numpy(self.feature_means), float)
         if issparse(X):
             own = np.asarray(X.multiply(X).sum(axis=1)).ravel() - 2.0 * (X @ mean)
-            return np.maximum(own + mean @ mean, 0.0)
-        return np.sum((np.asarray(to_numpy(X), float) - mean) ** 2, axis=1)
+            return np.asarray(np.maximum(own + mean @ mean, 0.0))
+        return np.asarray(np.sum((np.asarray(to_numpy(X), float) - mean) ** 2, axis=1))
 
     @cached_property
     def gram(self) -> Array | None:
