@@ -18,16 +18,12 @@ answer is.
 # --------
 # The video has 265 frames of 96 x 128 pixels. Each becomes a column of numbers from 0 to 1.
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 import weakprox as wp
 
-folder = next(path for path in (Path("data"), Path("examples/data")) if path.exists())
-with np.load(folder / "street_video.npz", allow_pickle=False) as file:
-    frames = file["frames"] / 255.0
+frames = wp.datasets.load_street_video().frames / 255.0
 count, height, width = frames.shape
 M = np.ascontiguousarray(frames.reshape(count, -1).T)
 print(f"{M.shape[0]} pixels, {M.shape[1]} frames")

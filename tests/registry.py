@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
+from weakprox.losses import Completion, Custom, Denoising, Huber, Regression, Sensing
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
@@ -181,6 +181,18 @@ LOSSES = {
             scipy.sparse.csr_array(b.array(SPARSE.reshape(N, -1))),
             b.array(MEASURED),
             shape=SHAPE,
+        ),
+        numpy_only=True,
+    ),
+    "regression": Entry(lambda b: Regression(b.array(LEFT), b.array(RIGHT))),
+    "regression-intercept": Entry(
+        lambda b: Regression(b.array(LEFT), b.array(RIGHT), intercept=True)
+    ),
+    "regression-sparse": Entry(
+        lambda b: Regression(
+            scipy.sparse.csr_array(b.array(np.where(np.abs(LEFT) > 0.5, LEFT, 0.0))),
+            b.array(RIGHT),
+            intercept=True,
         ),
         numpy_only=True,
     ),

@@ -17,6 +17,8 @@ __all__ = [
     "load_japan_quakes",
     "load_mfeat_digits",
     "load_movie_tweetings",
+    "load_prop99_smoking",
+    "load_street_video",
     "load_tissue_expression",
     "load_un_votes",
     "load_us_airports",
@@ -86,6 +88,16 @@ def load_mfeat_digits() -> Dataset:
 def load_movie_tweetings() -> Dataset:
     """Ratings of films from tweets: `user`, `item`, `rating` from 0 to 10, and `day`."""
     return _load("movie_tweetings_100k")
+
+
+def load_prop99_smoking() -> Dataset:
+    """Cigarette sales of US states by year: `packs` per head, `treated`, `state`, `year`."""
+    return _load("prop99_smoking")
+
+
+def load_street_video() -> Dataset:
+    """A street seen by a fixed camera: `frames` of 96 x 128 grey pixels from 0 to 255."""
+    return _load("street_video")
 
 
 def load_tissue_expression() -> Dataset:

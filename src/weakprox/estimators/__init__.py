@@ -11,6 +11,8 @@ _HOMES = {
     "LinkPredictor": "links",
     "MatrixCompletion": "completion",
     "RobustPCA": "robust_pca",
+    "MatrixCompletionPanel": "panel",
+    "ReducedRankRegressor": "reduced_rank",
     "SparseLowRank": "denoising",
     "SparseLowRankCV": "denoising",
     "SparseLowRankCovariance": "covariance",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, inner, namespace, to_numpy, total
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import EntryLoss, Squared
+from weakprox.losses.two_way import TwoWay
 from weakprox.passes.blocks import entrywise, stored
 from weakprox.passes.pattern import Pattern, Plain, Positions
 
@@ -32,6 +34,7 @@ SIGNS = 20  # rounds in which rows and columns of one sign are looked for
 FEW = 2_000_000  # positions up to which SciPy's products with one vector are fastest
 FLAT = 1e-12  # curvature relative to that of the preconditioner that is rounding only
 DOUBLE = 2.0**-52
+REFINED = 1e-10  # accuracy of intercepts, from which a factorisation needs a second solve
 
 
 class Effects(NamedTuple):
@@ -168,6 +171,8 @@ class Observed:
         effects = self.zero() if start is None else start
         if self.intercepts == "none":
             return effects
+        if self._two_way is not None:
+            return self._normal(self._eliminated(x, accuracy))
         quadratic = isinstance(self.loss, Squared)
         value = math.nan if quadratic else self.value(x, effects)
         for _ in range(NEWTON):
@@ -195,6 +200,28 @@ class Observed:
                 break
             effects = after
         return self._normal(effects)
+
+    @cached_property
+    def _two_way(self) -> TwoWay | None:
+        """The factorised equations of free intercepts of squared errors; None if it is slow."""
+        P: Any = self.pattern
+        free = self.intercepts == "both" and not self.ridge and isinstance(self.loss, Squared)
+        plain = type(P) is Pattern and arrays.is_numpy(P.reference)
+        if not (free and plain and TwoWay.pays(P.shape, P.size)):
+            return None
+        return TwoWay.of(Plain.matrix(P, np.broadcast_to(self.weights, (P.size,))))
+
+    def _eliminated(self, x: Array, accuracy: float) -> Effects:
+        """The best intercepts by that factorisation; a second solve removes rounding errors."""
+        two_way = self._two_way
+        assert two_way is not None
+        q = self.weights * (self.values - x)
+        _, rows, columns = self.pattern.margins(q, whole=False)
+        effects = Effects(0.0, *two_way.solved(rows, columns))
+        if accuracy >= REFINED:
+            return effects
+        rest = self._margins(self.dual(x, effects), effects)
+        return _moved(effects, Effects(0.0, *two_way.solved(rest.rows, rest.columns)), 1.0)
 
     def _normal(self, effects: Effects) -> Effects:
         """The same predictions with the mean of intercepts in `mean`; empty rows get 0."""
@@ -285,6 +312,11 @@ class Observed:
             return q
         if not isinstance(self.loss, Squared) and not self.ridge:
             q, h = self._two_signed(q, h)
+        if self._two_way is not None:
+            for _ in range(2):
+                rest = self._margins(q, self.zero())
+                q = q - h * self.pattern.effects(*self._two_way.solved(*rest[1:]))
+            return q
         moving = namespace(q).where(q != 0.0, 1.0, 0.0)
         h = h + STRAIGHT * _steepest(h) * moving
         for _ in range(2):  # the second removes what rounding left

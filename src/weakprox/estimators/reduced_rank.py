@@ -1,0 +1,372 @@
+"""Regression of several responses with coefficients of low rank."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from weakprox import arguments
+from weakprox.estimators._base import Certified
+from weakprox.linalg.decompositions import eigh
+from weakprox.losses import Regression
+from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.problem import Problem
+from weakprox.result import Result
+from weakprox.selection.search import Search
+from weakprox.spectral import NuclearBall, NuclearNorm
+
+Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+READ: Any = {"accept_sparse": "csr", "dtype": np.float64}
+RIDGES = 10.0 ** np.linspace(-5.0, 3.0, 17)  # tried weights, relative to the mean curvature
+FEWER = (1.0, 0.0)  # shares of the best ridge that are tried with a nuclear norm
+STEP, WEIGHTS, PATIENCE = 0.5, 9, 2  # falling weights of the nuclear norm
+NEAR = (2.0**0.5, 2.0**-0.5)  # factors of the best of them that are tried last
+SHARES = (0.01, 0.03, 0.1, 0.3)  # of the weight at which all coefficients are zero
+WORTH = 0.5  # standard errors that a model must gain over a simpler one
+ROUGH = 1e-3  # relative accuracy of trials
+TINY = 1e-8  # least share of a residual that belongs to its row
+ROOM = 1.01  # of a ball that should not bind
+
+
+class Setting(NamedTuple):
+    """A candidate: weights of the nuclear norm, of squares and of the sparse penalty."""
+
+    lam: float
+    ridge: float
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Scaled features and responses, with their loss."""
+
+    loss: Regression
+
+    @cached_property
+    def _spectrum(self) -> tuple[Matrix, Matrix]:
+        gram = self.loss.gram
+        assert gram is not None
+        values, vectors = eigh(gram)
+        return np.maximum(values, 0.0), vectors
+
+    @property
+    def slope(self) -> Matrix:
+        """Negative gradient at zero."""
+        return np.asarray(-self.loss.origin[1])
+
+    @property
+    def curvature(self) -> float:
+        """Mean eigenvalue of the Gram matrix."""
+        return float(np.mean(self._spectrum[0])) or 1.0
+
+    def ridge(self, weight: float) -> Matrix:
+        """The solution with squares alone; the one of least norm if the weight is zero."""
+        values, vectors = self._spectrum
+        least = values[-1] * len(values) * np.finfo(float).eps
+        total = values + weight
+        inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > least)
+        return np.asarray(vectors @ (inverse[:, None] * (vectors.T @ self.slope)))
+
+    def best_ridge(self) -> float:
+        """The weight of squares alone with the least error when single rows are left out."""
+        loss, (values, vectors) = self.loss, self._spectrum
+        along = loss.centred(vectors) ** 2 / loss.n_terms
+        errors, weights = [], self.curvature * RIDGES
+        for weight in weights:
+            leverage = along @ (1.0 / (values + weight))
+            leverage += 1.0 / loss.n_terms if loss.intercept else 0.0
+            away = loss.residuals(self.ridge(weight))
+            away /= np.maximum(1.0 - leverage, TINY)[:, None]
+            errors.append(float(np.mean(away**2)))
+        return float(weights[int(np.argmin(errors))])
+
+
+@dataclass(eq=False, repr=False)
+class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
+    r"""Linear regression of several responses with coefficients of low rank.
+
+    Minimises, over matrices B of shape (features, responses) and intercepts c,
+
+    .. math::
+        \frac1{2n} \|Y - X B - 1 c^\top\|_F^2 + \lambda \|B\|_* + \tfrac{\rho}{2} \|B\|_F^2
+        + \alpha\, R(B)
+
+    for features and responses that are divided by their standard deviations, if `scale` is
+    set. R is nothing, the sum of the norms of rows, or the sum of absolute values.
+
+    Parameters
+    ----------
+    lam : float or "auto"
+        :math:`\lambda`, the weight of the nuclear norm. "auto" chooses it by folds, along a
+        path that starts where B = 0. Ridge regression (lam = 0) is a candidate, and remains
+        the answer unless the low rank predicts better.
+    ridge : float or "auto"
+        :math:`\rho`. "auto" takes the best one of ridge regression, by leaving out single
+        rows, and tries 0 with a nuclear norm.
+    sparsity : {None, "rows", "entries"}
+        The penalty R: none, one that removes features, or one that removes single
+        coefficients.
+    sparsity_weight : float or "auto"
+        :math:`\alpha`, if there is a penalty. "auto" chooses it by folds, after the others.
+    fit_intercept : bool
+        Whether there are intercepts.
+    scale : bool
+        Whether features and responses are divided by their standard deviations (root mean
+        squares without intercepts).
+    cv : int, splitter or iterable
+        Folds for "auto", as in scikit-learn.
+    {tol, max_seconds, random_state, verbose}
+
+    Attributes
+    ----------
+    coef_ : array of shape (responses, features)
+        Coefficients of the data as given; of shape (features,) if y has one axis.
+    intercept_ : array of shape (responses,) or float
+        c.
+    rank_ : int
+        Rank of the coefficients.
+    lam_, ridge_, sparsity_weight_ : float
+        The weights used.
+    {cv_results_}
+        Scores are minus mean squared errors, in variances of the responses.
+    {result_, certificate_}
+
+    Notes
+    -----
+    With lam = 0 the problem that is certified has a bound on the nuclear norm that no
+    solution reaches. A sparse X stays sparse. Fits of one fold share one Gram matrix. With
+    more than 2000 features and fewer rows there is none; ridge regression is not tried then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from weakprox import ReducedRankRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((80, 12))
+    >>> B = rng.standard_normal((12, 1)) @ rng.standard_normal((1, 6))
+    >>> Y = X @ B + rng.standard_normal((80, 6))
+    >>> model = ReducedRankRegressor().fit(X, Y)
+    >>> model.coef_.shape, bool(model.score(X, Y) > 0.7)
+    ((6, 12), True)
+    """
+
+    lam: float | Literal["auto"] = "auto"
+    _: KW_ONLY
+    ridge: float | Literal["auto"] = "auto"
+    sparsity: Literal["rows", "entries"] | None = None
+    sparsity_weight: float | Literal["auto"] = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    cv: Any = 5
+    tol: float = 1e-4
+    _accepts = ("sparse",)
+
+    def fit(self, X: Any, y: Any) -> ReducedRankRegressor:
+        """Learn the coefficients.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, features), or SciPy sparse
+            Features.
+        y : array or frame of shape (n, responses) or (n,)
+            Responses.
+        """
+        check = arguments.nonnegative
+        given = {name: arguments.or_auto(name, getattr(self, name), check) for name in
+                 ("lam", "ridge", "sparsity_weight")}  # fmt: skip
+        arguments.one_of("sparsity", self.sparsity, (None, "rows", "entries"))
+        arguments.flag("fit_intercept", self.fit_intercept)
+        arguments.flag("scale", self.scale)
+        arguments.positive("tol", self.tol)
+        options: Any = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
+        X, y = validate_data(self, X, y, **READ, **options)
+        Y = np.asarray(y, dtype=float).reshape(len(y), -1)
+        over_x, over_y = self._scales(X), self._scales(Y)
+        X = csr_array(X) if issparse(X) else X  # of which `*` is the product of entries
+        X, Y = csr_array(X * (1.0 / over_x)) if issparse(X) else X / over_x, Y / over_y
+        design = Design(Regression(X, Y, intercept=self.fit_intercept))
+        self.cv_results_ = {}
+        chosen = self._choose(X, Y, design, **given)
+        self.lam_, self.ridge_, self.sparsity_weight_ = chosen
+        self.result_ = self._solution(design, chosen)
+        B = np.asarray(self.result_.X)
+        self.rank_ = self.result_.low_rank.rank
+        loss = design.loss
+        level = (loss.response_means - loss.feature_means @ B) * over_y
+        coef = (B * over_y / over_x[:, None]).T
+        self.coef_ = coef if y.ndim == 2 else coef[0]
+        self.intercept_ = level if y.ndim == 2 else float(level[0])
+        return self
+
+    def predict(self, X: Any) -> Matrix:
+        """Predict responses.
+
+        Parameters
+        ----------
+        X : array or frame of shape (k, features), or SciPy sparse
+            Features.
+
+        Returns
+        -------
+        array of shape (k, responses) or (k,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **READ)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+    def _scales(self, X: Any) -> Matrix:
+        """Standard deviations of columns, or root mean squares; one for constant columns."""
+        if not self.scale:
+            return np.ones(X.shape[1])
+        if issparse(X):
+            squares, mean = np.asarray(X.multiply(X).mean(axis=0)), np.asarray(X.mean(axis=0))
+        else:
+            squares, mean = np.mean(X * X, axis=0), np.mean(X, axis=0)
+        squares, mean = squares.ravel(), mean.ravel()
+        spread = squares - mean**2 if self.fit_intercept else squares
+        flat = spread <= 1e-12 * np.maximum(squares, np.finfo(float).tiny)
+        return np.asarray(np.where(flat, 1.0, np.sqrt(np.abs(spread))))
+
+    def _choose(
+        self,
+        X: Any,
+        Y: Matrix,
+        design: Design,
+        lam: float | None,
+        ridge: float | None,
+        sparsity_weight: float | None,
+    ) -> Setting:
+        """The settings that are not given, by folds: ridge, nuclear norm, sparse penalty."""
+        weight = 0.0 if self.sparsity is None else sparsity_weight
+        if lam is not None and ridge is not None and weight is not None:
+            return Setting(lam, ridge, weight)
+
+        def prepare(fold: tuple[Any, Any]) -> tuple[Design, Any, Matrix]:
+            kept, left = fold
+            loss = Regression(X[kept], Y[kept], intercept=self.fit_intercept)
+            return Design(loss), X[left], Y[left]
+
+        def trial(
+            data: tuple[Design, Any, Matrix], setting: Setting, start: Any
+        ) -> tuple[float, Matrix]:
+            part, unseen, answers = data
+            if setting.lam == setting.weight == 0.0 and part.loss.gram is not None:
+                B = part.ridge(setting.ridge)
+            else:
+                B = np.asarray(self._solution(part, setting, trial=True, start=start).X)
+            loss = part.loss
+            found = loss.response_means + unseen @ B - loss.feature_means @ B
+            return float(np.mean((found - answers) ** 2)), B
+
+        search: Search[Setting] = self._search(self._folds(X, Y), trial, prepare=prepare)
+        best = self._simplest(search, design, lam, ridge, weight or 0.0)
+        if lam is None:
+            best = self._path(search, design, best, ridge)
+        if weight is None:
+            top = self._largest(design)
+            line = [best, *(best._replace(weight=share * top) for share in SHARES)]
+            found = search.best_of(line, start="best")
+            best = _better(search, best, found)
+        self.cv_results_ = search.scores().table()
+        return best
+
+    def _folds(self, X: Any, Y: Matrix) -> list[Any]:
+        cv = self.cv
+        if arguments.is_integer(cv):  # no more folds than rows
+            wanted = "a splitter or an iterable"
+            cv = min(arguments.integer("cv", cv, least=2, instead=wanted), len(Y))
+        folds = list(check_cv(cv).split(X, Y))
+        return folds if min(len(kept) for kept, _ in folds) > 1 else folds[:1]
+
+    def _simplest(
+        self,
+        search: Search[Setting],
+        design: Design,
+        lam: float | None,
+        ridge: float | None,
+        weight: float,
+    ) -> Setting:
+        """Ridge regression, or B = 0 if that is too large; other weights as given or zero."""
+        if ridge is None:
+            ridge = 0.0 if design.loss.gram is None else design.best_ridge()
+        if lam is None and design.loss.gram is None:
+            lam = float(np.linalg.norm(design.slope, 2)) or 1.0
+        return search.best_of([Setting(lam or 0.0, ridge, weight)])
+
+    def _path(
+        self, search: Search[Setting], design: Design, simple: Setting, ridge: float | None
+    ) -> Setting:
+        """The best candidate along falling weights of the nuclear norm, or the simple one."""
+        top = float(np.linalg.norm(design.slope, 2))
+        if not top > 0.0:
+            return simple
+        best = simple
+        for share in FEWER if ridge is None and simple.ridge else (1.0,):
+            there = simple._replace(ridge=share * simple.ridge)
+            line = [there._replace(lam=top * STEP**k) for k in range(1, WEIGHTS + 1)]
+            found = search.best_of(line, start="before", patience=PATIENCE)
+            if found in search.losses:
+                best = min(best, found, key=search.mean)
+        if best is not simple:
+            line = [best, *(best._replace(lam=factor * best.lam) for factor in NEAR)]
+            best = search.best_of(line, start="best")
+        return _better(search, simple, best)
+
+    def _largest(self, design: Design) -> float:
+        """The least weight of the sparse penalty at which all coefficients are zero."""
+        sizes = np.abs(design.slope)
+        if self.sparsity == "rows":
+            sizes = np.linalg.norm(design.slope, axis=1)
+        return float(sizes.max()) or 1.0
+
+    def _penalty(self, setting: Setting) -> Any:
+        """Squares and the sparse penalty; None if both weights are zero."""
+        if self.sparsity == "rows" and setting.weight > 0.0:
+            group = GroupL2(setting.weight, "rows")
+            return group + ElasticNet(0.0, 0.5 * setting.ridge) if setting.ridge else group
+        if setting.ridge > 0.0:
+            return ElasticNet(setting.weight, 0.5 * setting.ridge)
+        return L1(setting.weight) if setting.weight > 0.0 else None
+
+    def _solution(
+        self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None
+    ) -> Result:
+        """Solve the certified problem, less accurately in trials."""
+        loss, settings = design.loss, {"tol": ROUGH} if trial else {}
+        spectral: Any = NuclearNorm(setting.lam) if setting.lam > 0.0 else None
+        if spectral is None:
+            radius, first = self._radius(design, setting)
+            spectral, start = NuclearBall(radius), first if start is None else start
+        problem = Problem(loss, self._penalty(setting), spectral)
+        return self._solve(problem, trial=trial, start=start, **settings)
+
+    def _radius(self, design: Design, setting: Setting) -> tuple[float, Any]:
+        """A bound on the nuclear norm that does not bind, and a first point."""
+        bound = math.inf
+        convexity = design.loss.strong_convexity + setting.ridge
+        if convexity > 0.0:  # f is at most f(0) at a solution
+            most = 2.0 * design.loss.origin[0] / convexity
+            bound = math.sqrt(min(design.loss.shape) * most)
+        first = None
+        if design.loss.gram is not None:
+            first = design.ridge(setting.ridge)
+            if setting.weight == 0.0 or not math.isfinite(bound):
+                bound = float(np.linalg.norm(first, "nuc"))
+        return max(ROOM * bound, np.finfo(float).tiny) if bound else 1.0, first
+
+
+def _better(search: Search[Setting], simple: Setting, other: Setting) -> Setting:
+    """The other candidate, if it gains enough, in standard errors of the difference."""
+    gains = np.subtract(search.losses[simple], search.losses[other])
+    if len(gains) < 2:
+        return other if gains.mean() > 0.0 else simple
+    error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    return other if float(gains.mean()) > WORTH * error else simple

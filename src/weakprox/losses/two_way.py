@@ -1,0 +1,70 @@
+"""Least squares on row and column effects, by elimination of the longer side.
+
+The normal equations of effects a of rows and b of columns with weights W on the entries are
+
+    D_r a + W b = r,    W' a + D_c b = c,
+
+D_r and D_c being the sums of W. With a = D_r^-1 (r - W b) there remain as many equations as the
+shorter side has entries, whose matrix D_c - W' D_r^-1 W is factorised once. Each solve then
+takes two products with W.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import block_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+Vector = np.ndarray[Any, np.dtype[np.float64]]
+PIECE = 1 << 22  # entries of a dense block of rows
+REPAID = 1 << 12  # multiplications per observation that the factorisation may cost
+
+
+@dataclass(frozen=True, eq=False)
+class TwoWay:
+    """Factorised normal equations of both effects; rows are the longer side of `W`."""
+
+    W: Any  # CSR, transposed if it has more columns than rows
+    inverse: Vector  # of D_r, 0 for empty rows
+    factor: Any
+    turned: bool
+
+    @staticmethod
+    def pays(shape: tuple[int, int], size: int) -> bool:
+        """Whether the factorisation is cheap next to the solves of a run."""
+        return math.prod(shape) * min(shape) <= REPAID * size
+
+    @classmethod
+    def of(cls, W: csr_array) -> TwoWay:
+        """Factorise the equations of these weights.
+
+        Effects of a connected part of rows and columns are known up to a shift from one side
+        to the other. Its square is added for each part, which makes the matrix definite and
+        changes no solution.
+        """
+        turned = W.shape[0] < W.shape[1]
+        W = csr_array(W.T) if turned else W
+        sums, others = np.asarray(W.sum(axis=1)), np.asarray(W.sum(axis=0))
+        inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0.0)
+        S = np.diag(others)
+        step = max(1, PIECE // W.shape[1])
+        for low in range(0, W.shape[0], step):
+            part = W[low : low + step].toarray()
+            S -= part.T @ (inverse[low : low + step, None] * part)
+        graph = block_array([[None, W], [W.T, None]])
+        label = connected_components(graph, directed=False)[1][W.shape[0] :]
+        size = float(others.mean()) / len(others)
+        S += size * (label[:, None] == label)
+        return cls(W, inverse, cho_factor(S, overwrite_a=True), turned)
+
+    def solved(self, rows: Vector, columns: Vector) -> tuple[Vector, Vector]:
+        """Return the effects of rows and columns for these right-hand sides."""
+        long, short = (columns, rows) if self.turned else (rows, columns)
+        b = cho_solve(self.factor, short - (self.inverse * long) @ self.W)
+        a = self.inverse * (long - self.W @ b)
+        return (b, a) if self.turned else (a, b)

@@ -1,0 +1,188 @@
+"""Reduced-rank regression: the problem solved, the choice of weights, sparse data, refusals."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from weakprox import InputError, ReducedRankRegressor
+
+GIVEN = {"ridge": 0.1, "random_state": 0}
+
+
+@parametrize_with_checks([ReducedRankRegressor(), ReducedRankRegressor(0.1, **GIVEN)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def planted(seed=0, n=60, p=10, q=5, rank=1, noise=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * rng.uniform(0.5, 3.0, p) + rng.standard_normal(p)
+    B = rng.standard_normal((p, rank)) @ rng.standard_normal((rank, q))
+    Y = 2.0 + X @ B + noise * rng.standard_normal((n, q))
+    return X, Y
+
+
+def penalty_of(kind, B):
+    if kind is None:
+        return 0.0
+    return cp.sum(cp.norm(B, axis=1)) if kind == "rows" else cp.sum(cp.abs(B))
+
+
+@pytest.mark.parametrize("sparsity", [None, "rows", "entries"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_solves_the_problem_it_states(sparsity, intercept):
+    X, Y = planted()
+    model = ReducedRankRegressor(
+        0.2, sparsity=sparsity, sparsity_weight=0.05, fit_intercept=intercept, scale=False,
+        tol=1e-6, **GIVEN,
+    ).fit(X, Y)  # fmt: skip
+    B, c = cp.Variable((10, 5)), cp.Variable((1, 5))
+    fit = X @ B + (np.ones((60, 1)) @ c if intercept else 0.0)
+    value = cp.sum_squares(Y - fit) / 120 + 0.2 * cp.normNuc(B) + 0.05 * cp.sum_squares(B)
+    value += 0.05 * penalty_of(sparsity, B)
+    best = cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
+    assert model.result_.value == pytest.approx(best, rel=1e-5)
+    assert model.certificate_.lower_bound <= best * (1 + 1e-6)
+    coef = model.coef_.T
+    assert coef == pytest.approx(B.value, abs=5e-3)
+    if intercept:
+        assert model.intercept_ == pytest.approx(c.value[0], abs=2e-2)
+
+
+def test_scaling_makes_the_fit_indifferent_to_units():
+    X, Y = planted()
+    unit, other = np.logspace(-2, 2, 10), np.logspace(1, -1, 5)
+    one = ReducedRankRegressor(0.1, **GIVEN).fit(X, Y)
+    two = ReducedRankRegressor(0.1, **GIVEN).fit(X * unit, Y * other)
+    assert two.coef_ == pytest.approx(one.coef_ * other[:, None] / unit, rel=1e-6)
+    assert two.predict(X * unit) == pytest.approx(one.predict(X) * other)
+
+
+def test_no_weights_are_least_squares():
+    X, Y = planted()
+    model = ReducedRankRegressor(0.0, ridge=0.0).fit(X, Y)
+    wanted = LinearRegression().fit(X, Y)
+    assert model.coef_ == pytest.approx(wanted.coef_, abs=1e-6)
+    assert model.intercept_ == pytest.approx(wanted.intercept_, abs=1e-6)
+    assert model.result_.certified
+
+
+def test_finds_low_rank_and_predicts_better_than_ridge():
+    X, Y = planted(n=80, p=30, q=20, rank=1, noise=3.0)
+    test, truth = planted(n=80, p=30, q=20, rank=1, noise=0.0)
+    model = ReducedRankRegressor(random_state=0).fit(X, Y)
+    ridge = RidgeCV(np.logspace(-3, 4, 15)).fit(X, Y)
+    ours, theirs = (np.mean((each.predict(test) - truth) ** 2) for each in (model, ridge))
+    assert ours < 0.7 * theirs
+    assert 1 <= model.rank_ <= 5
+    assert model.lam_ > 0.0
+    assert model.result_.certified
+
+
+def test_ridge_remains_where_low_rank_gains_nothing():
+    X, Y = planted(n=100, p=5, q=5, rank=5, noise=0.1)
+    model = ReducedRankRegressor(random_state=0).fit(X, Y)
+    assert model.rank_ == 5
+    table = model.cv_results_
+    simple = table["param_lam"] == 0.0
+    assert simple.sum() == 1
+    chosen = (table["param_lam"] == model.lam_) & (table["param_ridge"] == model.ridge_)
+    assert (table["mean_test_score"][chosen] >= table["mean_test_score"][simple]).all()
+
+
+def test_the_ridge_is_that_of_left_out_rows():
+    X, Y = planted(n=25, p=10, noise=4.0)
+    model = ReducedRankRegressor(random_state=0, scale=False, cv=3)
+    model.fit(X, Y)
+    ridge = np.unique(model.cv_results_["param_ridge"])
+    ridge = ridge[ridge > 0.0]
+    assert len(ridge) == 1
+    # scikit-learn's weights are those of the sum of squares
+    centred = X - X.mean(axis=0)
+    curvature = np.mean(np.linalg.eigvalsh(centred.T @ centred / 25))
+    alphas = 25 * curvature * 10.0 ** np.linspace(-5, 3, 17)
+    assert 25 * ridge[0] == pytest.approx(RidgeCV(alphas).fit(X, Y).alpha_)
+
+
+def test_rows_of_zeros():
+    rng = np.random.default_rng(0)
+    X, B = rng.standard_normal((100, 12)), np.zeros((12, 4))
+    B[:3] = rng.standard_normal((3, 1)) @ rng.standard_normal((1, 4))
+    Y = X @ B + 0.5 * rng.standard_normal((100, 4))
+    options = {"sparsity": "rows", "ridge": 0.0, "tol": 1e-8}
+    model = ReducedRankRegressor(0.05, sparsity_weight=0.15, **options).fit(X, Y)
+    sizes = np.linalg.norm(model.coef_, axis=0)
+    assert sizes[3:].max() < 1e-3 * sizes[:3].min()
+    assert ReducedRankRegressor(0.05, **options).fit(X, Y).sparsity_weight_ > 0.0
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_sparse_features(intercept):
+    X, Y = planted()
+    X[np.abs(X) < 1.0] = 0.0
+    model = ReducedRankRegressor(fit_intercept=intercept, random_state=0)
+    dense = model.fit(X, Y)
+    coef, level, chosen = dense.coef_, dense.intercept_, (dense.lam_, dense.ridge_)
+    sparse = model.fit(csr_array(X), Y)
+    assert (sparse.lam_, sparse.ridge_) == pytest.approx(chosen)
+    assert sparse.coef_ == pytest.approx(coef, abs=1e-3)
+    assert sparse.intercept_ == pytest.approx(level, abs=1e-2)
+    assert sparse.predict(csr_array(X)) == pytest.approx(sparse.predict(X))
+
+
+def test_more_features_than_a_gram_matrix_is_worth(monkeypatch):
+    monkeypatch.setattr("weakprox.losses.regression.GRAM", 5)
+    X, Y = planted(n=20, p=40)
+    model = ReducedRankRegressor(random_state=0).fit(X, Y)
+    assert model.result_.certified
+    monkeypatch.setattr("weakprox.losses.regression.GRAM", 100)
+    again = ReducedRankRegressor(model.lam_, ridge=0.0, random_state=0).fit(X, Y)
+    assert model.result_.value == pytest.approx(again.result_.value, rel=2e-4)
+
+
+def test_one_response_and_frames():
+    X, Y = planted()
+    one = ReducedRankRegressor(0.1, **GIVEN).fit(X, Y[:, 0])
+    column = ReducedRankRegressor(0.1, **GIVEN).fit(X, Y[:, :1])
+    assert one.coef_.shape == (10,)
+    assert one.predict(X).shape == (60,)
+    assert column.coef_.shape == (1, 10)
+    assert one.coef_ == pytest.approx(column.coef_[0])
+    frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(10)])
+    named = ReducedRankRegressor(0.1, **GIVEN).fit(frame, pd.DataFrame(Y))
+    assert list(named.feature_names_in_) == list(frame.columns)
+    assert np.isfinite(cross_val_score(ReducedRankRegressor(0.1, **GIVEN), X, Y)).all()
+
+
+def test_constant_responses():
+    X, Y = planted()
+    Y[:, 2] = 7.0
+    model = ReducedRankRegressor(random_state=0).fit(X, Y)
+    assert model.predict(X)[:, 2] == pytest.approx(np.full(60, 7.0))
+    still = ReducedRankRegressor(random_state=0).fit(X, np.ones((60, 2)))
+    assert still.predict(X) == pytest.approx(np.ones((60, 2)))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lam": -1.0},
+        {"ridge": "best"},
+        {"sparsity": "columns"},
+        {"sparsity_weight": -1.0},
+        {"fit_intercept": 1},
+        {"scale": "yes"},
+        {"cv": 1},
+        {"tol": 0.0},
+    ],
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
+        ReducedRankRegressor(**settings).fit(*planted())
