@@ -60,4 +60,4 @@ plt.show()
 # %%
 # The effect in single years:
 
-print(pd.Series(model.att_by_period_, index=year).loc[1989:].round(1).to_string())
+print(pd.Series(model.att_by_period_, index=data.year).loc[1989:].round(1).to_string())
