@@ -8,6 +8,7 @@ import pytest
 import sklearn
 from selection._signals import sparse_low_rank
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -195,7 +196,8 @@ def test_a_time_limit_includes_the_search(searching, monkeypatch):
     free = clone(model).fit(*data)
     assert set(limits) == {None}
     limits.clear()
-    hurried = clone(model).set_params(max_seconds=0.0).fit(*data)
+    with pytest.warns(ConvergenceWarning, match="out of time"):
+        hurried = clone(model).set_params(max_seconds=0.0).fit(*data)
     assert set(limits) == {0.0}
     scores = hurried.cv_results_["split0_test_score"]
     assert np.isfinite(scores).sum() == 1 < len(free.cv_results_["split0_test_score"])

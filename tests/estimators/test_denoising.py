@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from selection._signals import sparse_low_rank
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -24,6 +25,7 @@ def error(model, signal=SIGNAL):
     return float(np.sum((model.matrix_ - signal) ** 2))
 
 
+@pytest.mark.filterwarnings("ignore:.*returned its input unchanged")
 @parametrize_with_checks(
     [SparseLowRank(), SparseLowRankCV(n_lams=2, n_taus=2, cv=2, noise=1.0)]
 )
@@ -110,6 +112,57 @@ def test_noise_that_is_overestimated_at_first():
     assert abs(model.noise_ - 1.0) < abs(first - 1.0)
     known = SparseLowRank(noise=first, random_state=0).fit(noisy)
     assert error(model, signal) < error(known, signal)
+
+
+def test_a_matrix_of_zeros_mostly_is_not_copied():
+    """The median of its residuals is a rounding error, not a noise level."""
+    rng = np.random.default_rng(0)
+    signal, noisy = sparse_low_rank(80, 60, density=0.12, size=3.0, noise=0.5)
+    noisy = np.where(rng.random(noisy.shape) < 0.05, noisy, 0.0)
+    noisy[signal != 0.0] = signal[signal != 0.0] + 0.5 * rng.standard_normal(
+        np.count_nonzero(signal)
+    )
+    assert np.mean(noisy == 0.0) > 0.9
+    model = SparseLowRank(random_state=0).fit(noisy)
+    assert model.noise_ > 0.05
+    assert error(model, signal) < 0.8 * np.sum((noisy - signal) ** 2)
+
+
+def poisson_counts(seed=0):
+    rng = np.random.default_rng(seed)
+    sides = [np.where(rng.random((n, 3)) < 0.3, rng.gamma(2, 1, (n, 3)), 0) for n in (90, 70)]
+    rates = 0.3 * sides[0] @ sides[1].T
+    return rates, rng.poisson(rates)
+
+
+def test_counts_are_denoised_about_as_well_as_by_hand():
+    rates, counts = poisson_counts()
+    model = SparseLowRank(random_state=0).fit(counts)
+    assert model.noise_ == pytest.approx(counts.mean() ** 0.5)
+    norm = float(np.linalg.svd(rates, compute_uv=False).sum())
+    by_hand = min(
+        error(SparseLowRank(lam, share * norm, random_state=0).fit(counts), rates)
+        for lam in (0.0, 0.1, 0.2)
+        for share in (0.7, 0.9)
+    )
+    assert error(model, rates) < 1.2 * by_hand
+    asked = SparseLowRank(noise="poisson", random_state=0).fit(counts)
+    np.testing.assert_allclose(asked.matrix_, model.matrix_)
+
+
+def test_symmetric_counts():
+    rates = np.outer(*2 * [np.repeat([0.0, 2.0, 0.5], [20, 10, 10])])
+    counts = np.random.default_rng(0).poisson(rates)
+    counts = np.triu(counts) + np.triu(counts, 1).T
+    model = SparseLowRank(psd=True, noise="poisson", random_state=0).fit(counts)
+    assert error(model, rates) < 0.3 * np.sum((counts - rates) ** 2)
+
+
+def test_an_answer_that_equals_the_input_is_announced():
+    rng = np.random.default_rng(0)
+    exact = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 15))
+    with pytest.warns(UserWarning, match="returned its input unchanged"):
+        SparseLowRank(random_state=0).fit(exact)
 
 
 def test_searching_a_grid_is_no_worse(fitted, searched):
@@ -214,6 +267,7 @@ def test_other_inputs(tmp_path):
 @pytest.mark.parametrize(
     "model", [SparseLowRank(random_state=0), SparseLowRankCV(**SMALL, random_state=0)]
 )
+@pytest.mark.filterwarnings("ignore:.*returned its input unchanged")
 def test_tiny_matrices(shape, model):
     A = np.random.default_rng(0).standard_normal(shape)
     assert np.isfinite(clone(model).fit(A).matrix_).all()
@@ -221,7 +275,8 @@ def test_tiny_matrices(shape, model):
 
 def test_zero_and_constant_matrices():
     assert not SparseLowRank(random_state=0).fit(np.zeros((5, 4))).matrix_.any()
-    flat = SparseLowRank(random_state=0).fit(np.ones((6, 5))).matrix_
+    with pytest.warns(UserWarning, match="unchanged"):
+        flat = SparseLowRank(random_state=0).fit(np.ones((6, 5))).matrix_
     np.testing.assert_allclose(flat, np.ones((6, 5)), atol=0.05)
 
 
@@ -278,7 +333,9 @@ def test_clone_pickle_and_pipeline(fitted):
 
 
 def test_time_limit_is_honest():
-    model = SparseLowRank(0.3, 15.0, tol=1e-12, max_seconds=0.0, random_state=0).fit(M)
+    model = SparseLowRank(0.3, 15.0, tol=1e-12, max_seconds=0.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="nothing is proved"):
+        model.fit(M)
     assert not model.result_.certified
     assert np.isfinite(model.matrix_).all()
 
@@ -292,6 +349,7 @@ def test_time_limit_is_honest():
         ({"tau": "few"}, "tau"),
         ({"noise": -1.0}, "noise"),
         ({"noise": "loud"}, "noise"),
+        ({"noise": "poisson"}, "X"),
         ({"rank": 0}, "rank"),
         ({"tol": 0.0, "lam": 0.1, "tau": 1.0}, "tol"),
     ],

@@ -50,6 +50,30 @@ def test_data_of_the_same_seed_do_not_share_the_noise():
         assert abs(products) < 5 * np.sqrt(5 * 1.25 / 3600)
 
 
+def test_thinned_counts_are_counts_that_average_to_the_matrix():
+    counts = np.random.default_rng(0).poisson(3.0, (30, 20)).astype(float)
+    copies = thinned(counts, "poisson", 4, seed=1)
+    np.testing.assert_allclose(copies.mean(), counts, atol=1e-12)
+    assert (copies.means >= 0).all()
+    np.testing.assert_array_equal(copies.means % 4, 0.0)
+    assert thinned(counts, "poisson", 4, seed=1).means.tobytes() == copies.means.tobytes()
+
+
+def test_thinned_counts_are_independent_with_the_right_variance():
+    """Also where rates differ, which Gaussian thinning of one level does not allow."""
+    rng = np.random.default_rng(0)
+    rates = np.outer(np.linspace(0.1, 2.0, 60), np.linspace(0.1, 2.0, 60))
+    products, squares = [], []
+    for seed in range(40):
+        copies = thinned(rng.poisson(rates), "poisson", 3, seed=seed)
+        away = copies.means - rates
+        products.append(np.mean(away[0] * away[1]))
+        squares.append(np.mean(away[2] ** 2))
+    spread = 3 * np.sqrt(np.mean(rates**2) / (40 * 3600))
+    assert abs(np.mean(products)) < 4 * spread
+    assert np.mean(squares) == pytest.approx(3 * np.mean(rates), rel=0.03)
+
+
 def test_folds_are_means_of_disjoint_groups():
     rng = np.random.default_rng(0)
     samples = rng.standard_normal((11, 6, 5))
@@ -119,7 +143,11 @@ def test_jobs_find_the_same():
     ("call", "argument"),
     [
         (lambda: thinned(M, -1.0), "noise"),
+        (lambda: thinned(M, "gauss"), "noise"),
         (lambda: thinned(M, 1.0, 1), "copies"),
+        (lambda: thinned(M, "poisson"), "M"),
+        (lambda: thinned(-np.ones((2, 2)), "poisson"), "M"),
+        (lambda: thinned(np.ones((2, 2)), "poisson", 1), "copies"),
         (lambda: folded(M), "samples"),
         (lambda: folded(M[None]), "samples"),
         (lambda: folded(np.full((3, 2, 2), np.nan)), "samples"),

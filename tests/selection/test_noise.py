@@ -6,9 +6,11 @@ import pytest
 import weakprox as wp
 from weakprox.selection import folded, noise_level
 from weakprox.selection.noise import (
+    is_poisson,
     mean_noise,
     mp_median,
     noise_edge,
+    resolution,
     sample_moments,
     shrunk_values,
 )
@@ -43,6 +45,35 @@ def test_no_noise_is_none():
 def test_mostly_zeros_leave_it_to_the_spectrum():
     M = np.where(RNG.random((60, 50)) < 0.3, NOISE[:60, :50], 0.0)
     assert noise_level(M) == pytest.approx(0.3**0.5, rel=0.15)
+
+
+def test_empty_rows_and_columns_have_no_noise():
+    M = np.zeros((120, 100))
+    M[:40, :30] = NOISE[:40, :30]
+    assert noise_level(M) == pytest.approx((40 * 30 / M.size) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("expected", "M"),
+    [
+        (True, RNG.poisson(2.0, (60, 50))),
+        (True, RNG.poisson(np.outer(RNG.gamma(0.2, 2.0, 60), RNG.gamma(0.2, 2.0, 50)))),
+        (True, RNG.random((60, 50)) < 0.1),  # edges
+        (False, RNG.poisson(RNG.gamma(0.1, 50.0, (60, 50)))),  # varies much more
+        (False, np.rint(100 + 2 * NOISE[:60, :50])),  # and less
+        (False, RNG.poisson(2.0, (60, 50)) - 1),
+        (False, RNG.poisson(2.0, (60, 50)) + 0.5),
+        (False, np.zeros((6, 5))),
+    ],
+)
+def test_counts_are_recognised(expected, M):
+    assert is_poisson(np.asarray(M, dtype=float)) is expected
+
+
+def test_resolution_is_that_of_the_rounding():
+    assert resolution(np.round(NOISE, 2)) == pytest.approx(0.01 / 12**0.5, rel=1e-6)
+    assert 0.0 < resolution(NOISE) < 1e-6
+    assert 0.0 < resolution(np.ones((3, 3))) < 1e-12
 
 
 @pytest.mark.parametrize("shape", [(400, 400), (400, 100), (100, 400)])

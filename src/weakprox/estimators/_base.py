@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -206,14 +207,14 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         model._seed = drawn_seed(model.random_state)
         try:
             if not told or not hasattr(model, "_skl_callbacks"):
-                return fit(model, *args, **named)
+                return _proved(fit(model, *args, **named))
             task = model._init_callback_context(max_subtasks=None)
             data = dict(zip(("X", "y"), args, strict=False))
             data |= {name: named[name] for name in ("X", "y") if name in named}
             task.call_on_fit_task_begin(estimator=model, **data)
             found = fit(model, *args, **named)
             task.call_on_fit_task_end(estimator=model, **data)
-            return found
+            return _proved(found)
         finally:
             del model._deadline, model._search_end, model._seed
 
@@ -221,6 +222,18 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         fitted.__doc__ = cleandoc(fit.__doc__ or "") + RETURNS
     # with_callbacks also tears down after errors
     return with_callbacks(fitted) if told else fitted
+
+
+def _proved(model: Any) -> Any:
+    """Warn if nothing is known about how good the fitted model's solution is."""
+    result = getattr(model, "result_", None)
+    if result is not None and not result.certificate.proves:
+        text = (
+            f"{type(model).__name__}: nothing is proved about the solution "
+            f"({result.status.label}). {result.status.advice}"
+        )
+        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+    return model
 
 
 def _forwarded(model: Any) -> Callable[[Any], bool] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -12,8 +13,8 @@ from scipy.sparse import issparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from weakprox.arguments import flag, integer, is_auto, nonnegative, or_auto, positive
-from weakprox.errors import ShapeError
+from weakprox.arguments import flag, integer, is_auto, nonnegative, one_of, or_auto, positive
+from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import Certified
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
@@ -22,9 +23,10 @@ from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.selection import folded, regularization_path
 from weakprox.selection.denoise import Choice, NoisyMatrix
-from weakprox.selection.noise import mean_noise, sample_moments
+from weakprox.selection.noise import are_counts, is_poisson, mean_noise, sample_moments
 
 FLOATS = [np.float64, np.float32]
+UNCHANGED = 1e-6  # relative change of the entries below which the data are returned
 SPARSE = ["csr", "csc", "coo"]
 
 
@@ -115,6 +117,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         centre = self._seen.mean.astype(dtype)
         data = NoisyMatrix(
             self._seen.mean,
+            counts=self._counts(),
             psd=self.psd,
             rank=rank,
             debias=self.debias,
@@ -137,6 +140,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self.components_ = X.Vt[: X.rank]
         self.n_samples_seen_ = self._seen.size
         self.matrix_ = self.low_rank_.dense()
+        self._warn(centre, self._searches)
 
     @abstractmethod
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
@@ -144,12 +148,38 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
 
     def _noise(self, data: NoisyMatrix) -> float:
         """The noise level given, seen across copies, or estimated from one matrix."""
-        given = or_auto("noise", self.noise, nonnegative)
-        if given is not None:
-            return given
+        if not data.counts and not is_auto(self.noise):
+            return nonnegative("noise", self.noise)
+        if data.counts:
+            return data.noise()
         first = mean_noise(self._seen)
         several = self._seen.size > 1
         return first if several or not self._searches else data.noise(first)
+
+    def _counts(self) -> bool:
+        """Whether one matrix of Poisson counts was seen, by its entries or on request."""
+        if not isinstance(self.noise, str):
+            return False
+        one_of("noise", self.noise, ("auto", "poisson"))
+        if is_auto(self.noise):
+            return self._seen.size == 1 and is_poisson(self._seen.mean)
+        if self._seen.size > 1:
+            raise InputError("noise", "'poisson' and several matrices", "their sum, or 'auto'")
+        if not are_counts(self._seen.mean):
+            wanted = "integers, none negative, with noise='poisson'"
+            raise InputError("X", "entries that are not counts", wanted)
+        return True
+
+    def _warn(self, data: Any, searched: bool) -> None:
+        """Warn if an automatic choice returns the data as they are."""
+        away = float(np.abs(self.matrix_ - data).max())
+        if searched and data.any() and away <= UNCHANGED * float(np.abs(data).max()):
+            text = (
+                f"{type(self).__name__} returned its input unchanged: at the noise level "
+                f"{self.noise_:.3g}, no entry and no singular value was found to be noise. "
+                "Pass noise=... if you know better, or lam and tau."
+            )
+            warnings.warn(text, UserWarning, stacklevel=6)
 
     def _samples(self, X: Any, shape: tuple[int, ...] | None = None) -> Any:
         """The data as a stack of matrices, of this shape if others were seen before."""
@@ -201,11 +231,14 @@ class SparseLowRank(_Denoiser):
     debias : bool
         Whether to undo the shrinkage by lam and tau with the factor (at least 1) that
         brings the answer nearest to held-out data, or to M itself without a search.
-    noise : float or "auto"
+    noise : float, "auto" or "poisson"
         Standard deviation of the noise in the entries of M. "auto" takes it from the
         differences of copies. For a single matrix it takes the smaller of two robust
         estimates, from the median singular value and from the median absolute deviation of
         the entries, or that of the residual of a first fit if it is clearly smaller.
+        "poisson" is for counts: their variance is their mean, and they are thinned
+        binomially. "auto" does the same for a matrix of integers whose variance is about
+        their mean.
     {tol, max_seconds, random_state, verbose}
 
     Attributes

@@ -1,11 +1,12 @@
 """Choosing lam, tau and the rank: paths, folds, thinning and unbiased risk."""
 
+from weakprox.selection.copies import Copies as Copies
+from weakprox.selection.copies import folded as folded
+from weakprox.selection.copies import thinned
 from weakprox.selection.grid import Grid as Grid
 from weakprox.selection.grid import default_grid
-from weakprox.selection.held_out import Copies as Copies
 from weakprox.selection.held_out import HeldOut as HeldOut
-from weakprox.selection.held_out import folded as folded
-from weakprox.selection.held_out import held_out, sure, thinned
+from weakprox.selection.held_out import held_out, sure
 from weakprox.selection.held_out import sure_over_grid as sure_over_grid
 from weakprox.selection.noise import noise_level
 from weakprox.selection.observed_path import ObservedPath as ObservedPath

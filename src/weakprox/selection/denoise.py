@@ -14,9 +14,10 @@ from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.memory import room
+from weakprox.selection.copies import THINNING, Copies, thinned
 from weakprox.selection.grid import Grid, as_grid, default_grid
-from weakprox.selection.held_out import THINNING, Copies, HeldOut, held_out, thinned
-from weakprox.selection.noise import Values, matrix, noise_level
+from weakprox.selection.held_out import HeldOut, held_out
+from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
 from weakprox.selection.search import Deadline, Scores, Weights, least, stream
 from weakprox.spectral import NuclearBall, TracePSD
 
@@ -43,6 +44,7 @@ class NoisyMatrix:
     """A matrix with noise in its entries, and the settings of the search on it."""
 
     M: Values
+    counts: bool = False  # whether the entries are Poisson counts
     psd: bool = False  # whether the signal is symmetric positive semidefinite
     rank: int | None = None  # of the answers, at most
     debias: bool = True  # whether answers are rescaled before they are compared
@@ -57,6 +59,12 @@ class NoisyMatrix:
 
     def copies(self, noise: float, count: int) -> Copies:
         """Independent copies by thinning, with symmetric noise if the signal is psd."""
+        if self.counts:
+            half = thinned(np.triu(self.M) if self.psd else self.M, "poisson", count, self.seed)
+            if not self.psd:
+                return half
+            mirrored = np.triu(half.means, 1).transpose(0, 2, 1)
+            return Copies(half.means + mirrored, half.counts)
         made = thinned(self.M, noise, count, self.seed)
         if not self.psd:
             return made
@@ -83,7 +91,7 @@ class NoisyMatrix:
     ) -> Choice:
         """The weight and radius whose answer is nearest to one copy that was left out."""
         grid = self.grid(noise, lam, tau, *QUICK)
-        found = self.held_out(self.copies(noise, COPIES), grid, folds=1)
+        found = self.held_out(self.copies(noise, COPIES), grid, folds=None)
         return self.choice(grid, found)
 
     def choice(self, grid: Grid, found: HeldOut, index: int | None = None) -> Choice:
@@ -97,21 +105,25 @@ class NoisyMatrix:
         table = Scores(points, errors).table(scale=scales)
         return Choice(*points[best], float(scales[best]), table)
 
-    def noise(self, first: float) -> float:
+    def noise(self, first: float | None = None) -> float:
         """The noise level after a first fit, from a first estimate.
 
         Estimates from one matrix mistake signal for noise if it is neither low-rank nor
         sparse. If the residual of a first fit shows clearly less noise, that level is
-        returned.
+        returned, unless it is below the precision of the data. Where most entries are equal,
+        the residual's median is that of a rounding error, and the first estimate is kept.
         """
-        if first == 0.0:
+        if self.counts:
+            return math.sqrt(float(self.M.mean()))
+        first = noise_level(self.M) if first is None else first
+        if first == 0.0 or noise_level(self.M, "entries") == 0.0:
             return first
         found = self.search(first)
         problem = Problem(Denoising(self.M), L1(found.lam), self.ball(found.tau))
         settings: dict[str, Any] = {"max_seconds": self.deadline.left, "progress": False}
         fit = minimize(problem, tol=ROUGH, seed=self.seed, **settings).X
         left = noise_level(self.M - found.scale * fit, "entries")
-        return left if 0.0 < left < CLEARLY * first else first
+        return left if resolution(self.M) < left < CLEARLY * first else first
 
 
 def choose_weights(
@@ -129,9 +141,11 @@ def choose_weights(
     if (COPIES + SEARCH_ARRAYS) * 8 * math.prod(M.shape) > room():
         part = _part(M, settings.get("psd", False), settings.get("seed", 0))
     deadline = Deadline.after(max_seconds).share()
-    data = NoisyMatrix(matrix("M", np.asarray(part[:])), deadline=deadline, **settings)
+    values = matrix("M", np.asarray(part[:]))
+    counts = is_poisson(values)
+    data = NoisyMatrix(values, counts=counts, deadline=deadline, **settings)
     smaller = math.sqrt(data.M.size / math.prod(M.shape))
-    noise = data.noise(noise_level(data.M))
+    noise = data.noise()
     found = data.search(noise, lam, None if tau is None else tau * smaller)
     return noise, replace(found, tau=found.tau / smaller if tau is None else tau)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,91 +11,20 @@ import numpy as np
 
 from weakprox.arguments import integer, nonnegative, positive
 from weakprox.errors import InputError
-from weakprox.linalg.arrays import to_numpy
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.protocols import Penalty, SpectralTerm
 from weakprox.selection._lean import Solved
+from weakprox.selection.copies import THINNING, Copies
 from weakprox.selection.grid import Grid
-from weakprox.selection.noise import Values, matrix, sample_stack
+from weakprox.selection.noise import Values, matrix
 from weakprox.selection.path import walk
 from weakprox.selection.search import Deadline, Search, stream
 from weakprox.spectral import NuclearBall
 
 # A copy, and the answers of the path that is fitted without it.
 Fold: TypeAlias = tuple[Values, Iterator[tuple[int, int, Solved]]]
-THINNING = 0x7EA5  # name of the random stream of copies, groups and probes
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
-
-
-@dataclass(frozen=True)
-class Copies:
-    """Independent noisy copies of one matrix: some to fit, the others to score."""
-
-    means: Values  # of shape (k, m, d): the copies
-    counts: Values  # of shape (k,): number of samples that each copy is the mean of
-
-    def __len__(self) -> int:
-        return int(self.means.shape[0])
-
-    def mean(self) -> Values:
-        """The mean of all samples."""
-        return np.average(self.means, axis=0, weights=self.counts)
-
-    def without(self, k: int) -> Values:
-        """The mean of all samples but those of copy k."""
-        kept = np.delete(np.arange(len(self)), k)
-        return np.average(self.means[kept], axis=0, weights=self.counts[kept])
-
-    def louder(self, k: int) -> float:
-        """Factor by which the noise grows if copy k is left out."""
-        return math.sqrt(self.counts.sum() / (self.counts.sum() - self.counts[k]))
-
-
-def thinned(M: Any, noise: float, copies: int = 5, seed: int = 0) -> Copies:
-    r"""Split one matrix with Gaussian noise into independent copies whose mean it is.
-
-    With :math:`w_k` standard normal, :math:`M + \sigma\sqrt K (w_k - \bar w)` are independent
-    of each other, each with :math:`K` times the variance (data thinning; Neufeld, Dharamshi,
-    Gao & Witten, "Data thinning for convolution-closed distributions", 2024).
-
-    Parameters
-    ----------
-    M : array of shape (m, d)
-        Signal plus noise of the same variance in all entries.
-    noise : float
-        Standard deviation of the noise. If it is too small, the copies share noise and the
-        answer chosen overfits.
-    copies : int
-        Number of copies, at least two.
-    seed : int
-        Fixes the random numbers.
-    """
-    A, noise = matrix("M", M), nonnegative("noise", noise)
-    count = integer("copies", copies, least=2)
-    w = stream(seed, THINNING).standard_normal((count, *A.shape))
-    w -= w.mean(axis=0)
-    w *= noise * math.sqrt(count)
-    w += A
-    return Copies(w, np.ones(count))
-
-
-def folded(samples: Any, folds: int = 5, seed: int = 0) -> Copies:
-    """Means of disjoint random groups of samples, at most as many as there are samples.
-
-    Samples are two or more noisy copies of one matrix, of shape (n, m, d), read one by one.
-    """
-    n = sample_stack(samples)
-    k = min(integer("folds", folds, least=2), n)
-    group = np.arange(n) % k
-    stream(seed, THINNING).shuffle(group)
-    means = np.zeros((k, *samples.shape[1:]))
-    counts = np.bincount(group, minlength=k).astype(float)
-    for i in range(n):
-        means[group[i]] += np.asarray(to_numpy(samples[i]), dtype=float) / counts[group[i]]
-    if not np.isfinite(means).all():
-        raise InputError("samples", "NaN or infinite entries", "finite numbers")
-    return Copies(means, counts)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 Method = Literal["auto", "spectrum", "entries"]
 
 GAUSSIAN = 1.4826  # standard deviations in a median absolute deviation
+POISSON = (0.25, 2.5)  # ratios of variance and mean that count as Poisson's
 MOST = 1000  # rows and columns from which a spectrum is computed
 
 
@@ -35,7 +36,8 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         median absolute deviation of the entries, which holds while the signal touches less
         than half of them. Each is too large if its assumption fails, so "auto" takes the
         smaller one. A median absolute deviation of zero, as in data that are mostly zeros,
-        is ignored.
+        is ignored. Rows and columns of zeros have no noise and are left out of the
+        spectrum; the level is the root mean square over all entries.
 
     Returns
     -------
@@ -88,14 +90,50 @@ def matrix(name: str, M: Any) -> Values:
     return A
 
 
+def are_counts(A: Values) -> bool:
+    """Whether all entries are integers, none negative."""
+    return bool(A.min() >= 0.0 and np.array_equal(A, np.rint(A)))
+
+
+def is_poisson(A: Values) -> bool:
+    """Whether a matrix holds counts whose variance is about their mean.
+
+    The variance is that of the spectrum, which is too small by up to a half if the counts
+    are uneven. Counts that vary much more than Poisson's (or much less, such as the grey
+    values of a picture) do not qualify.
+    """
+    if not A.any() or not are_counts(A):
+        return False
+    ratio = _from_spectrum(A) ** 2 / float(A.mean())
+    return POISSON[0] <= ratio <= POISSON[1]
+
+
+def resolution(A: Values) -> float:
+    """The smallest noise that data of this precision can show.
+
+    That of rounding to the smallest difference between two entries, or that of the floating
+    point numbers.
+    """
+    values = np.unique(A)
+    rounding: float = max(A.shape) * np.finfo(float).eps * float(np.abs(A).max())
+    step = float(np.diff(values).min()) if values.size > 1 else 0.0
+    return max(rounding, step / math.sqrt(12.0))  # of a uniform error within one step
+
+
 def _from_spectrum(A: Values) -> float:
+    """Noise level by the median singular value, zero if that is a rounding error."""
+    entries = A.size
+    A = A[A.any(axis=1)][:, A.any(axis=0)]
+    if A.size == 0:
+        return 0.0
+    share = A.size / entries  # of entries with noise
     rng = np.random.default_rng(0)  # a part of a large matrix has the same noise
     for axis in (0, 1):
         if A.shape[axis] > MOST:
             A = np.take(A, rng.choice(A.shape[axis], MOST, replace=False), axis=axis)
     s = decompositions.svdvals(A)
     law = max(A.shape) * mp_median(min(A.shape) / max(A.shape))  # of pure noise
-    level = float(np.median(s)) / math.sqrt(law)
+    level = float(np.median(s)) * math.sqrt(share / law)
     # singular values that are rounding errors of the largest show no noise
     return level if np.median(s) > max(A.shape) * np.finfo(float).eps * s[0] else 0.0
 
