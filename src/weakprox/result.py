@@ -24,7 +24,16 @@ from weakprox.storage.results import read_result, write_result
 from weakprox.storage.table import FileError, PathLike
 from weakprox.storage.tree import plain
 
-__all__ = ["COLUMNS", "Certificate", "Counts", "Look", "Result", "Status", "Trace"]
+__all__ = [
+    "COLUMNS",
+    "Certificate",
+    "Counts",
+    "Look",
+    "Result",
+    "SparsePoint",
+    "Status",
+    "Trace",
+]
 
 ENTRIES = 1 << 18  # entries of X that are examined at once
 COUNTED = 1 << 28  # entries of X up to which `repr` counts those that are not zero
@@ -297,6 +306,36 @@ class Source:
         return type(None), ()
 
 
+@dataclass(frozen=True)
+class SparsePoint:
+    """The penalty's own point near an answer: exactly sparse, but not low-rank.
+
+    Attributes
+    ----------
+    matrix : csr_array
+        The point; entries that are not stored are exactly zero.
+    value : float
+        f there.
+    distance : float
+        Its distance to the answer X, in Frobenius norm.
+    violation : float
+        Relative distance from the constraint set.
+    certificate : Certificate
+        How far from the optimum this point can be: the lower bound is that of the answer.
+    """
+
+    matrix: Any
+    value: float
+    distance: float
+    violation: float
+    certificate: Certificate
+
+    @property
+    def gap(self) -> float:
+        """The certificate's bound on the distance from the optimal value."""
+        return self.certificate.gap
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
     """A low-rank answer and its certificate; every number is recomputed from X.
@@ -413,12 +452,31 @@ class Result:
         return bool(self.gap <= self.eps)
 
     @cached_property
+    def sparse(self) -> SparsePoint:
+        """The answer with exact zeros: the penalty's own point, with its certificate.
+
+        The entries of X that the penalty makes zero are zero within the accuracy only, since
+        X is a product of factors. This point is not low-rank, but exactly sparse, feasible
+        and as near to X as the accuracy allows. It is computed from the dual point of the
+        lower bound and takes a full decomposition. Its attributes are `matrix` (a CSR array),
+        `value`, `distance` (to X, in Frobenius norm), `violation`, `certificate` and `gap`.
+
+        Raises ProofError in the cases in which `proof` does, and for a penalty that makes no
+        entry zero.
+        """
+        return self._witness().sparse(self)  # type: ignore[no-any-return]
+
+    @cached_property
     def proof(self) -> Any:
         """A `weakprox.Proof` of the certificate, to save and to verify.
 
         Raises ProofError if there is none: G is sampled, nothing is proved, or the dual
         point of the bound was too large to keep (pass `proof=True` to `minimize`).
         """
+        return self._witness().proof(self)
+
+    def _witness(self) -> Any:
+        """The evidence for the certificate, or a ProofError that says why there is none."""
         if self.sampled:
             wanted = "a finite sum: a bound from samples holds at a confidence only"
             raise ProofError("result", "a loss that is known through samples", wanted)
@@ -427,7 +485,7 @@ class Result:
         if self.evidence is None:
             given = "a bound without the dual point that it rests on"
             raise ProofError("result", given, "minimize(..., proof=True), which keeps it")
-        return self.evidence.proof(self)
+        return self.evidence
 
     def explain(self) -> str:
         """Explain the choice of the solver, its cost, and what the certificate leaves open."""

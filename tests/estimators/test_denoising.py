@@ -165,6 +165,17 @@ def test_an_answer_that_equals_the_input_is_announced():
         SparseLowRank(random_state=0).fit(exact)
 
 
+def test_zeros_are_exact():
+    model = SparseLowRank(0.4, 15.0, random_state=0).fit(M)
+    assert 0 < model.sparse_.nnz < 0.8 * M.size
+    assert np.count_nonzero(model.matrix_) == M.size
+    np.testing.assert_allclose(model.sparse_.toarray(), model.matrix_, atol=0.05)
+    point = model.result_.sparse
+    np.testing.assert_allclose((model.scale_ * point.matrix).toarray(), model.sparse_.toarray())
+    assert point.certificate.proves
+    assert SparseLowRank(0.0, 15.0, random_state=0).fit(M).sparse_ is None
+
+
 def test_searching_a_grid_is_no_worse(fitted, searched):
     assert error(searched) < 1.1 * error(fitted)
 

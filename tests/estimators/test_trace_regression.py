@@ -63,6 +63,10 @@ def test_a_column_is_an_elastic_net():
     assert ours.coef_.shape == (6, 1)
     assert ours.tau_ == np.inf
     assert np.allclose(ours.coef_[:, 0], theirs.coef_, atol=1e-4)
+    exact = ours.sparse_coef_.toarray()[:, 0]
+    assert np.array_equal(exact != 0.0, theirs.coef_ != 0.0)
+    assert 0 < np.count_nonzero(exact) < 6
+    assert np.allclose(exact, theirs.coef_, atol=1e-3)
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-4)
     assert np.allclose(ours.predict(X), theirs.predict(X), atol=1e-3)
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
 from weakprox.arguments import is_integer, nonnegative
-from weakprox.errors import InputError
+from weakprox.errors import InputError, ProofError
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
 from weakprox.selection.search import Deadline, Search
@@ -106,6 +106,16 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         settings.setdefault("progress", bool(self.verbose) and not trial)
         settings["max_seconds"] = (self._search_end if trial else self._deadline).left
         return minimize(problem, seed=self._seed, callback=_forwarded(self), **settings)
+
+    def _with_zeros(self) -> Any:
+        """The solution with exact zeros, a CSR array; None if no such point is known.
+
+        The problem of `result_` must still exist.
+        """
+        try:
+            return self.result_.sparse.matrix
+        except ProofError:
+            return None
 
     def _search(self, folds: Sequence[Any], trial: Any, **settings: Any) -> Search[Any]:
         """A search within the time limit of the fit; keywords go to `Search`."""

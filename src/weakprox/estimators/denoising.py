@@ -140,6 +140,8 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self.components_ = X.Vt[: X.rank]
         self.n_samples_seen_ = self._seen.size
         self.matrix_ = self.low_rank_.dense()
+        exact = self._with_zeros() if found.lam else None
+        self.sparse_ = None if exact is None else (exact * scale).astype(dtype)
         self._warn(centre, self._searches)
 
     @abstractmethod
@@ -247,6 +249,10 @@ class SparseLowRank(_Denoiser):
         The estimate.
     low_rank_ : LowRank
         The same as factors.
+    sparse_ : csr_array or None
+        The same with exact zeros where the l1 norm makes entries zero, and therefore not
+        exactly low-rank; ``result_.sparse`` has its value and certificate. None if lam is 0
+        or nothing is proved.
     rank_ : int
         Its rank.
     components_ : array of shape (rank, d)
@@ -323,7 +329,7 @@ class SparseLowRankCV(_Denoiser):
 
     Attributes
     ----------
-    matrix_, low_rank_, rank_, components_, lam_, tau_, scale_, noise_, result_, certificate_
+    matrix_, low_rank_, sparse_, rank_, components_, lam_, tau_, scale_, noise_, result_
         As in `SparseLowRank`; `result_` is the solution before it was scaled.
     path_ : weakprox.selection.Path
         Solutions on the whole matrix for every point of the grid.

@@ -143,7 +143,9 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         design = Design.of(A, b, self._shape, self.fit_intercept)
         chosen = self._choose(A, b, design, lams, taus)
         self.lam_, self.lam2_, self.tau_ = chosen
-        self.result_ = self._solution(design, chosen)
+        problem = self._problem(design, chosen)
+        self.result_ = self._solve(problem, tol=None, eps=self.tol * design.size)
+        self.sparse_coef_ = self._with_zeros() if chosen.lam else None
         self.coef_ = np.asarray(self.result_.X)
         self.intercept_ = design.intercept(self.coef_)
         return self
@@ -194,7 +196,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         for squares in design.ridges() if lam2 is None else [lam2]:
             radii = taus
             if radii is None:
-                free = self._solution(design, Setting(0.0, squares, np.inf), trial=True)
+                free = self._rough(design, Setting(0.0, squares, np.inf))
                 norm = free.low_rank.nuclear_norm
                 radii = [max(share * norm, TINY) for share in TAUS]
             settings += [Setting(lam, squares, tau) for lam in lams for tau in radii]
@@ -208,7 +210,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             data: tuple[Design, Any, Matrix], setting: Setting, start: Any
         ) -> tuple[float, Matrix]:
             part, unseen, answers = data
-            X = self._solution(part, setting, trial=True, start=start).X
+            X = self._rough(part, setting, start).X
             found = unseen @ X.ravel() + part.intercept(X)
             return float(np.mean((found - answers) ** 2)), X
 
@@ -223,17 +225,18 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         simplicity = Setting.complexity if self._simplest else None
         return self._best(folds, trial, settings, prepare, simplicity)
 
-    def _solution(
-        self, design: Design, setting: Setting, *, trial: bool = False, start: Any = None
-    ) -> Result:
-        """Solve the certified problem, less accurately in trials."""
+    def _rough(self, design: Design, setting: Setting, start: Any = None) -> Result:
+        """Solve the certified problem less accurately, for the search."""
+        problem, eps = self._problem(design, setting), LOOSE * self.tol * design.size
+        return self._solve(problem, trial=True, tol=None, eps=eps, start=start)
+
+    def _problem(self, design: Design, setting: Setting) -> Problem:
+        """The certified problem."""
         penalty, radius = ElasticNet(setting.lam, setting.lam2), setting.tau
         if not np.isfinite(radius):  # above every solution, whose value is at most that of zero
             curvature = max(design.loss.strong_convexity + penalty.curvature, TINY)
             radius = 2 * float(np.sqrt(2 * min(design.shape) * design.size / curvature)) + TINY
-        eps = self.tol * design.size * (LOOSE if trial else 1.0)
-        problem = Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
-        return self._solve(problem, trial=trial, tol=None, eps=eps, start=start)
+        return Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
 
 
 @dataclass(eq=False, repr=False)
@@ -278,6 +281,9 @@ class TraceRegression(_TraceModel):
     ----------
     coef_ : array of shape (m, d)
         B.
+    sparse_coef_ : csr_array or None
+        The same with exact zeros, and therefore not exactly low-rank; ``result_.sparse`` has
+        its value and certificate. None if lam is 0 or nothing is proved.
     intercept_ : float
         c.
     lam_, lam2_, tau_ : float
@@ -330,7 +336,7 @@ class TraceRegressionCV(_TraceModel):
 
     Attributes
     ----------
-    coef_, intercept_, lam_, lam2_, tau_, cv_results_, result_
+    coef_, sparse_coef_, intercept_, lam_, lam2_, tau_, cv_results_, result_
         As in `TraceRegression`.
 
     Examples

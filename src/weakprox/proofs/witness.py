@@ -21,7 +21,8 @@ from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
 from weakprox.proofs.observed import integers
 from weakprox.proofs.pieces import digested
 from weakprox.proofs.proof import Proof
-from weakprox.result import Result
+from weakprox.proofs.sparse import sparse_point
+from weakprox.result import Result, SparsePoint
 from weakprox.run.escalate import in_float64
 from weakprox.run.state import Evidence, OnCells, OnEntries, Target
 from weakprox.verifier.claims import Proved, prepared, proved, reach, worth
@@ -53,13 +54,22 @@ class Witness:
 
     def proof(self, result: Result) -> Proof:
         """The proof of this result's certificate."""
-        problem = self._problem()
+        problem = self._kept()
+        with one_thread(0):  # products are of narrow tiles, and the digest has its own thread
+            return made(result, self.evidence(problem, result.unit), described(problem))
+
+    def sparse(self, result: Result) -> SparsePoint:
+        """The penalty's own point near the answer of this result."""
+        return sparse_point(result, self.evidence(self._kept(), result.unit))
+
+    def _kept(self) -> Problem:
+        """The problem, if it still exists."""
+        problem: Problem | None = self._problem()
         if problem is None:
             given = "one whose problem no longer exists"
             wanted = "to keep the problem, or minimize(..., proof=True), which does"
             raise ProofError("result", given, wanted)
-        with one_thread(0):  # products are of narrow tiles, and the digest has its own thread
-            return made(result, self.evidence(problem, result.unit), described(problem))
+        return problem
 
     def evidence(self, problem: Problem, unit: float) -> Evidence:
         """The evidence, with the problem in the run's unit and precision."""
