@@ -8,8 +8,8 @@ import pytest
 import sklearn
 from selection._signals import sparse_low_rank
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -224,3 +224,47 @@ def test_random_state_follows_scikit_learn():
 def test_an_unfitted_model_has_no_certificate():
     with pytest.raises(ValueError, match="not fitted"):
         _ = SparseLowRank(random_state=0).certificate_
+
+
+UNFITTED = [
+    (SparseLowRank, ("transform", "score")),
+    (SparseLowRankCV, ("transform", "score")),
+    (SparseLowRankCovariance, ("score", "mahalanobis", "error_norm", "get_precision")),
+    (SparseLowRankImputer, ("transform",)),
+    (TraceRegression, ("predict", "score")),
+    (HawkesInfectivity, ("score", "intensity", "simulate")),
+    (LinkPredictor, ("score_pairs", "predict_proba", "recommend")),
+]
+
+
+@pytest.mark.parametrize(("kind", "methods"), UNFITTED)
+def test_unfitted_use_is_refused(kind, methods):
+    for name in methods:
+        if not hasattr(kind(), name):  # of those that depend on the fit
+            continue
+        call = getattr(kind(), name)
+        names = inspect.signature(call).parameters.values()
+        needed = [
+            one for one in names if one.default is one.empty and one.kind is not one.VAR_KEYWORD
+        ]
+        with pytest.raises(NotFittedError):
+            call(*[M for _ in needed])
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "grid"),
+    [
+        (SparseLowRank(0.1, 20.0), (M,), {"lam": [0.0, 0.2]}),
+        (SparseLowRankCovariance(0.1, 5.0), (M,), {"lam": [0.0, 0.2]}),
+        (TraceRegression(0.1, None, lam2=0.1), (M, M[:, 0] + M[:, 1]), {"lam": [0.01, 0.2]}),
+        (HawkesInfectivity(1.0, None, decays=1.0), (EVENTS,), {"lam": [0.0, 2.0]}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_score_can_be_cross_validated(model, data, grid):
+    model = model.set_params(random_state=0)
+    scores = cross_val_score(model, *data, cv=3, error_score="raise")
+    assert np.isfinite(scores).all()
+    assert len(set(scores)) == 3
+    found = GridSearchCV(model, grid, cv=2, error_score="raise").fit(*data)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from selection._signals import sparse_low_rank
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -247,17 +248,52 @@ def test_score_is_the_error_on_unseen_copies(fitted):
     assert bad.score(copies) < fitted.score(copies)
 
 
+def test_new_rows_are_scored_by_what_other_columns_say_about_them():
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((3, 30))
+    train, test = (rng.standard_normal((n, 3)) @ factors for n in (80, 40))
+    train, test = (X + 0.5 * rng.standard_normal(X.shape) for X in (train, test))
+    scores = [
+        SparseLowRank(0.0, 1e3, rank=rank, noise=0.5, random_state=0).fit(train).score(test)
+        for rank in (1, 3, 20)
+    ]
+    assert scores[1] == max(scores)  # the right rank predicts best
+    assert scores[1] == pytest.approx(-0.25, rel=0.3)  # and leaves little but the noise
+    frame = pd.DataFrame(test)
+    model = SparseLowRank(0.0, 1e3, rank=3, noise=0.5, random_state=0).fit(train)
+    assert model.score(frame) == model.score(sp.csr_array(test)) == scores[1]
+
+
+def test_cross_validation_and_grid_search():
+    plain = cross_val_score(SparseLowRank(random_state=0), M, cv=3, error_score="raise")
+    assert np.isfinite(plain).all()
+    grid = GridSearchCV(
+        SparseLowRank(0.1, 1e3, noise=0.5, random_state=0),
+        {"rank": [1, 2, 15]},
+        cv=3,
+        error_score="raise",
+    )
+    assert grid.fit(M).best_params_["rank"] == 2
+    stack = SIGNAL + np.random.default_rng(0).standard_normal((6, 50, 40))
+    several = cross_val_score(SparseLowRank(0.1, 20.0), stack, cv=3, error_score="raise")
+    assert several == pytest.approx(-1.0, rel=0.2)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_labels_are_kept(kind):
     names = [f"column {k}" for k in range(40)]
-    frame = pd.DataFrame(M, columns=names)
+    frame = pd.DataFrame(M, columns=names, index=[f"row {k}" for k in range(50)])
     frame = frame if kind == "pandas" else pl.from_pandas(frame)
     model = SparseLowRank(0.3, 15.0, random_state=0).set_output(transform=kind).fit(frame)
     assert model.feature_names_in_.tolist() == names
     assert list(model.transform(frame).columns) == names
-    np.testing.assert_allclose(
-        model.matrix_, SparseLowRank(0.3, 15.0, random_state=0).fit(M).matrix_, atol=1e-12
-    )
+    assert type(model.matrix_) is type(frame)
+    assert list(model.matrix_.columns) == names
+    if kind == "pandas":
+        assert model.matrix_.index.equals(frame.index)
+    plain = SparseLowRank(0.3, 15.0, random_state=0).fit(M).matrix_
+    np.testing.assert_allclose(model.matrix_.to_numpy(), plain, atol=1e-12)
+    assert type(model.partial_fit(frame).matrix_) is type(frame)
 
 
 def test_other_inputs(tmp_path):
@@ -386,6 +422,8 @@ def test_bad_shapes(fitted):
     with pytest.raises(wp.ShapeError, match=r"\(49, 40\)"):
         model.partial_fit(M[1:])
     with pytest.raises(wp.ShapeError, match="copies of shape"):
-        fitted.score(M[1:])
+        fitted.score(M[None, 1:])
+    with pytest.raises(ValueError, match="40 features"):
+        fitted.score(M[:, 1:])
     with pytest.raises(wp.ShapeError, match="square"):
         SparseLowRank(psd=True, random_state=0).fit(M)

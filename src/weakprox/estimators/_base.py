@@ -191,6 +191,15 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         return bundle
 
 
+def framed(values: Any, given: Any) -> Any:
+    """The values as a frame with the labels of a frame that was given, else as they are."""
+    if hasattr(given, "iloc"):  # pandas
+        return type(given)(values, index=given.index, columns=given.columns)
+    if hasattr(given, "columns") and hasattr(given, "to_numpy"):  # polars
+        return type(given)(values, schema=list(given.columns))
+    return values
+
+
 def drawn_seed(state: Any) -> int:
     """An integer seed from `random_state`; None draws a new one, as in scikit-learn."""
     if is_integer(state) and state >= 0:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
 from weakprox.estimators._base import Certified
@@ -341,6 +341,59 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         self.own_variance_ = own * scale**2
         self._set_covariance(A.T @ A + np.diag(self.own_variance_))
         return self
+
+    def score(self, X_test: Any, y: Any = None) -> float:
+        """Mean log-likelihood of test samples, as in scikit-learn.
+
+        Parameters
+        ----------
+        X_test : array or frame of shape (n_samples, n_features)
+            Samples from the same distribution.
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self, "covariance_")
+        return float(super().score(X_test, y))
+
+    def mahalanobis(self, X: Any) -> Any:
+        """Squared Mahalanobis distances of samples, as in scikit-learn.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
+        check_is_fitted(self, "covariance_")
+        return super().mahalanobis(X)
+
+    def get_precision(self) -> Any:
+        """The inverse of the covariance, computed if it was not stored."""
+        check_is_fitted(self, "covariance_")
+        return super().get_precision()
+
+    def error_norm(self, comp_cov: Any, **settings: Any) -> float:
+        """Distance to another covariance; keywords as in scikit-learn.
+
+        Parameters
+        ----------
+        comp_cov : array of shape (n_features, n_features)
+            The covariance to compare with.
+        **settings
+            `norm`, `scaling` and `squared`.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self, "covariance_")
+        return float(super().error_norm(comp_cov, **settings))
 
     def _chosen(
         self, Z: Values, S: Values, standardized: bool, lam: float | None, tau: float | None

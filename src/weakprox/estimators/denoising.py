@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from weakprox.arguments import flag, integer, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError, ShapeError
-from weakprox.estimators._base import Certified
+from weakprox.estimators._base import Certified, framed
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.losses.moments import Moments
@@ -27,6 +27,8 @@ from weakprox.selection.noise import are_counts, is_poisson, mean_noise, sample_
 
 FLOATS = [np.float64, np.float32]
 UNCHANGED = 1e-6  # relative change of the entries below which the data are returned
+GROUPS = 5  # of columns that are predicted from the others, to score new rows
+TINY = 1e-12  # least variance of noise, relative to that of the signal
 SPARSE = ["csr", "csc", "coo"]
 
 
@@ -55,6 +57,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         samples = self._samples(X)
         self._seen = sample_moments(samples)
         self._learn(samples, samples.dtype)
+        self.matrix_ = framed(self.matrix_, X)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
@@ -71,6 +74,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         seen = [*([] if first else [self._seen]), sample_moments(samples)]
         self._seen = Moments.together(seen, np.zeros(samples.shape[1:]))
         self._learn(None, samples.dtype)
+        self.matrix_ = framed(self.matrix_, X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -92,22 +96,48 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         return (rows @ V.T) @ V
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean squared distance of the estimate to copies it has not seen.
+        """Minus the mean squared error on data that the model has not seen.
 
         Parameters
         ----------
-        X : array of shape (m, d) or (n, m, d)
-            Noisy copies of the same matrix.
+        X : array, frame or sparse matrix of shape (any, d), or array of shape (n, m, d)
+            New rows, of which every column in turn is predicted from the columns of other
+            groups; or n noisy copies of the same matrix, to which the estimate is compared.
         y : ignored
 
         Returns
         -------
         float
             The larger, the better; minus the variance of the noise at best.
+
+        Notes
+        -----
+        Columns are predicted by their conditional mean, given the others, if rows have the
+        covariance of the estimate plus noise. A row space of too high a rank predicts worse
+        (Owen & Perry, "Bi-cross-validation of the SVD", 2009).
         """
         check_is_fitted(self, "low_rank_")
-        samples = self._samples(X, self.matrix_.shape)
-        return -float(np.mean([np.mean((sample - self.matrix_) ** 2) for sample in samples]))
+        if getattr(X, "ndim", 2) == 3 and not issparse(X):
+            samples, estimate = self._samples(X, self.low_rank_.shape), self.low_rank_.dense()
+            return -float(np.mean([np.mean((sample - estimate) ** 2) for sample in samples]))
+        rows = validate_data(self, X, reset=False, dtype=FLOATS, accept_sparse=SPARSE)
+        rows = rows.toarray() if issparse(rows) else rows
+        return -float(np.mean((rows - self._predicted(rows)) ** 2))
+
+    def _predicted(self, rows: Any) -> Any:
+        """Each group of columns of new rows, predicted from the others."""
+        found = self.low_rank_
+        loadings = found.Vt.T * (found.s / math.sqrt(found.shape[0]))
+        # without any noise, prediction is least squares
+        level = max(self.noise_**2, TINY * float(np.sum(loadings**2)), TINY)
+        group = np.arange(len(loadings)) % min(GROUPS, len(loadings))
+        guesses = np.empty_like(rows)
+        for k in range(int(group.max()) + 1):
+            hidden, seen = loadings[group == k], loadings[group != k]
+            inner = seen.T @ seen + level * np.eye(loadings.shape[1])
+            weights = np.linalg.solve(inner, seen.T @ rows[:, group != k].T)
+            guesses[:, group == k] = (hidden @ weights).T
+        return guesses
 
     def _learn(self, samples: Any, dtype: Any) -> None:
         """Choose lam and tau, solve, and set what was learnt."""
@@ -245,8 +275,8 @@ class SparseLowRank(_Denoiser):
 
     Attributes
     ----------
-    matrix_ : array of shape (m, d)
-        The estimate.
+    matrix_ : array or frame of shape (m, d)
+        The estimate, with the labels of the data.
     low_rank_ : LowRank
         The same as factors.
     sparse_ : csr_array or None
