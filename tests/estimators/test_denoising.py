@@ -166,6 +166,62 @@ def test_an_answer_that_equals_the_input_is_announced():
         SparseLowRank(random_state=0).fit(exact)
 
 
+def steps_apart(fits):
+    """Largest distance on the grid between choices: rows (weights) and columns (radii)."""
+    table = fits[0].cv_results_
+    lams = np.unique(np.concatenate([fit.cv_results_["param_lam"] for fit in fits]))
+    rows = [int(np.flatnonzero(lams == fit.lam_)[0]) for fit in fits]
+    columns = []
+    for fit in fits:
+        table = fit.cv_results_
+        taus = np.sort(table["param_tau"][table["param_lam"] == fit.lam_])
+        columns.append(int(np.flatnonzero(taus == fit.tau_)[0]))
+    return max(rows) - min(rows), max(columns) - min(columns)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        {"m": 50, "d": 40, "density": 0.25},
+        {"m": 60, "d": 50, "density": 0.4, "seed": 2},
+        {"m": 50, "d": 40, "density": 1.0, "rank": 3, "size": 0.6, "seed": 3},
+    ],
+)
+def test_the_choice_hardly_depends_on_the_random_state(example):
+    _, noisy = sparse_low_rank(**example)
+    fits = [SparseLowRank(random_state=k, noise=0.5).fit(noisy) for k in range(10)]
+    lam, tau = steps_apart(fits)
+    assert lam <= 1
+    assert tau <= 1
+
+
+def test_simple_models_are_chosen_where_they_suffice():
+    rng = np.random.default_rng(0)
+    noise = 0.5 * rng.standard_normal((50, 40))
+    low = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 40))
+    model = SparseLowRank(random_state=0).fit(low + noise)
+    assert (model.kind_, model.lam_) == ("low-rank", 0.0)
+    assert model.sparse_ is None
+    spikes = np.where(rng.random((50, 40)) < 0.05, 8.0, 0.0)
+    assert SparseLowRank(random_state=0).fit(spikes + noise).kind_ == "sparse"
+    assert SparseLowRank(random_state=0).fit(M).kind_ == "both"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_simple_model_scores_better_on_the_same_copies(seed):
+    """By more than one standard error of the difference."""
+    _, noisy = sparse_low_rank(50, 40, density=0.3, seed=seed)
+    table = SparseLowRank(random_state=0).fit(noisy).cv_results_
+    model = SparseLowRank(random_state=0).fit(noisy)
+    splits = np.array([table[f"split{k}_test_score"] for k in range(5)])
+    lam, tau = table["param_lam"], table["param_tau"]
+    chosen = int(np.flatnonzero((lam == model.lam_) & (tau == model.tau_))[0])
+    simple = splits[:, (lam == 0.0) | (tau == tau.max())]
+    away = simple - splits[:, [chosen]]
+    error = away.std(axis=0, ddof=1) / 5**0.5
+    assert (away.mean(axis=0) <= error + 1e-12).all()
+
+
 def test_zeros_are_exact():
     model = SparseLowRank(0.4, 15.0, random_state=0).fit(M)
     assert 0 < model.sparse_.nnz < 0.8 * M.size

@@ -57,7 +57,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         samples = self._samples(X)
         self._seen = sample_moments(samples)
         self._learn(samples, samples.dtype)
-        self.matrix_ = framed(self.matrix_, X)
+        self.matrix_ = framed(self.low_rank_.dense(), X)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
@@ -74,7 +74,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         seen = [*([] if first else [self._seen]), sample_moments(samples)]
         self._seen = Moments.together(seen, np.zeros(samples.shape[1:]))
         self._learn(None, samples.dtype)
-        self.matrix_ = framed(self.matrix_, X)
+        self.matrix_ = framed(self.low_rank_.dense(), X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -157,7 +157,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         )
         self.noise_ = self._noise(data)
         found = self._choose(data, samples)
-        self.lam_, self.tau_ = found.lam, found.tau
+        self.lam_, self.tau_, self.kind_ = found.lam, found.tau, found.kind
         problem = Problem(Denoising(centre), L1(found.lam), data.ball(found.tau))
         most = None if rank is None else min(rank, *centre.shape)
         self.result_ = self._solve(problem, rank=most)
@@ -245,9 +245,12 @@ class SparseLowRank(_Denoiser):
     :math:`\|X\|_* \le \tau`, M the noisy matrix or the mean of several, and multiplies the
     answer by a factor that undoes the shrinkage.
 
-    "auto" splits M into independent copies (data thinning, which needs the noise level),
-    fits a small grid of lam and tau to all but one of them, and takes the pair whose
-    answer is nearest to that one. `SparseLowRankCV` uses a larger grid and every copy.
+    "auto" splits M into five independent copies (data thinning, which needs the noise level
+    unless M holds counts), fits pairs of lam and tau to all but one of them, and compares the
+    answers with that one. It begins with lam = 0 and tries larger weights as long as the
+    copies gain. The simplest model within one standard error of the best is taken; simpler
+    ones are the data themselves, soft thresholding alone and singular values alone.
+    `SparseLowRankCV` uses a larger grid.
 
     Parameters
     ----------
@@ -289,6 +292,9 @@ class SparseLowRank(_Denoiser):
         Orthonormal basis of its row space.
     lam_, tau_, scale_, noise_ : float
         The values used.
+    kind_ : {"both", "low-rank", "sparse", "copy"}
+        Whether the search kept both terms, or a simpler model was as good on the copies:
+        singular values alone, soft thresholding alone, or the data as they are.
     {cv_results_}
         Scores are minus mean squared errors.
     n_samples_seen_ : int

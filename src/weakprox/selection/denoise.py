@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, re
 from weakprox.selection.search import Deadline, Scores, Weights, least, stream
 from weakprox.spectral import NuclearBall, TracePSD
 
-COPIES = 5  # that one matrix is split into; one of them is held out
+COPIES = 5  # that one matrix is split into; each is held out once
+KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
+COPY, SOFT, LOW_RANK, BOTH = range(4)  # their places
 QUICK = (6, 5)  # weights and radii that are tried
 ROUGH = 1e-3  # relative accuracy of the fit whose residual shows the noise
 SEARCH_ARRAYS = 8  # of the size of the matrix that the search needs besides the copies
@@ -37,6 +39,84 @@ class Choice:
     tau: float
     scale: float
     table: dict[str, Any]
+    kind: str = "both"  # of the model: "copy", "sparse", "low-rank" or "both"
+
+
+class Candidate(NamedTuple):
+    """A kind of model and the place of its radius, the simpler the smaller; lam and tau."""
+
+    kind: int
+    place: int
+    lam: float
+    tau: float
+
+
+@dataclass(eq=False)
+class Tried:
+    """Candidates and their comparisons with the copies left out."""
+
+    debias: bool
+    points: list[Candidate] = field(default_factory=list)
+    found: list[HeldOut] = field(default_factory=list)
+
+    def add(self, points: list[Candidate], found: HeldOut) -> None:
+        """Record candidates, in the order of the entries of a grid."""
+        if self.found:  # time may have been short
+            count = min(len(found.constants), len(self.found[0].constants))
+            self.found = [one.first(count) for one in self.found]
+            found = found.first(count)
+        self.points += points
+        self.found.append(found)
+
+    @property
+    def errors(self) -> Values:
+        """Mean squared errors, of shape (folds, candidates)."""
+        parts = [one.errors(debias=self.debias) for one in self.found]
+        return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+
+    @property
+    def least(self) -> float:
+        """The least mean error."""
+        return float(np.nanmin(self.errors.mean(axis=0)))
+
+    def choice(self) -> Choice:
+        """The simplest kind of model, and its least radius, within a standard error."""
+        errors = self.errors
+        parts = [one.scales(debias=self.debias).ravel() for one in self.found]
+        scales = np.concatenate(parts)
+        scales[[i for i, point in enumerate(self.points) if point.kind == COPY]] = 1.0
+        keys = [point[:2] for point in self.points] if len(errors) > 1 else None
+        best = least(errors, keys)
+        weights = [Weights(point.lam, point.tau) for point in self.points]
+        table = Scores(weights, errors).table(scale=scales)
+        kind = KINDS[self.points[best].kind]
+        return Choice(*weights[best], float(scales[best]), table, kind)
+
+
+def _pairs(grid: Grid) -> list[tuple[float, float]]:
+    """Weight and radius of each point, row by row."""
+    lams = np.repeat(grid.lams, grid.shape[1])
+    return list(zip(lams.tolist(), grid.taus.ravel().tolist(), strict=True))
+
+
+def _closed_forms(copies: Copies, grid: Grid) -> tuple[list[Candidate], HeldOut]:
+    """The data as they are, and soft thresholding with every weight."""
+    free = float(grid.taus.max())
+    nuclear = math.sqrt(min(copies.means.shape[1:])) * float(np.linalg.norm(copies.mean()))
+    points = [Candidate(COPY, 0, 0.0, max(free, nuclear))]
+    points += [
+        Candidate(SOFT, 0, float(lam), float(tau))
+        for lam, tau in zip(grid.lams, grid.taus[:, -1], strict=True)
+        if lam > 0.0
+    ]
+    found = np.empty((2, len(copies), len(points), 1))
+    for k in range(len(copies)):
+        A, Z = copies.without(k), copies.means[k]
+        for i, point in enumerate(points):
+            X = np.sign(A) * np.maximum(np.abs(A) - copies.louder(k) * point.lam, 0.0)
+            found[:, k, i, 0] = np.vdot(X, Z), np.vdot(X, X)
+    constants = np.array([np.sum(Z * Z) for Z in copies.means])
+    return points, HeldOut(found[0], found[1], constants, copies.means[0].size)
 
 
 @dataclass(frozen=True)
@@ -89,18 +169,36 @@ class NoisyMatrix:
     def search(
         self, noise: float, lam: float | None = None, tau: float | None = None
     ) -> Choice:
-        """The weight and radius whose answer is nearest to one copy that was left out."""
+        """The weight and radius whose answers are nearest to the copies left out.
+
+        Low rank alone (lam = 0) is tried first, then rising weights as long as the folds
+        gain. The nested simple models, the data themselves and soft thresholding alone, have
+        closed forms and are tried in any case. Of candidates that differ by less than a
+        standard error, the simplest kind of model and the least radius are taken.
+        """
         grid = self.grid(noise, lam, tau, *QUICK)
-        found = self.held_out(self.copies(noise, COPIES), grid, folds=None)
-        return self.choice(grid, found)
+        copies = self.copies(noise, COPIES)
+        tried = Tried(self.debias)
+        if lam is None and tau is None and not self.deadline.passed:
+            tried.add(*_closed_forms(copies, grid))
+        best = math.inf
+        for i in reversed(range(len(grid.lams))):  # weights fall along the grid
+            row = Grid(grid.lams[i : i + 1], grid.taus[i : i + 1])
+            if tau is None and row.lams[0] > 0.0 and lam is None:
+                row = Grid(row.lams, row.taus[:, :-1])  # the last is soft thresholding alone
+            kind = BOTH if row.lams[0] else LOW_RANK
+            points = [Candidate(kind, j, *pair) for j, pair in enumerate(_pairs(row))]
+            tried.add(points, self.held_out(copies, row))
+            before, best = best, min(best, tried.least)
+            if self.deadline.passed or best >= before:
+                break
+        return tried.choice()
 
     def choice(self, grid: Grid, found: HeldOut, index: int | None = None) -> Choice:
         """The point of least mean error, or the one of this index, and the whole table."""
         errors = found.errors(debias=self.debias).reshape(len(found.constants), -1)
         scales = found.scales(debias=self.debias).ravel()
-        lams = np.repeat(grid.lams, grid.shape[1])
-        pairs = zip(lams.tolist(), grid.taus.ravel().tolist(), strict=True)
-        points = [Weights(*pair) for pair in pairs]
+        points = [Weights(*pair) for pair in _pairs(grid)]
         best = least(errors) if index is None else index
         table = Scores(points, errors).table(scale=scales)
         return Choice(*points[best], float(scales[best]), table)

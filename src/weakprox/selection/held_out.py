@@ -24,6 +24,7 @@ from weakprox.spectral import NuclearBall
 
 # A copy, and the answers of the path that is fitted without it.
 Fold: TypeAlias = tuple[Values, Iterator[tuple[int, int, Solved]]]
+ROUNDING = 1e-13  # error, relative to the squared norm of a copy, that counts as zero
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
 
 
@@ -48,11 +49,17 @@ class HeldOut:
         best = np.divide(along, squares, out=np.ones_like(along), where=squares > 0.0)
         return np.asarray(np.maximum(best, 1.0))
 
+    def first(self, folds: int) -> HeldOut:
+        """The comparisons with the first copies only."""
+        along, squares = self.along[:folds], self.squares[:folds]
+        return HeldOut(along, squares, self.constants[:folds], self.entries)
+
     def errors(self, *, debias: bool = True) -> Values:
         """Mean squared error per entry, for every fold and point."""
         c = self.scales(debias=debias)
-        total = c**2 * self.squares - 2.0 * c * self.along + self.constants[:, None, None]
-        return total / self.entries
+        size = self.constants[:, None, None]
+        total = c**2 * self.squares - 2.0 * c * self.along + size
+        return np.maximum(total, ROUNDING * size) / self.entries
 
 
 def held_out(
