@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, SparseLowRankCovariance, Status
 from weakprox.checks import check_gradient
+from weakprox.estimators import _shrinkage
 from weakprox.estimators import covariance as module
 from weakprox.estimators.covariance import FreeDiagonal, common_problem, cut
 
@@ -285,3 +286,50 @@ def test_single_precision_and_copies(fitted):
     np.testing.assert_array_equal(pickle.loads(stored).covariance_, fitted.covariance_)
     assert clone(fitted).get_params() == fitted.get_params()
     assert str(fitted.certificate_) in fitted._repr_html_()
+
+
+def equal_correlations(n, seed=0):
+    rng = np.random.default_rng(seed)
+    scale = np.linspace(1.0, 2.0, 40)
+    return scale * (rng.standard_normal((n, 1)) + rng.standard_normal((n, 40)))
+
+
+def test_a_constant_correlation_is_found_where_it_is_true():
+    X, scale = equal_correlations(30), np.linspace(1.0, 2.0, 40)
+    truth = np.outer(scale, scale) * (np.ones((40, 40)) + np.eye(40))
+    model = SparseLowRankCovariance(random_state=0).fit(X)
+    assert model.kind_ == "constant correlation"
+    assert model.shrinkage_ > 0.5
+    sample = np.cov(X.T, bias=True)
+    assert np.linalg.norm(model.covariance_ - truth) < 0.95 * np.linalg.norm(sample - truth)
+    rebuilt = model.components_.T @ model.components_ + np.diag(model.own_variance_)
+    np.testing.assert_allclose(model.covariance_, rebuilt, atol=1e-10)
+    np.testing.assert_allclose(
+        model.low_rank_.dense(), model.components_.T @ model.components_, atol=1e-10
+    )
+    assert np.linalg.eigvalsh(model.covariance_)[0] > 0.0
+
+
+def test_given_weights_are_not_replaced_by_shrinkage():
+    model = SparseLowRankCovariance(0.1, 20.0, random_state=0).fit(equal_correlations(30))
+    assert (model.kind_, model.shrinkage_) == ("factors", 0.0)
+
+
+def test_losses_of_shrunk_covariances_are_distances():
+    X = equal_correlations(25)
+    S, unseen = np.cov(X[:15].T, bias=True), np.cov(X[15:].T, bias=True)
+    scale = np.sqrt(np.diag(S))
+    correlations = S / np.outer(scale, scale)
+    mean = (correlations.sum() - 40) / (40 * 39)
+    targets = {
+        "constant correlation": mean * np.outer(scale, scale) + np.diag((1 - mean) * scale**2),
+        "identity": np.trace(S) / 40 * np.eye(40),
+    }
+    for (target, amount), loss in zip(
+        _shrinkage.candidates(), _shrinkage.losses(S, unseen), strict=True
+    ):
+        shrunk = (1 - amount) * S + amount * targets[target]
+        assert loss == pytest.approx(np.linalg.norm(shrunk - unseen) ** 2)
+        Z = X[:15] - X[:15].mean(axis=0)
+        A, d = _shrinkage.shrunk_parts(Z, S, _shrinkage.Shrinkage(target, amount))
+        np.testing.assert_allclose(A.T @ A + np.diag(d), shrunk, atol=1e-10)

@@ -130,7 +130,7 @@ def reduced_small(free):
 
 @pytest.mark.parametrize("free", [True, False])
 def test_the_contrast_is_a_sound_finite_sum(free):
-    loss = reduced_small(free)[3].loss()
+    loss = reduced_small(free)[3].loss
     check_gradient(loss)
     check_unbiased(loss)
     assert loss.n_terms == 3
@@ -202,8 +202,17 @@ def test_what_is_learnt(record):
     assert 0.0 < model.spectral_radius_ < 1.0
     assert model.baseline_.min() > 0.0
     assert model.rank_ == model.result_.rank
-    assert len(model.cv_results_["mean_test_score"]) == 25
-    assert len(model.cv_results_["split4_test_score"]) == 25
+    tried = model.cv_results_
+    assert len(tried["split4_test_score"]) == len(tried["mean_test_score"])
+    # radii for each weight from 0 on, until two weights in a row bring no gain
+    lams = np.unique(tried["param_lam"])
+    assert lams[0] == 0.0
+    assert len(tried["param_lam"]) == 5 * len(lams) + 1  # and no excitation between nodes
+    best = [tried["mean_test_score"][tried["param_lam"] == lam].max() for lam in lams]
+    assert len(lams) == 5 or int(np.argmax(best)) == len(lams) - 3
+    taus = tried["param_tau"][tried["param_lam"] == model.lam_]
+    edge = {taus.min(): "smallest", taus.max(): "largest"}.get(model.tau_)
+    assert model.tau_edge_ == edge
 
 
 def test_the_old_name_of_cv_still_works():
@@ -403,3 +412,14 @@ def test_bad_questions(record):
         model.intensity([[1.0, 2.0]])
     with pytest.raises(InputError, match="horizon"):
         model.simulate(-1.0)
+
+
+def test_independent_nodes_do_not_excite_each_other():
+    rng = np.random.default_rng(0)
+    times = np.sort(rng.random(600)) * 100
+    record = np.column_stack([times, rng.integers(0, 8, 600)])
+    model = HawkesInfectivity(decays=1.0, cv=3, random_state=0).fit(record)
+    assert model.lam_ == 0.0
+    assert model.tau_edge_ == "smallest"
+    others = model.infectivity_ - np.diag(np.diag(model.infectivity_))
+    assert others.max() < 1e-3

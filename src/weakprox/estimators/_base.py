@@ -21,6 +21,7 @@ from weakprox.arguments import is_integer, nonnegative
 from weakprox.errors import InputError, ProofError
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
+from weakprox.selection.path import rough, warm
 from weakprox.selection.search import Deadline, Search
 
 try:
@@ -106,6 +107,13 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         settings.setdefault("progress", bool(self.verbose) and not trial)
         settings["max_seconds"] = (self._search_end if trial else self._deadline).left
         return minimize(problem, seed=self._seed, callback=_forwarded(self), **settings)
+
+    def _unproved(
+        self, problem: Problem, start: Result | None = None, **accuracy: Any
+    ) -> Result:
+        """Solve a problem of the search from the answer to a neighbour, without a proof."""
+        how: Any = {"seed": self._seed, "deadline": self._search_end}
+        return rough(problem, warm(problem, start), **how, **accuracy)
 
     def _with_zeros(self) -> Any:
         """The solution with exact zeros, a CSR array; None if no such point is known.

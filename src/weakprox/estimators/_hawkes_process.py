@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -451,6 +452,7 @@ class Reduced:
         inner = self.gradient(X, rows) - self.slopes[rows]
         return 0.5 * float(np.sum(X[rows] * inner))
 
+    @cached_property
     def loss(self) -> Custom:
         """As a finite sum over nodes, with its exact constants."""
         count = len(self.gram)

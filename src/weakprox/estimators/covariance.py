@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
 from weakprox.estimators._base import Certified
+from weakprox.estimators._shrinkage import Shrinkage, candidates, shrunk_parts
+from weakprox.estimators._shrinkage import losses as shrinkage_losses
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom, Denoising
@@ -20,7 +22,7 @@ from weakprox.problem import Problem
 from weakprox.protocols import Loss
 from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Search, Weights
+from weakprox.selection.search import Search, Weights, least
 from weakprox.spectral import TracePSD
 
 DIAGONAL_WEIGHT = 0.1  # of squared errors on the diagonal, relative to those off it
@@ -37,7 +39,7 @@ class Candidate(NamedTuple):
     """tau as a share of the trace, and lam in standard errors of a covariance."""
 
     share: float = 0.6
-    errors: float = 0.125
+    errors: float = 0.0
 
 
 class FreeDiagonal(Custom):
@@ -180,11 +182,21 @@ def _along(
     i = line.index(at)
     while leap:
         near = [line[k] for k in (i, i - leap, i + leap) if 0 <= k < len(line)]
-        better = line.index(search.best_of(near))
+        better = line.index(search.best_of(near, start="best"))
         if better == i:
             leap //= 2
         i = better
     return line[i]
+
+
+def _as_good(parts: list[Fold], losses: Values) -> Shrinkage | None:
+    """The best shrinkage if it is at most a standard error worse than these losses."""
+    parts = parts[: len(losses)]  # time may have been short
+    simple = np.array([shrinkage_losses(fold.kept, fold.unseen) for fold in parts])
+    best = int(np.argmin(simple.mean(axis=0)))
+    both = np.stack([simple[:, best], losses], axis=1)
+    chosen = least(both, [0, 1] if len(parts) > 1 else None)
+    return candidates()[best] if chosen == 0 else None
 
 
 @dataclass(eq=False, repr=False)
@@ -210,7 +222,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     estimates are nearest to the covariance of those left out, in Frobenius norm and, with
     `standardize`, in standard deviations of the samples kept. The search goes by turns
     along shares of the trace for tau and multiples of the standard error of a covariance
-    for lam.
+    for lam, and begins with lam = 0: factors and a diagonal. If the sample covariance, shrunk
+    towards a constant correlation or a multiple of the identity, is at most one standard
+    error worse on the same folds, it becomes the estimate (`kind_`), and L is then its part
+    without the diagonal. The certificate is about the problem above in any case.
 
     Parameters
     ----------
@@ -221,8 +236,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     diagonal : bool
         Whether variables have specific variances.
     rank : int or None
-        Largest rank of L; None for that of the optimum. The certificate's gap includes the
-        cost of the limit.
+        Largest rank of the solution; None for that of the optimum. The certificate's gap
+        includes the cost of the limit. A shrunk sample covariance has the rank of the samples.
     cv : int
         Number of folds for "auto", no more than there are samples.
     standardize : bool or "auto"
@@ -254,6 +269,11 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         The diagonal added to L, the specific variances; zeros without one.
     rank_ : int
         Rank of the common part.
+    kind_ : {"factors", "constant correlation", "identity"}
+        Which estimate was taken: that of the problem above, or the sample covariance shrunk
+        towards one of two targets,
+    shrinkage_ : float
+        by this amount.
     lam_, tau_ : float
         The values used.
     {cv_results_}
@@ -321,7 +341,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         scale = scale if standardized else np.ones(Z.shape[1])
         Z = Z / scale
         S = scatter(Z)
-        self.lam_, self.tau_ = self._chosen(Z, S, standardized, lam, tau)
+        self.lam_, self.tau_, simple = self._chosen(Z, S, standardized, lam, tau)
         problem = common_problem(S, self.lam_, self.tau_, diagonal=self.diagonal)
         # without variance f is 0 at the optimum, and a relative accuracy is impossible
         accuracy: dict[str, Any] = {} if S.any() else {"tol": None, "eps": 1e-12}
@@ -330,14 +350,20 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         found = self.result_.low_rank
         self.rank_ = found.rank
         kept = np.asarray(found.s) > 0.0
-        A = (np.sqrt(found.s[kept]) * found.U[:, kept]).T * scale  # in the units of the data
+        A = (np.sqrt(found.s[kept]) * found.U[:, kept]).T
+        own = np.zeros(len(scale))
+        if simple is not None:
+            A, own = shrunk_parts(Z, S, simple)
+        elif self.diagonal:
+            own = own_variance(found.dense(), np.diag(S), len(Z))
+        self.kind_ = "factors" if simple is None else simple.target
+        self.shrinkage_ = 0.0 if simple is None else simple.amount
+        A = A * scale  # in the units of the data
         self.components_, self.low_rank_ = A, LowRank.zero((A.shape[1], A.shape[1]), A)
         if len(A):
             _, s, Vt = decompositions.svd(A)
             self.low_rank_ = LowRank(Vt.T, s**2, Vt)
-        own = np.zeros(len(scale))
-        if self.diagonal:
-            own = own_variance(found.dense(), np.diag(S), len(Z))
+            self.rank_ = self.low_rank_.rank if simple is not None else self.rank_
         self.own_variance_ = own * scale**2
         self._set_covariance(A.T @ A + np.diag(self.own_variance_))
         return self
@@ -397,27 +423,30 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     def _chosen(
         self, Z: Values, S: Values, standardized: bool, lam: float | None, tau: float | None
-    ) -> tuple[float, float]:
-        """Lam and tau as given, or by folds."""
+    ) -> tuple[float, float, Shrinkage | None]:
+        """Lam and tau as given, or by folds; and a simple estimate if it is as good."""
         self.cv_results_ = {}
         trace, unit = float(np.trace(S)), standard_error(S, len(Z))
         if (lam is not None and tau is not None) or trace <= 0.0:
-            return lam or 0.0, tau or 1.0
-        best = Candidate()
+            return lam or 0.0, tau or 1.0, None
+        best, simple = Candidate(), None
         if len(Z) >= FEWEST:
             prepared = {"centred": self.assume_centered, "standardized": standardized}
-            search = self._search(folds(Z, self.cv, seed=self._seed, **prepared), self._trial)
+            parts = folds(Z, self.cv, seed=self._seed, **prepared)
+            search = self._search(parts, self._trial)
             share = None if tau is None else tau / trace
             best = coordinate_search(search, share, None if lam is None else lam / unit)
             found = search.scores()
             shares, errors = np.array(found.candidates).T
             tried = [Weights(*pair) for pair in zip(unit * errors, trace * shares, strict=True)]
+            if lam is None and tau is None and self.diagonal:
+                simple = _as_good(parts, found.losses[:, found.candidates.index(best)])
             found = replace(found, candidates=tried)
             self.cv_results_ = found.table(share=shares, standard_errors=errors)
         lam = best.errors * unit if lam is None else lam
-        return lam, best.share * trace if tau is None else tau
+        return lam, best.share * trace if tau is None else tau, simple
 
-    def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, None]:
+    def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, Any]:
         """Squared distance of the estimate to the covariance of the samples left out."""
         S = fold.kept
         trace = float(np.trace(S))
@@ -425,8 +454,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             return float(np.sum(fold.unseen**2)), None
         lam = candidate.errors * standard_error(S, fold.count)
         problem = common_problem(S, lam, candidate.share * trace, diagonal=self.diagonal)
-        found = cut(self._solve(problem, trial=True, tol=ROUGH), problem, self.rank)
-        estimate = found.low_rank.dense()
+        result = self._unproved(problem, start, tol=ROUGH)
+        estimate = cut(result, problem, self.rank).low_rank.dense()
         if self.diagonal:
             estimate = estimate + np.diag(own_variance(estimate, np.diag(S), fold.count))
-        return float(np.sum((estimate - fold.unseen) ** 2)), None
+        return float(np.sum((estimate - fold.unseen) ** 2)), result

@@ -21,12 +21,13 @@ from weakprox.linalg import decompositions
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
 from weakprox.result import Result
-from weakprox.selection.search import Weights
+from weakprox.selection.search import Search, Weights
 from weakprox.spectral import NuclearBall
 
 LAMS = (0.0, 0.5, 1.0, 2.0, 4.0)  # tried weights, in units of the noise
 SHARES = (0.05, 0.12, 0.25, 0.5, 1.0)  # tried radii, relative to the norm without a bound
 FEW = (2.0, 0.25)  # weight and share if there are too few events for a search
+PATIENCE = 2  # weights in a row without a gain that end the search
 LEAST = 10  # events per fold needed for a search
 SCARCE = 5  # events per node needed for it, on average
 LOOSE = 20.0  # factor by which the solves of the search are less accurate
@@ -142,6 +143,10 @@ class HawkesInfectivity(Certified):
         Labels of the nodes, in the order of rows and columns.
     lam_, tau_ : float
         The values used; `tau_` is infinite if there is no bound.
+    tau_edge_ : {"smallest", "largest"} or None
+        At which end of the radii tried tau lies, if it was searched and lies at one. The
+        largest is that of no bound: the low rank brings nothing. The smallest, for lam = 0, is
+        that of no excitation between nodes; for other lam, a smaller tau may be better.
     {cv_results_}
         Scores are log-likelihoods on the pieces left out; their mean is per event.
     log_likelihood_ : float
@@ -208,7 +213,9 @@ class HawkesInfectivity(Certified):
         if len(weights) > 1:
             best = self._choose(kept, parts, whole, first, weights)
         self.lam_, self.tau_ = best
-        self.result_ = self._solution(reduced, best)
+        problem, eps = self._stated(reduced, best)
+        self.result_ = self._solve(problem, tol=None, eps=eps)
+        self.tau_edge_ = self._edge(weights) if tau is None and len(weights) > 1 else None
         self._finish(kept, first)
         return self
 
@@ -217,16 +224,25 @@ class HawkesInfectivity(Certified):
     ) -> list[Weights]:
         """Weights and radii to try, radii ascending."""
         lams = [lam] if lam is not None else [FEW[0]] if few else list(LAMS)
-        found = []
+        found: list[Weights] = []
         for weight in lams:
             if tau is not None:
                 taus = [tau]
             else:
-                free = self._solution(reduced, Weights(weight, np.inf), trial=True)
+                problem, eps = self._stated(reduced, Weights(weight, np.inf), LOOSE)
+                free = self._unproved(problem, eps=eps)
                 norm = free.low_rank.nuclear_norm
                 taus = [max(x * norm, FLOOR) for x in ([FEW[1]] if few else SHARES)]
+                if not few and not found:  # the simplest model: every node by itself
+                    taus = list(dict.fromkeys([FLOOR, *taus]))
             found += [Weights(weight, radius) for radius in taus]
         return found
+
+    def _edge(self, weights: list[Weights]) -> str | None:
+        """At which end of the radii tried tau lies, if at one."""
+        tried = [radius for weight, radius in weights if weight == self.lam_]
+        ends = {min(tried): "smallest", max(tried): "largest"}
+        return ends.get(self.tau_)
 
     def _choose(
         self,
@@ -236,7 +252,10 @@ class HawkesInfectivity(Certified):
         first: Pilot,
         weights: list[Weights],
     ) -> Weights:
-        """The candidate of largest likelihood on pieces of time that are left out."""
+        """The candidate of largest likelihood on pieces of time that are left out.
+
+        Weights are tried from 0 upwards, each with all radii, until two bring no gain.
+        """
         events, free = kept.events, self.self_excitation
         every = np.sum(kept.exposures, axis=0)
         start = first_factors(first, free)
@@ -246,19 +265,35 @@ class HawkesInfectivity(Certified):
             return k, Reduced.of(whole.without(parts[k], share), free)
 
         def trial(
-            data: tuple[int, Reduced], candidate: Weights, before: Matrix | None
-        ) -> tuple[float, Matrix]:
+            data: tuple[int, Reduced], candidate: Weights, before: Result | None
+        ) -> tuple[float, Result]:
             k, reduced = data
             inside, due = kept.piece(k), kept.exposures[k]
             length = float(kept.edges[k + 1] - kept.edges[k])
-            X = self._solution(reduced, candidate, trial=True, start=before).X
-            A = unscaled(X, events)
+            problem, eps = self._stated(reduced, candidate, LOOSE)
+            result = self._unproved(problem, before, eps=eps)
+            A = unscaled(result.X, events)
             rest = kept.sources(A, ~inside, every - due, events.length - length)
             factors = rest.improved(start, process.POLISH)
             found = kept.sources(A, inside, due, length).log_likelihood(factors)
-            return -found * len(parts) / len(events.times), X
+            return -found * len(parts) / len(events.times), result
 
-        return self._best(range(len(parts)), trial, weights, prepare)
+        data = [prepare(k) for k in range(len(parts))]
+        search: Search[Weights] = self._search(data, trial)
+        rows = [
+            [one for one in weights if one.lam == lam]
+            for lam in dict.fromkeys(one.lam for one in weights)
+        ]
+        best, waited = np.inf, 0
+        for row in rows:
+            search.grid(row)
+            before, best = best, min(search.mean(one) for one in search.losses)
+            waited = 0 if best < before else waited + 1
+            if waited == PATIENCE or self._search_end.passed:
+                break
+        found = search.scores()
+        self.cv_results_ = found.table()
+        return found.best()  # type: ignore[no-any-return]
 
     def _finish(self, kept: Pieces, first: Pilot) -> None:
         """Refine baselines, diagonal and row factors, and set what was learnt."""
@@ -284,19 +319,17 @@ class HawkesInfectivity(Certified):
             return first
         return process.pilot(events, decays[used])
 
-    def _solution(
-        self, reduced: Reduced, weights: Weights, *, trial: bool = False, start: Any = None
-    ) -> Result:
-        """Solve the certified problem, less accurately in trials; lam is in units of noise."""
+    def _stated(
+        self, reduced: Reduced, weights: Weights, loose: float = 1.0
+    ) -> tuple[Problem, float]:
+        """The certified problem, lam in units of the noise, and the accuracy to solve it to."""
         lam, tau = weights
-        accuracy = self.tol * (LOOSE if trial else 1.0)
         price = lam * reduced.noise(len(self._events.times))
         below = max(float(np.abs(reduced.slopes).max()), price, FLOOR)
         penalty = SignedL1(price, below, reduced.ridge)
         ball = NuclearBall(max(tau, FLOOR) if np.isfinite(tau) else reduced.reach)
-        eps = accuracy * max(reduced.size, FLOOR**2)
-        problem = Problem(reduced.loss(), penalty, ball)
-        return self._solve(problem, trial=trial, tol=None, eps=eps, start=start)
+        eps = loose * self.tol * max(reduced.size, FLOOR**2)
+        return Problem(reduced.loss, penalty, ball), eps
 
     def intensity(self, times: Any) -> np.ndarray[Any, Any]:
         """Rates of all nodes at these times, given the training events: (times, nodes)."""

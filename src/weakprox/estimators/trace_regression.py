@@ -208,11 +208,12 @@ class _TraceModel(RegressorMixin, Certified, ABC):
 
         def trial(
             data: tuple[Design, Any, Matrix], setting: Setting, start: Any
-        ) -> tuple[float, Matrix]:
+        ) -> tuple[float, Result]:
             part, unseen, answers = data
-            X = self._rough(part, setting, start).X
+            result = self._rough(part, setting, start)
+            X = result.X
             found = unseen @ X.ravel() + part.intercept(X)
-            return float(np.mean((found - answers) ** 2)), X
+            return float(np.mean((found - answers) ** 2)), result
 
         if len(settings) == 1:
             self.cv_results_ = {}
@@ -228,7 +229,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
     def _rough(self, design: Design, setting: Setting, start: Any = None) -> Result:
         """Solve the certified problem less accurately, for the search."""
         problem, eps = self._problem(design, setting), LOOSE * self.tol * design.size
-        return self._solve(problem, trial=True, tol=None, eps=eps, start=start)
+        return self._unproved(problem, start, eps=eps)
 
     def _problem(self, design: Design, setting: Setting) -> Problem:
         """The certified problem."""

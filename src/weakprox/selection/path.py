@@ -326,21 +326,8 @@ class Chain:
 
     def _whole(self, problem: Problem, past: Warmth | None) -> Solved:
         """Solve by an ordinary run."""
-        choice = choose(problem)
-        if choice.solver.warm_starts:
-            choice.solver.check(problem)
-            settings = Settings(
-                eps=0.0,
-                tol=self.tol,
-                seed=self.seed,
-                budget=Budget(max_seconds=self.deadline.left),
-                reason=choice.reason,
-                estimated=not self.certify,
-            )
-            result = Run(problem, choice.solver, settings, None, past).execute(None)
-        else:
-            quiet: Any = {"max_seconds": self.deadline.left, "progress": False, "proof": False}
-            result = minimize(problem, tol=self.tol, seed=self.seed, **quiet)
+        how: Any = {"seed": self.seed, "deadline": self.deadline, "certify": self.certify}
+        result = rough(problem, past, tol=self.tol, **how)
         answer, warmth = result.low_rank, None
         # a problem whose ball has no effect is nearly solved: neighbours need no warm start
         loose = inside(answer, problem.spectral, self.tau)
@@ -367,6 +354,45 @@ class Chain:
         if bytes_each * (self.columns + 2) > SHARE * self.memory:
             self.above, self.row = [], [None] * len(self.row)
         self.row.append(warmth)
+
+
+def rough(
+    problem: Problem,
+    past: Warmth | None,
+    *,
+    eps: float | None = None,
+    tol: float | None = None,
+    seed: int = 0,
+    deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
+    certify: bool = False,
+) -> Result:
+    """Solve one of many problems from a warm start, by default without a proof.
+
+    The run ends when the method's own estimate of its gap is small enough. Methods that
+    cannot start from `past` begin anew.
+    """
+    choice, left = choose(problem), deadline.left
+    if not choice.solver.warm_starts:
+        quiet: Any = {"max_seconds": left, "progress": False, "proof": False}
+        return minimize(problem, eps=eps, tol=tol, seed=seed, **quiet)
+    choice.solver.check(problem)
+    settings = Settings(
+        eps=eps or 0.0,
+        tol=tol or 0.0,
+        seed=seed,
+        budget=Budget(max_seconds=left),
+        reason=choice.reason,
+        estimated=not certify,
+        proof=False,
+    )
+    return Run(problem, choice.solver, settings, None, past).execute(None)
+
+
+def warm(problem: Problem, result: Result | None) -> Warmth | None:
+    """The warm start that the result of a neighbouring problem with this loss gives."""
+    if result is None or not isinstance(result.dual, SplitDual):
+        return None
+    return Warmth.of(problem, result.dual).scaled(problem.penalty)
 
 
 def inside(answer: LowRank, term: SpectralTerm, tau: float) -> bool:
