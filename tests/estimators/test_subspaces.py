@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import confusion_matrix
+from sklearn.metrics import adjusted_rand_score, confusion_matrix
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, Status, SubspaceClustering, minimize
@@ -263,6 +263,7 @@ def test_frames_keep_their_labels(frame, fitted):
         ({"ridge": 0.0}, "ridge"),
         ({"power": 0.0}, "power"),
         ({"n_neighbors": 0}, "n_neighbors"),
+        ({"n_neighbors": "many"}, "n_neighbors"),
         ({"zero_diagonal": "no"}, "zero_diagonal"),
     ],
 )
@@ -279,3 +280,17 @@ def test_copies(fitted):
     again = clone(fitted).fit(X)
     np.testing.assert_array_equal(again.affinity_matrix_, fitted.affinity_matrix_)
     assert str(fitted.certificate_) in fitted._repr_html_()
+
+
+def test_small_clusters_keep_few_neighbours():
+    """With 20 of them, most neighbours would belong to other clusters."""
+    rng = np.random.default_rng(0)
+    sets = [rng.standard_normal((8, 2)) @ rng.standard_normal((2, 12)) for _ in range(12)]
+    data = np.vstack(sets) + 0.1 * rng.standard_normal((96, 12))
+    truth = np.repeat(np.arange(12), 8)
+    few = SubspaceClustering(12, random_state=0).fit(data)
+    many = SubspaceClustering(12, n_neighbors=20, random_state=0).fit(data)
+    assert (few.n_neighbors_, many.n_neighbors_) == (8, 20)
+    right = adjusted_rand_score(truth, few.labels_)
+    assert right > adjusted_rand_score(truth, many.labels_) + 0.05
+    assert SubspaceClustering(3, random_state=0).fit(X).n_neighbors_ == 20

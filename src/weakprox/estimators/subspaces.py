@@ -12,7 +12,15 @@ from sklearn.base import ClusterMixin
 from sklearn.cluster import spectral_clustering
 from sklearn.utils.validation import validate_data
 
-from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
+from weakprox.arguments import (
+    flag,
+    integer,
+    is_auto,
+    nonnegative,
+    optional_counts,
+    or_auto,
+    positive,
+)
 from weakprox.estimators._base import Certified
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
@@ -30,6 +38,7 @@ RIDGE = 0.1
 NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the noise between them
 DIRECT = 0.3  # weight of coefficients relative to cosines
 CONNECTED = 1e-9  # added to affinities, so that the graph is connected
+NEIGHBORS, FEWEST = 20, 2  # affinities kept per sample, at most and at least
 MOST_CLUSTERS = 20  # among which a gap is sought
 SMALL = 1e-3  # eigenvalues of a Laplacian that count as zero
 
@@ -244,8 +253,9 @@ class SubspaceClustering(ClusterMixin, Certified):
     zero_diagonal : bool
         Whether the diagonal of C is zero. Needed if `nuclear` is much smaller than `lam`;
         otherwise the low rank has this effect.
-    n_neighbors : int or None
-        Affinities kept per sample; None for all.
+    n_neighbors : int, None or "auto"
+        Affinities kept per sample; None for all. "auto" keeps 20, but no more than there are
+        samples in a cluster on average, and 2 at least.
     power : float
         Power of the cosines. Larger powers separate clusters that are near each other.
     tol : float
@@ -259,6 +269,8 @@ class SubspaceClustering(ClusterMixin, Certified):
         Cluster of each sample.
     n_clusters_ : int
         Their number.
+    n_neighbors_ : int or None
+        Affinities kept per sample.
     affinity_matrix_ : array of shape (n_samples, n_samples)
         Symmetric, non-negative.
     coefficients_ : array of shape (n_samples, n_samples)
@@ -294,7 +306,7 @@ class SubspaceClustering(ClusterMixin, Certified):
     lam: float | str = "auto"
     ridge: float = RIDGE
     zero_diagonal: bool = False
-    n_neighbors: int | None = 20
+    n_neighbors: int | str | None = "auto"
     power: float = 8.0
     tol: float = 1e-2
 
@@ -312,7 +324,8 @@ class SubspaceClustering(ClusterMixin, Certified):
         positive("power", self.power)
         nuclear = or_auto("nuclear", self.nuclear, positive)
         lam = or_auto("lam", self.lam, nonnegative)
-        optional_counts(n_neighbors=self.n_neighbors)
+        if not is_auto(self.n_neighbors):
+            optional_counts(n_neighbors=self.n_neighbors)
         X = validate_data(self, X, ensure_min_samples=2)
         count = or_auto("n_clusters", self.n_clusters, lambda n, x: integer(n, x, 1, len(X)))
         data = Prepared.of(np.asarray(X, dtype=float))
@@ -325,11 +338,16 @@ class SubspaceClustering(ClusterMixin, Certified):
         result = self._solve(problem)
         self.result_ = replace(result, checkpoint=None)  # many matrices of the size of C
         self.coefficients_ = self.result_.X
-        self.affinity_matrix_ = affinity(self.result_.low_rank, self.power, self.n_neighbors)
-        C, W = self.result_.low_rank, self.affinity_matrix_ + CONNECTED
+        C = self.result_.low_rank
         if count is None:  # gaps show in a smoother graph
             count = eigengap(cosines(C, 0.5 * self.power))
         self.n_clusters_ = count
+        kept: Any = self.n_neighbors
+        if is_auto(kept):
+            kept = max(FEWEST, min(NEIGHBORS, len(X) // count))
+        self.n_neighbors_ = kept
+        self.affinity_matrix_ = affinity(C, self.power, kept)
+        W = self.affinity_matrix_ + CONNECTED
         if count in (1, len(W)):  # nothing to find
             self.labels_ = np.arange(len(W), dtype=np.int32) % count
         else:
