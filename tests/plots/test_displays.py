@@ -85,7 +85,7 @@ def test_singular_values_and_support(result, model):
     np.testing.assert_allclose(heights, result.low_rank.s)
     ax = drawn(SpectrumDisplay.from_estimator(model, kind="support"))
     nonzero = np.asarray(ax.images[0].get_array())
-    size = np.abs(model.matrix_)
+    size = np.abs(np.asarray(model.matrix_))
     assert nonzero.sum() == (size > 1e-2 * size.max()).sum()
 
 
