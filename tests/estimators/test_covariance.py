@@ -1,5 +1,6 @@
 """SparseLowRankCovariance: scikit-learn's rules, the model, the choice, and what it gains."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -32,7 +33,8 @@ S = np.cov(X.T, bias=True)
 @pytest.fixture
 def two_folds(monkeypatch):
     """Two folds by default instead of ten, for time."""
-    monkeypatch.setitem(SparseLowRankCovariance.__init__.__kwdefaults__, "cv", 2)
+    init = inspect.unwrap(SparseLowRankCovariance.__init__)
+    monkeypatch.setitem(init.__kwdefaults__, "cv", 2)
 
 
 @pytest.fixture(scope="module")
