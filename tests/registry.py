@@ -257,6 +257,10 @@ PENALTIES = {
     "multiple-of-sum": Entry(lambda b: 3.0 * (GroupL2(0.4, "columns") + L1(0.2))),
     "sum-listed": Entry(lambda b: Sum((L1(0.2), Zero(), max_affine(b)))),
 }
+# Those without arrays of SHAPE, or with arrays that tests replace.
+ANY_SHAPE = [
+    name for name in PENALTIES if name not in ("l1-weights", "l1-column-weights", "box-entries")
+]
 
 # -------------------------------------------------------------- spectral terms
 

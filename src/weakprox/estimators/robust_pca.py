@@ -17,6 +17,7 @@ from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._pursuit import pursued
 from weakprox.estimators._robust_rows import RobustRows
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import row_blocks
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising, Huber
@@ -479,7 +480,7 @@ def _components(L: LowRank, weights: Values) -> tuple[Values, Values]:
     kept = L.s > 0.0
     U, s, Vt = L.U[:, kept], L.s[kept], L.Vt[kept]
     if len(s) and not (weights == 1.0).all():
-        _, s, Vt = np.linalg.svd(s[:, None] * (Vt / weights), full_matrices=False)
+        _, s, Vt = decompositions.svd(s[:, None] * (Vt / weights))
         kept = s > max(U.shape[0], Vt.shape[1]) * np.finfo(s.dtype).eps * s[0]
         s, Vt = s[kept].astype(U.dtype), Vt[kept].astype(U.dtype)
     return s, Vt

@@ -86,26 +86,15 @@ class Denoising:
     chunk = 1 << 62  # a batch is reduced to one matrix while it is drawn, so any size fits
     elsewhere = False  # whether the matrix is on workers, or an operator
 
-    def __new__(
-        cls,
-        M: Array | None = None,
-        *,
-        samples: Array | None = None,
-        sampler: Callable[[np.random.Generator, int], Any] | None = None,
-        shape: tuple[int, int] | None = None,
-        sigma: float | None = None,
-        device: Any = None,
-        device_memory: int | str | None = None,
-        loss: Any = "squared",
-        weights: Any = None,
-    ) -> Any:
+    def __new__(cls, *args: Any, **options: Any) -> Any:
         """Return an `Entrywise` if the loss is not the plain squared distance."""
+        loss, weights = options.pop("loss", "squared"), options.pop("weights", None)
         named = isinstance(loss, str) and loss == "squared"
-        if weights is None and (named or isinstance(loss, Squared)):
+        plain = weights is None and (named or isinstance(loss, Squared))
+        if plain or cls is not Denoising:
             return super().__new__(cls)
-        others = {"samples": samples, "sampler": sampler, "shape": shape, "sigma": sigma}
-        others |= {"device": device, "device_memory": device_memory}
-        given = [name for name, other in others.items() if other is not None]
+        M = args[0] if args else options.pop("M", None)
+        given = [name for name, other in options.items() if other is not None]
         if given or M is None:
             wanted = "a dense M alone, with `loss` or `weights`"
             raise InputError("M", " and ".join(given) or "None", wanted)

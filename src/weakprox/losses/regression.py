@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, issparse
 
 from weakprox.arguments import flag
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, is_numpy, like, namespace, sqnorm, to_numpy, wide
 from weakprox.losses import inputs, measurements
 from weakprox.protocols import LossCapabilities
@@ -197,7 +198,8 @@ class Regression:
         if self.gram is None:
             return float(np.sum(self._squares)) / self.n_terms, 0.0
         gram = to_numpy(self._wide_gram)
-        largest = float(np.linalg.eigvalsh(gram)[-1])
+        rounding = 4 * p * np.finfo(float).eps
+        largest = float(decompositions.eigvalsh(gram)[-1]) * (1.0 + rounding)
         free = self.n_terms - self.intercept
         smallest = measurements.smallest_eigenvalue(gram, self.n_terms) if free >= p else 0.0
         return largest, max(0.0, smallest)
