@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 
 def pages() -> list[str]:
     """All pages that show Python code."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    docs = ROOT / "docs"
+    found = [ROOT / "README.md", *sorted(docs.glob("*.md")), *sorted(docs.glob("api/*.md"))]
     return [str(p.relative_to(ROOT)) for p in found if "```python" in p.read_text("utf-8")]
 
 

@@ -30,6 +30,7 @@ MODULES = (
     "weakprox.datasets",
 )
 NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
+REFERENCE = sorted((ROOT / "docs" / "api").glob("*.md"))
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -60,14 +61,14 @@ def test_public_classes_document_their_public_methods(pair):
 
 @pytest.mark.parametrize("pair", NAMES, ids=ids)
 def test_every_public_name_is_in_the_reference(pair):
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert re.search(rf"\b{pair[1]}\b", text), f"{pair[1]} is missing in docs/api.md"
+    text = "\n".join(page.read_text("utf-8") for page in REFERENCE)
+    assert re.search(rf"\b{pair[1]}\b", text), f"{pair[1]} is missing in docs/api/"
 
 
 def documented_names():
     """Names with an entry of their own, on any page of the documentation."""
     entry = re.compile(r"^\.\. auto(?:class|data|exception|function):: (\S+)$", re.MULTILINE)
-    pages = sorted((ROOT / "docs").glob("*.md"))
+    pages = [*sorted((ROOT / "docs").glob("*.md")), *REFERENCE]
     return [name for page in pages for name in entry.findall(page.read_text("utf-8"))]
 
 
@@ -75,6 +76,15 @@ def test_the_reference_lists_at_most_100_names():
     names = documented_names()
     assert len(set(names)) == len(names)
     assert 60 <= len(names) <= 100
+
+
+def test_the_reference_links_all_its_pages_and_names():
+    """The first page of the reference lists every page, and every name with an entry."""
+    overview = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for page in REFERENCE:
+        assert overview.count(f"api/{page.stem}") == 2, page.name  # table and contents
+    for name in documented_names():
+        assert f"`{name.rpartition('.')[2]}`" in overview, name
 
 
 @pytest.mark.parametrize("name", documented_names())
