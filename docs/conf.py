@@ -22,6 +22,8 @@ exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = f"weakprox {release}"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]  # code that fits its page
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
