@@ -43,6 +43,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "within_subsection_order": "FileNameSortKey",  # as their numbers say
     "ignore_repr_types": r"matplotlib\.",  # no "<matplotlib...>" below a cell
+    "remove_config_comments": True,  # those that choose the thumbnail
     "show_signature": False,
     "write_computation_times": False,
 }

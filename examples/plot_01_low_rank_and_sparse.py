@@ -114,6 +114,7 @@ _ = ax.legend()
 
 one = sampler(np.random.default_rng(1), 1)[0]
 pictures = {"one sample": one, "the answer": from_samples.X, "the signal": signal}
+# sphinx_gallery_thumbnail_number = 2
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
 for ax, (title, picture) in zip(axes, pictures.items(), strict=True):
     ax.imshow(picture, cmap="RdBu_r", vmin=-40, vmax=40)

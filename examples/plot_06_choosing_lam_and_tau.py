@@ -105,6 +105,7 @@ for name, X in found.items():
 # held-out errors assess this choice. For a simpler answer, ``one_standard_error=True`` takes
 # the simplest candidate that is not clearly worse, and ``rank`` caps the rank.
 
+# sphinx_gallery_thumbnail_number = 2
 fig, axes = plt.subplots(2, 2, figsize=(11, 9), layout="constrained")
 MatrixDisplay(matrix=noisy, title="what was seen").plot(axes[0, 0])
 MatrixDisplay.from_estimator(model, ax=axes[0, 1])

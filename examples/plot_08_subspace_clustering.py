@@ -97,6 +97,7 @@ C = model.coefficients_.copy()
 np.fill_diagonal(C, 0.0)
 combined = C.T @ (X / np.linalg.norm(X, axis=1, keepdims=True))
 shown = [int(np.flatnonzero(digit == k)[0]) for k in range(10)]
+# sphinx_gallery_thumbnail_number = 2
 fig, axes = plt.subplots(2, 10, figsize=(9, 2.1), layout="constrained")
 for column, sample in enumerate(shown):
     for row, picture in enumerate((X[sample], combined[sample])):

@@ -76,18 +76,19 @@ scores = {
     "LinkPredictor": model.score_pairs(pairs),
 }
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+fig, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for name, found in scores.items():
     area = roc_auc_score(truth, found)
     print(f"{name:20} AUC {area:.3f}")
-    wrong, right_ones, _ = roc_curve(truth, found)
-    left.plot(wrong, right_ones, label=f"{name}, AUC {area:.3f}")
-left.set(
+    wrong, right, _ = roc_curve(truth, found)
+    ax.plot(wrong, right, label=f"{name}, AUC {area:.3f}")
+ax.set(
     xlabel="share of other pairs taken for edges",
     ylabel="share of hidden edges found",
     xlim=(-0.01, 0.5),
 )
-left.legend(loc="lower right")
+ax.legend(loc="lower right")
+plt.show()
 
 # %%
 # Probabilities
@@ -106,9 +107,10 @@ bins = np.quantile(expected, 1 - np.geomspace(1, 3e-4, 12))
 place = np.clip(np.digitize(expected, bins) - 1, 0, len(bins) - 1)
 told = [expected[place == k].mean() for k in range(len(bins)) if (place == k).any()]
 seen = [edge[place == k].mean() for k in range(len(bins)) if (place == k).any()]
-right.loglog(told, np.maximum(seen, 1e-5), "o-")
-right.loglog([1e-5, 1], [1e-5, 1], color="grey", linewidth=0.8)
-right.set(xlabel="expected from predict_proba", ylabel="share of hidden edges", xlim=(1e-5, 1))
+fig, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
+ax.loglog(told, np.maximum(seen, 1e-5), "o-")
+ax.loglog([1e-5, 1], [1e-5, 1], color="grey", linewidth=0.8)
+ax.set(xlabel="expected from predict_proba", ylabel="share of hidden edges", xlim=(1e-5, 1))
 plt.show()
 
 # %%

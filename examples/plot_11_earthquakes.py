@@ -105,6 +105,7 @@ weight = mutual * np.sqrt(counts / counts[:, None])  # on the scale of the certi
 strongest = np.argsort(weight, axis=None)[::-1][:60]
 targets, sources = np.unravel_index(strongest[np.ravel(weight)[strongest] > 0], A.shape)
 
+# sphinx_gallery_thumbnail_number = 2
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
 for u, v in zip(targets, sources, strict=True):
     width = 3.0 * weight[u, v] / weight.max()

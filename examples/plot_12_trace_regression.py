@@ -69,6 +69,7 @@ def pictures(models, title, shown=None):
     """Plot the coefficients side by side."""
     panels = {} if shown is None else {"truth": shown}
     panels |= {name: model.coef_.reshape(8, 8) for name, model in models.items()}
+    # sphinx_gallery_thumbnail_number = 2
     figure, axes = plt.subplots(1, len(panels), figsize=(2.4 * len(panels), 2.7))
     for ax, (name, coef) in zip(axes, panels.items(), strict=True):
         limit = np.abs(coef).max()

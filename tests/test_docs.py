@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from weakprox import datasets
 
 ROOT = Path(__file__).parent.parent
+GALLERY = sorted((ROOT / "examples").glob("plot_*.py"))
 
 
 def pages() -> list[str]:
@@ -64,10 +66,31 @@ def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]
 
 def test_gallery_scripts_use_bundled_data() -> None:
     """A downloaded script finds its data wherever it is run."""
-    for script in sorted((ROOT / "examples").glob("plot_*.py")):
+    for script in GALLERY:
         text = script.read_text("utf-8")
         assert "np.load(" not in text, script.name
         assert "Path(" not in text, script.name
+
+
+@pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
+def test_every_panel_is_drawn_in_the_cell_that_makes_it(path: Path) -> None:
+    """The gallery takes the figures at the end of a cell: a panel drawn later stays empty."""
+    for cell in re.split(r"^# %%.*$", path.read_text("utf-8"), flags=re.MULTILINE):
+        nodes = list(ast.walk(ast.parse(cell)))
+        made = {
+            name.id
+            for node in nodes
+            if isinstance(node, ast.Assign)
+            and ast.unparse(node.value).startswith("plt.subplots")
+            for name in ast.walk(node.targets[0])
+            if isinstance(name, ast.Name) and name.id not in ("fig", "figure")
+        }
+        used = {
+            node.id
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+        assert made <= used, f"{path.name}: {sorted(made - used)} stay empty"
 
 
 @pytest.mark.parametrize("name", datasets.__all__)
