@@ -39,6 +39,17 @@ def test_code_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         exec(compile(code, f"{page}, block {number}", "exec"), vars(module))
 
 
+def test_pictures_and_linked_pages_exist() -> None:
+    """Relative links of README and documentation lead to files."""
+    docs = ROOT / "docs"
+    for page in [ROOT / "README.md", *docs.glob("*.md"), *docs.glob("api/*.md")]:
+        text = re.sub(
+            r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+        )
+        for link in re.findall(r"\]\(([^)#:\s]+\.(?:md|png|svg|cff|ipynb))(?:#[^)]*)?\)", text):
+            assert (page.parent / link).is_file(), f"{page.name}: {link}"
+
+
 def test_readme_shows_what_the_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
     """The numbers in README come from examples/first_steps.py.
 
