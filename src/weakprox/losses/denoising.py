@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -365,3 +366,7 @@ class Denoising:
     def spread(self, X: Array, batch: Moments) -> float:
         """Sample variance of one matrix, which is the same at every X."""
         return batch.scatter / max(1, batch.size - 1)
+
+
+# `__new__` takes any arguments, since subclasses have others.
+Denoising.__signature__ = inspect.signature(partial(Denoising.__init__, None))  # type: ignore[arg-type, attr-defined]
