@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 from weakprox.errors import ArgumentError, InputError
@@ -212,10 +212,16 @@ def _misfit(
     return ArgumentError(name, f"no argument {absent}", f"{name}({', '.join(places)}){more}")
 
 
-def _members(term: object) -> set[str]:
+def _members(term: object) -> frozenset[str]:
     """Return the names of all members, looked up without computing properties."""
     kind = term if isinstance(term, type) else type(term)
-    return set(dir(kind)) | set(getattr(term, "__dict__", {}))
+    return _names(kind) | set(getattr(term, "__dict__", {}))
+
+
+@cache
+def _names(kind: type) -> frozenset[str]:
+    """Return the names of the members of a class; listing them takes long."""
+    return frozenset(dir(kind))
 
 
 def _as_role(term: Any, role: str | None) -> str:
