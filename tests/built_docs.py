@@ -16,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HIDDEN = re.compile(r"<(script|style|code|pre|mjx-container)\b.*?</\1>", re.DOTALL)
 TEX = re.compile(r"\\\(|\\\[|\\[lr]Vert|\\tfrac|\\frac|\\lambda|\\tau|\\min_|\$\$")
+AT_ONCE = 2  # browsers
 WIDTHS = (1400, 390)  # pixels: a laptop and a phone
 
 # Visits pages one after the other in a frame of each width, which is not limited by the least
@@ -63,7 +65,9 @@ def dumped(browser: str, page: Path, *flags: str) -> str:
 
 def opened(browser: str, page: Path) -> str:
     """Return a page with its formulas typeset."""
-    return dumped(browser, page, "--virtual-time-budget=30000")
+    with tempfile.TemporaryDirectory() as profile:
+        own = f"--user-data-dir={profile}"
+        return dumped(browser, page, own, "--virtual-time-budget=30000")
 
 
 def clipped(browser: str, pages: Sequence[Path]) -> dict[Path, list[str]]:
@@ -106,12 +110,17 @@ def main() -> None:
     pages = [p for p in sorted(folder.rglob("*.html")) if "_static" not in p.parts]
     pages = [p for p in pages if p.name not in ("genindex.html", "search.html")]
     wide = clipped(browser, pages)
+    sources = {page: page.read_text("utf-8") for page in pages}
+    with ThreadPoolExecutor(AT_ONCE) as several:  # only pages with formulas have to be typeset
+        shown = {
+            page: several.submit(opened, browser, page.resolve())
+            for page, source in sources.items()
+            if 'class="math' in source
+        }
     bad = 0
-    for page in pages:
-        source = page.read_text("utf-8")
-        found = wide.get(page, [])
-        if 'class="math' in source or "<script" in source:
-            found = found + faults(source, opened(browser, page.resolve()))
+    for page, source in sources.items():
+        dom = shown[page].result() if page in shown else source
+        found = wide.get(page, []) + faults(source, dom)
         bad += bool(found)
         for fault in found:
             print(f"{page.relative_to(folder)}: {fault}")
