@@ -8,10 +8,11 @@ import pytest
 
 import weakprox as wp
 from weakprox.report import write_report
-from weakprox.report.summary import gather
+from weakprox.report.summary import gather, proved
 
 NASTY = "<script>alert(1)</script>"
 ROWS = [f"gene {index}" for index in range(24)]
+SETTINGS = {"file": "folder/expression.csv", "command": NASTY}
 COLUMNS = [NASTY, *(f"sample {index}" for index in range(1, 18))]
 
 LOOK = """
@@ -21,12 +22,13 @@ probe.facts = Object.fromEntries(all(".facts div").map((pair) => [
   one("data", pair) ? Number(one("data", pair).value) : one("dd", pair).textContent]));
 const notice = one("main .notice");
 probe.notice = [notice.className, notice.innerText];
+probe.title = [document.title, one("h1").textContent];
 probe.colours = all("canvas").map(coloursOf);
 probe.undrawn = all("figure").filter((figure) => !(
   one("canvas", figure) || all("path.line[data-name]", figure).some((p) => p.getAttribute("d"))
 )).map((figure) => figure.id);
 probe.figures = texts("figure h3");
-const map = one("#answer .plot");
+const map = one("#estimate .plot");
 map.focus();
 for (const key of ["ArrowDown", "ArrowRight", "ArrowLeft"]) {
   map.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
@@ -49,8 +51,8 @@ def solved():
 def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     problem, M, result = solved
     about = {"problem": problem, "data": M, "rows": ROWS, "columns": COLUMNS}
-    page = write_report(tmp_path / "run.html", result, **about, settings={"command": NASTY})
-    numbers = gather(result, **about, settings={"command": NASTY}).numbers
+    page = write_report(tmp_path / "run.html", result, **about, settings=SETTINGS)
+    numbers = gather(result, **about, settings=SETTINGS).numbers
     seen = visit(page, LOOK, phone=True)
     assert seen["errors"] == []
     assert seen["resources"] == []
@@ -58,19 +60,22 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     assert seen["facts"]["value"] == numbers["value"] == result.value
     assert seen["facts"]["proved gap"] == numbers["gap"]
     assert seen["facts"]["thin SVDs"] == result.counts.svds
-    assert seen["facts"]["entries above 1e-3 of the largest"] == result.nonzeros()
+    zeros = 1.0 - result.nonzeros() / M.size
+    assert seen["facts"]["share of zeros"] == f"{zeros:.1%}"
     assert seen["facts"]["lam (L1)"] == 0.05
     assert seen["facts"]["command"] == NASTY
     assert seen["notice"][0].startswith("notice good")
-    assert str(result.certificate) in seen["notice"][1]
+    assert proved(result) in seen["notice"][1]
+    assert seen["facts"]["proof"] == proved(result)
+    assert seen["title"] == ["expression.csv", "expression.csv"]
     assert seen["undrawn"] == []
     assert len(seen["colours"]) == 4
     assert min(seen["colours"]) > 5  # frame, labels and cells
     assert seen["figures"] == [
         "Data",
-        "Answer",
-        "Residual: data minus answer",
-        "Support of the answer",
+        "Estimate",
+        "Residual: data minus estimate",
+        "Support of the estimate",
         "Singular values",
         "Value",
         "Gap",

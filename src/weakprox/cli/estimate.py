@@ -167,7 +167,7 @@ def estimate(
         certify=lambda path: write_text(path, f"{command}\n"),
         factors=lambda path: write_factors(path, *estimate.factors, *labels),
         proof=lambda path: result.proof.save(path),
-        report=lambda path: _report(path, case, result, figures),
+        report=lambda path: _report(path, case, result, scale, figures),
     )
     if json:
         typer.echo(as_json(found))
@@ -236,7 +236,7 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _report(path: Path, case: Case, result: Result, figures: Path | None) -> None:
+def _report(path: Path, case: Case, result: Result, scale: float, figures: Path | None) -> None:
     from weakprox.report import write_report
 
     write_report(
@@ -248,6 +248,8 @@ def _report(path: Path, case: Case, result: Result, figures: Path | None) -> Non
         columns=case.table.columns,
         settings=case.settings,
         figures=figures,
+        scale=scale,
+        noise=case.noise,
     )
 
 

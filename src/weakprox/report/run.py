@@ -19,14 +19,14 @@ from weakprox.plots.convergence import AXES
 from weakprox.plots.spectrum import SUPPORT
 from weakprox.problem import Problem
 from weakprox.report.page import Page
-from weakprox.report.summary import Gathered, gather, verdict
+from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Matrix = np.ndarray[Any, np.dtype[np.floating[Any]]]
-FAINT = 0.3  # an answer smaller than this share of the data gets its own colour scale
+FAINT = 0.3  # an estimate smaller than this share of the data gets its own colour scale
 
 
 def write_report(
@@ -39,8 +39,11 @@ def write_report(
     columns: Sequence[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
+    title: str | None = None,
+    scale: float = 1.0,
+    noise: float | None = None,
 ) -> Path:
-    """Write the answer of a run, its certificate and its history as one HTML file.
+    """Write the estimate of a run, its certificate and its history as one HTML file.
 
     Parameters
     ----------
@@ -51,13 +54,22 @@ def write_report(
     problem : Problem, optional
         The problem that was solved, to be stated in the report.
     data : array, memory map or sparse matrix of shape (m, d), optional
-        The matrix that was observed, drawn beside the answer, with the residual.
+        The matrix that was observed, drawn beside the estimate, with the residual.
     rows, columns : sequence of str, optional
         Labels, shown beside the heat maps and under the pointer.
     settings : mapping, optional
-        Anything else worth recording: the command, file names.
+        Anything else worth recording, such as "file", the name of the data.
     figures : str or Path, optional
         Directory for every plot as PNG and SVG as well; needs matplotlib.
+    title : str, optional
+        Title of the page; by default the name of the file in `settings["file"]`.
+    scale : float
+        Factor by which the estimate differs from the minimiser, such as `scale_` of
+        `SparseLowRank`, which undoes the shrinkage. Pictures, singular values, residual and
+        variance explained are those of the estimate; value and proof those of the minimiser.
+    noise : float, optional
+        Standard deviation of the noise in an entry; by default estimated from the data if
+        they have no more than 2**22 entries, all of them observed.
 
     Returns
     -------
@@ -65,34 +77,65 @@ def write_report(
         The file written.
     """
     labels: Any = {"rows": rows, "columns": columns}
-    found = gather(result, problem=problem, data=data, **labels, settings=settings)
+    model: Any = {"problem": problem, "data": data, "scale": scale, "noise": noise}
+    found = gather(result, **model, **labels, settings=settings)
     numbers, said = found.numbers, verdict(result)
     m, d = numbers["shape"]
-    page = Page(f"{result.solver} on {m} x {d}", subtitle=f"weakprox {numbers['weakprox']}")
+    page = Page(
+        _title(title, settings) or f"Estimate of a matrix of {m} x {d}",
+        f"Report of an estimate by weakprox {numbers['weakprox']}",
+    )
     page.attach("report", numbers)
-    page.section("Accuracy of the answer")
-    page.notice(said.sentences[0], said.kind, said.heading)
-    page.text(said.sentences[1:])
-    _key_figures(page, result, numbers)
+    page.section("Result")
+    page.key_facts(_result(result, numbers))
+    page.notice(" ".join(said.sentences), said.kind, said.heading)
+    if scale != 1.0:
+        page.text(
+            f"The estimate is the minimiser multiplied by {scale:.4g}, which undoes the "
+            "shrinkage of the penalty. The proof is about the minimiser."
+        )
+    _matrices(page, found, rows, columns)
     _problem(page, numbers)
-    _matrices(page, result, found, rows, columns)
+    _accuracy(page, result, numbers)
     _history(page, result)
     if figures is not None:
         page.save_figures(figures)
     return page.write(path)
 
 
-def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
+def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
+    """The title, by default the name of the file that the settings record."""
+    file = (settings or {}).get("file")
+    return Path(str(file)).name if title is None and file else title
+
+
+def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The first box: what a statistician asks first."""
+    m, d = numbers["shape"]
+    facts: dict[str, Any] = {
+        "estimated": f"{numbers['estimated']}, {m} x {d}",
+        "rank": numbers["rank"],
+        "share of zeros": f"{numbers['share_of_zeros']:.1%}",
+    }
+    if numbers.get("variance_explained") is not None:
+        facts["variance explained"] = f"{numbers['variance_explained']:.1%}"
+    if numbers["noise"] is not None:
+        facts["noise, standard deviation"] = f"{numbers['noise']:.3g}"
+    return facts | {"proof": proved(result)}
+
+
+def _accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
+    """The certificate in the units of the objective, and the work."""
     about = " (estimate)" if result.sampled else ""
     counts = numbers["counts"]
+    page.section("Accuracy and work", str(result.certificate))
     facts: dict[str, Any] = {
         f"value{about}": numbers["value"],
+        "lower bound on the optimum": numbers["certificate"]["lower_bound"],
         "proved gap": numbers["gap"],
         "requested gap (eps)": numbers["eps"],
-        "rank": numbers["rank"],
-        "entries above 1e-3 of the largest": numbers["nonzeros"],
-        "number of entries": numbers["entries"],
         "constraint violation": numbers["violation"],
+        "how the run ended": numbers["status"]["label"],
         "seconds": numbers["seconds"],
         "thin SVDs": counts["svds"],
         "rank-one SVDs": counts["rank_one_svds"],
@@ -103,7 +146,6 @@ def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None
         facts["norm of the data"] = numbers["data_norm"]
         facts["norm of the residual"] = numbers["residual_norm"]
         facts["relative residual"] = numbers["relative_residual"]
-    page.section("Key figures")
     page.facts(facts)
 
 
@@ -123,7 +165,6 @@ def _problem(page: Page, numbers: Mapping[str, Any]) -> None:
 
 def _matrices(
     page: Page,
-    result: Result,
     found: Gathered,
     rows: Sequence[Any] | None,
     columns: Sequence[Any] | None,
@@ -138,25 +179,26 @@ def _matrices(
 
     if found.data is not None and found.residual is not None:
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
-        # Penalties shrink X: on the data's scale, a much smaller answer would be all white.
+        # Penalties shrink X: on the data's scale, a much smaller one would be all white.
         faint = own < FAINT * scale
         same = "Colours as for the data."
         note = "Colours have their own scale." if faint else same
         draw("Data", found.data, limit=scale)
-        draw("Answer", found.estimate, limit=own if faint else scale, note=note)
-        draw("Residual: data minus answer", found.residual, limit=scale, note=same)
+        draw("Estimate", found.estimate, limit=own if faint else scale, note=note)
+        draw("Residual: data minus estimate", found.residual, limit=scale, note=same)
     else:
-        draw("Answer", found.estimate)
+        draw("Estimate", found.estimate)
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
     part = f"{count} of {entries} entries ({count / entries:.2%})"
     share = f"{part} are above 1e-3 of the largest."
-    draw("Support of the answer", shown, binary=True, note=share)
+    draw("Support of the estimate", shown, binary=True, note=share)
+    values = found.numbers["singular_values"]
     page.stems(
         "Singular values",
-        found.numbers["singular_values"],
+        values,
         y_label="singular value",
-        note=f"The singular values of the answer sum to {result.low_rank.nuclear_norm:.6g}.",
+        note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}.",
     )
 
 
