@@ -77,6 +77,8 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
         "Residual: data minus estimate",
         "Support of the estimate",
         "Singular values",
+        "Residual against fit",
+        "Singular values of the residual",
         "Value",
         "Gap",
     ]

@@ -20,6 +20,7 @@ from weakprox import __version__
 from weakprox.storage.tree import plain
 
 SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
+WORDY = 40  # characters from which on a cell of a table keeps a width of its own
 LEAST_CONTENTS = 3  # sections from which on there is a table of contents
 DASH = "\u2013"
 # Inside <script> these would end the block or, in old parsers, the line.
@@ -50,6 +51,11 @@ def is_number_like(value: Any) -> bool:
     if value is None or isinstance(value, (int, float, np.integer, np.floating)):
         return not isinstance(value, bool)
     return bool(_NUMBER_LIKE.match(str(value)))
+
+
+def wordy(cell: Any) -> str:
+    """The attribute of a cell whose text would make a narrow column tall."""
+    return " class=wordy" if isinstance(cell, str) and len(cell) > WORDY else ""
 
 
 def slug(text: str) -> str:
@@ -100,14 +106,17 @@ def table_html(
     )
     body = ""
     for row in rows:
-        cells = (f"<td{m}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True))
+        cells = (
+            f"<td{m or wordy(c)}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True)
+        )
         body += f"<tr>{''.join(cells)}</tr>"
     below = f"<p class=note>{escape(note)}</p>" if note else ""
     label = escape(caption or "table")
-    words = f"<caption>{escape(caption)}</caption>" if caption else ""
+    # Outside of what scrolls: a caption inside a wide table is cut off on a phone.
+    words = f"<p class=caption>{escape(caption)}</p>" if caption else ""
     return (
-        f'<div class="table wide"><div class=scroll tabindex=0 role=region '
-        f'aria-label="{label}"><table>{words}<thead><tr>{head}</tr></thead>'
+        f'<div class="table wide">{words}<div class=scroll tabindex=0 role=region '
+        f'aria-label="{label}"><table aria-label="{label}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{below}</div>"
     )
 

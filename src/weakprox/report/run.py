@@ -94,7 +94,9 @@ def write_report(
             f"The estimate is the minimiser multiplied by {scale:.4g}, which undoes the "
             "shrinkage of the penalty. The proof is about the minimiser."
         )
+    _components(page, numbers)
     _matrices(page, found, rows, columns)
+    _residuals(page, found)
     _problem(page, numbers)
     _accuracy(page, result, numbers)
     _history(page, result)
@@ -122,6 +124,81 @@ def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
     if numbers["noise"] is not None:
         facts["noise, standard deviation"] = f"{numbers['noise']:.3g}"
     return facts | {"proof": proved(result)}
+
+
+def _components(page: Page, numbers: Mapping[str, Any]) -> None:
+    """The leading singular triplets, and the largest entries."""
+    found = numbers["components"]
+    page.section("Components")
+    if not found:
+        page.text("The estimate is zero and has no components.")
+        return
+
+    def loads(pairs: Sequence[tuple[str, float]]) -> str:
+        return ", ".join(f"{name} ({load:+.2f})" for name, load in pairs)
+
+    rest = numbers["rank"] - len(found)
+    page.table(
+        ["component", "singular value", "share", "rows", "columns"],
+        [
+            [
+                one["number"],
+                f"{one['singular_value']:.4g}",
+                f"{one['share']:.1%}",
+                loads(one["rows"]),
+                loads(one["columns"]),
+            ]
+            for one in found
+        ],
+        caption="Components, with the rows and columns that load most on each",
+        note="Loads are entries of the singular vectors; shares are of the sum of squares of "
+        "the estimate." + (f" {rest} further components are not listed." if rest > 0 else ""),
+    )
+    entries = numbers["largest_entries"]
+    names = [name for name in ("row", "column", "estimate", "residual") if name in entries[0]]
+    page.table(
+        names,
+        [
+            [f"{one[n]:.4g}" if isinstance(one[n], float) else one[n] for n in names]
+            for one in entries
+        ],
+        caption="Largest entries of the estimate",
+    )
+
+
+def _residuals(page: Page, found: Gathered) -> None:
+    """Residuals against the fit, and their spectrum against that of noise."""
+    if found.scatter is None:
+        return
+    page.section("Residuals")
+    numbers, (x, y) = found.numbers, found.scatter
+    part = f"{len(x)} of {numbers['entries']} entries, drawn at random. "
+    page.lines(
+        "Residual against fit",
+        [Series("entries", x, y, points=True)],
+        "estimate",
+        "data minus estimate",
+        note=(part if len(x) < numbers["entries"] else "")
+        + "A trend means that the estimate is still shrunk, or that the model does not fit.",
+    )
+    values = numbers["singular_values"]
+    residual, law = values["residual"], values.get("noise")
+    if residual is None:
+        return
+    order = np.arange(1, len(residual) + 1)
+    series = [Series("residual", order, residual)]
+    if law is not None:
+        series.append(Series("pure noise", order, law, dashed=True))
+    page.lines(
+        "Singular values of the residual",
+        series,
+        "index",
+        "singular value",
+        note=None
+        if law is None
+        else f"Pure noise has standard deviation {numbers['noise']:.3g} in each entry. Values "
+        "above its line are structure that the estimate leaves out.",
+    )
 
 
 def _accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
@@ -196,7 +273,7 @@ def _matrices(
     values = found.numbers["singular_values"]
     page.stems(
         "Singular values",
-        values,
+        {name: values[name] for name in ("estimate", "data") if name in values},
         y_label="singular value",
         note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}.",
     )

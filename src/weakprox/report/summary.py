@@ -18,6 +18,7 @@ from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.plots._cells import SUPPORT, Reduced, as_rows, reduced
 from weakprox.problem import Problem
+from weakprox.report import structure
 from weakprox.report.markup import clean
 from weakprox.result import Result
 from weakprox.selection.noise import noise_level
@@ -43,6 +44,7 @@ class Gathered:
     estimate: Reduced
     data: Reduced | None
     residual: Reduced | None
+    scatter: tuple[Any, Any] | None  # estimates and residuals of entries
 
 
 def gather(
@@ -84,7 +86,7 @@ def gather(
         "problem": stated,
         "settings": dict(settings or {}),
     }
-    seen = residual = None
+    seen = residual = difference = scatter = None
     if data is not None:
         missing = problem is not None and isinstance(problem.loss, losses.Completion)
         observed = as_rows("data", data, stored_only=missing)
@@ -102,7 +104,15 @@ def gather(
         if noise is None and isinstance(small, np.ndarray) and min(small.shape) > 1:
             noise = noise_level(small)
     numbers["noise"] = noise
-    return Gathered(clean(numbers), estimate, seen, residual)
+    names = structure.Labels("row", rows), structure.Labels("column", columns)
+    numbers["components"] = structure.components(result.low_rank, scale, *names)
+    numbers["largest_entries"] = structure.largest_entries(answer, difference, *names)
+    if difference is not None:
+        scatter = structure.scatter(answer, difference)
+        numbers["singular_values"]["residual"] = structure.residual_spectrum(difference)
+        if noise:
+            numbers["singular_values"]["noise"] = structure.noise_spectrum(answer.shape, noise)
+    return Gathered(clean(numbers), estimate, seen, residual, scatter)
 
 
 def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> None:

@@ -174,15 +174,17 @@ class LinePlot {
     const floor = this.panel.log_y ? this.plot.bottom : this.py(0);
     const d = runs.map((run) => {
       if (one.stems) return run.map((i) => `M${spot(i)[0]} ${floor}V${spot(i)[1]}`).join("");
+      if (one.points) return run.map((i) => `M${spot(i).join(" ")}h0`).join("");
       return run.map((i, k) => {
         const [x, y] = spot(i);
         return k === 0 ? `M${x} ${y}` : one.steps ? `H${x}V${y}` : `L${x} ${y}`;
       }).join("");
     }).join("");
     const dashed = one.dashed || Math.floor(one.colour / COLOURS) % 2 === 1 ? " dashed" : "";
-    const stems = one.stems ? " stems" : "";
+    const stems = one.stems ? " stems" : one.points ? " points" : "";
     shape("path", { class: `line ${colour}${dashed}${stems}`, d, "data-name": one.name }, area);
     const count = runs.reduce((sum, run) => sum + run.length, 0);
+    if (one.points) return;
     for (const run of runs) {
       if (count > DOTS_BELOW && run.length > 1 && !one.stems) continue;
       for (const i of run) {
