@@ -8,6 +8,7 @@ import pytest
 
 import weakprox as wp
 from weakprox.report import write_report
+from weakprox.report.statement import statement
 from weakprox.report.summary import gather, proved
 
 NASTY = "<script>alert(1)</script>"
@@ -34,6 +35,23 @@ for (const key of ["ArrowDown", "ArrowRight", "ArrowLeft"]) {
   map.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 }
 probe.cell = tip();
+const plotted = (id) => all(`#${id} .plot`);
+const zoomed = () => all("figure .reset").filter((button) => !button.hidden)
+  .map((button) => button.closest("figure").id);
+map.dispatchEvent(new KeyboardEvent("keydown", { key: "+", bubbles: true }));
+probe.zoomed = [zoomed()];
+map.dispatchEvent(new KeyboardEvent("keydown", { key: "0", bubbles: true }));
+probe.zoomed.push(zoomed());
+const curve = plotted("value")[0];
+curve.dispatchEvent(new KeyboardEvent("keydown", { key: "+", bubbles: true }));
+probe.zoomed.push(zoomed());
+probe.ticks = ["value", "gap"].map((id) => texts(".tick-x", plotted(id)[0]).join());
+curve.dispatchEvent(new KeyboardEvent("keydown", { key: "0", bubbles: true }));
+probe.zoomed.push(zoomed());
+probe.formulas = all(".formulas math").map((math) => {
+  const box = math.getBoundingClientRect();
+  return [math.getAttribute("alttext"), box.width > 20 && box.height > 10];
+});
 probe.width = [document.documentElement.scrollWidth, innerWidth];
 """
 
@@ -61,7 +79,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     assert seen["facts"]["proved gap"] == numbers["gap"]
     assert seen["facts"]["thin SVDs"] == result.counts.svds
     zeros = 1.0 - result.nonzeros() / M.size
-    assert seen["facts"]["share of zeros"] == f"{zeros:.1%}"
+    assert seen["facts"]["share of zeros"] == f"{100 * zeros:.1f} %"
     assert seen["facts"]["lam (L1)"] == 0.05
     assert seen["facts"]["command"] == NASTY
     assert seen["notice"][0].startswith("notice good")
@@ -82,6 +100,12 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
         "Value",
         "Gap",
     ]
+    matrices = ["data", "estimate", "residual-data-minus-estimate", "support-of-the-estimate"]
+    assert seen["zoomed"] == [matrices, [], ["value", "gap"], []]
+    assert seen["ticks"][0] == seen["ticks"][1]  # of thin SVDs, which are whole numbers
+    assert all(re.fullmatch(r"\d+|10[⁴⁵⁶]|\d·10[⁴⁵⁶]", t) for t in seen["ticks"][0].split(","))
+    said = statement(problem)
+    assert seen["formulas"] == [[said.objective, True], [said.domain, True]]
     value, *place = seen["cell"].split("\n")
     assert place == ["row", "gene 0", "column", NASTY]
     assert float(value) == pytest.approx(float(result.X[0, 0]), rel=1e-4)

@@ -48,6 +48,8 @@ class Panel:
     title: str = ""
     log_x: bool = False  # points that are not positive are left out
     log_y: bool = False
+    whole_x: bool = False  # x counts something: ticks are whole numbers
+    linked: str = ""  # on a page, panels of one name zoom along x together
     y_range: tuple[float, float] | None = None  # at first; zooming shows the rest
 
 

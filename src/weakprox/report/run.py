@@ -18,9 +18,12 @@ from weakprox.plots._panels import Panel, Series, draw_panel
 from weakprox.plots.convergence import AXES
 from weakprox.plots.spectrum import SUPPORT
 from weakprox.problem import Problem
+from weakprox.report.citation import BIBTEX
 from weakprox.report.page import Page
+from weakprox.report.statement import in_words, statement, words
 from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
+from weakprox.theory._theorems import MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,9 +100,11 @@ def write_report(
     _components(page, numbers)
     _matrices(page, found, rows, columns)
     _residuals(page, found)
-    _problem(page, numbers)
+    _problem(page, problem, numbers)
     _accuracy(page, result, numbers)
     _history(page, result)
+    page.section("How to cite", "weakprox, and the paper whose algorithms it implements:")
+    page.code(BIBTEX)
     if figures is not None:
         page.save_figures(figures)
     return page.write(path)
@@ -117,10 +122,10 @@ def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "estimated": f"{numbers['estimated']}, {m} x {d}",
         "rank": numbers["rank"],
-        "share of zeros": f"{numbers['share_of_zeros']:.1%}",
+        "share of zeros": f"{100 * numbers['share_of_zeros']:.1f} %",
     }
     if numbers.get("variance_explained") is not None:
-        facts["variance explained"] = f"{numbers['variance_explained']:.1%}"
+        facts["variance explained"] = f"{100 * numbers['variance_explained']:.1f} %"
     if numbers["noise"] is not None:
         facts["noise, standard deviation"] = f"{numbers['noise']:.3g}"
     return facts | {"proof": proved(result)}
@@ -144,7 +149,7 @@ def _components(page: Page, numbers: Mapping[str, Any]) -> None:
             [
                 one["number"],
                 f"{one['singular_value']:.4g}",
-                f"{one['share']:.1%}",
+                f"{100 * one['share']:.1f} %",
                 loads(one["rows"]),
                 loads(one["columns"]),
             ]
@@ -226,18 +231,26 @@ def _accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
     page.facts(facts)
 
 
-def _problem(page: Page, numbers: Mapping[str, Any]) -> None:
+def _problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]) -> None:
     page.section("Problem and settings")
-    stated = numbers["problem"]
+    if problem is not None:
+        stated = statement(problem)
+        page.formulas([("minimise", stated.objective), ("over", stated.domain)])
+        page.letters(stated.where)
     facts: dict[str, Any] = {"solver": numbers["solver"], "seed": numbers["seed"]}
-    if stated is not None:
-        page.text(stated["formula"][0].upper() + stated["formula"][1:] + ".")
-        facts |= stated["weights"]
-        facts["loss"] = stated["loss"]
-    page.facts(facts | numbers["settings"])
+    settings = in_words(numbers["settings"])
+    if problem is not None and not {"lam", "tau"} & numbers["settings"].keys():
+        facts |= numbers["problem"]["weights"]
+    page.facts(facts | settings)
     if numbers["parameters"]:
-        page.text("Parameters that the solver used:")
-        page.facts(numbers["parameters"])
+        page.table(
+            ["letter", "value", "meaning"],
+            [
+                [name, words(value), MEANINGS.get(name)]
+                for name, value in numbers["parameters"].items()
+            ],
+            caption="Parameters that the solver used",
+        )
 
 
 def _matrices(
@@ -248,11 +261,12 @@ def _matrices(
 ) -> None:
     page.section(
         "Matrices",
-        "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom.",
+        "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom; "
+        "all matrices zoom together.",
     )
 
     def draw(title: str, matrix: Reduced, **options: Any) -> None:
-        page.heatmap(title, matrix, rows, columns, **options)
+        page.heatmap(title, matrix, rows, columns, linked="matrices", **options)
 
     if found.data is not None and found.residual is not None:
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
@@ -267,7 +281,7 @@ def _matrices(
         draw("Estimate", found.estimate)
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
-    part = f"{count} of {entries} entries ({count / entries:.2%})"
+    part = f"{count} of {entries} entries ({100 * count / entries:.1f} %)"
     share = f"{part} are above 1e-3 of the largest."
     draw("Support of the estimate", shown, binary=True, note=share)
     values = found.numbers["singular_values"]
@@ -289,15 +303,22 @@ def _history(page: Page, result: Result) -> None:
     display = ConvergenceDisplay._of(result)
     used = [name for name in AXES if np.any(trace[name] > 0)] or ["svds"]
     proved = result.certificate.proves and not result.sampled
+
+    def panels(kind: str) -> list[Panel]:
+        return [
+            replace(display._panel(name, kind), linked=name, whole_x=name != "seconds")
+            for name in used
+        ]
+
     page.panels(
         "Value" + (" (estimated from samples)" if result.sampled else ""),
-        [display._panel(name, "value") for name in used],
+        panels("value"),
         note="The lower bound is the best one proved by then." if proved else None,
     )
     if proved:
         page.panels(
             "Gap",
-            [display._panel(name, "gap") for name in used],
+            panels("gap"),
             note="Value minus the best bound of the whole run, and minus the best bound at the "
             "time. The true distance from the optimum is smaller.",
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from weakprox import __version__, losses, penalties, spectral
+from weakprox import __version__, losses
 from weakprox.arguments import nonnegative, positive
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import to_numpy
@@ -20,6 +20,7 @@ from weakprox.plots._cells import SUPPORT, Reduced, as_rows, reduced
 from weakprox.problem import Problem
 from weakprox.report import structure
 from weakprox.report.markup import clean
+from weakprox.report.statement import statement, weights, what_was_estimated
 from weakprox.result import Result
 from weakprox.selection.noise import noise_level
 
@@ -71,7 +72,7 @@ def gather(
     stated: dict[str, Any] | None = None
     if problem is not None:
         terms = {name: repr(getattr(problem, name)) for name in ("loss", "penalty", "spectral")}
-        stated = {"formula": formula(problem), **terms, "weights": weights(problem)}
+        stated = {"formula": statement(problem).tex, **terms, "weights": weights(problem)}
     nonzeros, entries = answer.count_above(SUPPORT * largest), math.prod(answer.shape)
     numbers: dict[str, Any] = {
         "weakprox": __version__,
@@ -184,89 +185,6 @@ class Verdict(NamedTuple):
     kind: str
     heading: str
     sentences: list[str]
-
-
-def formula(problem: Problem) -> str:
-    """The problem as one line of mathematics, with its weights."""
-    smooth, meaning = _loss(problem.loss)
-    term, constraint = _spectral(problem.spectral)
-    summands = [part for part in (smooth, _penalty(problem.penalty), term) if part]
-    m, d = problem.shape
-    over = f"real {m} x {d} matrices X" + (f" with {constraint}" if constraint else "")
-    said = f"; {meaning}" if meaning else ""
-    return f"minimise {' + '.join(summands)} over {over}{said}"
-
-
-def what_was_estimated(problem: Problem | None) -> str:
-    """The estimate in words: what the terms of the problem make of it."""
-    if problem is None:
-        return "low-rank matrix"
-    kinds = ["low-rank"]
-    parts = problem.penalty.parts if isinstance(problem.penalty, penalties.Sum) else ()
-    for part in parts or (problem.penalty,):
-        if isinstance(part, (penalties.L1, penalties.ElasticNet)):
-            kinds.append("sparse")
-        elif isinstance(part, penalties.GroupL2):
-            kinds.append(f"{'row' if part.rowwise else 'column'}-sparse")
-    if isinstance(problem.spectral, spectral.TracePSD):
-        kinds.append("positive semidefinite")
-    words = " and ".join(kinds) if len(kinds) < 3 else ", ".join(kinds)
-    return f"{words} matrix"
-
-
-def weights(problem: Problem) -> dict[str, float]:
-    """The weights and radii of the terms, by name."""
-    found: dict[str, float] = {}
-    parts = problem.penalty.parts if isinstance(problem.penalty, penalties.Sum) else ()
-    for term in (*(parts or (problem.penalty,)), problem.spectral):
-        for name in ("lam", "lam1", "lam2", "tau"):
-            number = getattr(term, name, None)
-            if isinstance(number, (int, float)):
-                found[f"{name} ({type(term).__name__})"] = float(number)
-    return found
-
-
-def _loss(loss: Any) -> tuple[str, str]:
-    """The formula, and the meaning of its letters if needed."""
-    if isinstance(loss, losses.Denoising):
-        if loss.target is not None:
-            return "½‖X - M‖²", "M is the data"
-        what = f"{loss.n_terms} samples" if loss.n_terms else "what the sampler draws"
-        return "½‖X - M‖²", f"M is the mean of {what}"
-    if isinstance(loss, losses.Sensing):
-        return "mean of ½(⟨Aᵢ, X⟩ - bᵢ)²", ""
-    if isinstance(loss, losses.Completion):
-        return "½ Σ (xᵢⱼ - vᵢⱼ)²", "the sum is over observed entries"
-    return repr(loss), ""
-
-
-def _penalty(penalty: Any) -> str:
-    if isinstance(penalty, penalties.Sum):
-        return " + ".join(filter(None, (_penalty(part) for part in penalty.parts)))
-    if isinstance(penalty, penalties.Zero):
-        return ""
-    if isinstance(penalty, penalties.L1):
-        return f"{penalty.lam:g} Σ{'' if penalty.weights is None else ' wᵢⱼ '}|xᵢⱼ|"
-    if isinstance(penalty, penalties.Box):
-        return f"{penalty.slope:g} Σ dist(xᵢⱼ, [lᵢⱼ, uᵢⱼ])"
-    if isinstance(penalty, penalties.ElasticNet):
-        return f"{penalty.lam1:g} Σ|xᵢⱼ| + {penalty.lam2:g} ‖X‖²"
-    if isinstance(penalty, penalties.GroupL2):
-        return f"{penalty.lam:g} Σ‖{'row' if penalty.rowwise else 'column'} of X‖"
-    if isinstance(penalty, penalties.MaxAffine):
-        return "max over i of ⟨Aᵢ, X⟩ - bᵢ"
-    return repr(penalty)
-
-
-def _spectral(term: Any) -> tuple[str, str]:
-    """The summand and the constraint."""
-    if isinstance(term, spectral.NuclearBall):
-        return "", f"nuclear norm ‖X‖_* ≤ {term.tau:g}"
-    if isinstance(term, spectral.TracePSD):
-        return "", f"X symmetric positive semidefinite and trace ≤ {term.tau:g}"
-    if isinstance(term, spectral.NuclearNorm):
-        return f"{term.lam:g} ‖X‖_*", ""
-    return repr(term), ""
 
 
 def percentage(gap: float, bound: float) -> str | None:

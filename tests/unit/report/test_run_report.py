@@ -10,11 +10,11 @@ from registry import NUMPY, SHAPE, TORCH, denoising_sampler, memmap_of, numbers
 
 import weakprox as wp
 from weakprox.losses import Completion, Denoising
-from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.penalties import L1, ElasticNet
 from weakprox.report import summary, write_report
-from weakprox.report.summary import formula, gather, percentage, verdict
+from weakprox.report.summary import gather, percentage, verdict
 from weakprox.selection.noise import noise_level
-from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+from weakprox.spectral import NuclearBall
 
 M = numbers(*SHAPE)
 HOLES = np.where(np.abs(M) > 0.3, M, np.nan)
@@ -167,19 +167,6 @@ def test_a_rescaled_estimate_is_shown_and_the_minimiser_proved(tmp_path):
 )
 def test_the_proof_as_a_percentage_is_never_too_small(gap, bound, expected):
     assert percentage(gap, bound) == expected
-
-
-def test_formulas_name_what_was_chosen():
-    ball = formula(wp.Problem(Denoising(M), L1(0.25), NuclearBall(3.0)))
-    assert ball == (
-        "minimise ½‖X - M‖² + 0.25 Σ|xᵢⱼ| over real 7 x 5 matrices X with "
-        "nuclear norm ‖X‖_* ≤ 3; M is the data"
-    )
-    several = wp.Problem(Denoising(M), L1(1.0) + GroupL2(0.5), NuclearNorm(2.0))
-    assert "½‖X - M‖² + 1 Σ|xᵢⱼ| + 0.5 Σ‖row of X‖ + 2 ‖X‖_*" in formula(several)
-    none = formula(wp.Problem(Denoising(M @ M.T), None, TracePSD(4.0)))
-    assert "½‖X - M‖² over" in none
-    assert "positive semidefinite and trace ≤ 4" in none
 
 
 def test_what_the_bound_rests_on_is_said():
