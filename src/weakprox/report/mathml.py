@@ -62,6 +62,11 @@ def typeset(text: str) -> str:
     return "".join(formula(p) if odd % 2 else escape(p) for odd, p in enumerate(parts))
 
 
+def spoken(text: str) -> str:
+    """The text without the marks of formulas, for names that only readers aloud see."""
+    return _INLINE.sub(lambda found: found[1].replace("\\", ""), text)
+
+
 def number(value: float) -> str:
     """A number of six digits in TeX, with a power of ten instead of an exponent."""
     digits, _, power = f"{value:g}".partition("e")

@@ -213,9 +213,15 @@ class Page:
         rows: Iterable[Sequence[Any]],
         caption: str = "",
         note: str | None = None,
+        *,
+        math: bool = False,
     ) -> None:
-        """A table; columns of numbers are aligned to the right, None is a dash."""
-        self._add(markup.table_html(headers, [list(row) for row in rows], caption, note))
+        """A table; columns of numbers are aligned to the right, None is a dash.
+
+        With `math`, caption and note have formulas in TeX between dollars.
+        """
+        cells = [list(row) for row in rows]
+        self._add(markup.table_html(headers, cells, caption, note, math=math))
 
     def lines(
         self,
