@@ -257,6 +257,9 @@ def test_the_report_shows_the_matrix_that_is_written(folder, weakprox):
     block = re.search(r'id="?report-data"?[^>]*>(.*?)</script>', page, re.DOTALL)
     data = json.loads(block.group(1))
     assert data["report"]["scale"] == said["applied_scale"]
+    assert data["report"]["settings"]["scale"] == said["applied_scale"]
+    assert "eps" not in data["report"]["settings"]  # that of the run is reported
+    assert data["report"]["eps"] == said["eps"]
     assert data["report"]["noise"] == said["noise"]
     assert data["report"]["value"] == said["value"]
     cells = next(f["cells"] for f in data["figures"] if f["title"] == "Estimate")

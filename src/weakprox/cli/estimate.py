@@ -239,6 +239,9 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
 def _report(path: Path, case: Case, result: Result, scale: float, figures: Path | None) -> None:
     from weakprox.report import write_report
 
+    # The report states the accuracy by the result, and a scale only if it is applied.
+    settings = {k: v for k, v in case.settings.items() if k not in ("eps", "tol")}
+    settings["scale"] = None if scale == 1.0 else scale
     write_report(
         path,
         result,
@@ -246,7 +249,7 @@ def _report(path: Path, case: Case, result: Result, scale: float, figures: Path 
         data=case.matrix,
         rows=case.table.rows,
         columns=case.table.columns,
-        settings=case.settings,
+        settings=settings,
         figures=figures,
         scale=scale,
         noise=case.noise,
