@@ -26,6 +26,7 @@ from weakprox.selection.noise import noise_level
 
 DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
 CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
+MOST_PERCENT = 1000.0  # larger gaps are given in the units of the objective
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
 GROUNDS = {  # by `Certificate.rests_on`
     "exact": "The bound rests on weak duality alone, without randomness. It holds up to "
@@ -110,8 +111,9 @@ def gather(
     numbers["largest_entries"] = structure.largest_entries(answer, difference, *names)
     if difference is not None:
         scatter = structure.scatter(answer, difference)
-        numbers["singular_values"]["residual"] = structure.residual_spectrum(difference)
-        if noise:
+        spectrum = structure.residual_spectrum(difference)
+        numbers["singular_values"]["residual"] = spectrum
+        if noise and spectrum is not None:
             numbers["singular_values"]["noise"] = structure.noise_spectrum(answer.shape, noise)
     return Gathered(clean(numbers), estimate, seen, residual, scatter)
 
@@ -188,17 +190,21 @@ class Verdict(NamedTuple):
 
 
 def percentage(gap: float, bound: float) -> str | None:
-    """The gap in percent of the optimum's lower bound; None unless both are positive numbers.
+    """The gap in percent of the lower bound; None if that says little.
 
-    It is rounded up, so that the statement is not stronger than the proof.
+    This is so if the bound is not positive, or the gap many times as large. The percentage is
+    rounded up, so that the statement is not stronger than the proof.
     """
     if not (0.0 < bound < math.inf and 0.0 <= gap < math.inf):
         return None
     share = 100.0 * gap / bound
     if share == 0.0:
         return "0 %"
+    if share > MOST_PERCENT:
+        return None
     unit = 10.0 ** (math.floor(math.log10(share)) - 1)  # two digits
-    return f"{math.ceil(share / unit * (1.0 - 1e-12)) * unit:.2g} %"
+    above = math.ceil(share / unit * (1.0 - 1e-12)) * unit
+    return f"{above:.0f} %" if above >= 10.0 else f"{above:.2g} %"
 
 
 def proved(result: Result) -> str:

@@ -161,6 +161,8 @@ def test_a_rescaled_estimate_is_shown_and_the_minimiser_proved(tmp_path):
         (0.0101, 100.0, "0.011 %"),
         (1.0, 3.0, "34 %"),
         (1.0, 0.0, None),
+        (11.0, 1.0, None),
+        (9.5, 1.0, "950 %"),
         (1.0, -np.inf, None),
         (np.inf, 1.0, None),
     ],
