@@ -516,7 +516,14 @@ class Result:
         parts["Not covered"] = " ".join(_open_questions(self, alpha))
         return "\n".join(f"{name + ':':<13}{text}" for name, text in parts.items())
 
-    def report(self, path: PathLike, *, problem: Any = None, data: Any = None) -> Path:
+    def report(
+        self,
+        path: PathLike,
+        *,
+        problem: Any = None,
+        data: Any = None,
+        title: str | None = None,
+    ) -> Path:
         """Write the answer, its certificate and its history as one HTML file.
 
         Parameters
@@ -529,6 +536,8 @@ class Result:
         data : array of shape (m, d), optional
             The matrix to draw beside the answer; by default that of the problem, if it has
             one.
+        title : str, optional
+            Title of the page, such as the name of the data.
 
         Returns
         -------
@@ -544,7 +553,7 @@ class Result:
         # pages are made in a layer above this one
         write = import_module("weakprox.report").write_report
         written: Path = write(
-            path, self, problem=problem, data=data, rows=rows, columns=columns
+            path, self, problem=problem, data=data, rows=rows, columns=columns, title=title
         )
         return written
 

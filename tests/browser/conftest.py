@@ -8,6 +8,7 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -78,6 +79,10 @@ PHONE = """<!DOCTYPE html><meta name="color-scheme" content="light dark"><body>
   document.body.appendChild(out);
 });</script>"""
 
+FRAME = """<!DOCTYPE html><meta name="color-scheme" content="light dark">
+<body style="margin: 0"><iframe width="{width}" height="{height}" style="border: 0"
+src="page.html"></iframe>"""
+
 
 @pytest.fixture(scope="session")
 def chromium():
@@ -88,6 +93,51 @@ def chromium():
             f"under one of the names {', '.join(BROWSERS)}"
         )
     return found
+
+
+def browse(chromium, folder, *words):
+    """Run the browser without a window; the last word is the page."""
+    *flags, page = words
+    command = [
+        chromium,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--no-first-run",
+        f"--user-data-dir={folder / 'profile'}",
+        "--virtual-time-budget=3000",
+        *flags,
+        page.as_uri(),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="session")
+def photograph(chromium, tmp_path_factory):
+    """photograph(page, name, width, height, dark): a PNG of the page.
+
+    They are kept if the environment names a directory for them, WEAKPROX_SCREENSHOTS.
+    """
+
+    def taken(page: Path, name: str, width: int, height: int, *, dark: bool) -> Path:
+        folder = tmp_path_factory.mktemp("photograph")
+        kept = Path(os.environ.get("WEAKPROX_SCREENSHOTS") or folder)
+        kept.mkdir(parents=True, exist_ok=True)
+        picture = kept / f"{name}-{width}-{'dark' if dark else 'light'}.png"
+        picture.unlink(missing_ok=True)
+        shutil.copy(page, folder / "page.html")
+        frame = folder / "frame.html"  # as narrow as a phone, which no window is
+        frame.write_text(FRAME.format(width=width, height=height), encoding="utf-8")
+        flags = [f"--screenshot={picture}", f"--window-size={width},{height}"]
+        if dark:
+            flags.append("--blink-settings=preferredColorScheme=0")
+        done = browse(chromium, folder, *flags, frame)
+        assert picture.exists(), f"no picture was taken: {done.stderr[-2000:]}"
+        return picture
+
+    return taken
 
 
 @pytest.fixture(scope="session")
@@ -109,22 +159,7 @@ def visit(chromium, tmp_path_factory):
         if phone:
             probed = folder / "phone.html"
             probed.write_text(PHONE, encoding="utf-8")
-        command = [
-            chromium,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--hide-scrollbars",
-            "--no-first-run",
-            f"--user-data-dir={folder / 'profile'}",
-            "--window-size=1280,900",
-            "--virtual-time-budget=3000",
-            *flags,
-            "--dump-dom",
-            probed.as_uri(),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = browse(chromium, folder, "--window-size=1280,900", *flags, "--dump-dom", probed)
         found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, flags=re.DOTALL)
         assert found, f"the browser gave nothing back: {done.stderr[-2000:]}"
         return json.loads(html.unescape(found.group(1)))

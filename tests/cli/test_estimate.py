@@ -241,7 +241,29 @@ def test_report(folder, weakprox, matrix):
     assert done.exit_code == 0, done.stderr
     page = (folder / "r.html").read_text(encoding="utf-8")
     assert "gene 3" in page
+    assert "<title>m.csv</title>" in page
     assert page.lstrip().lower().startswith("<!doctype html")
+
+
+def test_the_report_shows_the_matrix_that_is_written(folder, weakprox):
+    rng = np.random.default_rng(1)
+    noise = 0.3 * rng.standard_normal((20, 16))
+    np.save("n.npy", 4 * np.outer(rng.random(20), rng.random(16)) + noise)
+    done = weakprox("estimate", "n.npy", "-o", "x.npy", "--report", "r.html", "--json")
+    assert done.exit_code == 0, done.stderr
+    said = summary_of(done)
+    assert said["applied_scale"] > 1.0
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    block = re.search(r'id="?report-data"?[^>]*>(.*?)</script>', page, re.DOTALL)
+    data = json.loads(block.group(1))
+    assert data["report"]["scale"] == said["applied_scale"]
+    assert data["report"]["settings"]["scale"] == said["applied_scale"]
+    assert "eps" not in data["report"]["settings"]  # that of the run is reported
+    assert data["report"]["eps"] == said["eps"]
+    assert data["report"]["noise"] == said["noise"]
+    assert data["report"]["value"] == said["value"]
+    cells = next(f["cells"] for f in data["figures"] if f["title"] == "Estimate")
+    np.testing.assert_allclose(cells, np.load("x.npy"), rtol=1e-4, atol=1e-12)
 
 
 def test_header_can_be_said(folder, weakprox):

@@ -167,7 +167,7 @@ def estimate(
         certify=lambda path: write_text(path, f"{command}\n"),
         factors=lambda path: write_factors(path, *estimate.factors, *labels),
         proof=lambda path: result.proof.save(path),
-        report=lambda path: _report(path, case, result, figures),
+        report=lambda path: _report(path, case, result, scale, figures),
     )
     if json:
         typer.echo(as_json(found))
@@ -236,9 +236,12 @@ def summarise(case: Case, result: Result, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _report(path: Path, case: Case, result: Result, figures: Path | None) -> None:
+def _report(path: Path, case: Case, result: Result, scale: float, figures: Path | None) -> None:
     from weakprox.report import write_report
 
+    # The report states the accuracy by the result, and a scale only if it is applied.
+    settings = {k: v for k, v in case.settings.items() if k not in ("eps", "tol")}
+    settings["scale"] = None if scale == 1.0 else scale
     write_report(
         path,
         result,
@@ -246,8 +249,10 @@ def _report(path: Path, case: Case, result: Result, figures: Path | None) -> Non
         data=case.matrix,
         rows=case.table.rows,
         columns=case.table.columns,
-        settings=case.settings,
+        settings=settings,
         figures=figures,
+        scale=scale,
+        noise=case.noise,
     )
 
 

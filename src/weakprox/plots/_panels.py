@@ -28,6 +28,7 @@ class Series:
     dashed: bool = False
     steps: bool = False  # a staircase
     stems: bool = False  # from the axis
+    points: bool = False  # not joined
 
     def __post_init__(self) -> None:
         for axis in ("x", "y", "low", "high"):
@@ -47,6 +48,8 @@ class Panel:
     title: str = ""
     log_x: bool = False  # points that are not positive are left out
     log_y: bool = False
+    whole_x: bool = False  # x counts something: ticks are whole numbers
+    linked: str = ""  # on a page, panels of one name zoom along x together
     y_range: tuple[float, float] | None = None  # at first; zooming shows the rest
 
 
@@ -74,6 +77,9 @@ def _draw_series(ax: Any, one: Series, number: int) -> None:
         offset = 0.06 * (number - 0.5)
         ax.vlines(one.x + offset, 0, one.y, color=colour, alpha=0.55, linewidth=2)
         ax.plot(one.x + offset, one.y, "o", color=colour, markersize=4, label=one.name)
+        return
+    if one.points:
+        ax.plot(one.x, one.y, ".", color=colour, alpha=0.5, markersize=3, label=one.name)
         return
     ax.plot(
         one.x,

@@ -12,19 +12,28 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weakprox import __version__
+from weakprox.report.mathml import spoken, typeset
 from weakprox.storage.tree import plain
 
 SCRIPTS = ("base.js", "axes.js", "pointer.js", "lines.js", "heatmap.js", "start.js")
+WORDY = 40  # characters from which on a cell of a table keeps a width of its own
 LEAST_CONTENTS = 3  # sections from which on there is a table of contents
 DASH = "\u2013"
 # Inside <script> these would end the block or, in old parsers, the line.
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _NUMBER_LIKE = re.compile(r"^[+\-\u2212<≤>≥~≈(]?\s*\d")
+
+
+class Mark(NamedTuple):
+    """A cell of a table in colour: "good", "plain", "warning" or "bad"."""
+
+    text: str
+    kind: str
 
 
 def clean(value: Any) -> Any:
@@ -34,6 +43,8 @@ def clean(value: Any) -> Any:
 
 def cell_html(value: Any) -> str:
     """Escape text; round numbers, with all digits in the markup; None and NaN are a dash."""
+    if isinstance(value, Mark):
+        return f'<span class="mark {value.kind}">{escape(value.text)}</span>'
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return DASH
@@ -49,7 +60,12 @@ def is_number_like(value: Any) -> bool:
     """Whether a table cell reads as a number ("1.2 ± 0.3" does)."""
     if value is None or isinstance(value, (int, float, np.integer, np.floating)):
         return not isinstance(value, bool)
-    return bool(_NUMBER_LIKE.match(str(value)))
+    return not isinstance(value, Mark) and bool(_NUMBER_LIKE.match(str(value)))
+
+
+def wordy(cell: Any) -> str:
+    """The attribute of a cell whose text would make a narrow column tall."""
+    return " class=wordy" if isinstance(cell, str) and len(cell) > WORDY else ""
 
 
 def slug(text: str) -> str:
@@ -88,9 +104,15 @@ def _digest(text: str) -> str:
 
 
 def table_html(
-    headers: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str, note: str | None
+    headers: Sequence[Any],
+    rows: Sequence[Sequence[Any]],
+    caption: str,
+    note: str | None,
+    *,
+    math: bool = False,
 ) -> str:
     """A table that scrolls inside itself, columns of numbers to the right."""
+    written = typeset if math else escape
     mark = [
         " class=number" if rows and all(is_number_like(row[k]) for row in rows) else ""
         for k in range(len(headers))
@@ -100,14 +122,17 @@ def table_html(
     )
     body = ""
     for row in rows:
-        cells = (f"<td{m}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True))
+        cells = (
+            f"<td{m or wordy(c)}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True)
+        )
         body += f"<tr>{''.join(cells)}</tr>"
-    below = f"<p class=note>{escape(note)}</p>" if note else ""
-    label = escape(caption or "table")
-    words = f"<caption>{escape(caption)}</caption>" if caption else ""
+    below = f"<p class=note>{written(note)}</p>" if note else ""
+    label = escape((spoken(caption) if math else caption) or "table")
+    # Outside of what scrolls: a caption inside a wide table is cut off on a phone.
+    words = f"<p class=caption>{written(caption)}</p>" if caption else ""
     return (
-        f'<div class="table wide"><div class=scroll tabindex=0 role=region '
-        f'aria-label="{label}"><table>{words}<thead><tr>{head}</tr></thead>'
+        f'<div class="table wide">{words}<div class=scroll tabindex=0 role=region '
+        f'aria-label="{label}"><table aria-label="{label}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{below}</div>"
     )
 

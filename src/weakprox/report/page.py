@@ -19,7 +19,7 @@ from weakprox.arguments import positive
 from weakprox.plots import _cells as cells
 from weakprox.plots._display import matplotlib_for
 from weakprox.plots._panels import Panel, Series, draw_panel
-from weakprox.report import markup
+from weakprox.report import markup, mathml
 from weakprox.storage.atomic import atomic
 
 # Text in pictures stays text, and two runs give the same bytes.
@@ -118,11 +118,12 @@ class Heatmap(Figure):
     limit: float
     binary: bool
     reduced: bool
+    linked: str = ""  # heat maps of one name zoom together
     kind: ClassVar[str] = "heatmap"
 
     def data(self) -> dict[str, Any]:
         names = ("kind", "title", "cells", "rows", "columns", "limit", "binary", "reduced")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "linked")}
 
     def save(self, directory: Path) -> list[Path]:
         from matplotlib.figure import Figure as Canvas
@@ -157,28 +158,54 @@ class Page:
         """The plots so far, in order."""
         return [b for _, _, blocks in self._sections for b in blocks if isinstance(b, Figure)]
 
-    def section(self, title: str, text: str | Iterable[str] = ()) -> None:
+    def section(
+        self, title: str, text: str | Iterable[str] = (), *, math: bool = False
+    ) -> None:
         """Start a section with paragraphs of text."""
         self._sections.append((self._name(title), str(title), []))
-        self.text(text)
+        self.text(text, math=math)
 
-    def text(self, paragraphs: str | Iterable[str]) -> None:
-        """Paragraphs of plain text."""
+    def text(self, paragraphs: str | Iterable[str], *, math: bool = False) -> None:
+        """Paragraphs of text; with `math`, formulas in TeX stand between dollars."""
         for paragraph in [paragraphs] if isinstance(paragraphs, str) else paragraphs:
-            self._add(f'<p class="text wide">{escape(str(paragraph))}</p>')
+            words = mathml.typeset(paragraph) if math else escape(str(paragraph))
+            self._add(f'<p class="text wide">{words}</p>')
+
+    def formulas(self, parts: Iterable[tuple[str, str]]) -> None:
+        """Words, each followed by a formula in TeX; on a narrow screen below each other."""
+        inner = "".join(
+            f"<span>{escape(words)} {mathml.formula(tex, display=True)}</span>"
+            for words, tex in parts
+        )
+        self._add(f'<p class="formulas wide">{inner}</p>')
+
+    def letters(self, meanings: Iterable[tuple[str, str]]) -> None:
+        """What the letters of a formula mean, each in TeX with its meaning in words."""
+        said = "; ".join(f"{mathml.formula(tex)} is {escape(text)}" for tex, text in meanings)
+        if said:
+            self._add(f'<p class="text wide">{said}.</p>')
+
+    def code(self, text: str) -> None:
+        """Text as it stands, to be copied."""
+        self._add(f"<pre class=wide>{escape(text)}</pre>")
 
     def notice(self, text: str, kind: str = "plain", heading: str = "") -> None:
         """A framed statement: "good", "plain", "warning" or "bad"."""
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
         self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
-    def facts(self, facts: Mapping[str, Any]) -> None:
+    def key_facts(self, facts: Mapping[str, Any]) -> None:
+        """The few facts to read first, in a box."""
+        self.facts(facts, kind="key")
+
+    def facts(self, facts: Mapping[str, Any], kind: str = "") -> None:
         """Names with their values; None is shown as a dash."""
         items = "".join(
             f"<div><dt>{escape(str(key))}</dt><dd>{markup.cell_html(value)}</dd></div>"
             for key, value in facts.items()
         )
-        self._add(f'<dl class="facts wide">{items}</dl>')
+        names = " ".join(filter(None, ("facts", kind, "wide")))
+        self._add(f'<dl class="{names}">{items}</dl>')
 
     def table(
         self,
@@ -186,9 +213,15 @@ class Page:
         rows: Iterable[Sequence[Any]],
         caption: str = "",
         note: str | None = None,
+        *,
+        math: bool = False,
     ) -> None:
-        """A table; columns of numbers are aligned to the right, None is a dash."""
-        self._add(markup.table_html(headers, [list(row) for row in rows], caption, note))
+        """A table; columns of numbers are aligned to the right, None is a dash.
+
+        With `math`, caption and note have formulas in TeX between dollars.
+        """
+        cells = [list(row) for row in rows]
+        self._add(markup.table_html(headers, cells, caption, note, math=math))
 
     def lines(
         self,
@@ -233,13 +266,15 @@ class Page:
         binary: bool = False,
         note: str | None = None,
         most: int = cells.MOST_CELLS,
+        linked: str = "",
     ) -> None:
         """A matrix in colours that are symmetric about zero.
 
         `matrix` may be an array, a memory map, sparse or a LowRank. More than `most` rows
         or columns are drawn in blocks that keep their entry of largest size. Colours end
         at `limit`, by default at the 0.99 quantile of the sizes of nonzero entries.
-        `binary` draws zero white and everything else black.
+        `binary` draws zero white and everything else black. Heat maps of the same size with
+        the same `linked` zoom together.
         """
         done = isinstance(matrix, cells.Reduced)
         small = matrix if done else cells.reduced(cells.as_rows("matrix", matrix), most)
@@ -254,6 +289,7 @@ class Page:
             cells.colour_limit(small.cells) if limit is None else positive("limit", limit),
             bool(binary),
             small.words is not None,
+            linked,
         )
         self._add(heatmap)
 

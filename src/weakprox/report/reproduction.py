@@ -5,17 +5,30 @@ The tables are used by the page and by the command line.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from weakprox.plots._panels import Panel, Series
+from weakprox.report.markup import Mark
+from weakprox.report.mathml import number
 from weakprox.report.page import Page
 
 Summary = Mapping[str, Any]
 Table = tuple[list[str], list[list[Any]]]
 NAMES = {"low_rank": "1-SVD", "projection": "projection", "low_rank_sparse": "with l1"}
-UNWELCOME = ((None, "is not decided", "warning"), (False, "FAILS", "bad"))
+VERDICTS = {
+    True: Mark("holds", "good"),
+    False: Mark("FAILS", "bad"),
+    None: Mark("not decided", "warning"),
+}
+RIVALS = {
+    "SCG": "SCG",
+    "SCGS": "SCGS",
+    "SCGS convex": "SCGS, convex version (beyond the paper)",
+}
+GREEK = {"tau": "τ", "lam": "λ", "mu": "μ"}  # headers, which the command line prints in ASCII
 AXES = {
     "samples": "stochastic gradients",
     "seconds": "seconds, drawing of samples included",
@@ -78,7 +91,8 @@ def methods_table(summary: Summary) -> Table:
             reached = f"{entry['reached']} of {entry['runs']}"
             cells: list[Any] = [accuracy, method, reached, epochs]
             for measure in ("samples", "rank_one_svds", "seconds"):
-                found = [entry[measure], ratios.get(measure)]
+                spent = entry[measure]
+                found = [spent if measure == "seconds" else _count(spent), ratios.get(measure)]
                 if not entry["exact"]:  # some runs were stopped, so this is a lower bound
                     found = [None if x is None else f"> {_short(x)}" for x in found]
                 cells += found
@@ -115,11 +129,11 @@ def ablation_table(summary: Summary) -> Table:
         "accuracy": "accuracy",
         "prox, gradient": "arm",
         "reached": lambda row: f"{row['reached']} of {row['runs']}",
-        "samples": "samples",
-        "gradients": "gradients",
-        "rank-one SVDs": "rank_one_svds",
-        "oracle calls": "calls",
-        "samples by theory": "theory_samples",
+        "samples": lambda row: _count(row["samples"]),
+        "gradients": lambda row: _count(row["gradients"]),
+        "rank-one SVDs": lambda row: _count(row["rank_one_svds"]),
+        "oracle calls": lambda row: _count(row["calls"]),
+        "samples by theory": lambda row: _count(row["theory_samples"]),
     }
     return _columns(summary["rows"], columns)
 
@@ -159,6 +173,28 @@ def _short(cell: Any) -> Any:
     return f"{cell:.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
 
 
+def _shown(table: Table) -> Table:
+    """The table for the page: rounded, with Greek letters and norms."""
+    headers, rows = rounded(table)
+    cells = [[_norms(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    return [GREEK.get(name, name) for name in headers], cells
+
+
+def _norms(text: str) -> str:
+    """The text of a summary with its norms as they are printed."""
+    return text.replace("|y|^2", "‖y‖²")
+
+
+def _letter(name: str) -> str:
+    """The name of a parameter as a letter, in TeX between dollars if it is one."""
+    return {"tau": r"$\tau$", "lam": r"$\lambda$", "mu": r"$\mu$"}.get(name, name)
+
+
+def _count(mean: Any) -> Any:
+    """A mean of counts as a whole number; None stays."""
+    return None if mean is None or not math.isfinite(mean) else round(mean)
+
+
 def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) -> Path:
     """Write report.html, and its plots as PNG and SVG, into an existing directory.
 
@@ -178,10 +214,19 @@ def write_reproduction(directory: str | Path, summaries: Mapping[str, Summary]) 
 
 def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
     """The page that `write_reproduction` writes."""
+    quick = any(_quick(summary) for summary in summaries.values())
+    title = "Low-rank and nonsmooth: the experiments of Garber & Kaplan, computed again"
     page = Page(
-        "Low-rank and nonsmooth: the experiments of Garber & Kaplan, computed again",
+        f"{title} (quick run)" if quick else title,
         "AISTATS 2019, arXiv 1809.10477; by weakprox reproduce",
     )
+    if quick:
+        page.notice(
+            "These runs are fewer and smaller than the paper's, and stopped earlier. They "
+            "show that everything works. No conclusion is drawn from them.",
+            "warning",
+            heading="A quick run:",
+        )
     page.section(
         "What this is",
         [
@@ -193,13 +238,6 @@ def reproduction_page(summaries: Mapping[str, Summary]) -> Page:
             "Limits on work are stated, and so are the runs that reached them.",
         ],
     )
-    if any(_quick(summary) for summary in summaries.values()):
-        page.notice(
-            "These runs are fewer and smaller than the paper's, and stopped earlier. They "
-            "show that everything works. No conclusion is drawn from them.",
-            "warning",
-            heading="A quick run:",
-        )
     for name, summary in summaries.items():
         if name in SECTIONS:
             SECTIONS[name](page, name, summary)
@@ -219,29 +257,33 @@ def _table1(page: Page, name: str, summary: Summary) -> None:
     protocol = summary["protocol"]
     page.section(
         _title("Table 1: three ways to denoise a sparse rank-one matrix", summary),
-        f"n = {protocol['n']}, {protocol['draws']} draws, means with medians and standard "
-        "errors. The text does not fix tau, lam and the tolerances; the stated choice is "
-        + ", ".join(f"{key} {value}" for key, value in protocol["headline"].items())
-        + f" (lam {protocol['headline_lam']}).",
+        f"$n = {protocol['n']}$, {protocol['draws']} draws, means with medians and standard "
+        "errors. The text does not fix $\\tau$, $\\lambda$ and the tolerances; the stated "
+        "choice is "
+        + ", ".join(f"{_letter(k)} {_norms(str(v))}" for k, v in protocol["headline"].items())
+        + f" ($\\lambda$ {protocol['headline_lam']}).",
+        math=True,
     )
-    page.table(*rounded(table1_table(summary)), caption="Ours beside the paper's")
+    page.table(*_shown(table1_table(summary)), caption="Ours beside the paper's")
     orderings = summary["orderings"]
     if orderings is not None:
-        _orderings(page, "As stated", orderings)
+        _orderings(page, "as stated", orderings)
     page.table(
-        *rounded(table1_table({"rows": summary["rows_vector_noise"]})),
-        caption="The same with the noise as it is printed, from a vector N(0, I_n)",
+        *_shown(table1_table({"rows": summary["rows_vector_noise"]})),
+        caption="The same with the noise as it is printed, from a vector $N(0, I_n)$",
+        math=True,
     )
     if orderings is not None:
-        _orderings(page, "With vector noise", orderings["vector_noise"])
+        _orderings(page, "with vector noise", orderings["vector_noise"])
     closest = summary["closest"]
     if closest is not None:
         page.text([closest[which]["statement"] for which in ("mean", "median")])
     page.table(
-        *rounded(variants_table(summary)),
-        caption="lam fixed for all draws, and chosen draw by draw (matrix noise)",
+        *_shown(variants_table(summary)),
+        caption="$\\lambda$ fixed for all draws, and chosen draw by draw (matrix noise)",
         note="nnz counted above 0.001, and above 0.01 of the largest entry; rank above 0.001 "
-        "of |y|^2",
+        "of $\\lVert y \\rVert^2$.",
+        math=True,
     )
 
 
@@ -250,13 +292,15 @@ def _orderings(page: Page, which: str, orderings: Summary) -> None:
         "l1_has_smallest_error": "l1 has the smallest error",
         "l1_has_ten_times_fewer_nonzeros": "l1 has ten times fewer nonzeros than the others",
     }
-    parts = [
-        f"{words} at c = {c}: {'yes' if held else 'NO'}"
-        for key, words in claims.items()
-        for c, held in orderings[key].items()
-    ]
-    kind = "good" if orderings["hold"] else "bad"
-    page.notice("; ".join(parts) + ".", kind, heading=f"{which}, by means:")
+    levels = list(orderings["l1_has_smallest_error"])
+    page.table(
+        ["claim", *(f"c = {c}" for c in levels)],
+        [
+            [words, *(VERDICTS[orderings[key][c]] for c in levels)]
+            for key, words in claims.items()
+        ],
+        caption=f"Verdicts by means: {which}",
+    )
 
 
 def _figure(page: Page, name: str, summary: Summary) -> None:
@@ -272,8 +316,9 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
         ),
         [
             _epochs(summary, paper),
-            f"d = {settings['d']}, lam = {settings['lam']:g}, noise {settings['noise']:g} per "
-            f"entry. Accuracy is relative to |YY'|_F^2, measured on the original nonsmooth "
+            f"$d = {settings['d']}$, $\\lambda = {number(settings['lam'])}$, noise "
+            f"${number(settings['noise'])}$ per entry. Accuracy is relative to "
+            "$\\lVert Y Y^\\top \\rVert_F^2$, measured on the original nonsmooth "
             f"objective against a proved lower bound, after every step. Runs: {runs}. Caps on "
             f"oracle calls: {caps}; a call of SVRGCG counts as {settings['oracle_rank']} "
             "rank-one SVDs. Where runs were stopped by the cap, what they had spent is given "
@@ -283,18 +328,19 @@ def _figure(page: Page, name: str, summary: Summary) -> None:
             "as measured here. STORC and HCGM take full gradients: they get a finite sum "
             "large enough for the accuracy, and every full gradient counts all its terms.",
         ],
+        math=True,
     )
     for accuracy in summary["curves"]:
         page.panels(
             f"{title} at accuracy {accuracy}",
             [
-                _log_panel(label, "(f - f*) / |YY'|^2", _curves(summary, accuracy, measure))
+                _log_panel(label, "(f \u2212 f*) / ‖YYᵀ‖²", _curves(summary, accuracy, measure))
                 for measure, label in AXES.items()
             ],
             note="Mean over runs, band from the tenth to the ninetieth percentile; a run that "
             "has ended keeps its last value.",
         )
-    page.table(*rounded(methods_table(summary)), caption="Mean work to reach each accuracy")
+    page.table(*_shown(methods_table(summary)), caption="Mean work to reach each accuracy")
     if summary["claim"] is not None:
         coarsest = next(iter(summary["curves"]))
         where = "1 %" if paper else f"{coarsest}, beyond the paper"
@@ -325,7 +371,7 @@ def _epochs(summary: Summary, paper: bool) -> str:
     if paper and first["most"] == 1:
         said += (
             " At the paper's accuracy it ends inside its first epoch: the samples it needs "
-            f"are those of the first snapshot, k_1 = {first['k_1']:.4g} in the mean, and "
+            f"are those of the first snapshot, $k_1 = {first['k_1']:.0f}$ in the mean, and "
             "neither a doubled batch nor a later snapshot is used."
         )
     if not paper:
@@ -338,51 +384,43 @@ def _epochs(summary: Summary, paper: bool) -> str:
 
 
 def _claim(page: Page, claim: Summary, where: str) -> None:
-    """State the paper's claim, and what fails or is not decided."""
-    for rivals, heading in (
-        (("SCG", "SCGS"), f"The paper's claim at {where}:"),
-        (("SCGS convex",), "Beyond it, against SCGS in its convex version:"),
-    ):
-        text = "SVRGCG needs fewer samples, fewer rank-one SVDs and less time than "
-        text += " and ".join(rivals)
-        kind, ending = "good", ": holds"
-        for verdict, word, worse in UNWELCOME:
-            places = [
-                f"{AXES[measure]} against {rival}"
-                for measure, verdicts in claim.items()
-                for rival, held in verdicts.items()
-                if rival in rivals and held is verdict
-            ]
-            if places:
-                kind = worse
-                ending = f"{'' if ending == ': holds' else ending}: {word} for "
-                ending += "; ".join(places)
-        page.notice(f"{text}{ending}.", kind, heading)
+    """The paper's claim against each rival: what holds, fails or is not decided."""
+    page.table(
+        ["SVRGCG needs less of", *(f"than {words}" for words in RIVALS.values())],
+        [
+            [AXES[measure], *(VERDICTS[verdicts[rival]] for rival in RIVALS)]
+            for measure, verdicts in claim.items()
+        ],
+        caption=f"The paper's claim at {where}: fewer samples, fewer SVDs, less time",
+    )
 
 
 def _table2(page: Page, name: str, summary: Summary) -> None:
     s = summary["settings"]
     page.section(
-        _title("Table 2, measured: how work grows with 1/eps", summary),
+        _title("Table 2, measured: how work grows with 1/ε", summary),
         [
-            f"Fitted exponents p in work ~ (1/eps)^p, d = {s['d']}, rank(Y) = {s['rank']}, "
-            f"runs: {s['runs']}, cap {s['cap_on_oracle_calls']} oracle calls. Fixed mu = "
-            f"{s['fixed_mu']:g} on the smoothed objective; tied mu = eps/(2 gamma) on the "
-            "original one. In theory's columns 0 stands for a logarithm.",
+            "Fitted exponents $p$ in $\\text{work} \\sim (1/\\varepsilon)^p$, "
+            f"$d = {s['d']}$, $\\text{{rank}}(Y) = {s['rank']}$, runs: {s['runs']}, cap "
+            f"{s['cap_on_oracle_calls']} oracle calls. Fixed "
+            f"$\\mu = {number(s['fixed_mu'])}$ on the smoothed objective; tied "
+            "$\\mu = \\varepsilon / (2 \\gamma)$ on the original one. In theory's "
+            "columns 0 stands for a logarithm.",
             "Theory bounds the worst case: measured exponents below it are no contradiction. "
             "Samples of SVRGCG come in epochs that double, so that few points carry its fit.",
         ],
+        math=True,
     )
     page.table(
-        *rounded(exponents_table(summary)), caption="Exponents, with standard errors of the fit"
+        *_shown(exponents_table(summary)), caption="Exponents, with standard errors of the fit"
     )
     for mu in ("fixed", "tied"):
         rows = [row for row in summary["rows"] if row["mu"] == mu and row["accuracies"]]
         page.panels(
-            f"Work against accuracy, mu {mu}",
+            f"Work against accuracy, μ {mu}",
             [
                 _log_panel(
-                    "1/eps (relative)",
+                    "1/ε (relative)",
                     label,
                     [
                         Series(row["method"], [1 / a for a in row["accuracies"]], row[key])
@@ -408,11 +446,11 @@ def _ablation(page: Page, name: str, summary: Summary) -> None:
             "end, rather than to the moment the accuracy is reached.",
         ],
     )
-    page.table(*rounded(ablation_table(summary)), caption="Mean work to reach each accuracy")
+    page.table(*_shown(ablation_table(summary)), caption="Mean work to reach each accuracy")
     if summary["verdicts"] is None:
         return
     page.table(
-        *rounded(verdicts_table(summary)),
+        *_shown(verdicts_table(summary)),
         caption="What the claim comes to",
         note="Above 1 in the first two: variance reduction saves samples. About 1 in the next: "
         "the weak oracle is called no more often than an exact one.",

@@ -18,15 +18,18 @@ from weakprox.plots._panels import Panel, Series, draw_panel
 from weakprox.plots.convergence import AXES
 from weakprox.plots.spectrum import SUPPORT
 from weakprox.problem import Problem
+from weakprox.report.citation import BIBTEX
 from weakprox.report.page import Page
-from weakprox.report.summary import Gathered, gather, verdict
+from weakprox.report.statement import in_words, statement, words
+from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
+from weakprox.theory._theorems import MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Matrix = np.ndarray[Any, np.dtype[np.floating[Any]]]
-FAINT = 0.3  # an answer smaller than this share of the data gets its own colour scale
+FAINT = 0.3  # an estimate smaller than this share of the data gets its own colour scale
 
 
 def write_report(
@@ -39,8 +42,11 @@ def write_report(
     columns: Sequence[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     figures: str | Path | None = None,
+    title: str | None = None,
+    scale: float = 1.0,
+    noise: float | None = None,
 ) -> Path:
-    """Write the answer of a run, its certificate and its history as one HTML file.
+    """Write the estimate of a run, its certificate and its history as one HTML file.
 
     Parameters
     ----------
@@ -51,13 +57,22 @@ def write_report(
     problem : Problem, optional
         The problem that was solved, to be stated in the report.
     data : array, memory map or sparse matrix of shape (m, d), optional
-        The matrix that was observed, drawn beside the answer, with the residual.
+        The matrix that was observed, drawn beside the estimate, with the residual.
     rows, columns : sequence of str, optional
         Labels, shown beside the heat maps and under the pointer.
     settings : mapping, optional
-        Anything else worth recording: the command, file names.
+        Anything else worth recording, such as "file", the name of the data.
     figures : str or Path, optional
         Directory for every plot as PNG and SVG as well; needs matplotlib.
+    title : str, optional
+        Title of the page; by default the name of the file in `settings["file"]`.
+    scale : float
+        Factor by which the estimate differs from the minimiser, such as `scale_` of
+        `SparseLowRank`, which undoes the shrinkage. Pictures, singular values, residual and
+        variance explained are those of the estimate; value and proof those of the minimiser.
+    noise : float, optional
+        Standard deviation of the noise in an entry; by default estimated from the data if
+        they have no more than 2**22 entries, all of them observed.
 
     Returns
     -------
@@ -65,34 +80,144 @@ def write_report(
         The file written.
     """
     labels: Any = {"rows": rows, "columns": columns}
-    found = gather(result, problem=problem, data=data, **labels, settings=settings)
+    model: Any = {"problem": problem, "data": data, "scale": scale, "noise": noise}
+    found = gather(result, **model, **labels, settings=settings)
     numbers, said = found.numbers, verdict(result)
     m, d = numbers["shape"]
-    page = Page(f"{result.solver} on {m} x {d}", subtitle=f"weakprox {numbers['weakprox']}")
+    page = Page(
+        _title(title, settings) or f"Estimate of a matrix of {m} x {d}",
+        f"Report of an estimate by weakprox {numbers['weakprox']}",
+    )
     page.attach("report", numbers)
-    page.section("Accuracy of the answer")
-    page.notice(said.sentences[0], said.kind, said.heading)
-    page.text(said.sentences[1:])
-    _key_figures(page, result, numbers)
-    _problem(page, numbers)
-    _matrices(page, result, found, rows, columns)
+    page.section("Result")
+    page.key_facts(_result(result, numbers))
+    page.notice(" ".join(said.sentences), said.kind, said.heading)
+    if scale != 1.0:
+        page.text(
+            f"The estimate is the minimiser multiplied by {scale:.4g}, which undoes the "
+            "shrinkage of the penalty. The proof is about the minimiser."
+        )
+    _components(page, numbers)
+    _matrices(page, found, rows, columns)
+    _residuals(page, found)
+    _problem(page, problem, numbers)
+    _accuracy(page, result, numbers)
     _history(page, result)
+    page.section("How to cite", "weakprox, and the paper whose algorithms it implements:")
+    page.code(BIBTEX)
     if figures is not None:
         page.save_figures(figures)
     return page.write(path)
 
 
-def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
+def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
+    """The title, by default the name of the file that the settings record."""
+    file = (settings or {}).get("file")
+    return Path(str(file)).name if title is None and file else title
+
+
+def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The first box: what a statistician asks first."""
+    m, d = numbers["shape"]
+    facts: dict[str, Any] = {
+        "estimated": f"{numbers['estimated']}, {m} x {d}",
+        "rank": numbers["rank"],
+        "share of zeros": f"{100 * numbers['share_of_zeros']:.1f} %",
+    }
+    if numbers.get("variance_explained") is not None:
+        facts["variance explained"] = f"{100 * numbers['variance_explained']:.1f} %"
+    if numbers["noise"] is not None:
+        facts["noise, standard deviation"] = f"{numbers['noise']:.3g}"
+    return facts | {"proof": proved(result)}
+
+
+def _components(page: Page, numbers: Mapping[str, Any]) -> None:
+    """The leading singular triplets, and the largest entries."""
+    found = numbers["components"]
+    page.section("Components")
+    if not found:
+        page.text("The estimate is zero and has no components.")
+        return
+
+    def loads(pairs: Sequence[tuple[str, float]]) -> str:
+        return ", ".join(f"{name} ({load:+.2f})" for name, load in pairs)
+
+    rest = numbers["rank"] - len(found)
+    page.table(
+        ["component", "singular value", "share", "rows", "columns"],
+        [
+            [
+                one["number"],
+                f"{one['singular_value']:.4g}",
+                f"{100 * one['share']:.1f} %",
+                loads(one["rows"]),
+                loads(one["columns"]),
+            ]
+            for one in found
+        ],
+        caption="Components, with the rows and columns that load most on each",
+        note="Loads are entries of the singular vectors; shares are of the sum of squares of "
+        "the estimate." + (f" {rest} further components are not listed." if rest > 0 else ""),
+    )
+    entries = numbers["largest_entries"]
+    names = [name for name in ("row", "column", "estimate", "residual") if name in entries[0]]
+    page.table(
+        names,
+        [
+            [f"{one[n]:.4g}" if isinstance(one[n], float) else one[n] for n in names]
+            for one in entries
+        ],
+        caption="Largest entries of the estimate",
+    )
+
+
+def _residuals(page: Page, found: Gathered) -> None:
+    """Residuals against the fit, and their spectrum against that of noise."""
+    if found.scatter is None:
+        return
+    page.section("Residuals")
+    numbers, (x, y) = found.numbers, found.scatter
+    part = f"{len(x)} of {numbers['entries']} entries, drawn at random. "
+    page.lines(
+        "Residual against fit",
+        [Series("entries", x, y, points=True)],
+        "estimate",
+        "data minus estimate",
+        note=(part if len(x) < numbers["entries"] else "")
+        + "A trend means that the estimate is still shrunk, or that the model does not fit.",
+    )
+    values = numbers["singular_values"]
+    residual, law = values["residual"], values.get("noise")
+    if residual is None:
+        return
+    order = np.arange(1, len(residual) + 1)
+    series = [Series("residual", order, residual)]
+    if law is not None:
+        series.append(Series("pure noise", order, law, dashed=True))
+    page.lines(
+        "Singular values of the residual",
+        series,
+        "index",
+        "singular value",
+        note=None
+        if law is None
+        else f"Pure noise has standard deviation {numbers['noise']:.3g} in each entry. Values "
+        "above its line are structure that the estimate leaves out.",
+    )
+
+
+def _accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
+    """The certificate in the units of the objective, and the work."""
     about = " (estimate)" if result.sampled else ""
     counts = numbers["counts"]
+    page.section("Accuracy and work", str(result.certificate))
     facts: dict[str, Any] = {
         f"value{about}": numbers["value"],
+        "lower bound on the optimum": numbers["certificate"]["lower_bound"],
         "proved gap": numbers["gap"],
         "requested gap (eps)": numbers["eps"],
-        "rank": numbers["rank"],
-        "entries above 1e-3 of the largest": numbers["nonzeros"],
-        "number of entries": numbers["entries"],
         "constraint violation": numbers["violation"],
+        "how the run ended": numbers["status"]["label"],
         "seconds": numbers["seconds"],
         "thin SVDs": counts["svds"],
         "rank-one SVDs": counts["rank_one_svds"],
@@ -103,60 +228,68 @@ def _key_figures(page: Page, result: Result, numbers: Mapping[str, Any]) -> None
         facts["norm of the data"] = numbers["data_norm"]
         facts["norm of the residual"] = numbers["residual_norm"]
         facts["relative residual"] = numbers["relative_residual"]
-    page.section("Key figures")
     page.facts(facts)
 
 
-def _problem(page: Page, numbers: Mapping[str, Any]) -> None:
+def _problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]) -> None:
     page.section("Problem and settings")
-    stated = numbers["problem"]
+    if problem is not None:
+        stated = statement(problem)
+        page.formulas([("minimise", stated.objective), ("over", stated.domain)])
+        page.letters(stated.where)
     facts: dict[str, Any] = {"solver": numbers["solver"], "seed": numbers["seed"]}
-    if stated is not None:
-        page.text(stated["formula"][0].upper() + stated["formula"][1:] + ".")
-        facts |= stated["weights"]
-        facts["loss"] = stated["loss"]
-    page.facts(facts | numbers["settings"])
+    settings = in_words(numbers["settings"])
+    if problem is not None and not {"lam", "tau"} & numbers["settings"].keys():
+        facts |= numbers["problem"]["weights"]
+    page.facts(facts | settings)
     if numbers["parameters"]:
-        page.text("Parameters that the solver used:")
-        page.facts(numbers["parameters"])
+        page.table(
+            ["letter", "value", "meaning"],
+            [
+                [name, words(value), MEANINGS.get(name)]
+                for name, value in numbers["parameters"].items()
+            ],
+            caption="Parameters that the solver used",
+        )
 
 
 def _matrices(
     page: Page,
-    result: Result,
     found: Gathered,
     rows: Sequence[Any] | None,
     columns: Sequence[Any] | None,
 ) -> None:
     page.section(
         "Matrices",
-        "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom.",
+        "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom; "
+        "all matrices zoom together.",
     )
 
     def draw(title: str, matrix: Reduced, **options: Any) -> None:
-        page.heatmap(title, matrix, rows, columns, **options)
+        page.heatmap(title, matrix, rows, columns, linked="matrices", **options)
 
     if found.data is not None and found.residual is not None:
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
-        # Penalties shrink X: on the data's scale, a much smaller answer would be all white.
+        # Penalties shrink X: on the data's scale, a much smaller one would be all white.
         faint = own < FAINT * scale
         same = "Colours as for the data."
         note = "Colours have their own scale." if faint else same
         draw("Data", found.data, limit=scale)
-        draw("Answer", found.estimate, limit=own if faint else scale, note=note)
-        draw("Residual: data minus answer", found.residual, limit=scale, note=same)
+        draw("Estimate", found.estimate, limit=own if faint else scale, note=note)
+        draw("Residual: data minus estimate", found.residual, limit=scale, note=same)
     else:
-        draw("Answer", found.estimate)
+        draw("Estimate", found.estimate)
     shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
     count, entries = found.numbers["nonzeros"], found.numbers["entries"]
-    part = f"{count} of {entries} entries ({count / entries:.2%})"
+    part = f"{count} of {entries} entries ({100 * count / entries:.1f} %)"
     share = f"{part} are above 1e-3 of the largest."
-    draw("Support of the answer", shown, binary=True, note=share)
+    draw("Support of the estimate", shown, binary=True, note=share)
+    values = found.numbers["singular_values"]
     page.stems(
         "Singular values",
-        found.numbers["singular_values"],
+        {name: values[name] for name in ("estimate", "data") if name in values},
         y_label="singular value",
-        note=f"The singular values of the answer sum to {result.low_rank.nuclear_norm:.6g}.",
+        note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}.",
     )
 
 
@@ -170,15 +303,22 @@ def _history(page: Page, result: Result) -> None:
     display = ConvergenceDisplay._of(result)
     used = [name for name in AXES if np.any(trace[name] > 0)] or ["svds"]
     proved = result.certificate.proves and not result.sampled
+
+    def panels(kind: str) -> list[Panel]:
+        return [
+            replace(display._panel(name, kind), linked=name, whole_x=name != "seconds")
+            for name in used
+        ]
+
     page.panels(
         "Value" + (" (estimated from samples)" if result.sampled else ""),
-        [display._panel(name, "value") for name in used],
+        panels("value"),
         note="The lower bound is the best one proved by then." if proved else None,
     )
     if proved:
         page.panels(
             "Gap",
-            [display._panel(name, "gap") for name in used],
+            panels("gap"),
             note="Value minus the best bound of the whole run, and minus the best bound at the "
             "time. The true distance from the optimum is smaller.",
         )

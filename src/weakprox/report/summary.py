@@ -11,17 +11,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from weakprox import __version__, losses, penalties, spectral
+from weakprox import __version__, losses
+from weakprox.arguments import nonnegative, positive
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.plots._cells import SUPPORT, Reduced, as_rows, reduced
 from weakprox.problem import Problem
+from weakprox.report import structure
 from weakprox.report.markup import clean
+from weakprox.report.statement import statement, weights, what_was_estimated
 from weakprox.result import Result
+from weakprox.selection.noise import noise_level
 
 DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
 CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
+MOST_PERCENT = 1000.0  # larger gaps are given in the units of the objective
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
 GROUNDS = {  # by `Certificate.rests_on`
     "exact": "The bound rests on weak duality alone, without randomness. It holds up to "
@@ -41,6 +46,7 @@ class Gathered:
     estimate: Reduced
     data: Reduced | None
     residual: Reduced | None
+    scatter: tuple[Any, Any] | None  # estimates and residuals of entries
 
 
 def gather(
@@ -51,30 +57,38 @@ def gather(
     rows: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    scale: float = 1.0,
+    noise: float | None = None,
 ) -> Gathered:
     """Check the arguments of `write_report` and compute each number once."""
     _check(result, problem, data, rows, columns)
+    scale = positive("scale", scale)
+    noise = None if noise is None else nonnegative("noise", noise)
     # dense if it is available or small, otherwise from its factors
     dense = "X" in vars(result) or math.prod(result.low_rank.shape) <= DENSE_BELOW
-    answer = as_rows("result", result.X if dense else result.low_rank)
+    answer = as_rows("result", result.X if dense else result.low_rank).times(scale)
     estimate = reduced(answer)
     # Cells keep the extremes of their blocks, so the largest entry is one of them.
     largest = float(np.nanmax(np.abs(estimate.cells)))
     stated: dict[str, Any] | None = None
     if problem is not None:
         terms = {name: repr(getattr(problem, name)) for name in ("loss", "penalty", "spectral")}
-        stated = {"formula": formula(problem), **terms, "weights": weights(problem)}
+        stated = {"formula": statement(problem).tex, **terms, "weights": weights(problem)}
+    nonzeros, entries = answer.count_above(SUPPORT * largest), math.prod(answer.shape)
     numbers: dict[str, Any] = {
         "weakprox": __version__,
         **_run_numbers(result),
-        "nonzeros": answer.count_above(SUPPORT * largest),
-        "entries": math.prod(result.low_rank.shape),
+        "estimated": what_was_estimated(problem),
+        "scale": scale,
+        "nonzeros": nonzeros,
+        "entries": entries,
+        "share_of_zeros": 1.0 - nonzeros / entries,
         "largest_entry": largest,
-        "singular_values": {"answer": to_numpy(result.low_rank.s)},
+        "singular_values": {"estimate": scale * to_numpy(result.low_rank.s)},
         "problem": stated,
         "settings": dict(settings or {}),
     }
-    seen = residual = None
+    seen = residual = difference = scatter = None
     if data is not None:
         missing = problem is not None and isinstance(problem.loss, losses.Completion)
         observed = as_rows("data", data, stored_only=missing)
@@ -84,10 +98,24 @@ def gather(
         numbers["data_norm"] = whole
         numbers["residual_norm"] = left
         numbers["relative_residual"] = left / whole if whole > 0 else None
-        leading = _leading_values(data, result.rank + MORE_VALUES, missing)
-        if leading is not None:
+        numbers["variance_explained"] = 1.0 - (left / whole) ** 2 if whole > 0 else None
+        small = _small(data, missing)
+        if small is not None:
+            leading = _leading_values(small, result.rank + MORE_VALUES)
             numbers["singular_values"]["data"] = leading
-    return Gathered(clean(numbers), estimate, seen, residual)
+        if noise is None and isinstance(small, np.ndarray) and min(small.shape) > 1:
+            noise = noise_level(small)
+    numbers["noise"] = noise
+    names = structure.Labels("row", rows), structure.Labels("column", columns)
+    numbers["components"] = structure.components(result.low_rank, scale, *names)
+    numbers["largest_entries"] = structure.largest_entries(answer, difference, *names)
+    if difference is not None:
+        scatter = structure.scatter(answer, difference)
+        spectrum = structure.residual_spectrum(difference)
+        numbers["singular_values"]["residual"] = spectrum
+        if noise and spectrum is not None:
+            numbers["singular_values"]["noise"] = structure.noise_spectrum(answer.shape, noise)
+    return Gathered(clean(numbers), estimate, seen, residual, scatter)
 
 
 def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> None:
@@ -134,8 +162,8 @@ def _parameters(given: Any) -> dict[str, Any]:
     return dict(vars(given)) if isinstance(given, SimpleNamespace) else {}
 
 
-def _leading_values(data: Any, count: int, missing: bool) -> Any:
-    """Leading singular values of the data; None if they are costly or undefined."""
+def _small(data: Any, missing: bool) -> Any:
+    """Data whose singular values are defined and cheap, as floats; otherwise None."""
     stored = data.nnz if scipy.sparse.issparse(data) else math.prod(data.shape)
     if missing or stored > CHEAP_BELOW:
         return None
@@ -143,9 +171,12 @@ def _leading_values(data: Any, count: int, missing: bool) -> Any:
         matrix, entries = data.astype(float), data.data
     else:
         matrix = entries = np.asarray(to_numpy(data), dtype=float)
-    if not np.all(np.isfinite(entries)):
-        return None
-    rank = min(count, *data.shape)
+    return matrix if np.all(np.isfinite(entries)) else None
+
+
+def _leading_values(matrix: Any, count: int) -> Any:
+    """The leading singular values."""
+    rank = min(count, *matrix.shape)
     found = thin_svd(matrix, rank, rng=np.random.default_rng(0), strict=False)
     return to_numpy(found.triplets.s)
 
@@ -158,93 +189,55 @@ class Verdict(NamedTuple):
     sentences: list[str]
 
 
-def formula(problem: Problem) -> str:
-    """The problem as one line of mathematics, with its weights."""
-    smooth, meaning = _loss(problem.loss)
-    term, constraint = _spectral(problem.spectral)
-    summands = [part for part in (smooth, _penalty(problem.penalty), term) if part]
-    m, d = problem.shape
-    over = f"real {m} x {d} matrices X" + (f" with {constraint}" if constraint else "")
-    said = f"; {meaning}" if meaning else ""
-    return f"minimise {' + '.join(summands)} over {over}{said}"
+def percentage(gap: float, bound: float) -> str | None:
+    """The gap in percent of the lower bound; None if that says little.
+
+    This is so if the bound is not positive, or the gap many times as large. The percentage is
+    rounded up, so that the statement is not stronger than the proof.
+    """
+    if not (0.0 < bound < math.inf and 0.0 <= gap < math.inf):
+        return None
+    share = 100.0 * gap / bound
+    if share == 0.0:
+        return "0 %"
+    if share > MOST_PERCENT:
+        return None
+    unit = 10.0 ** (math.floor(math.log10(share)) - 1)  # two digits
+    above = math.ceil(share / unit * (1.0 - 1e-12)) * unit
+    return f"{above:.0f} %" if above >= 10.0 else f"{above:.2g} %"
 
 
-def weights(problem: Problem) -> dict[str, float]:
-    """The weights and radii of the terms, by name."""
-    found: dict[str, float] = {}
-    parts = problem.penalty.parts if isinstance(problem.penalty, penalties.Sum) else ()
-    for term in (*(parts or (problem.penalty,)), problem.spectral):
-        for name in ("lam", "lam1", "lam2", "tau"):
-            number = getattr(term, name, None)
-            if isinstance(number, (int, float)):
-                found[f"{name} ({type(term).__name__})"] = float(number)
-    return found
-
-
-def _loss(loss: Any) -> tuple[str, str]:
-    """The formula, and the meaning of its letters if needed."""
-    if isinstance(loss, losses.Denoising):
-        if loss.target is not None:
-            return "½‖X - M‖²", "M is the data"
-        what = f"{loss.n_terms} samples" if loss.n_terms else "what the sampler draws"
-        return "½‖X - M‖²", f"M is the mean of {what}"
-    if isinstance(loss, losses.Sensing):
-        return "mean of ½(⟨Aᵢ, X⟩ - bᵢ)²", ""
-    if isinstance(loss, losses.Completion):
-        return "½ Σ (xᵢⱼ - vᵢⱼ)²", "the sum is over observed entries"
-    return repr(loss), ""
-
-
-def _penalty(penalty: Any) -> str:
-    if isinstance(penalty, penalties.Sum):
-        return " + ".join(filter(None, (_penalty(part) for part in penalty.parts)))
-    if isinstance(penalty, penalties.Zero):
-        return ""
-    if isinstance(penalty, penalties.L1):
-        return f"{penalty.lam:g} Σ{'' if penalty.weights is None else ' wᵢⱼ '}|xᵢⱼ|"
-    if isinstance(penalty, penalties.Box):
-        return f"{penalty.slope:g} Σ dist(xᵢⱼ, [lᵢⱼ, uᵢⱼ])"
-    if isinstance(penalty, penalties.ElasticNet):
-        return f"{penalty.lam1:g} Σ|xᵢⱼ| + {penalty.lam2:g} ‖X‖²"
-    if isinstance(penalty, penalties.GroupL2):
-        return f"{penalty.lam:g} Σ‖{'row' if penalty.rowwise else 'column'} of X‖"
-    if isinstance(penalty, penalties.MaxAffine):
-        return "max over i of ⟨Aᵢ, X⟩ - bᵢ"
-    return repr(penalty)
-
-
-def _spectral(term: Any) -> tuple[str, str]:
-    """The summand and the constraint."""
-    if isinstance(term, spectral.NuclearBall):
-        return "", f"nuclear norm ‖X‖_* ≤ {term.tau:g}"
-    if isinstance(term, spectral.TracePSD):
-        return "", f"X symmetric positive semidefinite and trace ≤ {term.tau:g}"
-    if isinstance(term, spectral.NuclearNorm):
-        return f"{term.lam:g} ‖X‖_*", ""
-    return repr(term), ""
+def proved(result: Result) -> str:
+    """What the certificate proves, as one bound."""
+    proof = result.certificate
+    if not proof.proves:
+        return "nothing"
+    share = percentage(proof.gap, proof.lower_bound)
+    found = f"within {proof.gap:.3g} of" if share is None else f"at most {share} above"
+    sure = f", at {100 * proof.confidence:.4g} % confidence" if result.sampled else ""
+    return f"{found} the optimum{sure}"
 
 
 def verdict(result: Result) -> Verdict:
     """Put the certificate into words; say clearly if the target is not confirmed."""
-    proof = result.certificate
-    sentences = [str(proof)]
+    proof, sentences = result.certificate, []
     if proof.proves:
         sentences.append(GROUNDS.get(proof.rests_on, GROUNDS["high-probability"]))
     if result.sampled:
         sentences.append("G is known only through samples: the value is an estimate.")
-    sentences.append(f"How the run ended: {result.status.label}. {result.status.advice}")
+    if not result.certified:
+        sentences.append(f"How the run ended: {result.status.label}. {result.status.advice}")
     sentences.append(
-        "The certificate is about the problem as stated; it does not say that "
+        "The proof is about the problem as stated; it does not say that "
         "the model fits the data."
     )
     if result.certified:
-        heading = f"Proved to be within {result.eps:g} of the optimum."
-        if result.sampled:
-            sure = f"{100 * proof.confidence:.4g} % confidence"
-            heading = f"Within {result.eps:g} of the optimum at {sure}."
-        return Verdict("good", heading, sentences)
+        return Verdict("good", f"Proved: the value is {proved(result)}.", sentences)
     if result.status.reached:
-        heading = f"Within {result.eps:g} of the optimum in expectation, not proved."
+        heading = f"Within {result.eps:.3g} of the optimum in expectation, not proved."
         return Verdict("warning", heading, sentences)
-    heading = f"TARGET NOT CONFIRMED: not shown to be within {result.eps:g} of the optimum."
+    heading = "TARGET NOT CONFIRMED: nothing is proved."
+    if proof.proves:
+        wanted = percentage(result.eps, proof.lower_bound) or f"{result.eps:.3g}"
+        heading = f"TARGET NOT CONFIRMED: proved {proved(result)}; requested {wanted}."
     return Verdict("bad", heading, sentences)

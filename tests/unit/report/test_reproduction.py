@@ -56,14 +56,17 @@ def test_the_page_holds_every_summary_and_the_papers_numbers(summaries, tmp_path
 
 
 def test_failures_of_the_claim_are_said_openly(summaries):
-    for held, word in (
-        (True, "holds"),
-        (False, "FAILS for rank-one SVDs against SCGS"),
-        (None, "is not decided for rank-one SVDs against SCGS"),
+    for held, words, kind in (
+        (True, "holds", "good"),
+        (False, "FAILS", "bad"),
+        (None, "not decided", "warning"),
     ):
         changed = decided(summaries["figure1"])
         changed["claim"]["rank_one_svds"]["SCGS"] = held
-        assert word in reproduction_page({"figure1": changed}).html()
+        text = reproduction_page({"figure1": changed}).html()
+        row = re.search(r"<tr><td>rank-one SVDs</td>(.*?)</tr>", text)[1]
+        marks = re.findall(r'<span class="mark (\w+)">([^<]+)</span>', row)
+        assert marks == [("good", "holds"), (kind, words), ("good", "holds")]
 
 
 def test_failed_orderings_are_said_openly(summaries):
@@ -72,14 +75,19 @@ def test_failed_orderings_are_said_openly(summaries):
     changed["orderings"] = {**found, "vector_noise": found}
     changed["orderings"]["hold"] = False
     changed["orderings"]["l1_has_smallest_error"]["5"] = False
-    assert "smallest error at c = 5: NO" in reproduction_page({"table1": changed}).html()
+    text = reproduction_page({"table1": changed}).html()
+    row = re.search(r"<tr><td[^>]*>l1 has the smallest error</td>(.*?)</tr>", text)[1]
+    levels = list(found["l1_has_smallest_error"])
+    marks = re.findall(r'<span class="mark \w+">([^<]+)</span>', row)
+    assert marks[levels.index("5")] == "FAILS"
 
 
 def test_a_quick_run_says_so_and_draws_no_conclusion(summaries):
     text = reproduction_page(summaries).html()
     assert "A quick run:" in text
     assert text.count("(quick run)") >= len(summaries)
-    for word in ("claim at", ": holds", "FAILS", "not decided", "l1 has the smallest error"):
+    assert "computed again (quick run)</h1>" in text
+    for word in ("claim at", ">holds", "FAILS", "not decided", "l1 has the smallest error"):
         assert word not in text, word
     assert "What the claim comes to" not in text
     full = reproduction_page({"figure1": decided(summaries["figure1"])}).html()
@@ -94,7 +102,7 @@ def test_epochs_are_told(summaries):
     text = reproduction_page({"figure1": changed}).html()
     assert "it was there or was stopped: 1 at 0.01. At the paper" in text
     assert "ends inside its first epoch" in text
-    assert "k_1 = 29 in the mean" in text
+    assert re.search(r'alttext="k_1 = 29">.*?</math> in the mean', text)
     assert "SVRGCG, 1 epoch" in text
     own = decided(summaries["epochs"])
     own["epochs"]["0.01"] = {"least": 3, "most": 5, "mean": 4.0}
@@ -120,3 +128,22 @@ def test_tables_are_square_and_readable(summaries):
         [None],
         [3],
     ]
+
+
+def test_formulas_are_typeset(summaries):
+    text = reproduction_page(summaries).html()
+    unseen = r"<math.*?</math>|<script.*</script>|<style.*?</style>|aria-label=\"[^\"]*\""
+    body = re.sub(unseen, "", text, flags=re.DOTALL)
+    assert "$" not in text.split("<script")[0]
+    assert text.count("<math") > 20
+    for raw in ("\\", "|YY", "|y|", "1/eps", "N(0, I_n)", "scope=col>lam<", "scope=col>mu<"):
+        assert raw not in body, raw
+
+
+def test_counts_are_whole_numbers(summaries):
+    for name in ("figure1", "ablation"):
+        headers, rows = MAIN[name](summaries[name])
+        column = headers.index("rank-one SVDs")
+        counts = [row[column] for row in rows if row[column] is not None]
+        assert counts, name
+        assert all(re.fullmatch(r"(> )?\d+", str(count)) for count in counts), name

@@ -10,10 +10,11 @@ from registry import NUMPY, SHAPE, TORCH, denoising_sampler, memmap_of, numbers
 
 import weakprox as wp
 from weakprox.losses import Completion, Denoising
-from weakprox.penalties import L1, ElasticNet, GroupL2
+from weakprox.penalties import L1, ElasticNet
 from weakprox.report import summary, write_report
-from weakprox.report.summary import formula, gather, verdict
-from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
+from weakprox.report.summary import gather, percentage, verdict
+from weakprox.selection.noise import noise_level
+from weakprox.spectral import NuclearBall
 
 M = numbers(*SHAPE)
 HOLES = np.where(np.abs(M) > 0.3, M, np.nan)
@@ -52,12 +53,18 @@ def test_numbers_are_the_results_own(tmp_path):
     assert report["settings"] == {"file": "a.npy"}
     assert f'<data value="{result.value!r}">' in text
     assert str(result.certificate) in text
+    assert report["scale"] == 1.0
+    assert report["share_of_zeros"] == 1.0 - result.nonzeros() / M.size
+    left = np.linalg.norm(M - result.X) / np.linalg.norm(M)
+    assert report["variance_explained"] == pytest.approx(1.0 - left**2)
+    assert report["noise"] == pytest.approx(noise_level(M))
+    assert data["title"] == "a.npy"
 
     maps = {figure["title"]: figure for figure in data["figures"]}
-    left = np.array(maps["Residual: data minus answer"]["cells"], dtype=float)
+    left = np.array(maps["Residual: data minus estimate"]["cells"], dtype=float)
     np.testing.assert_allclose(left, M - result.X, rtol=1e-4)
     size = np.abs(result.X)
-    support = np.array(maps["Support of the answer"]["cells"])
+    support = np.array(maps["Support of the estimate"]["cells"])
     np.testing.assert_array_equal(support, size > 1e-3 * size.max())
     value = maps["Value"]["panels"][0]
     assert value["series"][0]["y"] == result.trace["value"].tolist()
@@ -95,18 +102,18 @@ def test_missing_entries_leave_no_residual(held):
 def test_every_kind_of_result(backend, tmp_path):
     loss, sampler = Denoising(backend.array(M)), denoising_sampler(backend)
     kinds = {
-        "certified": (solve(loss), "good", "Proved to be within 1"),
+        "certified": (solve(loss), "good", "Proved: the value is at most"),
         "limited": (solve(loss, eps=1e-9, max_svds=3), "bad", "TARGET NOT CONFIRMED"),
         "no looks": (solve(loss, eps=1e-9, max_svds=0), "bad", "TARGET NOT CONFIRMED"),
-        "zero": (solve(loss, L1(100.0), eps=0.1), "good", "Proved"),
+        "zero": (solve(loss, L1(100.0), eps=0.1), "good", "Proved:"),
         "sampled": (solve(sampler, evaluation_samples=2), "warning", "in expectation"),
-        "confident": (solve(sampler), "good", "Within 1 of the optimum at 95 % confidence"),
+        "confident": (solve(sampler), "good", "above the optimum, at 95 % confidence"),
     }
     for (problem, result), kind, words in kinds.values():
         data, text = report_in(write_report(tmp_path / "r.html", result, problem=problem))
         assert f'<p class="notice {kind} wide"' in text
         assert words in text
-        assert result.status.advice.split(".")[0] in text
+        assert kind == "good" or result.status.advice.split(".")[0] in text
         assert data["report"]["confirmed"] == (kind != "bad")
         assert data["report"]["nonzeros"] == result.nonzeros()
         gap_drawn = any(figure["title"] == "Gap" for figure in data["figures"])
@@ -128,17 +135,40 @@ def test_large_answers_are_read_from_their_factors(monkeypatch):
     assert "data" not in gather(result, data=M).numbers["singular_values"]
 
 
-def test_formulas_name_what_was_chosen():
-    ball = formula(wp.Problem(Denoising(M), L1(0.25), NuclearBall(3.0)))
-    assert ball == (
-        "minimise ½‖X - M‖² + 0.25 Σ|xᵢⱼ| over real 7 x 5 matrices X with "
-        "nuclear norm ‖X‖_* ≤ 3; M is the data"
-    )
-    several = wp.Problem(Denoising(M), L1(1.0) + GroupL2(0.5), NuclearNorm(2.0))
-    assert "½‖X - M‖² + 1 Σ|xᵢⱼ| + 0.5 Σ‖row of X‖ + 2 ‖X‖_*" in formula(several)
-    none = formula(wp.Problem(Denoising(M @ M.T), None, TracePSD(4.0)))
-    assert "½‖X - M‖² over" in none
-    assert "positive semidefinite and trace ≤ 4" in none
+def test_a_rescaled_estimate_is_shown_and_the_minimiser_proved(tmp_path):
+    problem, result = solve(Denoising(M))
+    about = {"problem": problem, "data": M, "scale": 1.5, "noise": 0.25}
+    data, text = report_in(write_report(tmp_path / "r.html", result, **about, title="mine"))
+    maps = {figure["title"]: figure for figure in data["figures"]}
+    np.testing.assert_allclose(maps["Estimate"]["cells"], 1.5 * result.X, rtol=1e-4)
+    left = np.linalg.norm(M - 1.5 * result.X) / np.linalg.norm(M)
+    report = data["report"]
+    assert report["variance_explained"] == pytest.approx(1.0 - left**2)
+    expected = 1.5 * result.low_rank.s
+    assert report["singular_values"]["estimate"] == pytest.approx(expected)
+    assert report["value"] == result.value
+    assert report["noise"] == 0.25
+    assert report["estimated"] == "low-rank and sparse matrix"
+    assert "multiplied by 1.5" in text
+    assert "<h1>mine</h1>" in text
+
+
+@pytest.mark.parametrize(
+    ("gap", "bound", "expected"),
+    [
+        (0.0, 2.0, "0 %"),
+        (0.01, 100.0, "0.01 %"),
+        (0.0101, 100.0, "0.011 %"),
+        (1.0, 3.0, "34 %"),
+        (1.0, 0.0, None),
+        (11.0, 1.0, None),
+        (9.5, 1.0, "950 %"),
+        (1.0, -np.inf, None),
+        (np.inf, 1.0, None),
+    ],
+)
+def test_the_proof_as_a_percentage_is_never_too_small(gap, bound, expected):
+    assert percentage(gap, bound) == expected
 
 
 def test_what_the_bound_rests_on_is_said():
@@ -147,7 +177,7 @@ def test_what_the_bound_rests_on_is_said():
     for ground, words in grounds.items():
         proof = wp.Certificate(result.value, result.value - 0.5, ground)
         told = verdict(wp.Result(**{**fields_of(result), "certificate": proof}))
-        assert words in told.sentences[1]
+        assert words in told.sentences[0]
         assert told.kind == "good"
 
 
@@ -164,6 +194,8 @@ def fields_of(result):
         ({"data": M.T}, "data"),
         ({"data": "text"}, "data"),
         ({"rows": ["a"]}, "rows"),
+        ({"scale": 0.0}, "scale"),
+        ({"noise": -1.0}, "noise"),
         ({"columns": ["a"]}, "columns"),
     ],
 )

@@ -59,12 +59,12 @@ function linearTicks(view, count, whole) {
   return ticks;
 }
 
-function logTicks(view, count) {
+function logTicks(view, count, whole) {
   const decades = view[1] - view[0];
   if (decades < 0.7) {
     // Less than a decade: round numbers, at their places on the logarithmic axis.
     const ends = [10 ** view[0], 10 ** view[1]];
-    return linearTicks(ends, Math.min(count, 4), false)
+    return linearTicks(ends, Math.min(count, 4), whole)
       .filter((tick) => tick.at > 0)
       .map((tick) => ({ at: Math.log10(tick.at), label: tick.label }));
   }
@@ -87,7 +87,7 @@ function logTicks(view, count) {
 }
 
 function ticksOf(view, log, count, whole = false) {
-  return log ? logTicks(view, count) : linearTicks(view, count, whole);
+  return log ? logTicks(view, count, whole) : linearTicks(view, count, whole);
 }
 
 // The part of [low, high] around `centre` that a zoom by `factor` leaves.

@@ -197,7 +197,7 @@ class HeatMap {
     hideTooltip();
   }
 
-  show(view) {
+  show(view, alone = false) {
     const whole = this.full();
     const kept = {};
     for (const axis of ["x", "y"]) {
@@ -210,6 +210,14 @@ class HeatMap {
     this.leave();
     this.draw();
     this.figure.changed();
+    if (!alone) this.linked().forEach((other) => other.show(kept, true));
+  }
+
+  // Other maps of the same matrix follow.
+  linked() {
+    return this.block.linked ? charts.filter((other) =>
+      other !== this && other.block && other.block.linked === this.block.linked
+      && other.rows === this.rows && other.columns === this.columns) : [];
   }
 
   // From pixels to cells.

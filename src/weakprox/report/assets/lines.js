@@ -78,8 +78,9 @@ class LinePlot {
     const left = 12 + longest * 6.6 + (this.panel.y_label ? 18 : 0);
     const plot = this.plot = { left, right: this.width - 12, top: 10,
       bottom: this.height - (this.panel.x_label ? 42 : 26) };
+    const panel = this.panel;
     const across = (gap) => ticksOf(this.view.x, this.panel.log_x,
-      Math.max(2, Math.floor((plot.right - plot.left) / gap)), this.wholeX);
+      Math.max(2, Math.floor((plot.right - plot.left) / gap)), this.wholeX || panel.whole_x);
     const dense = across(38); // short labels may stand closer together
     const xTicks = dense.every((tick) => tick.label.length <= 3) ? dense : across(52);
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
@@ -174,15 +175,17 @@ class LinePlot {
     const floor = this.panel.log_y ? this.plot.bottom : this.py(0);
     const d = runs.map((run) => {
       if (one.stems) return run.map((i) => `M${spot(i)[0]} ${floor}V${spot(i)[1]}`).join("");
+      if (one.points) return run.map((i) => `M${spot(i).join(" ")}h0`).join("");
       return run.map((i, k) => {
         const [x, y] = spot(i);
         return k === 0 ? `M${x} ${y}` : one.steps ? `H${x}V${y}` : `L${x} ${y}`;
       }).join("");
     }).join("");
     const dashed = one.dashed || Math.floor(one.colour / COLOURS) % 2 === 1 ? " dashed" : "";
-    const stems = one.stems ? " stems" : "";
+    const stems = one.stems ? " stems" : one.points ? " points" : "";
     shape("path", { class: `line ${colour}${dashed}${stems}`, d, "data-name": one.name }, area);
     const count = runs.reduce((sum, run) => sum + run.length, 0);
+    if (one.points) return;
     for (const run of runs) {
       if (count > DOTS_BELOW && run.length > 1 && !one.stems) continue;
       for (const i of run) {
@@ -221,7 +224,8 @@ class LinePlot {
     const at = this.at = closest.one.at.x[closest.i];
     shape("line", { x1: this.px(at), x2: this.px(at), y1: this.plot.top, y2: this.plot.bottom },
       this.cross);
-    const heading = `${this.panel.x_label || "x"}: ${short(closest.one.x[closest.i])}`;
+    const there = closest.one.x[closest.i];
+    const heading = `${this.panel.x_label || "x"}: ${this.panel.whole_x ? there : short(there)}`;
     const lines = [];
     for (const { one, i } of found) {
       if (Math.abs(this.px(one.at.x[i]) - this.px(at)) > REACH) continue;
@@ -240,7 +244,13 @@ class LinePlot {
     hideTooltip();
   }
 
-  show(view) {
+  // Other panels that count the same along x follow.
+  linked() {
+    return this.panel.linked ? charts.filter((other) =>
+      other !== this && other.panel && other.panel.linked === this.panel.linked) : [];
+  }
+
+  show(view, alone = false) {
     for (const axis of ["x", "y"]) {
       const span = view[axis][1] - view[axis][0];
       const least = 1e-12 * Math.max(1, Math.abs(view[axis][0]), Math.abs(view[axis][1]));
@@ -250,6 +260,7 @@ class LinePlot {
     this.zoomed = true;
     this.draw();
     this.figure.changed();
+    if (!alone) this.linked().forEach((other) => other.show({ x: view.x, y: other.view.y }, true));
   }
 
   zoomBox(x0, y0, x1, y1) {
@@ -269,11 +280,12 @@ class LinePlot {
     this.show({ x: zoomed(this.view.x, x, factor), y: zoomed(this.view.y, y, factor) });
   }
 
-  reset() {
+  reset(alone = false) {
     this.view = this.full();
     this.zoomed = false;
     this.draw();
     this.figure.changed();
+    if (!alone) this.linked().forEach((other) => other.reset(true));
   }
 
   // A series came or went: a view that nobody chose follows what is left.
