@@ -95,8 +95,18 @@ def page(request, tmp_path_factory):
     return request.param(tmp_path_factory.mktemp(request.param.__name__))
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+LAPTOP, PHONE = WIDTHS
+
+
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(LAPTOP, False, id=f"{LAPTOP}-light"),
+        pytest.param(PHONE, True, id=f"{PHONE}-dark"),
+        pytest.param(LAPTOP, True, id=f"{LAPTOP}-dark", marks=pytest.mark.long),
+        pytest.param(PHONE, False, id=f"{PHONE}-light", marks=pytest.mark.long),
+    ],
+)
 def test_pictures(page, width, dark, visit, photograph):
     seen = visit(page, LOOK, f"--window-size={width},900", phone=width < 500)
     assert seen["errors"] == []

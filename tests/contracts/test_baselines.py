@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from registry import (
+    ANY_SHAPE,
     EXACT,
     LOSSES,
     NUMPY,
@@ -47,7 +48,7 @@ by_solver = pytest.mark.parametrize("solver", SOLVERS)
 LIMIT = 8
 BOUNDED = ["ball-tight", "ball-loose", "psd-tight", "psd-loose"]
 COMBINED = [
-    *((penalty, h, NUMPY) for penalty in PENALTIES for h in ("ball-tight", "psd-tight")),
+    *((penalty, h, NUMPY) for penalty in ANY_SHAPE for h in ("ball-tight", "psd-tight")),
     *((penalty, h, TORCH) for penalty in ("l1", "max-affine", "sum") for h in BOUNDED),
     *(("elastic-net", h, NUMPY) for h in {**SPECTRAL, **EXACT}),
 ]
