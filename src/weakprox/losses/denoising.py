@@ -115,7 +115,7 @@ class Denoising:
         device: Any = None,
         device_memory: int | str | None = None,
         loss: Any = "squared",
-        weights: None = None,
+        weights: Any = None,
     ) -> None:
         sources = {"M": M, "samples": samples, "sampler": sampler}
         given = [name for name, source in sources.items() if source is not None]
