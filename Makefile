@@ -86,6 +86,7 @@ lint: $(STAMP) ## Check style, formatting, types, import layers and spelling
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
+docs: export OPENBLAS_NUM_THREADS := 1  # two examples run at a time
 docs: $(STAMP) ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 

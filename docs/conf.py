@@ -40,6 +40,7 @@ sphinx_gallery_conf = {
     # Other scripts, demo.py among them, are not gallery pages.
     "ignore_pattern": r"(^|/)(?!plot_)[^/]*\.py$",
     "abort_on_example_error": True,
+    "parallel": 2,  # examples at a time
     "download_all_examples": False,
     "within_subsection_order": "FileNameSortKey",  # as their numbers say
     "ignore_repr_types": r"matplotlib\.",  # no "<matplotlib...>" below a cell

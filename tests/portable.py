@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX")
 ALSO = {"Prescott": "Katmai"}  # another name that OpenBLAS has for the same kernel
-SHARES = 30
+SHARES = 40
 PROBLEMS = 3  # of the soak, in each setting
 CORE = (
     "tests/unit/linalg",

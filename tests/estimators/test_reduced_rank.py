@@ -16,8 +16,14 @@ from weakprox import InputError, ReducedRankRegressor
 GIVEN = {"ridge": 0.1, "random_state": 0}
 
 
-@parametrize_with_checks([ReducedRankRegressor(), ReducedRankRegressor(0.1, **GIVEN)])
+@parametrize_with_checks([ReducedRankRegressor()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks([ReducedRankRegressor(0.1, **GIVEN)])
+def test_scikit_learn_checks_of_a_given_weight(estimator, check):
     check(estimator)
 
 
