@@ -165,7 +165,7 @@ def test_several_files_and_float32(tmp_path):
 
 
 @pytest.mark.usefixtures("in_blocks")
-@pytest.mark.parametrize("intercepts", ["none", "both"])
+@pytest.mark.parametrize("intercepts", ["none", pytest.param("both", marks=pytest.mark.long)])
 def test_resumed_runs_end_at_the_same_bits(intercepts, tmp_path):
     rows, cols, values, _ = observations()
     path = written(tmp_path / "long.parquet", rows, cols, values)
