@@ -93,9 +93,10 @@ def test_the_answer_of_arrays(kind, options, weighted, tmp_path, in_blocks):
         assert one.certified
         assert two.certified
         assert two.solver == "FactoredProximal"
-        assert two.value == pytest.approx(one.value, rel=1e-9)
+        # free intercepts are factorised here, and fitted by iterations there
+        assert two.value == pytest.approx(one.value, rel=1e-6)
         assert two.certificate.lower_bound == pytest.approx(
-            one.certificate.lower_bound, rel=1e-7
+            one.certificate.lower_bound, rel=1e-4
         )
         assert two.counts.svds == one.counts.svds
     some = rows[:9], cols[:9]
