@@ -343,8 +343,13 @@ def solved(asked: wp.Problem, cell: Cell, limit: float, solver: str | None = Non
     return time.perf_counter() - begun, found
 
 
-def measured(cell: Cell, device: str, limit: float, *, rivals: bool) -> dict[str, Any]:
-    """Return what `minimize`, our other solvers and the peers take for a cell."""
+def measured(
+    cell: Cell, device: str, limit: float, *, rivals: bool, patience: float | None = None
+) -> dict[str, Any]:
+    """Return what `minimize`, our other solvers and the peers take for a cell.
+
+    With `patience`, rivals are stopped at this multiple of our time, however short.
+    """
     one = drawn(cell, device)
     asked = problem(cell, one)
     first, found = seconds, _ = solved(asked, cell, limit)
@@ -361,7 +366,8 @@ def measured(cell: Cell, device: str, limit: float, *, rivals: bool) -> dict[str
     }
     if not rivals:
         return row
-    most = min(limit, max(LEAST, PATIENCE * seconds))
+    most = max(LEAST, PATIENCE * seconds) if patience is None else patience * seconds
+    most = min(limit, most)
     own = {}
     for name in SOLVERS:
         try:
@@ -430,7 +436,8 @@ def swept(args: argparse.Namespace) -> list[dict[str, Any]]:
             if time.perf_counter() - begun > args.budget:
                 missed += 1
                 continue
-            row = measured(cell, args.device, args.limit, rivals=not args.alone)
+            how = {"rivals": not args.alone, "patience": args.patience}
+            row = measured(cell, args.device, args.limit, **how)
             rows.append({"panel": name, "device": args.device, "d": args.d} | row)
             rivals = {**row.get("solvers", {}), **row.get("peers", {})}
             told = ", ".join(f"{k} {v:.3f}" if v else f"{k} -" for k, v in rivals.items())
@@ -564,6 +571,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=3600.0, help="seconds in all")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds of one call")
     parser.add_argument("--alone", action="store_true", help="no other solvers and peers")
+    parser.add_argument("--patience", type=float, help="stop rivals at this share of our time")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--draw", action="store_true", help="only draw what is stored")
     parser.add_argument("--quick", action="store_true", help="small cells, counts only")

@@ -99,12 +99,12 @@ def eigvals(A: Matrix) -> Matrix:
     raise _refusal(A, "eigenvalues")
 
 
-def small_eigh(A: Matrix) -> tuple[Matrix, Matrix]:
-    """`eigh` of a matrix in float64 on the host, with little overhead for a few rows.
+def small_eigh(A: Array) -> tuple[Array, Array]:
+    """`eigh` of a matrix in float64, with little overhead for a few rows on the host.
 
     Large matrices go to NumPy: a direct call to LAPACK would block other threads.
     """
-    if len(A) > SMALL:
+    if len(A) > SMALL or not isinstance(A, np.ndarray):
         return eigh(A)
     values, V, failed = lapack.dsyevd(A, lower=1)
     if failed or not _fine(values):
@@ -112,8 +112,10 @@ def small_eigh(A: Matrix) -> tuple[Matrix, Matrix]:
     return values, V
 
 
-def small_cholesky(A: Matrix) -> Matrix | None:
-    """Lower factor of a matrix in float64 on the host; None if it is not positive definite."""
+def small_cholesky(A: Array) -> Array | None:
+    """`cholesky` of a matrix in float64, likewise."""
+    if not isinstance(A, np.ndarray):
+        return cholesky(A)
     if len(A) <= SMALL:
         root, failed = lapack.dpotrf(A, lower=1)
         return None if failed else root
@@ -143,8 +145,10 @@ def lower_inverse(root: Array) -> Array:
     return solve(root, one, upper=False)
 
 
-def small_inverse(root: Matrix) -> Matrix:
-    """Inverse of a lower triangular matrix in float64 on the host."""
+def small_inverse(root: Array) -> Array:
+    """`lower_inverse` of a matrix in float64, likewise."""
+    if not isinstance(root, np.ndarray):
+        return lower_inverse(root)
     if len(root) <= SMALL:
         return np.asarray(lapack.dtrtri(root, lower=1)[0])
     return np.asarray(np.linalg.inv(root))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,9 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 
+NOISE = (
+    32.0  # units of rounding in the singular values of a small matrix, relative to the largest
+)
 UNSEEN = 2.0**-46  # relative accuracy of norms of long vectors in float64
 
 
@@ -56,10 +60,13 @@ class LowRank:
         By the triangle inequality this is at least the nuclear norm even if rounding has
         made the vectors slightly non-orthogonal. The excess is of second order in that error.
         """
-        xp = namespace(self.U)
-        left = xp.linalg.vector_norm(wide(self.U), axis=0)
-        right = xp.linalg.vector_norm(wide(self.Vt), axis=1)
-        return total(xp.abs(wide(self.s)) * left * right)
+        kept: dict[str, float] = vars(self)  # cached_property blocks other runs in Python 3.11
+        if "_nuclear_norm" not in kept:
+            xp = namespace(self.U)
+            left = xp.linalg.vector_norm(wide(self.U), axis=0)
+            right = xp.linalg.vector_norm(wide(self.Vt), axis=1)
+            kept["_nuclear_norm"] = total(xp.abs(wide(self.s)) * left * right)
+        return kept["_nuclear_norm"]
 
     def excess(self, tau: float, more: float = 0.0) -> float:
         """Relative excess of the nuclear norm plus `more` over tau; 0 if it may be rounding."""
@@ -99,9 +106,14 @@ class LowRank:
         """The matrix of the first triplets."""
         return LowRank(self.U[:, :count], self.s[:count], self.Vt[:count, :])
 
-    def significant(self) -> LowRank:
-        """Drop triplets that are rounding errors, which would count towards the rank."""
-        return self.trimmed(max(self.shape) * eps_of(self.s) * float(self.s[0]))
+    def significant(self, eps: float | None = None) -> LowRank:
+        """Drop triplets that are rounding errors, which would count towards the rank.
+
+        `eps` is the precision of the values, that of their dtype by default. Values above a
+        cut-off are not rounding errors, even if little of them is left.
+        """
+        eps = eps_of(self.s) if eps is None else eps
+        return self.trimmed(noise_share(self.shape, eps) * float(self.s[0]))
 
     def plus(self, other: LowRank, *, mine: float = 1.0, theirs: float = 1.0) -> LowRank:
         """Compute mine * self + theirs * other, factored, by two thin QRs and one small SVD."""
@@ -130,6 +142,11 @@ class Projection(LowRank):
     """
 
     sizes: Array
+
+
+def noise_share(shape: tuple[int, int], eps: float) -> float:
+    """Share of the largest singular value below which others are rounding errors."""
+    return max(NOISE, 2.0 * math.sqrt(max(shape))) * eps
 
 
 def squared_norm(U: Array, s: Array, V: Array) -> float:

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from weakprox.linalg.arrays import Array
+from weakprox.linalg import arrays
+from weakprox.linalg.arrays import Array, row_blocks
 from weakprox.linalg.lowrank import LowRank, squared_norm
 from weakprox.passes import cuda_kernels, reference
 from weakprox.passes.reference import TERMS, Step, Sums, group_norms
@@ -22,9 +23,12 @@ NARROWEST = 16  # narrowest block that tensor cores support
 PROGRAMS = 8192  # number that keeps the device busy until the end
 STRETCH = 512  # least number of columns per program
 WIDEST = 128  # widest block that fits next to its tiles
+WIDEST_LOOK = 256
+NARROW = 32  # widest block whose products within a kernel are faster than the library's
 # rows, columns, warps and stages: the fastest of at least eleven on an H200, d = 20,000
-ADVANCE, LOOK, VALUE, TIMES, TRANSPOSE = (
+ADVANCE, MOVED, LOOK, VALUE, TIMES, TRANSPOSE = (
     (32, 32, 2, 4),
+    (8, 128, 4, 3),
     (16, 16, 1, 3),
     (64, 32, 4, 3),
     (64, 32, 4, 3),
@@ -42,7 +46,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`, without `across`."""
-    if int(X.s.shape[0]) > WIDEST:
+    if int(X.s.shape[0]) > WIDEST_LOOK:
         return reference.look(C, z, X, k)
     terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one transfer to the host
     found = Sums._make([*terms, group_norms(X, k)])
@@ -53,13 +57,15 @@ def advance(
     C: Array, z: Array, X: LowRank, k: Step, change: float, Q: Array | None = None
 ) -> tuple[Sums, Array | None]:
     """As `reference.advance`."""
-    if int(X.s.shape[0]) > WIDEST:
+    if k.grouped and int(X.s.shape[0]) > WIDEST:
         return reference.advance(C, z, X, k, change, Q)
-    wide = Q is not None and Q.shape[1] > WIDEST
     numbers = _numbers((*k, change), C)
-    out, B = enqueue_advance(C, z, X, numbers, None if wide else Q, groups=k.groups)
-    sums = Sums._make([*out.tolist(), group_norms(X, k)])
-    return sums, times(z, Q) if wide else B
+    if max(int(X.s.shape[0]), 0 if Q is None else int(Q.shape[1])) > NARROW:
+        out = _stored_advance(C, z, X, numbers, k.groups)
+        B = None if Q is None else arrays.quick_times(z, Q)
+    else:
+        out, B = enqueue_advance(C, z, X, numbers, Q, groups=k.groups)
+    return Sums._make([*out.tolist(), group_norms(X, k)]), B
 
 
 def enqueue_first(C: Array, z: Array, numbers: Array, Q: Array | None) -> Array | None:
@@ -104,6 +110,32 @@ def enqueue_advance(
     unless some of its columns are smaller than others by orders of magnitude.
     """
     return _pass(C, z, X, numbers, Q, begin=False, precise=precise, groups=groups)
+
+
+def _stored_advance(C: Array, z: Array, X: LowRank, numbers: Array, groups: int) -> Array:
+    """The sums of `advance`, with X computed by the library's product and stored in part.
+
+    Beyond some width that is faster than products within a kernel, despite more memory passes.
+    """
+    n = int(C.shape[1])
+    unit = _unit(n)
+    rows, columns, warps, stages = MOVED
+    cuts = _cuts(C, z, X, numbers, groups, double=False) if groups else numbers
+    left, found = X.U * X.s, []
+    for part in row_blocks(C, z):
+        point = left[part] @ X.Vt
+        height = int(point.shape[0])
+        per, grid = _grid(height, n, rows, columns)
+        out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
+        own = cuts[part] if groups == 1 else cuts
+        cuda_kernels.moved_kernel[grid](
+            C[part], z[part], point, numbers, own, out, height, n // unit, per,
+            groups, unit, rows, columns, num_warps=warps, num_stages=stages,
+        )  # fmt: skip
+        found.append(out.sum(0))
+    total = torch.stack(found).sum(0)
+    total[-1] = (X.s.double() ** 2).sum()
+    return total
 
 
 def _cuts(

@@ -47,6 +47,35 @@ def _rounded_down(bound):
 
 
 @triton.jit
+def _move(
+    X, c, z, gamma, beta, curvature, above, below, cuts, i, j, m, n, groups: tl.constexpr
+):
+    """The dual point of a step and its move Y - X, as `reference.split`."""
+    step = 1.0 / gamma
+    t = (2.0 - gamma * (beta + curvature)) * X + gamma * beta * c - z
+    pull = _clip(t * step, below, above)
+    if groups == 1:  # rows
+        share = tl.load(cuts + i, mask=i < m, other=0.0).to(tl.float32)
+        pull += share[:, None] * (t * step - pull)
+    if groups == 2:  # columns
+        share = tl.load(cuts + j, mask=j < n, other=0.0).to(tl.float32)
+        pull += share[None, :] * (t * step - pull)
+    return pull, t - gamma * pull - X
+
+
+@triton.jit
+def _store_estimates(out, distance, price, along, rest, square):
+    """Store the sums of a program, added in float64 after one direction."""
+    out += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * TERMS
+    tl.store(out, tl.sum(tl.sum(distance, axis=1).to(tl.float64)))
+    tl.store(out + 1, tl.sum(tl.sum(price, axis=1).to(tl.float64)))
+    tl.store(out + 2, tl.sum(tl.sum(along, axis=1).to(tl.float64)))
+    tl.store(out + 3, 0.0)
+    tl.store(out + 4, tl.sum(tl.sum(rest, axis=1).to(tl.float64)))
+    tl.store(out + 5, square)
+
+
+@triton.jit
 def look_kernel(
     C, Z, U, s, Vt, numbers, cuts, out, m, columns, rank, row_u, per,
     whole: tl.constexpr, groups: tl.constexpr, UNIT: tl.constexpr,
@@ -193,16 +222,10 @@ def advance_kernel(
             v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
             X = tl.dot(u, v, input_precision="tf32x3")
             z = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
-            t = (2.0 - gamma * (beta + curvature)) * X + gamma * beta * c - z
-            pull = _clip(t * step, below, above)
-            if groups == 1:  # rows
-                share = tl.load(cuts + i, mask=here, other=0.0).to(tl.float32)
-                pull += share[:, None] * (t * step - pull)
-            if groups == 2:  # columns
-                share = tl.load(cuts + j, mask=j < n, other=0.0).to(tl.float32)
-                pull += share[None, :] * (t * step - pull)
+            pull, move = _move(
+                X, c, z, gamma, beta, curvature, above, below, cuts, i, j, m, n, groups
+            )
             far = X - c
-            move = t - gamma * pull - X
             distance += far * far
             price += tl.maximum(above * X, -below * X)
             along += pull * X
@@ -217,13 +240,50 @@ def advance_kernel(
             product = tl.dot(after, q.to(tl.float32), product, input_precision="tf32")
     B += tl.program_id(1).to(tl.int64) * m * W
     tl.store(B + i[:, None] * W + w[None, :], product, mask=here[:, None])
-    out += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * TERMS
-    tl.store(out, tl.sum(tl.sum(distance, axis=1).to(tl.float64)))
-    tl.store(out + 1, tl.sum(tl.sum(price, axis=1).to(tl.float64)))
-    tl.store(out + 2, tl.sum(tl.sum(along, axis=1).to(tl.float64)))
-    tl.store(out + 3, 0.0)
-    tl.store(out + 4, tl.sum(tl.sum(rest, axis=1).to(tl.float64)) * step * step)
-    tl.store(out + 5, _square_once(s, r, rank))
+    _store_estimates(
+        out, distance, price, along, rest * (step * step), _square_once(s, r, rank)
+    )
+
+
+@triton.jit
+def moved_kernel(
+    C, Z, X, numbers, cuts, out, m, columns, per,
+    groups: tl.constexpr, UNIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    # `advance_kernel` for a point that is stored, without the product
+    n = columns * UNIT
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    here = i < m
+    gamma = tl.load(numbers + GAMMA).to(tl.float32)
+    beta = tl.load(numbers + BETA).to(tl.float32)
+    curvature = tl.load(numbers + CURVATURE).to(tl.float32)
+    above = tl.load(numbers + ABOVE).to(tl.float32)
+    below = tl.load(numbers + BELOW).to(tl.float32)
+    change = tl.load(numbers + CHANGE).to(tl.float32)
+    distance = tl.zeros((BM, BN), tl.float32)
+    price = tl.zeros((BM, BN), tl.float32)
+    along = tl.zeros((BM, BN), tl.float32)
+    rest = tl.zeros((BM, BN), tl.float32)
+    step = 1.0 / gamma
+    base = i.to(tl.int64)[:, None] * n
+    left = tl.program_id(1) * per
+    for start in range(left, min(left + per, n), BN):
+        j = start + tl.arange(0, BN)
+        inside = here[:, None] & (j < n)[None, :]
+        at = base + j[None, :]
+        c = tl.load(C + at, mask=inside, other=0.0)
+        z = tl.load(Z + at, mask=inside, other=0.0)
+        x = tl.load(X + at, mask=inside, other=0.0)
+        pull, move = _move(
+            x, c, z, gamma, beta, curvature, above, below, cuts, i, j, m, n, groups
+        )
+        far = x - c
+        distance += far * far
+        price += tl.maximum(above * x, -below * x)
+        along += pull * x
+        rest += move * move
+        tl.store(Z + at, change * z + (1.0 - change) * x + move, mask=inside)
+    _store_estimates(out, distance, price, along, rest * (step * step), 0.0)
 
 
 @triton.jit

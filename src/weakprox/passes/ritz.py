@@ -1,6 +1,7 @@
 """Leading singular triplets and eigenpairs by a few power steps from a good start.
 
-All factorisations are of small square matrices, on the host, in float64.
+All factorisations are of small square matrices in float64, on the host unless a device holds
+the blocks and they are not narrow.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.linalg.arrays import Array, gram, like, namespace, to_numpy, wide
+from weakprox.linalg.arrays import (
+    Array,
+    gram,
+    is_numpy,
+    like,
+    namespace,
+    on_cpu,
+    to_numpy,
+    wide,
+)
 from weakprox.linalg.decompositions import eigh, small_cholesky, small_eigh, small_inverse, svd
 from weakprox.linalg.gram_svd import product
 from weakprox.linalg.operators import Products
@@ -25,6 +35,7 @@ CLEAR = 3e-3  # the same for columns that must become orthonormal to 1e-10
 LEAST = 1e-6  # share of the largest value that can be recovered from the squares
 SHIFT = 1e-11  # of Gram matrices of unit columns; above their rounding errors
 ASKEW = 2e-6  # as GRADED, for columns that only need to span a space
+ON_HOST = 64  # columns up to which transfers take less time than a device's own routines
 
 
 @dataclass(frozen=True)
@@ -80,12 +91,12 @@ def refined(A: Products, start: Array, product: Array | None = None, powers: int
         xp = namespace(B)
         size = xp.max(xp.abs(B))  # stays on the device; dividing by it avoids overflow
         Y, B = wide(A.left(B / xp.where(size > 0, size, 1.0))), None
-        turn = independent(gram(Y))
+        turn = independent(_squares(Y))
         if turn is None:
             return _carefully(A, start, product, powers)
-        Q = Y @ like(turn, Y)
+        Q = Y @ _there(turn, Y)
     B = wide(A.right(Q))
-    return _triplets(A, Q, B, gram(B, Q)) or _carefully(A, start, product, powers)
+    return _triplets(A, Q, B, _squares(B, Q)) or _carefully(A, start, product, powers)
 
 
 def stepped(A: Products, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
@@ -100,7 +111,7 @@ def stepped(A: Products, near: Ritz, product: Array, needed: int | None = None) 
         damping = like(1.0 / near.s**2, product) if near.damping is None else near.damping
         Y = wide(A.left(product * damping))
         B = wide(A.right(Y))
-        found = _triplets(A, Y, B, gram(B, Y), needed) or _straightly(A, Y, needed)
+        found = _triplets(A, Y, B, _squares(B, Y), needed) or _straightly(A, Y, needed)
         if found is not None:
             return found
     return _carefully(A, near.V, product, 1)
@@ -135,7 +146,7 @@ def eigen(B: Array, Q: Array, *, exact: bool) -> Ritz:
 def spanned(A: Products, Y: Array, needed: int | None = None) -> Ritz | None:
     """Triplets of A in the span of any Y, with one more product if Y is badly conditioned."""
     B = wide(A.right(Y))
-    return _triplets(A, Y, B, gram(B, Y), needed) or _straightly(A, Y, needed)
+    return _triplets(A, Y, B, _squares(B, Y), needed) or _straightly(A, Y, needed)
 
 
 def _straightly(A: Products, Y: Array, needed: int | None) -> Ritz | None:
@@ -144,11 +155,24 @@ def _straightly(A: Products, Y: Array, needed: int | None) -> Ritz | None:
     if Q is None:
         return None
     B = wide(A.right(Q))
-    return _triplets(A, Q, B, gram(B, Q), needed)
+    return _triplets(A, Q, B, _squares(B, Q), needed)
+
+
+def _squares(*blocks: Array) -> Any:
+    """Gram matrices of the blocks, on the host if they are narrow."""
+    if on_cpu(blocks[0]) or int(blocks[0].shape[1]) <= ON_HOST:
+        return gram(*blocks)
+    squares = [wide(Y).T @ wide(Y) for Y in blocks]
+    return squares[0] if len(squares) == 1 else namespace(squares[0]).stack(squares)
+
+
+def _there(turn: Any, Y: Array) -> Array:
+    """A small matrix on the device of Y."""
+    return like(turn, Y) if is_numpy(turn) else turn
 
 
 def _triplets(
-    A: Products, Y: Array, B: Array, squares: Vector, needed: int | None = None
+    A: Products, Y: Array, B: Array, squares: Any, needed: int | None = None
 ) -> Ritz | None:
     """Triplets of A in the span of Y, from B = A Y and the squares of both.
 
@@ -159,10 +183,14 @@ def _triplets(
         return None
     s, W, upright = solved
     k = len(s)
-    packed = like(np.hstack([W / s, W, 1.0 / s[:, None] ** 2]), B)  # in one transfer
-    U, V = B @ packed[:, :k], Y @ packed[:, k : 2 * k]
+    if is_numpy(W):
+        packed = like(np.hstack([W, 1.0 / s[:, None]]), B)  # in one transfer
+        W, inverse = packed[:, :k], packed[:, k]
+    else:
+        inverse = like(1.0 / s, B)
+    U, V = B @ (W * inverse), Y @ W
     if upright:
-        return Ritz(U, s, V, A.exact, packed[:, 2 * k])
+        return Ritz(U, s, V, A.exact, inverse * inverse)
     again = straightened(gram(U), s)
     if again is None:
         return None
@@ -172,12 +200,12 @@ def _triplets(
 
 
 def turned(
-    squares: Vector, norms: Vector, needed: int | None = None
-) -> tuple[Vector, Vector, bool] | None:
+    squares: Any, norms: Any, needed: int | None = None
+) -> tuple[Vector, Any, bool] | None:
     """Singular values s and W with Y W orthonormal, (A Y W)'(A Y W) = s^2, from squares.
 
-    `squares` is (AY)'(AY) and `norms` is Y'Y. Return None if the columns of Y are not clearly
-    independent, or if the values differ too much for their squares.
+    `squares` is (AY)'(AY) and `norms` is Y'Y; W is on their device. Return None if the columns
+    of Y are not clearly independent, or if the values differ too much for their squares.
 
     Squares lose values that are small relative to the largest, and more if Y is skew. The last
     part of the result tells whether the columns of A Y W / s are orthogonal in spite of that:
@@ -191,10 +219,13 @@ def turned(
     if not math.isfinite(float(inside.sum())):  # the squares overflow
         return None
     values, W = small_eigh(inside)
+    values = np.asarray(to_numpy(values), dtype=float)
     if not values[0] > LEAST**2 * values[-1]:
         return None
-    s, W = np.sqrt(values[::-1]), np.ascontiguousarray(root @ W[:, ::-1])
-    skew = np.linalg.norm(W * np.sqrt(np.diagonal(norms))[:, None], axis=0)  # 1 if orthonormal
+    xp = namespace(W)
+    s, W = np.sqrt(values[::-1]), root @ xp.flip(W, axis=1)
+    lengths = xp.sqrt(xp.linalg.diagonal(norms))[:, None]
+    skew = to_numpy(xp.linalg.vector_norm(W * lengths, axis=0))  # 1 if orthonormal
     kept = s / (skew * s[0])
     return s, W, bool(kept[:needed].min() > GRADED and kept.min() > ASKEW)
 
@@ -212,13 +243,14 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
     return values, np.linalg.solve(root.T, P), np.ascontiguousarray(Rt.T)
 
 
-def independent(G: Vector, least: float = DEPENDENT) -> Vector | None:
+def independent(G: Any, least: float = DEPENDENT) -> Any:
     """The matrix that orthonormalises columns with Gram matrix G; None if dependent."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), TINY))
+    xp = namespace(G)
+    scale = 1.0 / xp.sqrt(xp.clip(xp.linalg.diagonal(G), TINY, None))
     root = small_cholesky(G * scale * scale[:, None])
-    if root is None or not np.diagonal(root).min() > least:
+    if root is None or not xp.linalg.diagonal(root).min() > least:
         return None
-    return np.asarray(small_inverse(root).T * scale[:, None])
+    return small_inverse(root).T * scale[:, None]
 
 
 def _carefully(A: Products, start: Array, product: Array | None, powers: int) -> Ritz:
@@ -233,14 +265,14 @@ def _carefully(A: Products, start: Array, product: Array | None, powers: int) ->
 def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
     """Triplets of A in the span of an orthonormal Q, from B = A Q."""
     B, Q = wide(B), wide(Q)
-    squares, W = eigh(gram(B))
+    squares, W = eigh(_squares(B))
+    squares = np.asarray(to_numpy(squares), dtype=float)
     if not squares[0] > GRADED**2 * squares[-1]:  # squaring has lost the small values
         P = whitened(B)
         left, s, Wt = svd(np.asarray(to_numpy(product(P, B)), dtype=float))
         return Ritz(P @ like(left, P), s, Q @ like(Wt.T, Q), exact)
-    s = np.sqrt(squares[::-1])
-    turned = np.ascontiguousarray(W[:, ::-1])
-    return Ritz(B @ like(turned / s, B), s, Q @ like(turned, Q), exact)
+    s, turned = np.sqrt(squares[::-1]), _there(namespace(W).flip(W, axis=1), B)
+    return Ritz(B @ (turned / like(s, B)), s, Q @ turned, exact)
 
 
 def whitened(Y: Array, rounds: int = 2) -> Array:
@@ -278,5 +310,5 @@ def _shifted(Y: Array) -> Array | None:
 
 def _whitened_once(Y: Array) -> Array | None:
     """Y with nearly orthonormal columns, if they are clearly independent."""
-    turn = independent(gram(Y))
-    return None if turn is None else Y @ like(turn, Y)
+    turn = independent(_squares(Y))
+    return None if turn is None else Y @ _there(turn, Y)

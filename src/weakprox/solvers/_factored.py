@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.linalg.arrays import Array, copied, gaussian, namespace, on_cpu
+from weakprox.linalg.arrays import DOUBLE, Array, copied, gaussian, namespace, on_cpu
+from weakprox.linalg.lowrank import noise_share
 from weakprox.linalg.simplex import rounded_on_host
 from weakprox.linalg.thick_svd import thick_width
 from weakprox.passes import Step, Sums, ValueForm
@@ -39,9 +40,10 @@ THIN, WIDEST = 64, 0.1  # columns, and share of all columns, up to which a block
 EARLY, WIDE = 2, 0.3
 SEVERAL = 16  # columns beyond the rank
 STUCK = 5  # iterations without progress
-ON_DEVICE = 128  # columns on a device: the small eigenproblems are solved on the host
+ON_DEVICE = 384  # columns on a device, where eigenproblems take longer relative to products
 SMALL_STEP = 0.1  # step size times smoothness
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
+DENSE = 0.8  # share from which one step hardly separates it from those that are kept
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
 
 
@@ -89,14 +91,17 @@ class Factored:
             found = engine.begin(step, _block(state, self.problem, tools.rng(k)), powers)
         while True:
             p = self.form.prox(found.s, state.gamma)
-            kept = max(1, int((p > max(shape) * engine.eps * p[0]).sum()))
+            shift = float(found.s[0] - p[0])
+            eps = DOUBLE if shift > 0.0 else engine.eps  # values above a cut-off are no noise
+            kept = max(1, int((p > noise_share(shape, eps) * p[0]).sum()))
             width = len(found.s)
             # Discarded values must be visible, also at the lower end of a symmetric z. If they
             # are close to the cut-off, single triplets converge slowly. Then only a wider block
             # shows all that are kept, and DavisYin may take less time.
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
-            crowded = bool(np.abs(found.s).min() > NEAR * float(found.s[0] - p[0]))
-            slow = kept >= MANY or k - state.progress > STUCK
+            crowded = bool(np.abs(found.s).min() > NEAR * shift)
+            beside = int((found.s[kept:] > DENSE * shift).sum())
+            slow = (kept >= MANY and beside >= kept // 4) or k - state.progress > STUCK
             if crowded and slow and k > EARLY and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             spare = SPARE

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from weakprox.arguments import positive
-from weakprox.linalg.arrays import Array, eps_of, like, to_numpy
+from weakprox.linalg.arrays import DOUBLE, Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
@@ -76,17 +76,19 @@ class Bounded(singular.Spectral):
         p = np.asarray(project_capped(spec.ritz, self.tau))
         psi = spec.sqnorm - float(2 * p @ spec.ritz - p @ p)
         lower = singular.ball_lower(spec, weight, self.tau) + 0.5 * weight * skew
-        values = rounded_inside(p, self.tau, A)
-        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
+        theta = threshold(spec.ritz, self.tau)
+        V = LowRank(U, rounded_inside(p, self.tau, A), Vt).significant(
+            DOUBLE if theta else None
+        )
+        kept = _values(V, p)
         residual = float(np.linalg.norm(to_numpy(found.residuals)))
         widest = max(0.0, float((spec.ritz - kept).max()), spec.tail) + residual
         delta = psi + skew - 2 * lower / weight
         if not self.symmetric:  # Frank-Wolfe gap of the projection: 2 (tau |A-V|_2 - <A-V, V>)
             delta = min(delta, 2 * (self.tau * widest - float((spec.ritz - p) @ p)))
         widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
-        theta = threshold(spec.ritz, self.tau)
         return WeakProx(
-            V=LowRank(U, values, Vt).significant(),
+            V=V,
             delta=max(0.0, delta),
             delta_estimate=2 * self.tau * max(0.0, found.next_value - theta),
             tail=spec.tail,
@@ -104,6 +106,13 @@ class Bounded(singular.Spectral):
         weights = self.tau * rng.dirichlet(np.ones(rank))
         values = np.sort(weights)[::-1]
         return random_lowrank(rng, shape, values, ref, symmetric=self.symmetric)
+
+
+def _values(V: LowRank, p: Vector) -> Vector:
+    """The values p as V has them: rounded, and zero where it lacks a triplet."""
+    found = np.zeros_like(p)
+    found[: V.s.shape[0]] = to_numpy(V.s)
+    return found
 
 
 @dataclass(frozen=True)
@@ -224,13 +233,11 @@ class NuclearNorm(singular.Spectral):
         lower = singular.penalty_lower(spec, weight, self.lam)
         beyond = max(0.0, svd.next_value - c) / max(svd.next_value, 1e-300)
         residual = float(np.linalg.norm(to_numpy(svd.residuals)))
-        values = like(p, A)
-        kept = np.asarray(to_numpy(values), dtype=float)  # p after rounding
-        widest = max(float((spec.ritz - kept).max()), spec.tail) + residual
+        V = LowRank(svd.triplets.U, like(p, A), svd.triplets.Vt).significant(DOUBLE)
+        widest = max(float((spec.ritz - _values(V, p)).max()), spec.tail) + residual
         widest += 16 * eps_of(A) * math.sqrt(spec.sqnorm)  # rounding of A - V
-        V = LowRank(svd.triplets.U, values, svd.triplets.Vt)
         return WeakProx(
-            V=V.significant(),
+            V=V,
             delta=max(0.0, psi - 2 * lower / weight),
             delta_estimate=beyond**2 * spec.energy,
             tail=spec.tail,

@@ -373,3 +373,22 @@ def test_bounds_by_a_factorisation_lie_below_the_optimum(h, monkeypatch):
     assert split.factored_prox(problem, A, full, weight, 1e-3) is not None
     lacking = h.weak_prox(A, weight=weight, rank=3)
     assert split.factored_prox(problem, A, lacking, weight, 1e-3) is None
+
+
+@pytest.mark.parametrize("h", [NuclearBall(1e4 + 3.5), NuclearNorm(1.0)])
+def test_float32_steps_count_what_they_drop(h):
+    """Values just above the cut-off, beside a large one, belong to the proximal point.
+
+    A step that drops them must not report the conjugate of the step that keeps them.
+    """
+    rng = np.random.default_rng(0)
+    m, s = 4000, np.array([1e4 + 1.0, 1.9, 1.8, 1.7, 1.6, 1.5, 0.6, 0.4])
+    U, V = (np.linalg.qr(rng.standard_normal((size, s.size)))[0] for size in (m, 12))
+    A = ((U * s) @ V.T).astype(np.float32)
+    prox = h.weak_prox(A, weight=1.0, rank=8, rng=rng)
+    widest = np.linalg.norm(A.astype(float) - prox.V.dense().astype(float), 2)
+    if isinstance(h, NuclearBall):
+        assert h.tau * widest <= prox.conjugate * (1 + 1e-6)
+    else:
+        assert prox.shrink * widest <= h.lam * (1 + 1e-6)
+    assert prox.V.rank == 6
