@@ -42,9 +42,9 @@ SPARE = 0.4  # columns beyond the rank, as a share of it, if no more is known
 DEEP, ACCEPTED, TENTH = 0.75, 0.9, 10
 INDEPENDENT = 1e-6  # least pivot of unit columns that two rounds make orthonormal
 SKEW = 1e-11  # loss of orthogonality of vectors that come from squares
-# On devices, columns cost little and failed proofs much: factor for a narrow block (H200, .97 of
-# the radius, d = 8,000: .99, .16 and .18 s with factors of 1, 2 and 4 at rank 1, .53, .46 and
-# .38 s at rank 10).
+# On devices, columns cost little and failed proofs much: factor for a narrow block. On an H200,
+# d = 8,000, .97 of the radius: .99, .16 and .18 s with factors 1, 2 and 4 at rank 1, and .53,
+# .46 and .38 s at rank 10.
 SPACIOUS = 4
 FRESH = 32  # one column in so many is random, for directions that the others lack
 
