@@ -80,6 +80,28 @@ def test_no_weights_are_least_squares():
     assert model.result_.certified
 
 
+@pytest.mark.parametrize("sparsity", ["rows", "entries"])
+def test_a_sparse_penalty_alone_with_more_features_than_rows(sparsity):
+    rng = np.random.default_rng(1)
+    X, truth = rng.standard_normal((10, 30)), np.zeros((30, 4))
+    truth[[0, 3], [0, 1]] = 5.0
+    options = {"sparsity": sparsity, "sparsity_weight": 0.3, "scale": False, "tol": 1e-5}
+    model = ReducedRankRegressor(0.0, ridge=0.0, fit_intercept=False, **options)
+    model.fit(X, X @ truth)
+    B = cp.Variable((30, 4))
+    value = cp.sum_squares(X @ truth - X @ B) / 20 + 0.3 * penalty_of(sparsity, B)
+    best = cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
+    assert model.result_.value == pytest.approx(best, rel=1e-3)
+    assert model.certificate_.lower_bound <= best * (1 + 1e-6)
+
+
+def test_columns_far_from_zero_are_scaled():
+    X, Y = planted()
+    moved = X + np.array([1e9] + [0.0] * 9)
+    one, two = (ReducedRankRegressor(0.1, **GIVEN).fit(features, Y) for features in (X, moved))
+    assert two.coef_ == pytest.approx(one.coef_, abs=1e-3)
+
+
 def test_finds_low_rank_and_predicts_better_than_ridge():
     X, Y = planted(n=80, p=30, q=20, rank=1, noise=3.0)
     test, truth = planted(n=80, p=30, q=20, rank=1, noise=0.0)
@@ -148,6 +170,8 @@ def test_more_features_than_a_gram_matrix_is_worth(monkeypatch):
     X, Y = planted(n=20, p=40)
     model = ReducedRankRegressor(random_state=0).fit(X, Y)
     assert model.result_.certified
+    with pytest.raises(InputError, match="ridge"):
+        ReducedRankRegressor(0.0).fit(X, Y)
     monkeypatch.setattr("weakprox.losses.regression.GRAM", 100)
     again = ReducedRankRegressor(model.lam_, ridge=0.0, random_state=0).fit(X, Y)
     assert model.result_.value == pytest.approx(again.result_.value, rel=2e-4)

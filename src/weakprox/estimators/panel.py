@@ -261,7 +261,8 @@ class MatrixCompletionPanel(Certified):
         by_period = _means(off[after], columns[after], len(self.times_))
         place = np.searchsorted(self.event_times_, since)
         by_event = _means(off, place, len(self.event_times_))
-        return Averages(float(off[after].mean()), by_period, by_event)
+        att = float(off[after].mean()) if after.any() else np.nan
+        return Averages(att, by_period, by_event)
 
     @property
     def counterfactual_(self) -> Any:
@@ -354,12 +355,14 @@ class MatrixCompletionPanel(Certified):
         if method == "auto":
             method = "placebo" if len(treated) < 10 else "jackknife"
         rng = stream(drawn_seed(self.random_state), REPLICATES)
-        if method == "placebo":
-            found = list(self._placebos(treated, replicates, rng))
-            scale = 1.0
-        else:
-            found = list(self._jackknife(treated, replicates, rng))
-            scale = (len(found) - 1.0) / np.sqrt(len(found))
+        other = self._placebos if method == "placebo" else self._jackknife
+        # units may lack the outcomes that an effect needs
+        found = [one for one in other(treated, replicates, rng) if not np.isnan(one.att)]
+        count = len(found)
+        if count < 2:
+            given = f"{method!r}, {count} replicates with an effect"
+            raise InputError("method", given, "at least two: outcomes are missing")
+        scale = 1.0 if method == "placebo" else (count - 1.0) / np.sqrt(count)
         att, by_period, by_event = (np.array(part) for part in zip(*found, strict=True))
         width = scale * NormalDist().inv_cdf(0.5 + 0.5 * level)
         error = scale * float(att.std(ddof=1))
