@@ -10,21 +10,27 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from unusual_data import UNUSUAL
 
 from weakprox import InputError, ReducedRankRegressor
 
 GIVEN = {"ridge": 0.1, "random_state": 0}
 
 
-@parametrize_with_checks([ReducedRankRegressor()])
+@parametrize_with_checks([ReducedRankRegressor(0.1, **GIVEN)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.long
-@parametrize_with_checks([ReducedRankRegressor(0.1, **GIVEN)])
-def test_scikit_learn_checks_of_a_given_weight(estimator, check):
+@parametrize_with_checks([ReducedRankRegressor()])
+def test_scikit_learn_checks_of_the_search(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("check", UNUSUAL)
+def test_the_search_on_unusual_data(check):
+    check("ReducedRankRegressor", ReducedRankRegressor())
 
 
 def planted(seed=0, n=60, p=10, q=5, rank=1, noise=1.0):
