@@ -383,9 +383,9 @@ class _Fits:
         rng = np.random.default_rng([self.model._seed, 0])
         places, z = self.data.sample(rng)
         least = _least(z)
-        middle = np.zeros(self.data.Z.shape[1])
-        for j in np.unique(places[1]):
-            middle[j] = np.median(z[places[1] == j])
+        middle, order = np.zeros(self.data.Z.shape[1]), np.argsort(places[1], kind="stable")
+        for column in np.split(order, np.flatnonzero(np.diff(places[1][order])) + 1):
+            middle[places[1][column[0]]] = np.median(z[column])
         level, start = max(_deviation(z - middle[places[1]]), least), None
         if not level > 0.0:  # constant data: any level will do
             return float(np.abs(z).max()) or 1.0, None
