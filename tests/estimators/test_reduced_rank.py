@@ -101,6 +101,14 @@ def test_a_sparse_penalty_alone_with_more_features_than_rows(sparsity):
     assert model.certificate_.lower_bound <= best * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("noise", [1.0, 30.0])
+def test_weights_of_a_sparse_penalty_are_tried_from_ridge_regression(noise):
+    X, Y = planted(p=8, q=4, rank=4, noise=noise)
+    model = ReducedRankRegressor(0.0, sparsity="rows", random_state=0).fit(X, Y)
+    assert len(model.cv_results_["param_weight"]) == 5
+    assert model.result_.certified
+
+
 def test_columns_far_from_zero_are_scaled():
     X, Y = planted()
     moved = X + np.array([1e9] + [0.0] * 9)

@@ -348,7 +348,10 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         spectral: Any = NuclearNorm(setting.lam) if setting.lam > 0.0 else None
         if spectral is None:
             radius, first = self._radius(design, setting)
-            spectral, start = NuclearBall(radius), first if start is None else start
+            start = first if start is None else start
+            if start is not None:  # inside the ball, and a larger one does not bind either
+                radius = max(radius, ROOM * float(np.linalg.norm(start, "nuc")))
+            spectral = NuclearBall(radius)
         problem = Problem(loss, self._penalty(setting), spectral)
         return self._solve(problem, trial=trial, start=start, **settings)
 
