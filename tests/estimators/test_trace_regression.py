@@ -80,6 +80,7 @@ def test_a_column_is_an_elastic_net():
     assert np.allclose(ours.predict(X), theirs.predict(X), atol=1e-3)
 
 
+@pytest.mark.long
 def test_beats_ridge_and_lasso_on_low_rank_and_sparse():
     rng = np.random.default_rng(3)
     B = np.zeros((12, 10))
