@@ -108,7 +108,6 @@ def test_beats_simple_imputers_on_old_and_new_rows():
     assert np.mean(later) < 1.5 * np.mean(ours)
 
 
-@pytest.mark.long
 def test_the_price_of_entries_helps_where_the_truth_is_sparse():
     both, spectral = [], []
     for seed in range(2):
