@@ -235,6 +235,7 @@ PENALTIES = {
     "l1-column-weights": Entry(lambda b: 2.0 * L1(0.7, np.arange(SHAPE[1]))),
     "box": Entry(lambda b: Box(-0.3, 0.5, 2.0)),
     "box-nonnegative": Entry(lambda b: 3.0 * Box(0.0, np.inf, 0.5)),
+    "box-positive": Entry(lambda b: Box(0.3, np.inf, 1.5)),
     "box-entries": Entry(
         lambda b: Box(
             np.where(numbers(*SHAPE, seed=13) > 0, -np.inf, 0.0),

@@ -29,9 +29,10 @@ from weakprox.linalg import LowRank
 from weakprox.problem import Problem
 from weakprox.proofs import Proof, verify
 from weakprox.result import Certificate, Result, Status
-from weakprox.run.plan import Plan, plan
+from weakprox.run.plan import Plan as Plan
+from weakprox.run.plan import plan
 from weakprox.solvers import SVRGCG
-from weakprox.verifier import Verdict
+from weakprox.verifier import Verdict as Verdict
 
 __version__ = "0.1.0"
 
@@ -42,7 +43,6 @@ __all__ = [
     "ConvexityError",
     "InputError",
     "LowRank",
-    "Plan",
     "Problem",
     "Proof",
     "ProofError",
@@ -50,7 +50,6 @@ __all__ = [
     "SamplerError",
     "ShapeError",
     "Status",
-    "Verdict",
     "WeakproxError",
     "datasets",
     "estimators",

@@ -15,7 +15,7 @@ from weakprox.arguments import flag, integer, positive
 from weakprox.errors import InputError, SamplerError
 from weakprox.linalg.arrays import Array, all_finite, is_array, is_floating, is_real, namespace
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "TimeLimit"]
 
 END = object()
 

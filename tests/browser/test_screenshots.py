@@ -5,6 +5,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -90,23 +91,24 @@ def reproduction(folder):
     return write_reproduction(folder, found)
 
 
-@pytest.fixture(scope="module", params=[estimate, reproduction], ids=lambda made: made.__name__)
+@pytest.fixture(scope="module")
 def page(request, tmp_path_factory):
     return request.param(tmp_path_factory.mktemp(request.param.__name__))
 
 
 LAPTOP, PHONE = WIDTHS
+FIRST = {(estimate, LAPTOP, False), (reproduction, PHONE, True)}  # show most of what others do
+ALL = [
+    pytest.param(
+        *case,
+        id=f"{case[0].__name__}-{case[1]}-{'dark' if case[2] else 'light'}",
+        marks=[pytest.mark.long] * (case not in FIRST),
+    )
+    for case in product((estimate, reproduction), WIDTHS, (False, True))
+]
 
 
-@pytest.mark.parametrize(
-    ("width", "dark"),
-    [
-        pytest.param(LAPTOP, False, id=f"{LAPTOP}-light"),
-        pytest.param(PHONE, True, id=f"{PHONE}-dark"),
-        pytest.param(LAPTOP, True, id=f"{LAPTOP}-dark", marks=pytest.mark.long),
-        pytest.param(PHONE, False, id=f"{PHONE}-light", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize(("page", "width", "dark"), ALL, indirect=["page"])
 def test_pictures(page, width, dark, visit, photograph):
     seen = visit(page, LOOK, f"--window-size={width},900", phone=width < 500)
     assert seen["errors"] == []

@@ -45,7 +45,12 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("name", MATRICES)
+MORE = ("tall", "much noise", "rank one", "wide")  # show little beyond the others
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.long] * (x in MORE)) for x in MATRICES]
+)
 def test_the_same_answer(name, folder, weakprox):
     M = MATRICES[name]()
     np.save("in.npy", M)

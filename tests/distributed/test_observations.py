@@ -68,15 +68,17 @@ def same(one, two):
 
 
 SETTINGS = [
-    ("squared", {}),
+    pytest.param("squared", {}, marks=pytest.mark.long),
     pytest.param(
         "squared", {"intercepts": "both", "scaling": "counts"}, marks=pytest.mark.long
     ),
     ("squared", {"weights": WEIGHTS, "reduction": "mean"}),
     ("huber", {"intercepts": "rows", "weights": WEIGHTS}),
     ("logistic", {"intercepts": "columns"}),
-    ("poisson", {}),
-    ("huber", {"intercepts": "rows", "intercept_ridge": 0.5}),
+    pytest.param("poisson", {}, marks=pytest.mark.long),
+    pytest.param(
+        "huber", {"intercepts": "rows", "intercept_ridge": 0.5}, marks=pytest.mark.long
+    ),
 ]
 
 

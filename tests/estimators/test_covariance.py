@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.covariance import LedoitWolf
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from unusual_data import UNUSUAL
 
 from weakprox import InputError, SparseLowRankCovariance, Status
 from weakprox.checks import check_gradient
@@ -49,10 +50,22 @@ def few_candidates(monkeypatch):
     monkeypatch.setattr(module, "ERRORS", (0.0, 0.125, 0.5))
 
 
-@parametrize_with_checks([SparseLowRankCovariance(), SparseLowRankCovariance(0.1, 1.0)])
-@pytest.mark.usefixtures("two_folds", "few_candidates")
+@parametrize_with_checks([SparseLowRankCovariance(0.1, 1.0)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks([SparseLowRankCovariance()])
+@pytest.mark.usefixtures("two_folds", "few_candidates")
+def test_scikit_learn_checks_of_the_search(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("check", UNUSUAL)
+@pytest.mark.usefixtures("two_folds", "few_candidates")
+def test_the_search_on_unusual_data(check):
+    check("SparseLowRankCovariance", SparseLowRankCovariance())
 
 
 @pytest.mark.parametrize("diagonal", [True, False])

@@ -226,6 +226,7 @@ def test_the_old_name_of_cv_still_works():
     assert "split2_test_score" not in new.cv_results_
 
 
+@pytest.mark.long
 def test_both_terms_beat_either_alone(record):
     """Zhou, Zha & Song in shape: rank correlation of rows with the truth."""
     A, X, both = record

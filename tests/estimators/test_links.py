@@ -99,6 +99,7 @@ def test_without_the_price_of_entries_singular_values_are_cut(blocks):
     assert model.result_.low_rank.s == pytest.approx(s[: model.result_.rank] - cut, abs=1e-6)
 
 
+@pytest.mark.long
 def test_both_terms_together_do_no_worse_than_either():
     scores = {"sparse": [], "low rank": [], "both": []}
     pairs = all_pairs(100)

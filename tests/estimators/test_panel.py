@@ -243,6 +243,21 @@ def test_placebos_of_several_units_are_reproducible():
     assert one.high - one.low == pytest.approx(2 * 0.67449 * one.standard_error, rel=1e-4)
 
 
+def test_placebos_without_outcomes_are_left_out():
+    Y, treated = staggered(missing=0.0)
+    treated[[4, 9]] = False
+    Y[5, 3:], Y[6, 2:] = np.nan, np.nan
+    model = MatrixCompletionPanel(0.7, random_state=0).fit(Y, treated)
+    found = model.interval("placebo")
+    assert len(found.estimates) == len(Y) - 3
+    assert np.isfinite([found.low, found.high, found.p_value]).all()
+    Y[np.arange(len(Y)) != 1, 4:] = np.nan
+    Y[3, 4:] = 0.0
+    model.fit(Y, treated)
+    with pytest.raises(InputError, match="replicates with an effect"):
+        model.interval("placebo")
+
+
 def test_intervals_that_cannot_be():
     Y, treated = staggered()
     model = MatrixCompletionPanel(0.7, random_state=0).fit(Y[:4], treated[:4])

@@ -10,21 +10,27 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from unusual_data import UNUSUAL
 
 from weakprox import InputError, ReducedRankRegressor
 
 GIVEN = {"ridge": 0.1, "random_state": 0}
 
 
-@parametrize_with_checks([ReducedRankRegressor()])
+@parametrize_with_checks([ReducedRankRegressor(0.1, **GIVEN)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.long
-@parametrize_with_checks([ReducedRankRegressor(0.1, **GIVEN)])
-def test_scikit_learn_checks_of_a_given_weight(estimator, check):
+@parametrize_with_checks([ReducedRankRegressor()])
+def test_scikit_learn_checks_of_the_search(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("check", UNUSUAL)
+def test_the_search_on_unusual_data(check):
+    check("ReducedRankRegressor", ReducedRankRegressor())
 
 
 def planted(seed=0, n=60, p=10, q=5, rank=1, noise=1.0):
@@ -78,6 +84,36 @@ def test_no_weights_are_least_squares():
     assert model.coef_ == pytest.approx(wanted.coef_, abs=1e-6)
     assert model.intercept_ == pytest.approx(wanted.intercept_, abs=1e-6)
     assert model.result_.certified
+
+
+@pytest.mark.parametrize("sparsity", ["rows", "entries"])
+def test_a_sparse_penalty_alone_with_more_features_than_rows(sparsity):
+    rng = np.random.default_rng(1)
+    X, truth = rng.standard_normal((10, 30)), np.zeros((30, 4))
+    truth[[0, 3], [0, 1]] = 5.0
+    options = {"sparsity": sparsity, "sparsity_weight": 0.3, "scale": False, "tol": 1e-5}
+    model = ReducedRankRegressor(0.0, ridge=0.0, fit_intercept=False, **options)
+    model.fit(X, X @ truth)
+    B = cp.Variable((30, 4))
+    value = cp.sum_squares(X @ truth - X @ B) / 20 + 0.3 * penalty_of(sparsity, B)
+    best = cp.Problem(cp.Minimize(value)).solve(solver="CLARABEL")
+    assert model.result_.value == pytest.approx(best, rel=1e-3)
+    assert model.certificate_.lower_bound <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("noise", [1.0, 30.0])
+def test_weights_of_a_sparse_penalty_are_tried_from_ridge_regression(noise):
+    X, Y = planted(p=8, q=4, rank=4, noise=noise)
+    model = ReducedRankRegressor(0.0, sparsity="rows", random_state=0).fit(X, Y)
+    assert len(model.cv_results_["param_weight"]) == 5
+    assert model.result_.certified
+
+
+def test_columns_far_from_zero_are_scaled():
+    X, Y = planted()
+    moved = X + np.array([1e9] + [0.0] * 9)
+    one, two = (ReducedRankRegressor(0.1, **GIVEN).fit(features, Y) for features in (X, moved))
+    assert two.coef_ == pytest.approx(one.coef_, abs=1e-3)
 
 
 def test_finds_low_rank_and_predicts_better_than_ridge():
@@ -148,6 +184,8 @@ def test_more_features_than_a_gram_matrix_is_worth(monkeypatch):
     X, Y = planted(n=20, p=40)
     model = ReducedRankRegressor(random_state=0).fit(X, Y)
     assert model.result_.certified
+    with pytest.raises(InputError, match="ridge"):
+        ReducedRankRegressor(0.0).fit(X, Y)
     monkeypatch.setattr("weakprox.losses.regression.GRAM", 100)
     again = ReducedRankRegressor(model.lam_, ridge=0.0, random_state=0).fit(X, Y)
     assert model.result_.value == pytest.approx(again.result_.value, rel=2e-4)

@@ -12,18 +12,27 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import ElasticNet, LassoCV, RidgeCV
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from unusual_data import UNUSUAL
 
 from weakprox import InputError, ShapeError, Status, TraceRegression, TraceRegressionCV
 
-FAST = [
-    TraceRegression(0.01, 10.0, random_state=0),
-    TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2, random_state=0),
-]
+SEARCH = TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2, random_state=0)
 
 
-@parametrize_with_checks(FAST)
+@parametrize_with_checks([TraceRegression(0.01, 10.0, random_state=0)])
 def test_sklearn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks([SEARCH])
+def test_sklearn_and_the_search(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("check", UNUSUAL)
+def test_the_search_on_unusual_data(check):
+    check("TraceRegressionCV", SEARCH)
 
 
 def planted(n=120, m=8, d=7, noise=0.5, seed=0):
@@ -71,6 +80,7 @@ def test_a_column_is_an_elastic_net():
     assert np.allclose(ours.predict(X), theirs.predict(X), atol=1e-3)
 
 
+@pytest.mark.long
 def test_beats_ridge_and_lasso_on_low_rank_and_sparse():
     rng = np.random.default_rng(3)
     B = np.zeros((12, 10))

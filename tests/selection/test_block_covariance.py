@@ -19,6 +19,7 @@ def script(monkeypatch):
     return block_covariance
 
 
+@pytest.mark.long
 def test_both_terms_beat_either_alone(script):
     table = {}
     for row in script.rows(quick=True):

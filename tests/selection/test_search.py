@@ -100,6 +100,15 @@ def test_a_grid_that_runs_out_of_time(questions, folds, tried):
     assert search.scores().losses.shape == (folds, tried)
 
 
+@pytest.mark.parametrize(("questions", "tried"), [(3, 2), (4, 2), (5, 2), (6, 4)])
+def test_a_second_grid_that_runs_out_of_time(questions, tried):
+    """Its candidates count if they were tried on all folds of the first."""
+    search = Search([0, 10], Recorder(), deadline=Clock(questions))
+    search.grid([1, 2])
+    search.grid([3, 4])
+    assert search.scores().losses.shape == (2, tried)
+
+
 def test_a_line_that_runs_out_of_time():
     late = Deadline.after(0.0)
     search = Search([0, 10], Recorder(), deadline=late)

@@ -156,8 +156,10 @@ def test_another_memory_or_rank_is_another_run():
             run(problem, other, resume=part)
 
 
-@pytest.mark.parametrize("kind", ["matrix", "psd", "norm", "sensing"])
-@pytest.mark.parametrize("name", ["plain", "capped"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("matrix", "plain"), ("psd", "capped"), ("norm", "capped"), ("sensing", "plain")],
+)
 def test_what_rounding_forbids_ends_by_itself(kind, name):
     """An estimate below zero once counted as progress, for ever."""
     problem, solver = build(kind), SOLVERS[name]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.arguments import nonnegative, positive
-from weakprox.cli.reading import Reading
+from weakprox.cli.reading import AS_FOUND, Reading
 from weakprox.distributed.remote import handed_over
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, largest, norm
@@ -27,7 +27,6 @@ from weakprox.storage.table import claim
 
 DEFAULT_TOL = 1e-3
 GUESSED = ("csv", "tsv", "txt", "xlsx", "ods")  # formats whose labels are guessed
-AS_FOUND = Reading()
 LIBRARY_TOL = 1e-4  # of `minimize` and of `SparseLowRank`, relative to the value
 
 

@@ -16,7 +16,7 @@ from weakprox.cli import options
 from weakprox.cli.case import load
 from weakprox.cli.console import DONE, UNCONFIRMED, as_json, show, shown_path
 from weakprox.cli.options import unset
-from weakprox.cli.reading import Reading
+from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, largest, norm
 from weakprox.penalties import Smoothed
@@ -28,6 +28,7 @@ from weakprox.storage import FileError, read_matrix
 SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
+@layout_options
 def certify(
     x_file: Annotated[
         Path, typer.Argument(metavar="X_FILE", help=f"The matrix X: a {options.FORMATS} file.")
@@ -52,12 +53,7 @@ def certify(
         float,
         typer.Option(help="Factor by which X was multiplied, as estimate does: undone first."),
     ] = 1.0,
-    key: options.Key = None,
-    header: options.Header = None,
-    sep: options.Sep = None,
-    decimal: options.Decimal = None,
-    index_col: options.IndexCol = None,
-    no_index: options.NoIndex = False,
+    reading: Reading = AS_FOUND,
     json: options.Json = False,
 ) -> None:
     """Prove how far a given X is from the optimum.
@@ -66,7 +62,6 @@ def certify(
     run. It holds for any X, however it was found.
     """
     positive("scale", scale)
-    reading = Reading(key, header, sep, decimal, index_col, no_index)
     case = load(data, lam=lam, tau=tau, psd=psd, eps=eps, tol=tol, reading=reading)
     X = _read_point(x_file, x_key, x_header, case.matrix) / case.matrix.dtype.type(scale)
     proof, violation, feasible = judge(case.problem, X, case.eps, seed, max_svds)

@@ -14,7 +14,7 @@ from weakprox.cli import options
 from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
-from weakprox.cli.reading import Reading
+from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.errors import InputError
 from weakprox.storage.long import READS, read_long, write_long
 from weakprox.storage.matrices import write_matrix
@@ -27,6 +27,7 @@ LOSSES = ("squared", "huber", "logistic", "poisson")
 INTERCEPTS = ("both", "rows", "columns", "none")
 
 
+@layout_options
 def complete(
     file: Annotated[
         Path,
@@ -65,12 +66,7 @@ def complete(
     ] = None,
     report: Annotated[Path | None, unset("Write a page to read: .html.")] = None,
     summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
-    key: options.Key = None,
-    header: options.Header = None,
-    sep: options.Sep = None,
-    decimal: options.Decimal = None,
-    index_col: options.IndexCol = None,
-    no_index: options.NoIndex = False,
+    reading: Reading = AS_FOUND,
     json: options.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
 ) -> None:
@@ -86,7 +82,6 @@ def complete(
     paths = {"output": output, "report": report, "summary": summary}
     outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
     if names is None:
-        reading = Reading(key, header, sep, decimal, index_col, no_index)
         table = reading.table(file, missing=True)
         given: tuple[Any, ...] = (table.dense(),)
         wanted = None

@@ -18,7 +18,7 @@ from weakprox.cli.case import Case, load
 from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
-from weakprox.cli.reading import Reading
+from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.distributed.remote import connected
 from weakprox.errors import InputError, ProofError
 from weakprox.linalg.lowrank import LowRank
@@ -38,6 +38,7 @@ ELSEWHERE = {
 }
 
 
+@layout_options
 def estimate(
     file: options.File,
     lam: options.Lam = None,
@@ -103,12 +104,7 @@ def estimate(
             "matrix and do the work."
         ),
     ] = None,
-    key: options.Key = None,
-    header: options.Header = None,
-    sep: options.Sep = None,
-    decimal: options.Decimal = None,
-    index_col: options.IndexCol = None,
-    no_index: options.NoIndex = False,
+    reading: Reading = AS_FOUND,
     json: options.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
 ) -> None:
@@ -119,7 +115,6 @@ def estimate(
     begun = time.monotonic()
     nonnegative("max_seconds", max_seconds)
     method = solver_of(solver, rank)
-    reading = Reading(key, header, sep, decimal, index_col, no_index)
     paths: dict[str, Any] = {"output": output, "factors": factors, "proof": proof}
     if output is not None:
         paths["certify"] = Path(f"{output}.certify.sh")

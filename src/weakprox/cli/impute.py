@@ -13,11 +13,12 @@ from weakprox.cli import options
 from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
-from weakprox.cli.reading import Reading
+from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.storage import FileError
 from weakprox.storage.matrices import write_matrix
 
 
+@layout_options
 def impute(
     file: options.File,
     lam: Annotated[
@@ -38,12 +39,7 @@ def impute(
         Path | None, unset(f"Write the filled table: {options.FORMATS}.", "--output", "-o")
     ] = None,
     summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
-    key: options.Key = None,
-    header: options.Header = None,
-    sep: options.Sep = None,
-    decimal: options.Decimal = None,
-    index_col: options.IndexCol = None,
-    no_index: options.NoIndex = False,
+    reading: Reading = AS_FOUND,
     json: options.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
 ) -> None:
@@ -54,7 +50,7 @@ def impute(
     """
     begun = time.monotonic()
     outputs = Outputs.planned([file], output=output, summary=summary)
-    table = Reading(key, header, sep, decimal, index_col, no_index).table(file, missing=True)
+    table = reading.table(file, missing=True)
     M = np.asarray(table.dense(), dtype=float)
     gone = np.isnan(M)
     if not gone.any():

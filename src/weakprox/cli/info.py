@@ -12,12 +12,13 @@ from weakprox import __version__, plan, theory
 from weakprox.cli import options
 from weakprox.cli.case import Case, load
 from weakprox.cli.console import as_json, show, shown_path
-from weakprox.cli.reading import Reading
+from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.linalg.arrays import largest, norm
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.resources.memory import as_bytes, limited, shown_bytes
 
 
+@layout_options
 def info(
     file: options.File,
     lam: options.Lam = None,
@@ -27,19 +28,13 @@ def info(
     tol: options.Tol = None,
     seed: options.Seed = 0,
     max_memory: options.MaxMemory = None,
-    key: options.Key = None,
-    header: options.Header = None,
-    sep: options.Sep = None,
-    decimal: options.Decimal = None,
-    index_col: options.IndexCol = None,
-    no_index: options.NoIndex = False,
+    reading: Reading = AS_FOUND,
     json: options.Json = False,
 ) -> None:
     """Show a matrix, the problem it would state, and the work and memory to solve it."""
     given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol}
     most = None if max_memory is None else as_bytes("max_memory", max_memory)
     with limited(most):
-        reading = Reading(key, header, sep, decimal, index_col, no_index)
         case = load(file, **given, psd=psd, reading=reading, seed=seed, run=False)
     memory = plan(case.problem, max_memory=most)  # before anything else takes memory
     p = theory.parameters(case.problem, case.eps, seed=seed)

@@ -47,21 +47,5 @@ Tol = Annotated[
         "estimate with the automatic solver, else 1e-3, unless --eps is given."
     ),
 ]
-Key = Annotated[str | None, unset("Which array of an .npz file, or which sheet.")]
-Sep = Annotated[
-    str | None, unset('Separator of cells, such as ";" or tab; detected by default.')
-]
-Decimal = Annotated[str | None, unset('Decimal sign, "." or ","; detected by default.')]
-IndexCol = Annotated[
-    str | None, unset("Column of labels: its number from 1, or its name; guessed by default.")
-]
-NoIndex = Annotated[bool, typer.Option("--no-index", help="No column holds labels.")]
-Header = Annotated[
-    bool | None,
-    unset(
-        "Whether the first row of a text file or sheet names the columns; guessed by default.",
-        "--header/--no-header",
-    ),
-]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, nothing else.")]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from weakprox.cli.console import shown_path
+from weakprox.cli.options import unset
 from weakprox.errors import InputError
 from weakprox.storage import FileError, Table, read_matrix
 from weakprox.storage.matrices import MAGIC
@@ -21,14 +25,30 @@ _KEPT: list[Any] = []  # temporary folders, which last as long as the process
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is to be read; None for what is detected."""
+    """How a file is to be read; None for what is detected. Fields are options of commands."""
 
-    key: str | None = None
-    header: bool | None = None
-    sep: str | None = None
-    decimal: str | None = None
-    index_col: str | None = None
-    no_index: bool = False
+    key: Annotated[str | None, unset("Which array of an .npz file, or which sheet.")] = None
+    header: Annotated[
+        bool | None,
+        unset(
+            "Whether the first row of a text file or sheet names the columns; guessed by "
+            "default.",
+            "--header/--no-header",
+        ),
+    ] = None
+    sep: Annotated[
+        str | None, unset('Separator of cells, such as ";" or tab; detected by default.')
+    ] = None
+    decimal: Annotated[str | None, unset('Decimal sign, "." or ","; detected by default.')] = (
+        None
+    )
+    index_col: Annotated[
+        str | None,
+        unset("Column of labels: its number from 1, or its name; guessed by default."),
+    ] = None
+    no_index: Annotated[bool, typer.Option("--no-index", help="No column holds labels.")] = (
+        False
+    )
 
     def table(self, file: Path, *, missing: bool = False) -> Table:
         """Read the file, or standard input for "-"; doubts are printed on stderr."""
@@ -67,6 +87,26 @@ class Reading:
         if self.header is not None:
             found.append("--header" if self.header else "--no-header")
         return [*found, "--no-index"] if self.no_index else found
+
+
+AS_FOUND = Reading()
+
+
+def layout_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the fields of its parameter `reading` as options."""
+    own = inspect.signature(Reading, eval_str=True).parameters
+    given = inspect.signature(command, eval_str=True).parameters
+    groups = (own.values() if name == "reading" else (one,) for name, one in given.items())
+    named = [one.replace(kind=one.KEYWORD_ONLY) for group in groups for one in group]
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        layout = {name: options.pop(name) for name in own}
+        command(**options, reading=Reading(**layout))
+
+    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in named}
+    return run
 
 
 def _column(given: str | None) -> int | str | None:

@@ -10,13 +10,14 @@ import typer
 from weakprox import __version__
 from weakprox.cli import options
 from weakprox.cli.console import DONE, REFUSED, as_json, show, shown_path
-from weakprox.cli.reading import Reading
+from weakprox.cli.reading import AS_FOUND, Reading, layout_options
 from weakprox.linalg.tiled import as_tiled, is_chunked
 from weakprox.proofs import Proof
 from weakprox.proofs.file import read_data
 from weakprox.proofs.proof import verify_data
 
 
+@layout_options
 def verify(
     proof: Annotated[Path, typer.Argument(metavar="PROOF", help="The proof: an .npz file.")],
     data: Annotated[
@@ -27,12 +28,7 @@ def verify(
             "A (or U, V) and b."
         ),
     ],
-    key: options.Key = None,
-    header: options.Header = None,
-    sep: options.Sep = None,
-    decimal: options.Decimal = None,
-    index_col: options.IndexCol = None,
-    no_index: options.NoIndex = False,
+    reading: Reading = AS_FOUND,
     json: options.Json = False,
 ) -> None:
     """Check a proof file against the data, with nothing taken from the solvers.
@@ -42,9 +38,7 @@ def verify(
     refused, and 2 if a file cannot be read or is about other data.
     """
     found = Proof.load(proof)
-    verdict = verify_data(
-        found, _arrays(found, data, Reading(key, header, sep, decimal, index_col, no_index))
-    )
+    verdict = verify_data(found, _arrays(found, data, reading))
     summary = {
         "file": str(proof),
         "data": str(data),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from html import escape
 from inspect import cleandoc
 from typing import Any, ClassVar, TypeVar
@@ -48,6 +48,12 @@ DOCUMENTED = {
         Fixes everything random. None draws new random numbers at every fit.
     verbose : bool
         Whether to show progress.""",
+    "{cv, one_standard_error}": """cv : int, float or "auto"
+        Number of folds of the search, or the share of the observations that is held out
+        once. "auto" takes five folds, or a tenth from 20,000 observations on.
+    one_standard_error : bool
+        Whether the largest weight is taken whose error exceeds the least by at most one
+        standard error of their difference. It needs two folds or more.""",
     "{result_, certificate_}": """result_ : Result
         The solution of the problem above, with its certificate.
     certificate_ : Certificate
@@ -201,11 +207,17 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
 
 def framed(values: Any, given: Any) -> Any:
     """The values as a frame with the labels of a frame that was given, else as they are."""
+    return labeller(given)(values)
+
+
+def labeller(given: Any) -> Callable[[Any], Any]:
+    """A function that makes frames of arrays, with the labels of a frame that was given."""
+    kind: Callable[..., Any] = type(given)
     if hasattr(given, "iloc"):  # pandas
-        return type(given)(values, index=given.index, columns=given.columns)
+        return partial(kind, index=given.index, columns=given.columns)
     if hasattr(given, "columns") and hasattr(given, "to_numpy"):  # polars
-        return type(given)(values, schema=list(given.columns))
-    return values
+        return partial(kind, schema=list(given.columns))
+    return np.asarray
 
 
 def drawn_seed(state: Any) -> int:

@@ -25,6 +25,7 @@ from weakprox.selection.observed_path import (
     PATIENCE,
     ROUGH,
     WEIGHTS,
+    automatic_cv,
     folds_or_share,
     held_out_entries,
     path_point,
@@ -39,8 +40,6 @@ SCALINGS: tuple[Scaling, ...] = ("none", "counts")
 RIDGES = (64.0, 32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.0)  # of intercepts
 RIDGE = 2.0  # if there are too few observations to choose one
 FEWEST = 20  # observations, with fewer of which nothing is held out
-MANY = 20_000  # observations, from which one part is held out instead of folds
-FOLDS, SHARE = 5, 0.1
 HALF, SMALL = 0.5, 0.5**0.5  # ratios of neighbouring lam
 STEEP = 0.05  # gain, relative to the error, from which lam is halved
 LOW, SPARE = 30, 8  # the search ends at this rank, or at so many factors per observation
@@ -99,12 +98,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     clip : bool
         Whether predictions are clipped to the range of the observed values, for the squared
         and Huber's loss.
-    cv : int, float or "auto"
-        Number of folds of the search, or the share of the observations that is held out
-        once. "auto" takes five folds, or a tenth from 20,000 observations on.
-    one_standard_error : bool
-        Whether the largest weight is taken whose error exceeds the least by at most one
-        standard error of their difference. It needs two folds or more.
+    {cv, one_standard_error}
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -251,10 +245,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         given = lam is not None and ridge is not None and len(scalings) == 1
         if (given and not self.debias) or count < FEWEST:
             return first, None
-        if cv is None:
-            cv = FOLDS if count < MANY else SHARE
         self._range = self._bounds(base)
-        parts = held_out_entries(base, cv, self._seed, self._range)
+        parts = held_out_entries(base, cv or automatic_cv(count), self._seed, self._range)
         most = max(LOW, int(SPARE * count / sum(base.shape)))
         cap = min(most, self._rank or most, *base.shape)
         limits: dict[str, Any] = {"seed": self._seed, "deadline": self._search_end}

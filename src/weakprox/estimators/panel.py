@@ -22,13 +22,11 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.observed import Effects
 from weakprox.problem import Problem
-from weakprox.selection.observed_path import folds_or_share, observed_path
+from weakprox.selection.observed_path import automatic_cv, folds_or_share, observed_path
 from weakprox.selection.search import stream
 from weakprox.spectral import NuclearNorm
 
 INTERCEPTS: Any = {"both": "both", "unit": "rows", "time": "columns", "none": "none"}
-FOLDS, SHARE = 5, 0.1
-MANY = 20_000  # observations, from which one part is held out instead of folds
 FEWEST = 20  # observations, with fewer of which nothing can be held out
 REPLICATES = 0x9A7E  # name of the random stream of replicates
 
@@ -111,12 +109,7 @@ class MatrixCompletionPanel(Certified):
         that divide the squared errors by the number n of untreated cells is 2 lam / n.
     effects : {"both", "unit", "time", "none"}
         Which effects are added, without a penalty.
-    cv : int, float or "auto"
-        Number of folds of the search, or the share of the untreated cells that is held out
-        once. "auto" takes five folds, or a tenth from 20,000 cells on.
-    one_standard_error : bool
-        Whether the largest weight is taken whose error exceeds the least by at most one
-        standard error of their difference. It needs two folds or more.
+    {cv, one_standard_error}
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -218,7 +211,7 @@ class MatrixCompletionPanel(Certified):
                 raise InputError("Y", given, f"{FEWEST} at least, or a number for lam")
             path = observed_path(
                 loss,
-                cv=cv or (FOLDS if loss.n_terms < MANY else SHARE),
+                cv=cv or automatic_cv(loss.n_terms),
                 one_standard_error=self.one_standard_error,
                 seed=self._seed,
                 max_seconds=self._search_end.left,
@@ -261,7 +254,8 @@ class MatrixCompletionPanel(Certified):
         by_period = _means(off[after], columns[after], len(self.times_))
         place = np.searchsorted(self.event_times_, since)
         by_event = _means(off, place, len(self.event_times_))
-        return Averages(float(off[after].mean()), by_period, by_event)
+        att = float(off[after].mean()) if after.any() else np.nan
+        return Averages(att, by_period, by_event)
 
     @property
     def counterfactual_(self) -> Any:
@@ -354,12 +348,14 @@ class MatrixCompletionPanel(Certified):
         if method == "auto":
             method = "placebo" if len(treated) < 10 else "jackknife"
         rng = stream(drawn_seed(self.random_state), REPLICATES)
-        if method == "placebo":
-            found = list(self._placebos(treated, replicates, rng))
-            scale = 1.0
-        else:
-            found = list(self._jackknife(treated, replicates, rng))
-            scale = (len(found) - 1.0) / np.sqrt(len(found))
+        other = self._placebos if method == "placebo" else self._jackknife
+        # units may lack the outcomes that an effect needs
+        found = [one for one in other(treated, replicates, rng) if not np.isnan(one.att)]
+        count = len(found)
+        if count < 2:
+            given = f"{method!r}, {count} replicates with an effect"
+            raise InputError("method", given, "at least two: outcomes are missing")
+        scale = 1.0 if method == "placebo" else (count - 1.0) / np.sqrt(count)
         att, by_period, by_event = (np.array(part) for part in zip(*found, strict=True))
         width = scale * NormalDist().inv_cdf(0.5 + 0.5 * level)
         error = scale * float(att.std(ddof=1))

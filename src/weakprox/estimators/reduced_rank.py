@@ -14,6 +14,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
+from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.linalg.decompositions import eigh
 from weakprox.losses import Regression
@@ -32,6 +33,7 @@ NEAR = (2.0**0.5, 2.0**-0.5)  # factors of the best of them that are tried last
 SHARES = (0.01, 0.03, 0.1, 0.3)  # of the weight at which all coefficients are zero
 WORTH = 0.5  # standard errors that a model must gain over a simpler one
 ROUGH = 1e-3  # relative accuracy of trials
+FLAT = 1e-12  # spread of a column relative to its size that is rounding
 TINY = 1e-8  # least share of a residual that belongs to its row
 ROOM = 1.01  # of a ball that should not bind
 
@@ -141,8 +143,8 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
 
     Notes
     -----
-    With lam = 0 the problem that is certified has a bound on the nuclear norm that no
-    solution reaches. A sparse X stays sparse. Fits of one fold share one Gram matrix. With
+    With lam = 0 the problem that is certified has a bound on the nuclear norm that does not
+    change its optimum. A sparse X stays sparse. Fits of one fold share one Gram matrix. With
     more than 2000 features and fewer rows there is none; ridge regression is not tried then.
 
     Examples
@@ -226,13 +228,15 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         """Standard deviations of columns, or root mean squares; one for constant columns."""
         if not self.scale:
             return np.ones(X.shape[1])
-        if issparse(X):
-            squares, mean = np.asarray(X.multiply(X).mean(axis=0)), np.asarray(X.mean(axis=0))
+        if not issparse(X):
+            mean = np.mean(X, axis=0) if self.fit_intercept else np.zeros(X.shape[1])
+            spread, size = np.mean((X - mean) ** 2, axis=0), np.mean(X * X, axis=0)
+            flat = spread <= FLAT**2 * size  # the differences are rounded, not the squares
         else:
-            squares, mean = np.mean(X * X, axis=0), np.mean(X, axis=0)
-        squares, mean = squares.ravel(), mean.ravel()
-        spread = squares - mean**2 if self.fit_intercept else squares
-        flat = spread <= 1e-12 * np.maximum(squares, np.finfo(float).tiny)
+            size, mean = np.asarray(X.multiply(X).mean(axis=0)), np.asarray(X.mean(axis=0))
+            size = size.ravel()
+            spread = size - mean.ravel() ** 2 if self.fit_intercept else size
+            flat = spread <= FLAT * size
         return np.asarray(np.where(flat, 1.0, np.sqrt(np.abs(spread))))
 
     def _choose(
@@ -344,23 +348,32 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         spectral: Any = NuclearNorm(setting.lam) if setting.lam > 0.0 else None
         if spectral is None:
             radius, first = self._radius(design, setting)
-            spectral, start = NuclearBall(radius), first if start is None else start
+            start = first if start is None else start
+            if start is not None:  # inside the ball, and a larger one does not bind either
+                radius = max(radius, ROOM * float(np.linalg.norm(start, "nuc")))
+            spectral = NuclearBall(radius)
         problem = Problem(loss, self._penalty(setting), spectral)
         return self._solve(problem, trial=trial, start=start, **settings)
 
     def _radius(self, design: Design, setting: Setting) -> tuple[float, Any]:
-        """A bound on the nuclear norm that does not bind, and a first point."""
-        bound = math.inf
-        convexity = design.loss.strong_convexity + setting.ridge
-        if convexity > 0.0:  # f is at most f(0) at a solution
-            most = 2.0 * design.loss.origin[0] / convexity
-            bound = math.sqrt(min(design.loss.shape) * most)
-        first = None
-        if design.loss.gram is not None:
-            first = design.ridge(setting.ridge)
-            if setting.weight == 0.0 or not math.isfinite(bound):
-                bound = float(np.linalg.norm(first, "nuc"))
-        return max(ROOM * bound, np.finfo(float).tiny) if bound else 1.0, first
+        """A bound on the nuclear norm that some solution does not reach, and a first point."""
+        loss = design.loss
+        first = None if loss.gram is None else design.ridge(setting.ridge)
+        if first is not None and setting.weight == 0.0:  # the first point is a solution
+            return ROOM * float(np.linalg.norm(first, "nuc")) or 1.0, first
+        most, bounds = loss.origin[0], []  # f at zero, which a solution does not exceed,
+        if first is not None:  # or at the first point
+            value = loss.value(first, slice(None)) + self._penalty(setting).value(first)
+            most = min(most, value)
+        if setting.weight > 0.0:  # the penalty is at least the nuclear norm
+            bounds.append(most / setting.weight)
+        convexity = loss.strong_convexity + setting.ridge
+        if convexity > 0.0:
+            bounds.append(math.sqrt(min(loss.shape) * 2.0 * most / convexity))
+        if not bounds:
+            given = f"{self.ridge!r}, with lam = 0 and {loss.shape[0]} features"
+            raise InputError("ridge", given, "a number > 0 if there are so many features")
+        return ROOM * min(bounds) or 1.0, first
 
 
 def _better(search: Search[Setting], simple: Setting, other: Setting) -> Setting:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox.arguments import integer, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError, ShapeError
-from weakprox.estimators._base import Certified
+from weakprox.estimators._base import Certified, labeller
 from weakprox.estimators._pursuit import pursued
 from weakprox.estimators._robust_rows import RobustRows
 from weakprox.linalg import decompositions
@@ -173,7 +173,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         if noise == 0.0 and (lam is not None or searched):
             raise InputError("lam", repr(self.lam), "'auto', with noise=0")
         data = self._read(X, reset=True)
-        self._labels = _labels_of(X)
+        self._labelled = labeller(X)
         scaled = _Scaled.of(data, self.column_weights)
         self.column_weights_ = scaled.weights
         fits = _Fits(self, scaled, ratio, None if rank is None else min(rank, *data.shape))
@@ -280,14 +280,6 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         check_is_fitted(self, "result_")
         return self.result_.certificate if self._limit is None else self._limit
 
-    def _labelled(self, values: Values) -> Any:
-        if self._labels is None:
-            return values
-        kind, index, columns = self._labels
-        if index is None:
-            return kind(values, schema=columns)
-        return kind(values, index=index, columns=columns)
-
     def _read(self, X: Any, *, reset: bool) -> Values:
         read: Any = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
         found: Values = validate_data(self, X, reset=reset, **read)
@@ -391,9 +383,9 @@ class _Fits:
         rng = np.random.default_rng([self.model._seed, 0])
         places, z = self.data.sample(rng)
         least = _least(z)
-        middle = np.zeros(self.data.Z.shape[1])
-        for j in np.unique(places[1]):
-            middle[j] = np.median(z[places[1] == j])
+        middle, order = np.zeros(self.data.Z.shape[1]), np.argsort(places[1], kind="stable")
+        for column in np.split(order, np.flatnonzero(np.diff(places[1][order])) + 1):
+            middle[places[1][column[0]]] = np.median(z[column])
         level, start = max(_deviation(z - middle[places[1]]), least), None
         if not level > 0.0:  # constant data: any level will do
             return float(np.abs(z).max()) or 1.0, None
@@ -484,13 +476,3 @@ def _components(L: LowRank, weights: Values) -> tuple[Values, Values]:
         kept = s > max(U.shape[0], Vt.shape[1]) * np.finfo(s.dtype).eps * s[0]
         s, Vt = s[kept].astype(U.dtype), Vt[kept].astype(U.dtype)
     return s, Vt
-
-
-def _labels_of(X: Any) -> tuple[Any, Any, Any] | None:
-    """The class of a frame, its index (None for polars) and its columns."""
-    if not hasattr(X, "columns") or not hasattr(X, "to_numpy"):
-        return None
-    index = getattr(X, "index", None)
-    if index is None or callable(index):
-        return type(X), None, list(X.columns)
-    return type(X), index, X.columns

@@ -7,7 +7,7 @@ from weakprox.losses.denoising import Denoising
 from weakprox.losses.entry_losses import EntryLoss, Huber, Penalised
 from weakprox.losses.regression import Regression
 from weakprox.losses.sensing import Sensing
-from weakprox.streams import TimeLimit
+from weakprox.streams import TimeLimit as TimeLimit
 
 __all__ = [
     "Completion",
@@ -18,7 +18,6 @@ __all__ = [
     "Penalised",
     "Regression",
     "Sensing",
-    "TimeLimit",
 ]
 
 HINTS = {

@@ -172,7 +172,7 @@ class Cells:
         return G, size, _added(found)
 
     def dual_value(self, X: LowRank, t: float) -> tuple[float, float]:
-        """Return min over X' of G(X') - <t q, X'>, q being that of X, and its rounding."""
+        """Return min over X' of G(X') + <t q, X'>, q being that of X, and its rounding."""
         point, found, sizes = _point(X), [], []
         for rows in row_blocks(self.M, self.weights):
             y, w = self.read(rows)

@@ -32,6 +32,7 @@ class Entrywise:
     chunk = 1 << 62
 
     def __init__(self, M: Array, loss: Any = "squared", weights: Any = None) -> None:
+        self.labels = inputs.labels_of(M)  # of rows and of columns, if M is a frame
         M = inputs.floating(inputs.as_array("M", M, 2))
         self.loss = entry_loss(loss)
         if self.loss.smoothness is None:

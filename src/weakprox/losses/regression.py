@@ -202,6 +202,11 @@ class Regression:
         largest = float(decompositions.eigvalsh(gram)[-1]) * (1.0 + rounding)
         free = self.n_terms - self.intercept
         smallest = measurements.smallest_eigenvalue(gram, self.n_terms) if free >= p else 0.0
+        if issparse(self._X):  # the Gram matrix is a difference of two that may be large
+            mean = np.asarray(self.feature_means, dtype=float)
+            size = float(mean @ mean + np.trace(gram))
+            lost = 4 * self.n_terms * np.finfo(float).eps * size
+            largest, smallest = largest + lost, smallest - lost
         return largest, max(0.0, smallest)
 
     @property

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+
 from weakprox import protocols
 from weakprox.arguments import nonnegative
-from weakprox.errors import InputError
+from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, add_scaled, inner, norm, sqnorm
 from weakprox.passes import SeparableForm
@@ -242,3 +245,29 @@ class Sum(Combinable):
         """Check that every part fits this shape."""
         for part in self.parts:
             part.check(shape)
+
+
+def entrywise(name: str, given: Any) -> Any:
+    """Return a number or array, one number for each entry of X, with two axes on the host."""
+    try:
+        host = arrays.to_numpy(given) if arrays.is_array(given) else np.asarray(given)
+        found = np.array(np.atleast_2d(host), dtype=float, order="C")
+    except (TypeError, ValueError):
+        wanted = "a number or an array of numbers"
+        raise InputError(name, type(given).__name__, wanted) from None
+    if found.ndim != 2 or not found.size:
+        raise ShapeError(name, f"shape {host.shape}", "at most two axes, not empty")
+    found.flags.writeable = False
+    return found
+
+
+def check_broadcast(name: str, given: Any, shape: tuple[int, int]) -> None:
+    """Raise unless an array with two axes broadcasts to this shape."""
+    if any(mine not in (1, size) for mine, size in zip(given.shape, shape, strict=True)):
+        raise ShapeError(name, f"shape {given.shape}", f"{shape}, or one that broadcasts")
+
+
+def digest(*parts: Any) -> str:
+    """Return shapes of arrays and a hash of their contents, which tell penalties apart."""
+    told = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:16]
+    return " ".join([*(str(part.shape) for part in parts), told])

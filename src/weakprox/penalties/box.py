@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from weakprox.arguments import nonnegative
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, total, wide
-from weakprox.penalties.base import Combinable
+from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
@@ -49,7 +48,10 @@ class Box(Combinable):
     rowwise = True
 
     def __post_init__(self) -> None:
-        low, high = (_bounds(name, getattr(self, name)) for name in ("low", "high"))
+        low, high = (entrywise(name, getattr(self, name)) for name in ("low", "high"))
+        for name, end in (("low", low), ("high", high)):
+            if np.isnan(end).any():
+                raise InputError(name, "NaN", "numbers, or infinity for no bound")
         try:
             wrong = bool((low > high).any())
         except ValueError:
@@ -59,8 +61,7 @@ class Box(Combinable):
             raise InputError("low", "entries above high", "low <= high")
         if (low == np.inf).any() or (high == -np.inf).any():
             raise InputError("low, high", "low = inf or high = -inf", "bounds that can be met")
-        told = hashlib.sha256(low.tobytes() + high.tobytes()).hexdigest()[:16]
-        settings = {"low": low, "high": high, "_digest": f"{low.shape} {high.shape} {told}"}
+        settings = {"low": low, "high": high, "_digest": digest(low, high)}
         settings["slope"] = nonnegative("slope", self.slope)
         settings["rowwise"] = low.shape[0] == 1 == high.shape[0]
         vars(self).update(settings)
@@ -118,8 +119,10 @@ class Box(Combinable):
         """The y' in the box with the largest <y', X> - phi(y') - |y' - y|^2/(2t)."""
         xp, step = namespace(X), scaled(X, t)
         v = step if y is None else y + step
-        finite = [np.where(np.isinf(end), 0.0, end) for end in (self.low, self.high)]
-        low, high = (scaled(like(end, X), t) for end in finite)
+        # any finite number in the range will do for an infinite end: `feasible` cuts the rest
+        upper = np.where(np.isinf(self.high), np.maximum(self.low, 0.0), self.high)
+        lower = np.where(np.isinf(self.low), np.minimum(upper, 0.0), self.low)
+        low, high = (scaled(like(end, X), t) for end in (lower, upper))
         moved = xp.clip(v - high, 0.0, None) + xp.clip(v - low, None, 0.0)
         return self.feasible(moved)
 
@@ -130,21 +133,4 @@ class Box(Combinable):
     def check(self, shape: tuple[int, int]) -> None:
         """Check that the bounds broadcast to this shape."""
         for name, end in (("low", self.low), ("high", self.high)):
-            if any(mine not in (1, size) for mine, size in zip(end.shape, shape, strict=True)):
-                raise ShapeError(name, f"shape {end.shape}", f"{shape}, or one that broadcasts")
-
-
-def _bounds(name: str, given: Any) -> Any:
-    """Return bounds as an array with two axes in host memory."""
-    try:
-        host = arrays.to_numpy(given) if arrays.is_array(given) else np.asarray(given)
-        found = np.array(np.atleast_2d(host), dtype=float, order="C")
-    except (TypeError, ValueError):
-        wanted = "a number or an array of numbers"
-        raise InputError(name, type(given).__name__, wanted) from None
-    if found.ndim != 2 or not found.size:
-        raise ShapeError(name, f"shape {host.shape}", "at most two axes, not empty")
-    if np.isnan(found).any():
-        raise InputError(name, "NaN", "numbers, or infinity for no bound")
-    found.flags.writeable = False
-    return found
+            check_broadcast(name, end, shape)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from weakprox.arguments import nonnegative, one_of
-from weakprox.errors import InputError, ShapeError
+from weakprox.errors import InputError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, like, namespace, scaled, sqnorm, total, wide
 from weakprox.passes import SeparableForm
-from weakprox.penalties.base import Combinable
+from weakprox.penalties.base import Combinable, check_broadcast, digest, entrywise
 from weakprox.protocols import Geometry, PenaltyCapabilities, Smoothability
 
 
@@ -109,9 +108,11 @@ class L1(Separable):
         super().__post_init__()
         if self.weights is None:
             return
-        weights = checked_weights(self.weights)
-        told = f"{weights.shape} {hashlib.sha256(weights.tobytes()).hexdigest()[:16]}"
-        vars(self).update(weights=weights, _digest=told, rowwise=weights.shape[0] == 1)
+        weights = entrywise("weights", self.weights)
+        if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
+            raise InputError("weights", "entries < 0 or not finite", "finite numbers >= 0")
+        more = {"_digest": digest(weights), "rowwise": weights.shape[0] == 1}
+        vars(self).update(weights=weights, **more)
 
     def __repr__(self) -> str:
         told = f", weights of {self._digest}" if self._digest else ""
@@ -152,27 +153,8 @@ class L1(Separable):
 
     def check(self, shape: tuple[int, int]) -> None:
         """Check that the weights broadcast to this shape."""
-        if self.weights is None:
-            return
-        given = self.weights.shape
-        if any(mine not in (1, size) for mine, size in zip(given, shape, strict=True)):
-            raise ShapeError("weights", f"shape {given}", f"{shape}, or one that broadcasts")
-
-
-def checked_weights(weights: Any) -> Any:
-    """Return weights as an array with two axes in host memory."""
-    try:
-        host = arrays.to_numpy(weights) if arrays.is_array(weights) else np.asarray(weights)
-        found = np.array(np.atleast_2d(host), dtype=float, order="C")
-    except (TypeError, ValueError):
-        given = type(weights).__name__
-        raise InputError("weights", given, "an array of numbers >= 0") from None
-    if found.ndim != 2 or not found.size:
-        raise ShapeError("weights", f"shape {host.shape}", "at most two axes, not empty")
-    if not (np.isfinite(found).all() and (found >= 0.0).all()):
-        raise InputError("weights", "entries < 0 or not finite", "finite numbers >= 0")
-    found.flags.writeable = False
-    return found
+        if self.weights is not None:
+            check_broadcast("weights", self.weights, shape)
 
 
 @dataclass(frozen=True)

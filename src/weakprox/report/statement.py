@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from weakprox import losses, penalties, spectral
+from weakprox.passes import SeparableForm
 from weakprox.problem import Problem
+from weakprox.protocols import penalty_capabilities
 from weakprox.report.mathml import number
 
 NAMES = {
@@ -117,10 +119,10 @@ def what_was_estimated(problem: Problem | None) -> str:
     """The estimate in words: what the terms of the problem make of it."""
     kinds = ["low-rank"]
     for part in () if problem is None else _parts(problem):
-        if isinstance(part, (penalties.L1, penalties.ElasticNet)):
+        form = penalty_capabilities(part).form or SeparableForm()
+        if form.above + form.below > 0.0 or (isinstance(part, penalties.L1) and part.lam > 0.0):
             kinds.append("sparse")
-        elif isinstance(part, penalties.GroupL2):
-            kinds.append(f"{'row' if part.rowwise else 'column'}-sparse")
+        kinds += [f"{side[:-1]}-sparse" for side in ("rows", "columns") if getattr(form, side)]
     if problem is not None and isinstance(problem.spectral, spectral.TracePSD):
         kinds.append("positive semidefinite")
     words = " and ".join(kinds) if len(kinds) < 3 else ", ".join(kinds)

@@ -45,6 +45,8 @@ STILL = 0.03  # share of `tol`, relative to f, that a step must lower f by
 DENSE = 0.25  # share of entries that are observed, from which steps are enough
 EXACT = 1e-12  # residuals of this share of the values are rounding
 FITTED = 1e-6  # accuracy of intercepts alone
+MANY = 20_000  # observations, from which one part is held out instead of folds
+FOLDS, SHARE = 5, 0.1
 HIDING = 0x0B5E  # name of the random stream of held-out observations
 
 
@@ -196,6 +198,11 @@ def folds_or_share(argument: str, cv: Any) -> int | float:
     if is_integer(cv) or not 0.0 < share < 1.0:
         raise InputError(argument, repr(cv), wanted)
     return share
+
+
+def automatic_cv(count: int) -> int | float:
+    """Five folds, or a tenth of many observations, held out once."""
+    return FOLDS if count < MANY else SHARE
 
 
 def zero_weight(loss: Completion, seed: int = 0) -> float:

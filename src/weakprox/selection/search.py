@@ -143,7 +143,8 @@ class Search(Generic[C]):
     ) -> None:
         """Try all candidates, fold by fold, so that the data of one fold exist at a time.
 
-        A candidate starts from the answer to the one before it if `linked` says so.
+        A candidate starts from the answer to the one before it if `linked` says so. If the
+        time does not suffice for all folds of candidates tried before, these are left out.
         """
         task = (self.prepare, self.trial, candidates, linked, self.deadline)
         done: list[list[Loss]] = []
@@ -161,6 +162,9 @@ class Search(Generic[C]):
                 done = Parallel(self.n_jobs)(delayed(_followed)(f, *task) for f in self.folds)
         tried = min(len(candidates), len(done[0]))
         whole = [found for found in done if len(found) >= tried]
+        folds = max(map(len, self.losses.values()), default=0)
+        if len(whole) < folds:  # no time; earlier candidates were compared on more folds
+            return
         for i, candidate in enumerate(candidates[:tried]):
             self.losses[candidate] = [found[i] for found in whole]
 

@@ -1,7 +1,7 @@
 """Solvers: each a file of mathematics; the loop they share is in `weakprox.run`."""
 
 from weakprox.hints import made_by_name
-from weakprox.result import Look
+from weakprox.result import Look as Look
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.dense_proximal import DenseProximal
 from weakprox.solvers.dual_ascent import DualAscent
@@ -31,7 +31,6 @@ __all__ = [
     "Extragradient",
     "FactoredProximal",
     "LeanSplitting",
-    "Look",
     "ProjectedSubgradient",
     "SampleAverage",
     "Thresholding",

@@ -11,6 +11,7 @@ import numpy as np
 
 from weakprox.arguments import optional_counts
 from weakprox.certificates.split import FixedDual, SplitDual
+from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, namespace, zeros
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST
@@ -93,8 +94,17 @@ class GapDriven(Method):
     answer: ClassVar[Literal["low_rank"]] = "low_rank"
     relative: ClassVar[bool] = True  # supports an accuracy relative to f
     patience: ClassVar[int] = PATIENCE
+    suits: ClassVar[str] = ""  # the problems it `applies` to, in words; "" if it checks itself
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        """Whether the problem has the required form."""
+        return True
 
     def check(self, problem: Problem) -> None:
+        """Raise on invalid settings, and on a problem without the required form."""
+        if self.suits and not self.applies(problem):
+            raise InputError("problem", repr(problem), self.suits)
         optional_counts(rank=self.rank)
 
     def first(

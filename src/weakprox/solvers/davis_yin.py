@@ -26,7 +26,6 @@ import numpy as np
 
 from weakprox.arguments import integer, optional_counts
 from weakprox.certificates.split import FixedDual
-from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, contiguous, is_array, namespace, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
@@ -206,17 +205,14 @@ class LeanSplitting(GapDriven):
     rank: int | None = None
 
     elsewhere: ClassVar[bool] = True  # supports data and X outside this process
+    suits: ClassVar[str] = (
+        "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
+    )
 
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the problem has the required form."""
         return problem.values_form is not None and problem.loss.is_finite_sum
-
-    def check(self, problem: Problem) -> None:
-        if not self.applies(problem):
-            wanted = "a squared distance, a separable penalty and a norm or ball (or DavisYin)"
-            raise InputError("problem", repr(problem), wanted)
-        super().check(problem)
 
     @property
     def fallback(self) -> DavisYin:

@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakprox.certificates.cells import CellsDual, estimate
-from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, gaussian, gram, like, namespace, wide
 from weakprox.linalg.decompositions import eigh, eigvalsh, svd
 from weakprox.linalg.gram_svd import product
@@ -87,18 +86,14 @@ class DenseProximal(GapDriven):
 
     factored: ClassVar[bool] = True
     double: ClassVar[bool] = True
+    suits: ClassVar[str] = (
+        "Denoising with a loss or weights, no penalty, NuclearNorm or NuclearBall"
+    )
 
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the problem has the required form."""
         return problem.cells is not None
-
-    def check(self, problem: Problem) -> None:
-        """Raise on invalid settings before any work."""
-        super().check(problem)
-        if not self.applies(problem):
-            wanted = "Denoising with a loss or weights, no penalty, NuclearNorm or NuclearBall"
-            raise InputError("problem", repr(problem), wanted)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
         """The user's first point, or one near the solution for the squared loss."""

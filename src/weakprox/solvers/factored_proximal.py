@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakprox.arguments import optional_counts
 from weakprox.certificates.observed import (
     ObservedDual,
     Triplets,
@@ -33,7 +32,6 @@ from weakprox.certificates.observed import (
     host,
     triplets,
 )
-from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, gaussian, gram, inner, like, namespace, wide
 from weakprox.linalg.decompositions import eigh, svd
 from weakprox.linalg.lowrank import LowRank
@@ -119,18 +117,14 @@ class FactoredProximal(GapDriven):
     elsewhere: ClassVar[bool] = True  # observations may be in files or on workers
     factored: ClassVar[bool] = True
     double: ClassVar[bool] = True
+    suits: ClassVar[str] = (
+        "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
+    )
 
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the problem has the required form."""
         return problem.observed is not None
-
-    def check(self, problem: Problem) -> None:
-        """Raise on invalid settings before any work."""
-        optional_counts(rank=self.rank)
-        if not self.applies(problem):
-            wanted = "a loss of observed entries, no penalty, and NuclearNorm or NuclearBall"
-            raise InputError("problem", repr(problem), wanted)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
         """Constants, the user's first point or zero, and the best intercepts there."""

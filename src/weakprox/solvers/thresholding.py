@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakprox.arguments import optional_counts
 from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array
@@ -79,6 +78,9 @@ class Thresholding(GapDriven):
 
     rank: int | None = None
     elsewhere: ClassVar[bool] = True
+    suits: ClassVar[str] = (
+        "Denoising of a large sparse matrix, no penalty, NuclearNorm or NuclearBall"
+    )
 
     @property
     def fallback(self) -> Method:
@@ -89,14 +91,6 @@ class Thresholding(GapDriven):
     def applies(problem: Problem) -> bool:
         """Whether the problem has the required form."""
         return problem.sparse_target is not None
-
-    def check(self, problem: Problem) -> None:
-        optional_counts(rank=self.rank)
-        if not self.applies(problem):
-            wanted = (
-                "Denoising of a large sparse matrix, no penalty, NuclearNorm or NuclearBall"
-            )
-            raise InputError("problem", repr(problem), wanted)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
         """Start from the row space of the first point, or from a random block."""

@@ -281,8 +281,8 @@ print(json.dumps([peak() - budget, found.value, found.certificate.lower_bound, r
 
 
 def test_memory_stays_below_the_size_of_the_observations(tmp_path):
-    """29 MB of observations, whose run would take 240 MB in memory, within 28 MB."""
-    rng, n, room = np.random.default_rng(0), 1_200_000, 28_000_000
+    """14 MB of observations, whose run would take 120 MB in memory, within 14 MB."""
+    rng, n, room = np.random.default_rng(0), 600_000, 14_000_000
     rows, cols = rng.integers(0, 1500, n), rng.integers(0, 1000, n)
     factors = rng.standard_normal((1500, 2)), rng.standard_normal((1000, 2))
     values = np.einsum("ij,ij->i", factors[0][rows], factors[1][cols])
@@ -291,7 +291,7 @@ def test_memory_stays_below_the_size_of_the_observations(tmp_path):
     pq.write_table(
         pa.table(dict(zip(names, (rows, cols, values), strict=True))),
         tmp_path / "long.parquet",
-        row_group_size=100_000,
+        row_group_size=50_000,
     )
     command = [sys.executable, "-c", CHILD, str(tmp_path / "long.parquet"), str(room)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -20,6 +20,8 @@ BOXES = {
     "box": (-0.5, 1.0),
     "nonnegative": (0.0, np.inf),
     "above": (-np.inf, 0.4),
+    "positive": (0.3, np.inf),
+    "negative": (-np.inf, -0.2),
     "fixed": (np.where(ZERO, 0.0, -np.inf), np.where(ZERO, 0.0, np.inf)),
     "columns": (-np.arange(1.0, 8.0), np.arange(1.0, 8.0) / 4),
 }

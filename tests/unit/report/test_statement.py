@@ -10,7 +10,7 @@ from registry import SHAPE, numbers
 
 import weakprox as wp
 from weakprox.losses import Custom, Denoising
-from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1
 from weakprox.report import mathml
 from weakprox.report.citation import BIBTEX
 from weakprox.report.statement import in_words, statement, what_was_estimated
@@ -112,12 +112,17 @@ def test_a_loss_without_a_formula_is_named():
 
 def test_what_was_estimated_in_words():
     spectral = NuclearBall(1.0)
-    words = {
-        "low-rank matrix": None,
-        "low-rank and sparse matrix": L1(1.0),
-        "low-rank, sparse, row-sparse matrix": L1(1.0) + GroupL2(1.0),
-    }
-    for expected, penalty in words.items():
+    words = [
+        ("low-rank matrix", None),
+        ("low-rank matrix", L1(0.0)),
+        ("low-rank matrix", ElasticNet(0.0, 1.0)),
+        ("low-rank and sparse matrix", L1(1.0)),
+        ("low-rank and sparse matrix", L1(1.0, np.ones(SHAPE))),
+        ("low-rank and sparse matrix", SignedL1(1.0, 2.0)),
+        ("low-rank, sparse, row-sparse matrix", L1(1.0) + GroupL2(1.0)),
+        ("low-rank and column-sparse matrix", GroupL2(1.0, "columns")),
+    ]
+    for expected, penalty in words:
         problem = wp.Problem(Denoising(M), penalty, spectral)
         assert what_was_estimated(problem) == expected
     psd = wp.Problem(Denoising(M @ M.T), None, TracePSD(4.0))

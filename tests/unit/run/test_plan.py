@@ -127,7 +127,15 @@ def test_the_certified_solver_takes_what_is_planned(kind, tol, monkeypatch):
     assert said / NEAR <= peak <= said * NEAR
 
 
-@pytest.mark.parametrize("name", ["LeanSplitting", "DavisYin", "DualAscent", "SVRGCG"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LeanSplitting",
+        "DavisYin",
+        pytest.param("DualAscent", marks=pytest.mark.long),
+        pytest.param("SVRGCG", marks=pytest.mark.long),
+    ],
+)
 def test_processes_take_what_is_planned(name):
     """Resident memory, in a process of its own; `make bench-memory` measures all solvers."""
     command = [sys.executable, ROOT / "benchmarks" / "memory.py", "--one", name, "1e-3", "20"]

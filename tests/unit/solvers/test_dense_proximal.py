@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -76,6 +77,12 @@ def test_logistic_loss_of_all_cells():
     assert result.solver == "DenseProximal"
     assert result.value == pytest.approx(other.value, rel=3e-6)
     assert wp.verify(result.proof, problem)
+
+
+def test_frames_keep_their_labels():
+    frame = pd.DataFrame(M, columns=[f"c{j}" for j in range(9)])
+    result = wp.minimize(wp.Problem(Denoising(frame, loss=Huber(K)), None, NuclearNorm(2.0)))
+    assert result.labels == (None, list(frame.columns))
 
 
 @pytest.mark.parametrize("make", [torch.asarray, lambda x: x.astype(np.float32)])
