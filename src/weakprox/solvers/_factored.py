@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakprox.certificates.factored import FactoredDual
-from weakprox.linalg.arrays import DOUBLE, Array, copied, gaussian, namespace, on_cpu
+from weakprox.linalg.arrays import (
+    DOUBLE,
+    Array,
+    copied,
+    gaussian,
+    namespace,
+    on_cpu,
+    sqnorm,
+)
 from weakprox.linalg.lowrank import noise_share
 from weakprox.linalg.simplex import rounded_on_host
 from weakprox.linalg.thick_svd import thick_width
@@ -102,6 +110,8 @@ class Factored:
             crowded = bool(np.abs(found.s).min() > NEAR * shift)
             beside = int((found.s[kept:] > DENSE * shift).sum())
             slow = (kept >= MANY and beside >= kept // 4) or k - state.progress > STUCK
+            if shift <= 0.0 and self.thin() and self._inside(found):
+                raise self.handed_over(replace(state, ritz=found))
             if crowded and slow and k > EARLY and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             spare = SPARE
@@ -131,6 +141,14 @@ class Factored:
         state = replace(state, powers=powers, cut=cap < kept)
         return replace(state, values=values, h=h, ritz=found, rank=cap)
 
+    def _inside(self, found: Ritz) -> bool:
+        """Whether z is in the ball, so that all its triplets are kept."""
+        if math.isinf(self.form.tau) or self.form.lam or self.engine.symmetric:
+            return False
+        more = min(self.problem.shape) - len(found.s)
+        rest = max(0.0, sqnorm(self.engine.z) - float(found.s @ found.s))
+        return float(found.s.sum()) + math.sqrt(more * rest) <= self.form.tau
+
     def _wanted(self, state: Memory, values: Vector) -> float:
         """The accuracy to reach."""
         size = 0.5 * self.problem.loss.smoothness * float(values @ values)
@@ -139,8 +157,11 @@ class Factored:
     def handed_over(self, state: Memory) -> TooWide:
         """Signal to continue with the fallback from here."""
         assert state.ritz is not None
-        # eigenvectors of both ends of a spectrum do not start a search for singular vectors
-        basis = None if self.engine.symmetric else self.engine.own(state.ritz).V
+        # Eigenvectors of both ends of a spectrum do not start a search for singular vectors,
+        # and if no value is cut off, all of them are needed.
+        s, tau = state.ritz.s, self.form.tau
+        whole = not self.form.lam and float(s.sum()) <= tau
+        basis = None if self.engine.symmetric or whole else self.engine.own(state.ritz).V
         return TooWide(self.engine.kept(), state.gamma, basis)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
