@@ -208,13 +208,65 @@ def test_the_fix_for_ragged_times_works():
     assert wp.HawkesInfectivity(decays=1.0).fit(X).infectivity_.shape == (2, 2)
 
 
+def one_entry_wrong(X):
+    found = X - M
+    found[3, 4] *= 1.1
+    return found
+
+
+def wrong_far_from_zero(X):
+    return np.clip(X, -1.0, 1.0) - M
+
+
+def wrong_near_zero(X):
+    return np.where(np.abs(X) < 0.05, 0.0, X - M)
+
+
 @pytest.mark.parametrize(
     "grad",
-    [lambda X: X - M, lambda X: 1.01 * (X - M)],
-    ids=["right", "slightly inaccurate"],
+    [lambda X: 1.001 * (X - M), one_entry_wrong, wrong_far_from_zero, wrong_near_zero],
+    ids=["one per mille too large", "one entry", "far from zero", "near zero"],
 )
-def test_nearly_right_gradients_are_accepted(grad):
-    assert losses.Custom(M.shape, value=distance, grad=grad).shape == M.shape
+def test_slightly_wrong_gradients_are_refused(grad):
+    with pytest.raises(wp.InputError, match="check_gradient"):
+        losses.Custom(M.shape, value=distance, grad=grad)
+
+
+@pytest.mark.parametrize("term", range(3))
+def test_a_wrong_gradient_of_one_term_is_refused(term):
+    centres = np.stack([M, 2.0 * M, -M])
+
+    def value(X, i):
+        return 0.5 * float(np.mean(np.sum((X - centres[i]) ** 2, axis=(1, 2))))
+
+    def grad(X, i):
+        return np.mean((X - centres[i]) * np.where(i == term, 1.1, 1.0)[:, None, None], axis=0)
+
+    with pytest.raises(wp.InputError, match="check_gradient"):
+        losses.Custom(M.shape, value=value, grad=grad, n_terms=3)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.float64, np.float32], ids=["double precision", "single precision"]
+)
+def test_right_gradients_are_accepted(kind):
+    near = M.astype(kind)
+    loss = losses.Custom(
+        M.shape,
+        value=lambda X: float(np.sum(np.log(np.cosh(X - near)))),
+        grad=lambda X: np.tanh(X - near),
+        like=near,
+    )
+    assert loss.shape == M.shape
+
+
+def test_functions_need_not_be_defined_everywhere():
+    def value(X):
+        if np.abs(X).max() < 0.5:
+            raise ValueError("too near to zero")
+        return distance(X)
+
+    assert losses.Custom(M.shape, value=value, grad=lambda X: X - M).shape == M.shape
 
 
 def test_kinks_are_accepted():

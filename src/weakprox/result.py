@@ -379,6 +379,9 @@ class Result:
         Names of the rows and columns of X, if the data came as a frame.
     source : object
         A weak reference to the problem, for `report`.
+    estimate : LowRank or None
+        The matrix that a model reports, if it differs from the answer, for example because
+        the shrinkage is undone. `report` shows it; value and certificate are the answer's.
     """
 
     low_rank: LowRank
@@ -402,6 +405,7 @@ class Result:
     evidence: Any = None
     labels: tuple[list[str] | None, list[str] | None] = (None, None)
     source: Any = None
+    estimate: LowRank | None = None
 
     @cached_property
     def X(self) -> Array:
@@ -525,6 +529,9 @@ class Result:
         title: str | None = None,
     ) -> Path:
         """Write the answer, its certificate and its history as one HTML file.
+
+        For the result of a model whose estimate differs from the answer (`estimate`), the
+        page shows the estimate.
 
         Parameters
         ----------

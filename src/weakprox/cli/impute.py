@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,7 +73,7 @@ def impute(
         tol=tol,
         max_seconds=max(0.0, max_seconds - (time.monotonic() - begun)),
         random_state=seed,
-        verbose=False,
+        verbose=not quiet and sys.stderr.isatty(),
     )
     with plain_warnings():
         filled = model.fit_transform(M)

@@ -197,6 +197,7 @@ def regularization_path(
             nonzeros[i, j] = np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY))
             answers[i].append(answer)
             note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
+            note += f"  f {found.value:.5g}  rank {answer.rank}"
             display.advance(bar, note=note)
             if deadline.passed:
                 break

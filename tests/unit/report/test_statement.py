@@ -9,7 +9,7 @@ import pytest
 from registry import SHAPE, numbers
 
 import weakprox as wp
-from weakprox.losses import Custom, Denoising
+from weakprox.losses import Completion, Custom, Denoising
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine
 from weakprox.report import mathml
 from weakprox.report.citation import BIBTEX
@@ -110,14 +110,41 @@ def test_a_loss_without_a_formula_is_named():
     assert statement(problem).where == [("G", repr(loss))]
 
 
+@pytest.mark.parametrize(
+    ("options", "objective"),
+    [
+        ({}, r"\frac{1}{2} \sum_{i,j} (x_{i j} - y_{i j})^2"),
+        (
+            {"intercepts": "both", "intercept_ridge": 4.0, "scaling": "counts"},
+            r"\frac{1}{2} \sum_{i,j} (l_{i j} + \mu + a_i + b_j - y_{i j})^2"
+            r" + 2 (\lVert a \rVert^2 + \lVert b \rVert^2)",
+        ),
+        (
+            {"intercepts": "rows"},
+            r"\frac{1}{2} \sum_{i,j} (x_{i j} + \mu + a_i - y_{i j})^2",
+        ),
+    ],
+    ids=["plain", "everything", "rows"],
+)
+def test_completion_is_stated_with_its_intercepts(options, objective):
+    loss = Completion([0, 1], [1, 0], [1.0, 2.0], SHAPE, **options)
+    said = statement(wp.Problem(loss, None, NuclearNorm(0.5)))
+    assert said.objective == objective + r" + 0.5 \lVert X \rVert_*"
+    mathml.formula(said.objective)
+    for tex, _ in said.where:
+        mathml.formula(tex)
+
+
 def test_what_was_estimated_in_words():
     spectral = NuclearBall(1.0)
     words = {
-        "low-rank matrix": None,
-        "low-rank and sparse matrix": L1(1.0),
-        "low-rank, sparse, row-sparse matrix": L1(1.0) + GroupL2(1.0),
+        None: "low-rank matrix",
+        L1(0.0): "low-rank matrix",
+        ElasticNet(0.0, 1.0): "low-rank matrix",
+        L1(1.0): "low-rank and sparse matrix",
+        L1(1.0) + GroupL2(1.0): "low-rank, sparse, row-sparse matrix",
     }
-    for expected, penalty in words.items():
+    for penalty, expected in words.items():
         problem = wp.Problem(Denoising(M), penalty, spectral)
         assert what_was_estimated(problem) == expected
     psd = wp.Problem(Denoising(M @ M.T), None, TracePSD(4.0))
