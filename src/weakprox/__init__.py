@@ -33,7 +33,7 @@ from weakprox.run.plan import Plan, plan
 from weakprox.solvers import SVRGCG
 from weakprox.verifier import Verdict
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "SVRGCG",
