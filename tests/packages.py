@@ -1,9 +1,10 @@
 """The wheel and the sdist, built and tried: `python tests/packages.py [DIRECTORY]`.
 
 The wheel is installed without extras into an environment that holds nothing else. There the
-example of the README, a copy of `examples/first_steps.py` and the command line must run, and the time from the start of the
-installation to the first certified answer is printed. A wheel built from the sdist must hold
-the same files. Needs only the standard library; the exit status is 1 if anything fails.
+example of the README, a copy of `examples/first_steps.py` and the command line must run, and
+the time from the start of the installation to the first certified answer is printed. A wheel
+built from the sdist must hold the same files. Needs only the standard library; the exit status
+is 1 if anything fails.
 """
 
 from __future__ import annotations

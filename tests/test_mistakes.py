@@ -14,6 +14,7 @@ M = rng.standard_normal((12, 8))
 HOLES = np.where(M > 1.0, np.nan, M)
 LOSS, PENALTY, BALL = losses.Denoising(M), penalties.L1(0.1), spectral.NuclearBall(3.0)
 PROBLEM = wp.Problem(LOSS, PENALTY, BALL)
+RATINGS = pd.DataFrame({"user": ["a", "b"], "film": ["x", "y"], "stars": [1.0, 2.0]})
 TIMES = [[0.1, 0.5, 2.0], [1.0, 3.0]]
 
 
@@ -169,6 +170,71 @@ MISTAKES = {
         lambda: wp.Problem(losses.Denoising(M[:8]), None, spectral.TracePSD(1.0)),
         wp.InputError,
         ["(M + M.T) / 2"],
+    ),
+    "missing entries in a model": (
+        lambda: wp.SparseLowRank().fit(HOLES),
+        wp.InputError,
+        ["NaN", "SparseLowRankImputer", "MatrixCompletion"],
+    ),
+    "text in the frame of a model": (
+        lambda: wp.SparseLowRank().fit(pd.DataFrame({"gene": ["a", "b"], "x": [1.0, 2.0]})),
+        wp.InputError,
+        ["the text 'a'", "the index of the frame"],
+    ),
+    "a long table without the names of its columns": (
+        lambda: wp.MatrixCompletion().fit(RATINGS),
+        wp.InputError,
+        ["'user', 'film', 'stars'", "row=..., col=..., value=..."],
+    ),
+    "a path over a matrix": (
+        lambda: wp.selection.regularization_path(M),
+        wp.InputError,
+        ["a matrix (ndarray of 12 x 8)", "losses.Denoising(M)"],
+    ),
+    "a report that is no web page": (
+        lambda: wp.minimize(PROBLEM).report("report.pdf"),
+        wp.InputError,
+        ["'.pdf'", ".html"],
+    ),
+    "SciPy's name of the solution": (
+        lambda: wp.minimize(PROBLEM).x,
+        AttributeError,
+        ["result.X"],
+    ),
+    "factors as attributes": (
+        lambda: wp.minimize(PROBLEM).U,
+        AttributeError,
+        ["result.factors"],
+    ),
+    "a result instead of its problem": (
+        lambda: wp.minimize(wp.minimize(PROBLEM)),
+        wp.InputError,
+        ["resume=result", "start=result"],
+    ),
+    "verify in the wrong order": (
+        lambda: wp.verify(PROBLEM, wp.minimize(PROBLEM).proof),
+        wp.InputError,
+        ["verify(proof, problem)"],
+    ),
+    "a loss without its value": (
+        lambda: losses.Custom(M.shape, grad=lambda X: X - M),
+        ArgumentError,
+        ["no argument 'value'", "Custom(shape, value=..., grad=...)"],
+    ),
+    "a start outside the ball": (
+        lambda: wp.minimize(PROBLEM, start=M),
+        wp.InputError,
+        ["outside the set", "a feasible point"],
+    ),
+    "an array times a penalty": (
+        lambda: np.ones(3) * penalties.L1(1.0),
+        wp.InputError,
+        ["an array of shape (3,)", "a finite number >= 0"],
+    ),
+    "the value of a result": (
+        lambda: PROBLEM.value(wp.minimize(PROBLEM)),
+        wp.InputError,
+        ["Result", "result.low_rank"],
     ),
     "verify of a result": (
         lambda: wp.verify(wp.minimize(PROBLEM), PROBLEM),

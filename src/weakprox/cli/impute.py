@@ -103,7 +103,10 @@ def _show(found: dict[str, Any], proof: str, file: Path, outputs: Outputs) -> No
     share = found["missing"] / (m * d)
     lines = [
         ("missing", f"{found['missing']} of {m * d} entries ({share:.1%}), now filled"),
-        ("settings", f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, {found['scaling']}"),
+        (
+            "settings",
+            f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, scaling {found['scaling']}",
+        ),
         ("value", f"{found['value']:.6g}"),
         ("proof", proof),
         ("rank", str(found["rank"])),

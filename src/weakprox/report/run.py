@@ -24,12 +24,14 @@ from weakprox.report.page import Page
 from weakprox.report.statement import in_words, statement, words
 from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
+from weakprox.storage.table import FileError
 from weakprox.theory._theorems import MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Matrix = np.ndarray[Any, np.dtype[np.floating[Any]]]
+SUFFIXES = (".html", ".htm")
 FAINT = 0.3  # an estimate smaller than this share of the data gets its own colour scale
 
 
@@ -80,6 +82,9 @@ def write_report(
     Path
         The file written.
     """
+    if Path(path).suffix.lower() not in SUFFIXES:
+        given = f"the suffix '{Path(path).suffix}'" if Path(path).suffix else "no suffix"
+        raise FileError(path, given, "a name with .html: a report is a web page")
     labels: Any = {"rows": rows, "columns": columns}
     model: Any = {"problem": problem, "data": data, "scale": scale, "noise": noise}
     found = gather(result, **model, **labels, settings=settings)
