@@ -21,9 +21,8 @@ PICTURE = "demo.png"
 
 def correlations():
     """Return the genes' correlation matrix, and for each gene its tissue of highest mean."""
-    path = Path(__file__).resolve().parent / "data" / "tissue_expression.npz"
-    with np.load(path, allow_pickle=False) as file:
-        X, tissue, names = file["X"].astype(float), file["label"], file["label_name"]
+    data = wp.datasets.load_tissue_expression()
+    X, tissue, names = data.X.astype(float), data.label, data.label_name
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     means = np.array([Z[tissue == k].mean(axis=0) for k in range(len(names))])
     home = means.argmax(axis=0)

@@ -195,7 +195,7 @@ TEXTS = {
     "NUL": (".csv", lambda: b"1,2\0\n3,4", "a NUL byte (line 1)"),
     "NUL in a label": (".csv", lambda: b"a,b\n1,2\n3,4\0", "a NUL byte (line 3)"),
     "empty cell": (".csv", lambda: b"r,a,b\ng1,1,\ng2,3,4\n", "empty cell at row 'g1'"),
-    "NA": (".tsv", lambda: b"1\t2\n3\tNA\n", "empty cell at row 2, column 2"),
+    "NA": (".tsv", lambda: b"1\t2\n3\tNA\n", "missing value 'NA' at row 2, column 2"),
     "ragged": (".csv", lambda: b"1,2\n3,4,5\n", "3 numbers in row 2 (line 2)"),
     "header only": (".csv", lambda: b"a,b\n", "header and no numbers"),
     "labels only": (".csv", lambda: b"a\nb\nc\n", "no numbers"),

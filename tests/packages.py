@@ -1,15 +1,17 @@
 """The wheel and the sdist, built and tried: `python tests/packages.py [DIRECTORY]`.
 
 The wheel is installed without extras into an environment that holds nothing else. There the
-example of the README and the command line must run, and the time from the start of the
-installation to the first certified answer is printed. A wheel built from the sdist must hold
-the same files. Needs only the standard library; the exit status is 1 if anything fails.
+example of the README, a copy of `examples/first_steps.py` and the command line must run, and
+the time from the start of the installation to the first certified answer is printed. A wheel
+built from the sdist must hold the same files. Needs only the standard library; the exit status
+is 1 if anything fails.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -125,6 +127,8 @@ def try_out(wheel: Path, work: Path) -> float:
     check = CERTIFIED.format(version=version, root=str(ROOT))
     run(programs / "python", "-W", "error", "-c", check, at=folder)
     seconds = time.perf_counter() - begun
+    copied = shutil.copy(ROOT / "examples" / "first_steps.py", folder)
+    run(programs / "python", "-W", "error", copied, at=folder)
     run(programs / "python", "-c", MATRIX, at=folder)
     for command in COMMANDS:
         run(programs / "weakprox", *command.split(), at=folder)

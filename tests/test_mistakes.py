@@ -14,6 +14,7 @@ M = rng.standard_normal((12, 8))
 HOLES = np.where(M > 1.0, np.nan, M)
 LOSS, PENALTY, BALL = losses.Denoising(M), penalties.L1(0.1), spectral.NuclearBall(3.0)
 PROBLEM = wp.Problem(LOSS, PENALTY, BALL)
+RATINGS = pd.DataFrame({"user": ["a", "b"], "film": ["x", "y"], "stars": [1.0, 2.0]})
 TIMES = [[0.1, 0.5, 2.0], [1.0, 3.0]]
 
 
@@ -170,6 +171,71 @@ MISTAKES = {
         wp.InputError,
         ["(M + M.T) / 2"],
     ),
+    "missing entries in a model": (
+        lambda: wp.SparseLowRank().fit(HOLES),
+        wp.InputError,
+        ["NaN", "SparseLowRankImputer", "MatrixCompletion"],
+    ),
+    "text in the frame of a model": (
+        lambda: wp.SparseLowRank().fit(pd.DataFrame({"gene": ["a", "b"], "x": [1.0, 2.0]})),
+        wp.InputError,
+        ["the text 'a'", "the index of the frame"],
+    ),
+    "a long table without the names of its columns": (
+        lambda: wp.MatrixCompletion().fit(RATINGS),
+        wp.InputError,
+        ["'user', 'film', 'stars'", "row=..., col=..., value=..."],
+    ),
+    "a path over a matrix": (
+        lambda: wp.selection.regularization_path(M),
+        wp.InputError,
+        ["a matrix (ndarray of 12 x 8)", "losses.Denoising(M)"],
+    ),
+    "a report that is no web page": (
+        lambda: wp.minimize(PROBLEM).report("report.pdf"),
+        wp.InputError,
+        ["'.pdf'", ".html"],
+    ),
+    "SciPy's name of the solution": (
+        lambda: wp.minimize(PROBLEM).x,
+        AttributeError,
+        ["result.X"],
+    ),
+    "factors as attributes": (
+        lambda: wp.minimize(PROBLEM).U,
+        AttributeError,
+        ["result.factors"],
+    ),
+    "a result instead of its problem": (
+        lambda: wp.minimize(wp.minimize(PROBLEM)),
+        wp.InputError,
+        ["resume=result", "start=result"],
+    ),
+    "verify in the wrong order": (
+        lambda: wp.verify(PROBLEM, wp.minimize(PROBLEM).proof),
+        wp.InputError,
+        ["verify(proof, problem)"],
+    ),
+    "a loss without its value": (
+        lambda: losses.Custom(M.shape, grad=lambda X: X - M),
+        ArgumentError,
+        ["no argument 'value'", "Custom(shape, value=..., grad=...)"],
+    ),
+    "a start outside the ball": (
+        lambda: wp.minimize(PROBLEM, start=M),
+        wp.InputError,
+        ["outside the set", "a feasible point"],
+    ),
+    "an array times a penalty": (
+        lambda: np.ones(3) * penalties.L1(1.0),
+        wp.InputError,
+        ["an array of shape (3,)", "a finite number >= 0"],
+    ),
+    "the value of a result": (
+        lambda: PROBLEM.value(wp.minimize(PROBLEM)),
+        wp.InputError,
+        ["Result", "result.low_rank"],
+    ),
     "verify of a result": (
         lambda: wp.verify(wp.minimize(PROBLEM), PROBLEM),
         wp.InputError,
@@ -208,13 +274,65 @@ def test_the_fix_for_ragged_times_works():
     assert wp.HawkesInfectivity(decays=1.0).fit(X).infectivity_.shape == (2, 2)
 
 
+def one_entry_wrong(X):
+    found = X - M
+    found[3, 4] *= 1.1
+    return found
+
+
+def wrong_far_from_zero(X):
+    return np.clip(X, -1.0, 1.0) - M
+
+
+def wrong_near_zero(X):
+    return np.where(np.abs(X) < 0.05, 0.0, X - M)
+
+
 @pytest.mark.parametrize(
     "grad",
-    [lambda X: X - M, lambda X: 1.01 * (X - M)],
-    ids=["right", "slightly inaccurate"],
+    [lambda X: 1.001 * (X - M), one_entry_wrong, wrong_far_from_zero, wrong_near_zero],
+    ids=["one per mille too large", "one entry", "far from zero", "near zero"],
 )
-def test_nearly_right_gradients_are_accepted(grad):
-    assert losses.Custom(M.shape, value=distance, grad=grad).shape == M.shape
+def test_slightly_wrong_gradients_are_refused(grad):
+    with pytest.raises(wp.InputError, match="check_gradient"):
+        losses.Custom(M.shape, value=distance, grad=grad)
+
+
+@pytest.mark.parametrize("term", range(3))
+def test_a_wrong_gradient_of_one_term_is_refused(term):
+    centres = np.stack([M, 2.0 * M, -M])
+
+    def value(X, i):
+        return 0.5 * float(np.mean(np.sum((X - centres[i]) ** 2, axis=(1, 2))))
+
+    def grad(X, i):
+        return np.mean((X - centres[i]) * np.where(i == term, 1.1, 1.0)[:, None, None], axis=0)
+
+    with pytest.raises(wp.InputError, match="check_gradient"):
+        losses.Custom(M.shape, value=value, grad=grad, n_terms=3)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.float64, np.float32], ids=["double precision", "single precision"]
+)
+def test_right_gradients_are_accepted(kind):
+    near = M.astype(kind)
+    loss = losses.Custom(
+        M.shape,
+        value=lambda X: float(np.sum(np.log(np.cosh(X - near)))),
+        grad=lambda X: np.tanh(X - near),
+        like=near,
+    )
+    assert loss.shape == M.shape
+
+
+def test_functions_need_not_be_defined_everywhere():
+    def value(X):
+        if np.abs(X).max() < 0.5:
+            raise ValueError("too near to zero")
+        return distance(X)
+
+    assert losses.Custom(M.shape, value=value, grad=lambda X: X - M).shape == M.shape
 
 
 def test_kinks_are_accepted():

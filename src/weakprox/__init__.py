@@ -34,7 +34,7 @@ from weakprox.run.plan import plan
 from weakprox.solvers import SVRGCG
 from weakprox.verifier import Verdict as Verdict
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "SVRGCG",

@@ -41,6 +41,7 @@ from weakprox.solvers.base import Method, Warmth
 from weakprox.storage.table import PathLike
 
 TOL = 1e-4  # relative accuracy by default
+FEASIBLE = "a feasible point, such as the Result of a neighbouring problem"
 SCALE, SCALE_SAMPLES = 1 << 61, 8  # random stream and samples that show the size of f
 ROUGH = 0.1  # relative accuracy that suffices for that
 LEAST_TOL = 1e-14  # in float64: bounds allow for 64 units of rounding
@@ -341,7 +342,7 @@ def _first_point(problem: Problem, solver: Method, start: Any) -> Array | LowRan
     lost = arrays.norm(X - factors.dense()) / max(arrays.norm(X), np.finfo(float).tiny)
     if lost > 1e-9 + 1e3 * arrays.eps_of(X) or not np.isfinite(problem.spectral.value(factors)):
         excess = max(problem.spectral.violation(factors), lost)
-        raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
+        raise InputError("start", f"a point outside the set by {excess:.1e}", FEASIBLE)
     return X
 
 
@@ -355,7 +356,7 @@ def _first_factors(problem: Problem, start: LowRank) -> LowRank:
         raise InputError("start", "NaN or infinite entries", "finite numbers")
     if not np.isfinite(problem.spectral.value(start)):
         excess = problem.spectral.violation(start)
-        raise InputError("start", f"a point outside the set by {excess:.1e}", "feasible")
+        raise InputError("start", f"a point outside the set by {excess:.1e}", FEASIBLE)
     return LowRank(arrays.wide(start.U), arrays.wide(start.s), arrays.wide(start.Vt))
 
 

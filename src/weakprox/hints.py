@@ -141,6 +141,10 @@ def needs_problem(given: object) -> InputError:
             "a weakprox.Problem, which joins all terms: wp.Problem(loss, penalty, spectral)"
         )
         return InputError("problem", f"{shown_kind(given)}, {article}", wanted)
+    if hasattr(given, "certificate"):
+        wanted = "the problem; minimize(problem, resume=result) continues its run, and "
+        wanted += "minimize(problem, start=result) starts another one from it"
+        return InputError("problem", shown_kind(given), wanted)
     return InputError("problem", shown_kind(given), THREE_LINES)
 
 
@@ -209,7 +213,13 @@ def _misfit(
         wanted = f"{name}({', '.join(places)}){more}; other arguments by name"
         return ArgumentError(name, f"{len(args) - own} arguments by position", wanted)
     absent = reason.removeprefix("missing a required argument: ")
-    return ArgumentError(name, f"no argument {absent}", f"{name}({', '.join(places)}){more}")
+    named = [
+        f"{p.name}=..."
+        for p in signature.parameters.values()
+        if p.kind is p.KEYWORD_ONLY and p.default is p.empty
+    ]
+    wanted = f"{name}({', '.join(places + named)}){more}"
+    return ArgumentError(name, f"no argument {absent}", wanted)
 
 
 def _members(term: object) -> frozenset[str]:

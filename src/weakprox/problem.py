@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from weakprox import protocols
+from weakprox.arguments import refuse_foreign
 from weakprox.display import card
-from weakprox.errors import ConvexityError, InputError
-from weakprox.hints import by_name, check_terms
-from weakprox.linalg import arrays
+from weakprox.errors import ConvexityError, InputError, ShapeError
+from weakprox.hints import by_name, check_terms, shown_kind
+from weakprox.linalg import arrays, decompositions
 from weakprox.linalg.arrays import Array, eps_of, inner, namespace, norm, wide
 from weakprox.linalg.lowrank import LowRank, dense, squared_norm
 from weakprox.linalg.operators import products
@@ -274,14 +275,31 @@ class Problem:
         return Constants(alpha, *betas, smooth.theta, smooth.gamma, smooth.K)
 
     def value(
-        self, X: LowRank, batch: Batch | None = None, *, scratch: Array | None = None
+        self, X: Array | LowRank, batch: Batch | None = None, *, scratch: Array | None = None
     ) -> float:
         """f(X); a batch is needed if G is only known through samples.
 
+        X is an array or, which is faster, a matrix in factors such as `result.low_rank`.
         `scratch`, an m x d array, is overwritten if given and avoids an allocation.
         """
+        if not isinstance(X, LowRank):
+            X = self._decomposed(X)
         point = X if self.by_passes else dense(X, scratch)
         return self.smooth_value(point, batch) + self.spectral.value(X)
+
+    def _decomposed(self, X: Any) -> LowRank:
+        """An array of the user's as factors, since spectral terms read singular values."""
+        wanted = f"an array of shape {self.shape} with finite numbers, or result.low_rank"
+        refuse_foreign("X", X)
+        if hasattr(X, "to_numpy"):  # a frame
+            X = X.to_numpy()
+        if not arrays.is_array(X) or not arrays.is_real(X):
+            raise InputError("X", shown_kind(X), wanted)
+        if tuple(X.shape) != self.shape:
+            raise ShapeError("X", tuple(X.shape), wanted)
+        if not arrays.all_finite(X):
+            raise InputError("X", "NaN or infinite entries", wanted)
+        return LowRank(*decompositions.svd(arrays.like(X, self.loss.reference)))
 
     def factored(self, X: Array, rng: np.random.Generator, rank: int | None = None) -> LowRank:
         """A feasible X as factors, of full rank by default; zero needs no decomposition."""

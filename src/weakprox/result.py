@@ -38,6 +38,18 @@ __all__ = [
 ENTRIES = 1 << 18  # entries of X that are examined at once
 COUNTED = 1 << 28  # entries of X up to which `repr` counts those that are not zero
 LARGE = 1 << 26  # bytes from which X might not fit in memory
+# Names that other libraries give to what a result has.
+ELSEWHERE = {
+    **dict.fromkeys(("x", "solution", "matrix"), "X"),
+    **dict.fromkeys(("U", "s", "S", "V", "Vt"), "factors, a tuple of U, s and Vt"),
+    **dict.fromkeys(("fun", "objective", "cost", "loss"), "value"),
+    **dict.fromkeys(("success", "converged"), "certified"),
+    **dict.fromkeys(("message", "summary"), "explain()"),
+    **dict.fromkeys(("nit", "n_iter", "n_iter_", "iterations"), "counts"),
+    **dict.fromkeys(("time", "elapsed", "runtime"), "seconds"),
+    **dict.fromkeys(("history", "losses"), "trace"),
+    **dict.fromkeys(("lower_bound", "bound"), "certificate.lower_bound"),
+}
 
 
 class Status(Enum):
@@ -379,6 +391,9 @@ class Result:
         Names of the rows and columns of X, if the data came as a frame.
     source : object
         A weak reference to the problem, for `report`.
+    estimate : LowRank or None
+        The matrix that a model reports, if it differs from the answer, for example because
+        the shrinkage is undone. `report` shows it; value and certificate are the answer's.
     """
 
     low_rank: LowRank
@@ -402,6 +417,15 @@ class Result:
     evidence: Any = None
     labels: tuple[list[str] | None, list[str] | None] = (None, None)
     source: Any = None
+    estimate: LowRank | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what an attribute of other libraries is called here."""
+        said = f"{type(self).__name__!r} object has no attribute {name!r}"
+        here = ELSEWHERE.get(name)
+        raise AttributeError(
+            f"{said}; use result.{here}" if here else said, name=name, obj=self
+        )
 
     @cached_property
     def X(self) -> Array:
@@ -525,6 +549,9 @@ class Result:
         title: str | None = None,
     ) -> Path:
         """Write the answer, its certificate and its history as one HTML file.
+
+        For the result of a model whose estimate differs from the answer (`estimate`), the
+        page shows the estimate.
 
         Parameters
         ----------

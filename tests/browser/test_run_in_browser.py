@@ -53,6 +53,8 @@ probe.formulas = all(".formulas math").map((math) => {
   return [math.getAttribute("alttext"), box.width > 20 && box.height > 10];
 });
 probe.width = [document.documentElement.scrollWidth, innerWidth];
+probe.sideways = all(".scroll").filter((box) => box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.getAttribute("aria-label"));
 """
 
 
@@ -110,6 +112,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     assert place == ["row", "gene 0", "column", NASTY]
     assert float(value) == pytest.approx(float(result.X[0, 0]), rel=1e-4)
     assert seen["width"][0] <= seen["width"][1]
+    assert not any("Components" in name for name in seen["sideways"])  # 390 px suffice
 
     text = page.read_text(encoding="utf-8")
     assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", text)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ def table(tmp_path, monkeypatch):
     return L, seen
 
 
+DATA = r'id="report-data">(.*?)</script>'
 NAMES = ("--row", "who", "--col", "film", "--value", "stars")
 
 
@@ -45,7 +47,29 @@ def test_a_long_table_is_predicted_line_by_line(table, weakprox):
     assert lines[-1]["stars"] == "nan"
     assert abs(float(lines[-1]["prediction"]) - L[i, j]) < np.std(L)
     with open("r.html", encoding="utf-8") as file:
-        assert "Singular values" in file.read()
+        page = file.read()
+    for words in ("<h1>ratings.csv</h1>", "variance explained", "Components", "p0", "f0"):
+        assert words in page
+    report = json.loads(re.search(DATA, page)[1])["report"]
+    assert report["value"] == found["value"]
+    assert report["rank"] == found["rank"]
+    kinds = [one["title"] for one in json.loads(re.search(DATA, page)[1])["figures"]]
+    assert "Residual against fit" in kinds
+    assert "Support of the estimate" not in kinds
+
+
+def test_the_report_of_another_loss_has_no_residuals(table, weakprox):
+    M = np.load("m.npy")
+    np.save("classes.npy", np.where(np.isnan(M), np.nan, M > 3.0))
+    words = ("--loss", "logistic", "--report", "r.html", "--lam", "1")
+    done = weakprox("complete", "classes.npy", *words)
+    assert done.exit_code == 0, done.stderr
+    with open("r.html", encoding="utf-8") as file:
+        page = file.read()
+    assert "Components" in page
+    assert "Residual" not in [
+        one["title"] for one in json.loads(re.search(DATA, page)[1])["figures"]
+    ]
 
 
 def test_other_pairs(table, weakprox):

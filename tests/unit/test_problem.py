@@ -1,6 +1,7 @@
 """Problem: values, constants, symmetry, and terms written elsewhere."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 
@@ -19,6 +20,45 @@ def test_value_is_the_sum_of_the_terms():
     wanted = 0.5 * ((X - M) ** 2).sum() + 0.5 * np.abs(X).sum() + 0.3 * 2.0
     assert problem.value(POINT) == pytest.approx(wanted)
     assert problem.smooth_value(X) == pytest.approx(wanted - 0.6)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        wp.Problem(Denoising(M), L1(0.5), NuclearNorm(0.3)),
+        wp.Problem(Denoising(M), None, NuclearBall(2.0)),
+        wp.Problem(Denoising(M), None, NuclearBall(1.0)),
+        wp.Problem(Completion([0, 1], [1, 0], [1.0, 2.0], SHAPE), None, NuclearNorm(0.3)),
+    ],
+    ids=["norm", "ball", "outside", "completion"],
+)
+def test_value_takes_arrays(problem):
+    wanted = pytest.approx(problem.value(POINT))
+    assert problem.value(POINT.dense()) == wanted
+    assert problem.value(pd.DataFrame(POINT.dense())) == wanted
+
+
+def test_value_of_an_array_outside_the_cone_is_infinite():
+    problem = wp.Problem(Denoising(np.eye(3)), None, TracePSD(3.0))
+    assert problem.value(np.eye(3)) == 0.0
+    assert problem.value(-np.eye(3)) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (np.full(SHAPE, np.nan), "NaN"),
+        (M[1:], "shape"),
+        ([[1.0]], "list"),
+        ("M", "str"),
+    ],
+    ids=["NaN", "shape", "list", "text"],
+)
+def test_value_of_something_else_is_refused(X, words):
+    problem = wp.Problem(Denoising(M), None, NuclearNorm(0.3))
+    with pytest.raises(wp.InputError, match=words) as caught:
+        problem.value(X)
+    assert "result.low_rank" in str(caught.value)
 
 
 def test_value_outside_the_set_is_infinite():

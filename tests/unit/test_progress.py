@@ -4,12 +4,14 @@ import io
 import math
 import re
 from contextlib import redirect_stderr
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import weakprox as wp
 from weakprox.progress import Progress, RunProgress
+from weakprox.selection.search import Search
 
 
 class Terminal(io.StringIO):
@@ -115,3 +117,48 @@ def test_a_run_fills_with_its_predicted_svds_and_never_beyond():
     assert "gap" not in text
     assert " f " not in text
     assert "100%" in run_text({"svds": 9, **unknown}, svds=4)
+
+
+class Setting(NamedTuple):
+    lam: float
+    kind: str = "l1"
+
+
+def searched(stream, method):
+    """What a search over two candidates shows, whose losses are their weights."""
+    search = Search([1.0, 3.0], lambda fold, one, start: (fold * one.lam, None), progress=True)
+    with redirect_stderr(stream):
+        getattr(search, method)([Setting(0.25), Setting(0.5)])
+    return stream.getvalue()
+
+
+def test_searches_show_the_candidate_its_score_and_the_best():
+    (line,) = searched(io.StringIO(), "best_of").splitlines()
+    assert line.startswith("search  2/2  lam 0.5  kind l1  score -1 (best -0.5)  ")
+
+
+def test_grids_show_the_fold_the_candidate_and_its_score():
+    (line,) = searched(io.StringIO(), "grid").splitlines()
+    assert line.startswith("search  4/4  fold 2 of 2  lam 0.5  kind l1  score -1.5  ")
+
+
+@pytest.mark.parametrize("method", ["best_of", "grid"])
+def test_searches_on_a_terminal(method, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "140")
+    text = searched(Terminal(), method)
+    assert "search" in text
+    assert "lam 0.5  kind l1  score -1" in text
+
+
+def test_paths_and_held_out_errors_show_weights_and_values():
+    M = np.random.default_rng(0).standard_normal((12, 8))
+    stream = io.StringIO()
+    with redirect_stderr(stream):
+        wp.selection.regularization_path(wp.losses.Denoising(M), [0.2], [1.0], progress=True)
+        copies = wp.selection.thinned(M, 1.0)
+        grid = wp.selection.Grid(np.array([0.2]), np.array([[1.0]]))
+        wp.selection.held_out(copies, grid, progress=True)
+    path, left_out = stream.getvalue().splitlines()
+    assert "lam 0.2  tau 1  f " in path
+    assert "  rank " in path
+    assert re.search(r"fold \d of \d  lam 0.2  tau 1  score -\d", left_out)

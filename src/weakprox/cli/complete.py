@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -103,6 +104,7 @@ def complete(
         tol=tol,
         max_seconds=left,
         random_state=seed,
+        verbose=not quiet and sys.stderr.isatty(),
     )
     with plain_warnings():
         model.fit(*given)
@@ -124,7 +126,20 @@ def complete(
             predicted = model.predict(wanted[names[0]], wanted[names[1]])
             write_long(path, {**wanted, "prediction": predicted})
 
-    outputs.write(found, output=predict, report=lambda to: _page(model, found, file).write(to))
+    labels = (model.row_ids_, model.column_ids_)
+    if names is None:
+        labels = (table.rows, table.columns)
+    about = {
+        "title": file.name,
+        "labels": labels,
+        "settings": {
+            "file": file.name,
+            "ridge of the intercepts": model.intercept_ridge_,
+            "scaling": model.scaling_,
+            "weights": "chosen by held-out entries" if model.cv_results_ else "as given",
+        },
+    }
+    outputs.write(found, output=predict, report=lambda to: _report(to, model, given, about))
     if json:
         typer.echo(as_json(found))
     elif not quiet:
@@ -171,30 +186,24 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: O
     show(f"{title}: {model.result_.status.label}", lines, warning)
 
 
-def _page(model: MatrixCompletion, found: dict[str, Any], file: Path) -> Any:
-    """The report: the fit, its proof, the search and the factors."""
-    from weakprox.plots._panels import Series
-    from weakprox.report.page import Page
+def _report(path: Path, model: MatrixCompletion, given: tuple[Any, ...], about: Any) -> None:
+    """Write the report of the fit; `about` are its title, labels and settings."""
+    from weakprox.report.completion import write_completion_report
 
-    page, result = Page("Matrix completion", file.name), model.result_
-    page.section("Result")
-    kind = "good" if found["reached"] else "warning"
-    page.notice(str(result.certificate), kind, result.status.label.capitalize() + ".")
-    shown = ("shape", "lam", "intercept_ridge", "scaling", "rank", "mean", "value", "seconds")
-    page.facts({name: str(found[name]) for name in shown})
-    trace = result.trace
-    series = [Series("value", trace["seconds"], trace["value"])]
-    bound = np.isfinite(trace["lower_bound"])
-    if bound.any():
-        x, y = trace["seconds"][bound], trace["lower_bound"][bound]
-        series.append(Series("lower bound", x, y))
-    page.lines("Value and lower bound", series, "seconds", "f")
-    if model.rank_:
-        page.stems("Singular values", {"X": result.low_rank.s[: model.rank_]})
-    results = model.cv_results_
-    if results:
-        page.section("Choice of the weights", "Scores are minus errors of held-out entries.")
-        names = [n for n in results if n.startswith("param_")] + ["mean_test_score"]
-        rows = zip(*(np.asarray(results[name]).tolist() for name in names), strict=True)
-        page.table([name.removeprefix("param_") for name in names], rows)
-    return page
+    if len(given) == 1:
+        M = np.asarray(given[0], dtype=float)
+        i, j = np.nonzero(~np.isnan(M))
+        places = i, j, M[i, j]
+    else:
+        i, j = (
+            _places(ids, names)
+            for ids, names in ((model.row_ids_, given[0]), (model.column_ids_, given[1]))
+        )
+        places = i, j, np.asarray(given[2], dtype=float)
+    write_completion_report(path, model, *places, **about)
+
+
+def _places(ids: Any, names: Any) -> Any:
+    """The index of each name among the ids, which are all different."""
+    table = {name: k for k, name in enumerate(ids.tolist())}
+    return np.array([table[name] for name in np.asarray(names).tolist()], dtype=np.int64)

@@ -127,6 +127,7 @@ def estimate(
         with limited(most):
             given: dict[str, Any] = {"lam": lam, "tau": tau, "eps": eps, "tol": tol, "psd": psd}
             search: dict[str, Any] = {"rank": rank, "seed": seed, "max_seconds": max_seconds}
+            search["progress"] = False if quiet else "auto"
             case = load(file, **given, reading=reading, **search, client=client)
         stack.enter_context(plain_warnings())
         accuracy: Any = case.accuracy if method == "auto" else {"eps": case.eps}

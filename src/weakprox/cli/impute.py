@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +69,7 @@ def impute(
         tol=tol,
         max_seconds=max(0.0, max_seconds - (time.monotonic() - begun)),
         random_state=seed,
-        verbose=False,
+        verbose=not quiet and sys.stderr.isatty(),
     )
     with plain_warnings():
         filled = model.fit_transform(M)
@@ -98,7 +99,10 @@ def _show(found: dict[str, Any], proof: str, file: Path, outputs: Outputs) -> No
     share = found["missing"] / (m * d)
     lines = [
         ("missing", f"{found['missing']} of {m * d} entries ({share:.1%}), now filled"),
-        ("settings", f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, {found['scaling']}"),
+        (
+            "settings",
+            f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, scaling {found['scaling']}",
+        ),
         ("value", f"{found['value']:.6g}"),
         ("proof", proof),
         ("rank", str(found["rank"])),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from html import escape
@@ -233,6 +234,28 @@ def drawn_seed(state: Any) -> int:
         raise InputError("random_state", repr(state), wanted) from None
 
 
+@contextmanager
+def _hints() -> Iterator[None]:
+    """Say in scikit-learn's refusals of data what to do, which it cannot know."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ValueError as refusal:
+        said = str(refusal)
+        if said.startswith("Input X contains NaN"):
+            wanted = (
+                "finite numbers; SparseLowRankImputer fills the missing entries of a table, "
+            )
+            wanted += "MatrixCompletion those of ratings"
+            raise InputError("X", "NaN", wanted) from None
+        if "could not convert string" in said:
+            text = said.partition(":")[2].strip()
+            wanted = "numbers; make a column of names the index of the frame, or leave it out"
+            raise InputError("X", f"the text {text}", wanted) from None
+        raise
+
+
 def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A method with one seed and one deadline; scikit-learn's callbacks are told of `fit`."""
     told = CALLBACKS and name == "fit"
@@ -246,12 +269,14 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         model._seed = drawn_seed(model.random_state)
         try:
             if not told or not hasattr(model, "_skl_callbacks"):
-                return _proved(fit(model, *args, **named))
+                with _hints():
+                    return _proved(fit(model, *args, **named))
             task = model._init_callback_context(max_subtasks=None)
             data = dict(zip(("X", "y"), args, strict=False))
             data |= {name: named[name] for name in ("X", "y") if name in named}
             task.call_on_fit_task_begin(estimator=model, **data)
-            found = fit(model, *args, **named)
+            with _hints():
+                found = fit(model, *args, **named)
             task.call_on_fit_task_end(estimator=model, **data)
             return _proved(found)
         finally:

@@ -218,7 +218,15 @@ def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X).astype(float))
     read: Any = {"accept_sparse": ("coo", "csr", "csc"), "ensure_all_finite": "allow-nan"}
-    X = validate_data(model, X, reset=fitted is None, dtype=np.float64, **read)
+    try:
+        X = validate_data(model, X, reset=fitted is None, dtype=np.float64, **read)
+    except ValueError as refusal:
+        if columns is None or "could not convert" not in str(refusal):
+            raise
+        names = ", ".join(repr(name) for name in list(columns)[:5])
+        wanted = "a matrix of numbers, or for a long table the names of its columns: "
+        wanted += "fit(frame, row=..., col=..., value=...)"
+        raise InputError("X", f"a frame with text; its columns are {names}", wanted) from None
     m, d = X.shape
     if issparse(X):
         entries = coo_array(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from weakprox.arguments import flag, integer, is_auto, nonnegative, one_of, or_a
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._entries import Observations, Vector, read_observations, read_pairs
+from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion, EntryLoss, Huber
 from weakprox.losses.completion import INTERCEPTS
@@ -344,6 +345,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         if data.left is not None and data.right is not None:
             self.user_factors_ *= data.left[:, None]
             self.item_factors_ *= data.right[:, None]
+        if kept.any() and (data.left is not None or self.factor_ != 1.0):
+            estimate = _product(self.user_factors_, self.item_factors_)
+            self.result_ = replace(self.result_, estimate=estimate)
         self.intercept_ = effects.mean
         self.row_intercepts_, self.column_intercepts_ = effects.rows, effects.columns
         self.rank_ = self._n_features_out = int(kept.sum())
@@ -564,6 +568,13 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             if before - value <= STILL * abs(value):
                 break
         return math.sqrt(self.factor_) * z[:k], float(z[k]) if own else 0.0
+
+
+def _product(left: Vector, right: Vector) -> LowRank:
+    """The singular value decomposition of the product of two thin factors."""
+    (Q1, R1), (Q2, R2) = np.linalg.qr(left), np.linalg.qr(right)
+    U, s, Vt = decompositions.svd(R1 @ R2.T)
+    return LowRank(Q1 @ U, s, Vt @ Q2.T)
 
 
 def _between(search: Search[Candidate], best: Candidate) -> tuple[Candidate, float]:

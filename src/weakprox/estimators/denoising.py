@@ -172,6 +172,8 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self.matrix_ = self.low_rank_.dense()
         exact = self._with_zeros() if found.lam else None
         self.sparse_ = None if exact is None else (exact * scale).astype(dtype)
+        if scale != 1.0:
+            self.result_ = replace(self.result_, estimate=self.low_rank_)
         self._warn(centre, self._searches)
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -435,6 +435,7 @@ class LinkPredictor(Certified):
         self._degrees, self.adjacency_ = data.degrees, graph.A
         clean = graphs.refitted if best.refit else graphs.unshrunk
         self._clean = clean(self.result_.low_rank, data.N)
+        self.result_ = replace(self.result_, estimate=self._clean)
         self.calibration_ = None
         if hidden.size:
             free = graph.pairs - graph.count

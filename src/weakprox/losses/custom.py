@@ -19,7 +19,9 @@ from weakprox.losses.inputs import as_shape, call_sampler, chunk_of, constant, p
 from weakprox.protocols import LossCapabilities
 
 PILOT_TERMS = 32
-WRONG = 0.05  # relative error from which a gradient is wrong, not inaccurate
+WRONG = 1e-4  # relative error from which a gradient is wrong; more in single precision
+SPREADS = 1.0, 1.0, 0.1  # of the random points at which the gradient is checked
+DIRECTIONS = 2  # random ones at each point
 ORDINARY = 1e-4, 1e4  # range of gradient sizes without risk of overflow or underflow
 
 
@@ -97,38 +99,56 @@ class Custom:
         given = constant("sigma", sigma)
         self.sigma = 0.0 if self._deterministic else given
         self.reference = np.zeros(self.shape) if like is None else like[:0]
-        # calls of each function at a random point find errors before any work; data that the
-        # user drew with seed 0 must not be that point
-        X = arrays.gaussian(np.random.default_rng([0, 8]), self.shape, self.reference)
+        # Calls of each function find errors before any work. Data that the user drew with
+        # seed 0 must not be a point of these.
+        rng = np.random.default_rng([0, 8])
         batch = self.draw(np.random.default_rng(0), 1)
-        self._check_slope(X, self.grad(X, batch), self.value(X, batch), batch)
+        for k, spread in enumerate(SPREADS):
+            X = spread * arrays.gaussian(rng, self.shape, self.reference)
+            if k and n_terms is not None:  # terms from the first to the last
+                batch = np.unique(np.linspace(0, self.n_terms - 1, PILOT_TERMS).astype(int))
+            try:
+                wrong = self._wrong_slope(X, batch, rng)
+            except (ArithmeticError, ValueError):
+                if k == 0:
+                    raise
+                continue  # the functions may not be defined there
+            if wrong is not None:
+                came = "slope {:.6g} in a direction where the values have slope {:.6g}"
+                how = "weakprox.checks.check_gradient(loss) compares them"
+                raise InputError("grad", came.format(*wrong), f"the gradient of value; {how}")
 
-    def _check_slope(self, X: Array, grad: Array, value: float, batch: Any) -> None:
-        """Raise if the gradient is far from differences of values in its own direction.
+    def _wrong_slope(
+        self, X: Array, batch: Any, rng: np.random.Generator
+    ) -> tuple[float, float] | None:
+        """Slopes of gradient and values in a direction in which they differ; None if none.
 
         Certificates rest on the gradient: one of twice the size would prove false bounds.
-        Points at which the value is not finite show nothing, nor do differences that
+        The directions are the gradient's own, in which a wrong factor shows best, and random
+        ones. Points at which the value is not finite show nothing, nor do differences that
         rounding could explain.
         """
-        size, eps = arrays.norm(grad), arrays.eps_of(X)
-        if size == 0.0:
-            return
+        grad, value, eps = self.grad(X, batch) * 1.0, self.value(X, batch), arrays.eps_of(X)
+        size, n = arrays.norm(grad), math.prod(self.shape)
         step = eps ** (1 / 3) * max(1.0, arrays.norm(X))
-        shift = (step / size) * grad
-        try:
-            ends = [self.value(X + sign * shift, batch) for sign in (1.0, -1.0)]
-        except (InputError, ArithmeticError):
-            return
-        # both differences, so that a kink between the points does not count
-        slopes = (ends[0] - value) / step, (value - ends[1]) / step
-        rounding = 64 * math.sqrt(math.prod(self.shape)) * eps * abs(value) / step
-        low, high = min(slopes) - rounding, max(slopes) + rounding
-        slack = WRONG * max(abs(low), abs(high), size)
-        if not low - slack <= size <= high + slack:
-            found = sum(slopes) / 2
-            given = f"slope {size:.4g} in a direction where the values have slope {found:.4g}"
-            wanted = "the gradient of value; weakprox.checks.check_gradient(loss) compares them"
-            raise InputError("grad", given, wanted)
+        rounding = 64 * math.sqrt(n) * eps * abs(value) / step
+        directions = [arrays.gaussian(rng, self.shape, X) for _ in range(DIRECTIONS)]
+        for D in [grad, *directions] if size > 0.0 else directions:
+            D = D * (1.0 / arrays.norm(D))
+            claimed = arrays.inner(grad, D)
+            try:
+                ends = [self.value(X + sign * step * D, batch) for sign in (1.0, -1.0)]
+            except (InputError, ArithmeticError):
+                continue
+            # both differences, so that a kink between the points does not count
+            slopes = (ends[0] - value) / step, (value - ends[1]) / step
+            low, high = min(slopes) - rounding, max(slopes) + rounding
+            # a random direction has a share of about 1/sqrt(n) of the gradient
+            usual = max(abs(low), abs(high), size / math.sqrt(n))
+            slack = max(WRONG, 2 * eps ** (1 / 3)) * usual
+            if not low - slack <= claimed <= high + slack:
+                return claimed, sum(slopes) / 2
+        return None
 
     @property
     def capabilities(self) -> LossCapabilities:

@@ -24,6 +24,7 @@ class Combinable:
     """Mixin: `2.0 * R` scales the weights, `R1 + R2` makes a sum."""
 
     _weights: tuple[str, ...] = ()
+    __array_ufunc__ = None  # an array times a penalty is refused, not an array of penalties
 
     def __add__(self, other: Penalty) -> Sum:
         """Sum of two penalties."""

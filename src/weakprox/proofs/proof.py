@@ -150,6 +150,8 @@ def verify(proof: Proof | PathLike, problem: Problem) -> Verdict:
     Verdict
         True if the claim holds; otherwise its `reason` says what does not.
     """
+    if isinstance(problem, Proof):
+        raise InputError("problem", "a Proof", "the other order: verify(proof, problem)")
     if not isinstance(problem, Problem):
         raise needs_problem(problem)
     return _checked(_proof(proof), described(problem))

@@ -110,8 +110,12 @@ def table_html(
     note: str | None,
     *,
     math: bool = False,
+    stacked: bool = False,
 ) -> str:
-    """A table that scrolls inside itself, columns of numbers to the right."""
+    """A table that scrolls inside itself, columns of numbers to the right.
+
+    If `stacked`, each cell knows the name of its column, which stands beside it on a phone.
+    """
     written = typeset if math else escape
     mark = [
         " class=number" if rows and all(is_number_like(row[k]) for row in rows) else ""
@@ -120,19 +124,22 @@ def table_html(
     head = "".join(
         f"<th scope=col{m}>{escape(str(h))}</th>" for m, h in zip(mark, headers, strict=True)
     )
+    names = [f' role=cell data-name="{escape(str(h))}"' if stacked else "" for h in headers]
     body = ""
     for row in rows:
         cells = (
-            f"<td{m or wordy(c)}>{cell_html(c)}</td>" for m, c in zip(mark, row, strict=True)
+            f"<td{m or wordy(c)}{name}>{cell_html(c)}</td>"
+            for m, c, name in zip(mark, row, names, strict=True)
         )
-        body += f"<tr>{''.join(cells)}</tr>"
+        body += f"<tr{' role=row' if stacked else ''}>{''.join(cells)}</tr>"
     below = f"<p class=note>{written(note)}</p>" if note else ""
     label = escape((spoken(caption) if math else caption) or "table")
     # Outside of what scrolls: a caption inside a wide table is cut off on a phone.
     words = f"<p class=caption>{written(caption)}</p>" if caption else ""
+    kind = " class=stacked role=table" if stacked else ""
     return (
         f'<div class="table wide">{words}<div class=scroll tabindex=0 role=region '
-        f'aria-label="{label}"><table aria-label="{label}"><thead><tr>{head}</tr></thead>'
+        f'aria-label="{label}"><table{kind} aria-label="{label}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{below}</div>"
     )
 

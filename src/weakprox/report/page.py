@@ -215,13 +215,16 @@ class Page:
         note: str | None = None,
         *,
         math: bool = False,
+        stacked: bool = False,
     ) -> None:
         """A table; columns of numbers are aligned to the right, None is a dash.
 
-        With `math`, caption and note have formulas in TeX between dollars.
+        With `math`, caption and note have formulas in TeX between dollars. If `stacked`, the
+        cells of a row are below each other on a phone, so that long ones need no scrolling.
         """
         cells = [list(row) for row in rows]
-        self._add(markup.table_html(headers, cells, caption, note, math=math))
+        how = {"math": math, "stacked": stacked}
+        self._add(markup.table_html(headers, cells, caption, note, **how))
 
     def lines(
         self,

@@ -11,8 +11,9 @@ import numpy as np
 
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, is_array, to_numpy
-from weakprox.plots import ConvergenceDisplay, MatrixDisplay, SpectrumDisplay
-from weakprox.plots._cells import Reduced, colour_limit, support
+from weakprox.linalg.lowrank import LowRank
+from weakprox.plots import ConvergenceDisplay, MatrixDisplay, SpectrumDisplay, _cells
+from weakprox.plots._cells import Reduced, colour_limit
 from weakprox.plots._display import matplotlib_for
 from weakprox.plots._panels import Panel, Series, draw_panel
 from weakprox.plots.convergence import AXES
@@ -23,12 +24,14 @@ from weakprox.report.page import Page
 from weakprox.report.statement import in_words, statement, words
 from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
+from weakprox.storage.table import FileError
 from weakprox.theory._theorems import MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Matrix = np.ndarray[Any, np.dtype[np.floating[Any]]]
+SUFFIXES = (".html", ".htm")
 FAINT = 0.3  # an estimate smaller than this share of the data gets its own colour scale
 
 
@@ -79,6 +82,9 @@ def write_report(
     Path
         The file written.
     """
+    if Path(path).suffix.lower() not in SUFFIXES:
+        given = f"the suffix '{Path(path).suffix}'" if Path(path).suffix else "no suffix"
+        raise FileError(path, given, "a name with .html: a report is a web page")
     labels: Any = {"rows": rows, "columns": columns}
     model: Any = {"problem": problem, "data": data, "scale": scale, "noise": noise}
     found = gather(result, **model, **labels, settings=settings)
@@ -92,28 +98,42 @@ def write_report(
     page.section("Result")
     page.key_facts(_result(result, numbers))
     page.notice(" ".join(said.sentences), said.kind, said.heading)
-    if scale != 1.0:
-        page.text(
-            f"The estimate is the minimiser multiplied by {scale:.4g}, which undoes the "
-            "shrinkage of the penalty. The proof is about the minimiser."
-        )
-    _components(page, numbers)
-    _matrices(page, found, rows, columns)
-    _residuals(page, found)
-    _problem(page, problem, numbers)
-    _accuracy(page, result, numbers)
-    _history(page, result)
-    page.section("How to cite", "weakprox, and the paper whose algorithms it implements:")
-    page.code(BIBTEX)
+    if found.point is not result.low_rank:
+        page.text(_difference(result.low_rank, found.point))
+    add_components(page, numbers)
+    add_matrices(page, found, rows, columns)
+    add_residuals(page, found)
+    add_problem(page, problem, numbers)
+    add_accuracy(page, result, numbers)
+    add_history(page, result)
+    add_citation(page)
     if figures is not None:
         page.save_figures(figures)
     return page.write(path)
+
+
+def add_citation(page: Page) -> None:
+    """How to cite the library and the paper."""
+    page.section("How to cite", "weakprox, and the paper whose algorithms it implements:")
+    page.code(BIBTEX)
 
 
 def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
     """The title, by default the name of the file that the settings record."""
     file = (settings or {}).get("file")
     return Path(str(file)).name if title is None and file else title
+
+
+def _difference(minimiser: LowRank, estimate: LowRank) -> str:
+    """How the estimate differs from the minimiser, in words."""
+    s, mine = to_numpy(minimiser.s), to_numpy(estimate.s)
+    how = "differs from the minimiser: the shrinkage of the penalty is undone."
+    if s.shape == mine.shape and s.any():
+        factor = float(mine.max() / s.max())
+        if np.allclose(mine, factor * s, rtol=1e-6, atol=0.0):
+            how = f"is the minimiser multiplied by {factor:.4g}, which undoes the shrinkage "
+            how += "of the penalty."
+    return f"The estimate {how} The proof is about the minimiser."
 
 
 def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +151,7 @@ def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
     return facts | {"proof": proved(result)}
 
 
-def _components(page: Page, numbers: Mapping[str, Any]) -> None:
+def add_components(page: Page, numbers: Mapping[str, Any]) -> None:
     """The leading singular triplets, and the largest entries."""
     found = numbers["components"]
     page.section("Components")
@@ -142,7 +162,7 @@ def _components(page: Page, numbers: Mapping[str, Any]) -> None:
     def loads(pairs: Sequence[tuple[str, float]]) -> str:
         return ", ".join(f"{name} ({load:+.2f})" for name, load in pairs)
 
-    rest = numbers["rank"] - len(found)
+    rest = int(np.count_nonzero(numbers["singular_values"]["estimate"])) - len(found)
     page.table(
         ["component", "singular value", "share", "rows", "columns"],
         [
@@ -156,6 +176,7 @@ def _components(page: Page, numbers: Mapping[str, Any]) -> None:
             for one in found
         ],
         caption="Components, with the rows and columns that load most on each",
+        stacked=True,
         note="Loads are entries of the singular vectors; shares are of the sum of squares of "
         "the estimate." + (f" {rest} further components are not listed." if rest > 0 else ""),
     )
@@ -171,7 +192,7 @@ def _components(page: Page, numbers: Mapping[str, Any]) -> None:
     )
 
 
-def _residuals(page: Page, found: Gathered) -> None:
+def add_residuals(page: Page, found: Gathered) -> None:
     """Residuals against the fit, and their spectrum against that of noise."""
     if found.scatter is None:
         return
@@ -206,7 +227,7 @@ def _residuals(page: Page, found: Gathered) -> None:
     )
 
 
-def _accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
+def add_accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
     """The certificate in the units of the objective, and the work."""
     about = " (estimate)" if result.sampled else ""
     counts = numbers["counts"]
@@ -231,7 +252,8 @@ def _accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
     page.facts(facts)
 
 
-def _problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]) -> None:
+def add_problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]) -> None:
+    """The problem as formulas, and the settings."""
     page.section("Problem and settings")
     if problem is not None:
         stated = statement(problem)
@@ -253,12 +275,15 @@ def _problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]) ->
         )
 
 
-def _matrices(
+def add_matrices(
     page: Page,
     found: Gathered,
     rows: Sequence[Any] | None,
     columns: Sequence[Any] | None,
+    *,
+    support: bool = True,
 ) -> None:
+    """Data, estimate and residual, where the estimate is not zero, and singular values."""
     page.section(
         "Matrices",
         "Red entries are positive, blue ones negative. Point to read a cell, drag to zoom; "
@@ -279,11 +304,14 @@ def _matrices(
         draw("Residual: data minus estimate", found.residual, limit=scale, note=same)
     else:
         draw("Estimate", found.estimate)
-    shown = replace(found.estimate, cells=support(found.estimate.cells).astype(float))
-    count, entries = found.numbers["nonzeros"], found.numbers["entries"]
-    part = f"{count} of {entries} entries ({100 * count / entries:.1f} %)"
-    share = f"{part} are above 1e-3 of the largest."
-    draw("Support of the estimate", shown, binary=True, note=share)
+    if support:
+        shown = replace(
+            found.estimate, cells=_cells.support(found.estimate.cells).astype(float)
+        )
+        count, entries = found.numbers["nonzeros"], found.numbers["entries"]
+        part = f"{count} of {entries} entries ({100 * count / entries:.1f} %)"
+        share = f"{part} are above 1e-3 of the largest."
+        draw("Support of the estimate", shown, binary=True, note=share)
     values = found.numbers["singular_values"]
     page.stems(
         "Singular values",
@@ -293,7 +321,7 @@ def _matrices(
     )
 
 
-def _history(page: Page, result: Result) -> None:
+def add_history(page: Page, result: Result) -> None:
     """Value, bound and gap against SVDs, seconds and samples, as far as each was used."""
     trace = result.trace
     page.section("History of the run")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from weakprox import losses, penalties, spectral
+from weakprox.losses.entry_losses import Squared
 from weakprox.passes import SeparableForm
 from weakprox.problem import Problem
 from weakprox.protocols import penalty_capabilities
@@ -61,8 +62,31 @@ def _loss(loss: Any, where: list[tuple[str, str]]) -> str:
     if isinstance(loss, losses.Sensing):
         where.append((r"\text{E}", "the mean over the measurements"))
         return r"\text{E} \frac{1}{2} (\langle A_i, X \rangle - b_i)^2"
+    if isinstance(loss, losses.Completion) and isinstance(loss.loss, Squared):
+        return _completion(loss, where)
     where.append(("G", repr(loss)))
     return "G(X)"
+
+
+def _completion(loss: losses.Completion, where: list[tuple[str, str]]) -> str:
+    """The squared loss of observed entries, which the sum runs over."""
+    found, scaled = "x_{i j}", loss.scaling != "none"
+    where.append(("y_{i j}", "an observed value; the sum is over observed entries"))
+    if scaled:
+        found = "l_{i j}"
+        where.append((found, "x divided by the scaling of its row and column"))
+    if loss.intercepts == "none":
+        return rf"\frac{{1}}{{2}} \sum_{{i,j}} ({found} - y_{{i j}})^2"
+    rows, columns = loss.intercepts in ("both", "rows"), loss.intercepts in ("both", "columns")
+    added = [r"\mu", *(["a_i"] if rows else []), *(["b_j"] if columns else [])]
+    where.append((", ".join(added), "mean and intercepts, fitted together with X"))
+    fitted = " + ".join([found, *added])
+    ridge = ""
+    if loss.intercept_ridge:
+        parts = [r"\lVert a \rVert^2"] * rows + [r"\lVert b \rVert^2"] * columns
+        half = number(loss.intercept_ridge / 2)
+        ridge = rf" + {half} ({' + '.join(parts)})"
+    return rf"\frac{{1}}{{2}} \sum_{{i,j}} ({fitted} - y_{{i j}})^2" + ridge
 
 
 def _penalty(penalty: Any, where: list[tuple[str, str]]) -> str:
@@ -108,11 +132,15 @@ def weights(problem: Problem) -> dict[str, float]:
     """The weights and radii of the terms, by name."""
     found: dict[str, float] = {}
     for term in (*_parts(problem), problem.spectral):
-        for name in ("lam", "lam1", "lam2", "tau"):
-            weight = getattr(term, name, None)
-            if isinstance(weight, (int, float)):
-                found[f"{name} ({type(term).__name__})"] = float(weight)
+        for name, weight in weights_of(term).items():
+            found[f"{name} ({type(term).__name__})"] = weight
     return found
+
+
+def weights_of(term: Any) -> dict[str, float]:
+    """The weights and radii of one term, by name."""
+    found = {name: getattr(term, name, None) for name in ("lam", "lam1", "lam2", "tau")}
+    return {name: float(x) for name, x in found.items() if isinstance(x, (int, float))}
 
 
 def what_was_estimated(problem: Problem | None) -> str:

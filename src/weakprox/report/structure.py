@@ -37,7 +37,7 @@ class Labels:
         return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
-def components(X: LowRank, scale: float, rows: Labels, columns: Labels) -> list[dict[str, Any]]:
+def components(X: LowRank, rows: Labels, columns: Labels) -> list[dict[str, Any]]:
     """The leading singular triplets, with the rows and columns of largest loads.
 
     Signs are such that the largest load of a row is positive. The share is that of the sum of
@@ -54,7 +54,7 @@ def components(X: LowRank, scale: float, rows: Labels, columns: Labels) -> list[
         found.append(
             {
                 "number": number,
-                "singular_value": scale * s[k],
+                "singular_value": s[k],
                 "share": s[k] ** 2 / whole,
                 "rows": _loads(sign * U[:, k], rows),
                 "columns": _loads(sign * Vt[k], columns),
@@ -88,7 +88,8 @@ def largest_entries(
             break
         entry = {"row": rows[i], "column": columns[j], "estimate": value}
         if residual is not None:
-            entry["residual"] = float(residual.read(slice(i, i + 1))[0, j])
+            left = float(residual.read(slice(i, i + 1))[0, j])
+            entry["residual"] = left if math.isfinite(left) else None  # not observed
         found.append(entry)
     return found
 

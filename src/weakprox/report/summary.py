@@ -15,6 +15,7 @@ from weakprox import __version__, losses
 from weakprox.arguments import nonnegative, positive
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import to_numpy
+from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thin_svd import thin_svd
 from weakprox.plots._cells import SUPPORT, Reduced, as_rows, reduced
 from weakprox.problem import Problem
@@ -43,6 +44,7 @@ class Gathered:
     """All that a report shows: numbers as plain JSON types, and matrices as they are drawn."""
 
     numbers: dict[str, Any]
+    point: LowRank  # the estimate in factors
     estimate: Reduced
     data: Reduced | None
     residual: Reduced | None
@@ -64,9 +66,12 @@ def gather(
     _check(result, problem, data, rows, columns)
     scale = positive("scale", scale)
     noise = None if noise is None else nonnegative("noise", noise)
+    point = shown_estimate(result, scale)
+    own = point is result.low_rank
     # dense if it is available or small, otherwise from its factors
-    dense = "X" in vars(result) or math.prod(result.low_rank.shape) <= DENSE_BELOW
-    answer = as_rows("result", result.X if dense else result.low_rank).times(scale)
+    dense = (own and "X" in vars(result)) or math.prod(point.shape) <= DENSE_BELOW
+    shown = (result.X if own else point.rounded()) if dense else point
+    answer = as_rows("result", shown)
     estimate = reduced(answer)
     # Cells keep the extremes of their blocks, so the largest entry is one of them.
     largest = float(np.nanmax(np.abs(estimate.cells)))
@@ -84,7 +89,7 @@ def gather(
         "entries": entries,
         "share_of_zeros": 1.0 - nonzeros / entries,
         "largest_entry": largest,
-        "singular_values": {"estimate": scale * to_numpy(result.low_rank.s)},
+        "singular_values": {"estimate": to_numpy(point.s)},
         "problem": stated,
         "settings": dict(settings or {}),
     }
@@ -101,13 +106,13 @@ def gather(
         numbers["variance_explained"] = 1.0 - (left / whole) ** 2 if whole > 0 else None
         small = _small(data, missing)
         if small is not None:
-            leading = _leading_values(small, result.rank + MORE_VALUES)
+            leading = _leading_values(small, point.rank + MORE_VALUES)
             numbers["singular_values"]["data"] = leading
         if noise is None and isinstance(small, np.ndarray) and min(small.shape) > 1:
             noise = noise_level(small)
     numbers["noise"] = noise
     names = structure.Labels("row", rows), structure.Labels("column", columns)
-    numbers["components"] = structure.components(result.low_rank, scale, *names)
+    numbers["components"] = structure.components(point, *names)
     numbers["largest_entries"] = structure.largest_entries(answer, difference, *names)
     if difference is not None:
         scatter = structure.scatter(answer, difference)
@@ -115,7 +120,15 @@ def gather(
         numbers["singular_values"]["residual"] = spectrum
         if noise and spectrum is not None:
             numbers["singular_values"]["noise"] = structure.noise_spectrum(answer.shape, noise)
-    return Gathered(clean(numbers), estimate, seen, residual, scatter)
+    return Gathered(clean(numbers), point, estimate, seen, residual, scatter)
+
+
+def shown_estimate(result: Result, scale: float = 1.0) -> LowRank:
+    """The matrix that a report shows: the answer times a factor, or that of a model."""
+    X = result.low_rank
+    if scale != 1.0:
+        return LowRank(X.U, scale * X.s, X.Vt)
+    return X if result.estimate is None else result.estimate
 
 
 def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> None:

@@ -103,6 +103,14 @@ def held_out(
     settings = {"tol": tol, "rank": rank, "seed": seed, "deadline": deadline}
     prepare = partial(_left_out, copies, grid, penalty, spectral, settings)
     limits: Any = {"deadline": deadline, "progress": progress, "n_jobs": n_jobs}
+
+    def describe(k: int, at: tuple[int, int], found: Any) -> str:
+        Z, (product, square) = copies.means[k], found
+        error = (square - 2.0 * product + float(np.sum(Z * Z))) / Z.size
+        weights = f"lam {grid.lams[at[0]]:.3g}  tau {grid.taus[at]:.3g}"
+        return f"{weights}  score {-error:.4g}"
+
+    limits["describe"] = describe
     search: Search[tuple[int, int]] = Search(range(count), _compared, prepare=prepare, **limits)
     search.grid(list(np.ndindex(grid.shape)))
     count = len(search.losses[0, 0])

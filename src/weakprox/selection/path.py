@@ -14,6 +14,7 @@ from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import InputError, ShapeError
+from weakprox.hints import is_matrix, shown_kind
 from weakprox.linalg.arrays import on_cpu, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
@@ -177,6 +178,8 @@ def regularization_path(
     progress : bool or "auto"
         A progress bar on stderr; "auto" shows it on a terminal only.
     """
+    if is_matrix(loss):
+        raise InputError("loss", shown_kind(loss), "a loss of it, such as losses.Denoising(M)")
     if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
         raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
     grid = grid_for(loss, lams, taus, spectral)
@@ -197,6 +200,7 @@ def regularization_path(
             nonzeros[i, j] = np.count_nonzero(size > max(ZERO * size.max(initial=0.0), TINY))
             answers[i].append(answer)
             note = f"lam {grid.lams[i]:.3g}  tau {grid.taus[i, j]:.3g}"
+            note += f"  f {found.value:.5g}  rank {answer.rank}"
             display.advance(bar, note=note)
             if deadline.passed:
                 break

@@ -123,7 +123,9 @@ class Search(Generic[C]):
     fits a candidate to the data that are kept, from the answer `start` or from nothing (None),
     and returns the loss on the data that are left out (several losses if a model compares by
     more than one) and the answer. No candidate is begun after the deadline, except the first.
-    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS.
+    `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. The
+    progress display shows the candidate at work, and what `describe(fold, candidate, loss)`
+    says of one that was tried.
     """
 
     folds: Sequence[Any]
@@ -133,6 +135,7 @@ class Search(Generic[C]):
     deadline: Deadline = Deadline()
     progress: bool | Literal["auto"] = False
     n_jobs: int | None = None
+    describe: Callable[[Any, C, Loss], str] | None = None
     losses: dict[C, list[Loss]] = field(default_factory=dict, init=False)
     # of the candidates that `best_of` returned
     answers: dict[C, list[Any]] = field(default_factory=dict, init=False)
@@ -151,10 +154,11 @@ class Search(Generic[C]):
         if self.n_jobs in (None, 1):
             total = len(self.folds) * len(candidates)
             with Progress(self.progress, counted=True) as display:
-                step = partial(display.advance, display.add("search", total))
-                for fold in self.folds:
+                bar = display.add("search", total)
+                for k, fold in enumerate(self.folds):
                     if not (done and self.deadline.passed):
-                        done.append(_followed(fold, *task, step=step))
+                        show = partial(self._show, display, bar, k, fold)
+                        done.append(_followed(fold, *task, show=show))
         else:
             from joblib import Parallel, delayed, parallel_config
 
@@ -186,24 +190,39 @@ class Search(Generic[C]):
         """
         best: C | None = None
         before, waited = best, 0
-        with Progress(self.progress, counted=True) as display:
+        fresh = any(candidate not in self.losses for candidate in candidates)
+        with Progress(self.progress if fresh else False, counted=True) as display:
             bar = display.add("search", len(candidates))
             for k, candidate in enumerate(candidates):
                 origin = before if start == "before" else best if start == "best" else None
+                display.advance(bar, 0.0, note=named(candidate))
                 if not self._try(candidate, origin):
                     break
-                display.advance(bar)
                 before, waited = candidate, waited + 1
                 here = self.mean(candidate)
                 known = np.inf if best is None else self.mean(best)
                 less = known - gain * abs(known) if gain else known
                 if best is None or here < less or (last_of_equals and here == known):
                     best, waited = candidate, 0
+                top = f"{scored(candidate, here)} (best {-self.mean(best):.4g})"
+                display.advance(bar, note=top)
                 self._forget(candidates[: k + 1], {best, before})
                 if waited == patience:
                     break
         self._forget(candidates, {best})
         return candidates[0] if best is None else best
+
+    def _show(
+        self, display: Progress, bar: int, k: int, fold: Any, candidate: C, loss: Loss | None
+    ) -> None:
+        """Show a candidate that is tried on the fold of index k, or its loss once known."""
+        where = f"fold {k + 1} of {len(self.folds)}  "
+        if loss is None:
+            display.advance(bar, 0.0, note=where + named(candidate))
+        elif self.describe is not None:
+            display.advance(bar, note=where + self.describe(fold, candidate, loss))
+        else:
+            display.advance(bar, note=where + scored(candidate, _columns(loss)[0]))
 
     def _forget(self, candidates: Sequence[C], kept: set[C | None]) -> None:
         """Drop the answers of candidates that nothing starts from any more."""
@@ -240,6 +259,21 @@ class Search(Generic[C]):
         return True
 
 
+def named(candidate: Any) -> str:
+    """A candidate in words: its settings, if it is a named tuple."""
+    settings: dict[str, Any] = getattr(candidate, "_asdict", dict)()
+    said = (
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in settings.items()
+    )
+    return "  ".join(said)
+
+
+def scored(candidate: Any, loss: float) -> str:
+    """A candidate in words, with its score, which is minus its loss."""
+    return f"{named(candidate)}  score {-loss:.4g}".strip()
+
+
 def _columns(loss: Loss) -> tuple[float, ...]:
     return loss if isinstance(loss, tuple) else (loss,)
 
@@ -251,7 +285,7 @@ def _followed(
     candidates: Sequence[C],
     linked: Callable[[C, C], bool],
     deadline: Deadline,
-    step: Callable[[], None] | None = None,
+    show: Callable[[C, Loss | None], None] | None = None,
 ) -> list[Loss]:
     """Losses of the candidates on one fold, until the deadline but one at least."""
     data, found = prepare(fold), list[Loss]()
@@ -260,8 +294,10 @@ def _followed(
         if found and deadline.passed:
             break
         start = answer if i and linked(candidates[i - 1], candidate) else None
+        if show is not None:
+            show(candidate, None)
         loss, answer = trial(data, candidate, start)
         found.append(loss)
-        if step is not None:
-            step()
+        if show is not None:
+            show(candidate, loss)
     return found

@@ -245,6 +245,8 @@ def known_suffix(path: PathLike, known: tuple[str, ...] = table.WRITES) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in known:
         given = f"the suffix '{Path(path).suffix}'" if suffix else "no suffix"
+        if suffix in table.READS:
+            given += ", which is only read"
         raise FileError(path, given, f"one of {', '.join(known)}")
     return suffix
 

@@ -130,6 +130,8 @@ def claim(
 def shown_path(path: PathLike) -> str:
     """The path on one line, whatever characters it has."""
     text = os.fspath(path)
+    if text == "-":
+        return "standard input"
     return text if text.isprintable() else repr(text)
 
 

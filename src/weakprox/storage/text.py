@@ -265,7 +265,12 @@ class _Reader:
         if _is_missing(cell):
             if self.missing:
                 return math.nan
-            given = f"an empty cell at {where}"
+            kind = (
+                f"the missing value {table.shown_text(cell)}"
+                if cell.strip()
+                else "an empty cell"
+            )
+            given = f"{kind} at {where}"
             raise FileError(self.path, given, f"a number{table.FILLED_BY}")
         if not _is_number(cell):
             given = f"the text {table.shown_text(cell)} at {where}"

@@ -153,6 +153,39 @@ def test_a_rescaled_estimate_is_shown_and_the_minimiser_proved(tmp_path):
     assert "<h1>mine</h1>" in text
 
 
+def test_the_result_of_a_model_shows_its_estimate(tmp_path):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 20))
+    A += 0.5 * rng.standard_normal(A.shape)
+    model = wp.SparseLowRank(random_state=0).fit(A)
+    assert model.scale_ > 1.0
+    page = model.result_.report(tmp_path / "r.html", data=A)
+    report, text = report_in(page)
+    shown = report["report"]["singular_values"]["estimate"]
+    assert shown == pytest.approx(model.low_rank_.s)
+    left = np.linalg.norm(A - model.matrix_) / np.linalg.norm(A)
+    assert report["report"]["variance_explained"] == pytest.approx(1.0 - left**2)
+    assert report["report"]["value"] == model.result_.value
+    assert f"the minimiser multiplied by {model.scale_:.4g}" in text
+
+
+def test_results_of_completion_and_links_have_their_estimates():
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((40, 30)) < 0.6)
+    L = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30))
+    values = 3 + L[rows, cols] + 0.3 * rng.standard_normal(len(rows))
+    model = wp.MatrixCompletion(random_state=0).fit(rows, cols, values)
+    estimate = model.result_.estimate
+    assert estimate is not None
+    product = model.user_factors_ @ model.item_factors_.T
+    np.testing.assert_allclose(estimate.dense(), product, atol=1e-9)
+    np.testing.assert_allclose(estimate.U.T @ estimate.U, np.eye(estimate.rank), atol=1e-9)
+    A = np.kron(np.eye(2), np.ones((12, 12))) * (rng.random((24, 24)) < 0.7)
+    A = np.triu(A, 1)
+    links = wp.LinkPredictor(random_state=0).fit(A + A.T)
+    assert links.result_.estimate.sqnorm > links.result_.low_rank.sqnorm
+
+
 @pytest.mark.parametrize(
     ("gap", "bound", "expected"),
     [

@@ -9,7 +9,7 @@ import pytest
 from registry import SHAPE, numbers
 
 import weakprox as wp
-from weakprox.losses import Custom, Denoising
+from weakprox.losses import Completion, Custom, Denoising
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1
 from weakprox.report import mathml
 from weakprox.report.citation import BIBTEX
@@ -108,6 +108,31 @@ def test_a_loss_without_a_formula_is_named():
     problem = wp.Problem(loss, None, NuclearBall(1.0))
     assert statement(problem).objective == "G(X)"
     assert statement(problem).where == [("G", repr(loss))]
+
+
+@pytest.mark.parametrize(
+    ("options", "objective"),
+    [
+        ({}, r"\frac{1}{2} \sum_{i,j} (x_{i j} - y_{i j})^2"),
+        (
+            {"intercepts": "both", "intercept_ridge": 4.0, "scaling": "counts"},
+            r"\frac{1}{2} \sum_{i,j} (l_{i j} + \mu + a_i + b_j - y_{i j})^2"
+            r" + 2 (\lVert a \rVert^2 + \lVert b \rVert^2)",
+        ),
+        (
+            {"intercepts": "rows"},
+            r"\frac{1}{2} \sum_{i,j} (x_{i j} + \mu + a_i - y_{i j})^2",
+        ),
+    ],
+    ids=["plain", "everything", "rows"],
+)
+def test_completion_is_stated_with_its_intercepts(options, objective):
+    loss = Completion([0, 1], [1, 0], [1.0, 2.0], SHAPE, **options)
+    said = statement(wp.Problem(loss, None, NuclearNorm(0.5)))
+    assert said.objective == objective + r" + 0.5 \lVert X \rVert_*"
+    mathml.formula(said.objective)
+    for tex, _ in said.where:
+        mathml.formula(tex)
 
 
 def test_what_was_estimated_in_words():

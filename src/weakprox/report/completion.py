@@ -1,0 +1,167 @@
+"""The report of a matrix completion: what was observed, what is explained, and the proof."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from weakprox.losses import Completion, Huber
+from weakprox.losses.entry_losses import Squared
+from weakprox.problem import Problem
+from weakprox.report import run
+from weakprox.report.page import Page
+from weakprox.report.summary import gather, proved, verdict
+from weakprox.spectral import NuclearNorm
+
+if TYPE_CHECKING:
+    from weakprox.estimators import MatrixCompletion
+
+Vector = np.ndarray[Any, np.dtype[Any]]
+COLUMNS = {  # of the table of the search
+    "param_lam": "weight of the nuclear norm (lam)",
+    "param_intercept_ridge": "ridge of the intercepts",
+    "param_scaling": "scaling",
+    "mean_test_score": "held-out error",
+}
+
+
+def write_completion_report(
+    path: str | Path,
+    model: MatrixCompletion,
+    rows: Vector,
+    columns: Vector,
+    values: Vector,
+    *,
+    title: str,
+    labels: tuple[Any, Any],
+    settings: Mapping[str, Any],
+) -> Path:
+    """Write a fitted model as one HTML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to write.
+    model : MatrixCompletion
+        The fitted model.
+    rows, columns : integer arrays of shape (n,)
+        Places of the observations, in the order of `row_ids_` and `column_ids_`.
+    values : array of shape (n,)
+        The observations.
+    title : str
+        Title of the page.
+    labels : pair of sequences or None
+        Names of rows and columns.
+    settings : mapping
+        What else is to be recorded.
+    """
+    shape = len(model.row_ids_), len(model.column_ids_)
+    loss = Completion(
+        rows,
+        columns,
+        values,
+        shape,
+        loss=model.loss_,
+        intercepts=model.intercepts,
+        intercept_ridge=model.intercept_ridge_,
+        scaling=model.scaling_,
+    )
+    problem = Problem(loss, None, NuclearNorm(model.lam_))
+    result, (m, d) = model.result_, shape
+    additive = isinstance(model.loss_, (Squared, Huber))
+    left = values - model.intercept_
+    left = left - model.row_intercepts_[rows] - model.column_intercepts_[columns]
+    data = _means(rows, columns, left, shape) if additive else None
+    found = gather(
+        result, problem=problem, data=data, rows=labels[0], columns=labels[1], settings=settings
+    )
+    numbers, said = found.numbers, verdict(result)
+    version = numbers["weakprox"]
+    page = Page(title, f"Report of a matrix completion by weakprox {version}")
+    page.attach("report", numbers)
+    page.section("Result")
+    parts = " plus intercepts" if model.intercepts != "none" else ""
+    facts = {
+        "estimated": f"low-rank matrix{parts}, {m} x {d}",
+        "observed": f"{len(values)} entries ({100 * len(values) / (m * d):.3g} %)",
+        "rank": model.rank_,
+    }
+    if additive:
+        facts["variance explained"] = f"{100 * _explained(model, rows, columns, values):.1f} %"
+    error = _held_out(model)
+    if error is not None:
+        facts["error of held-out entries"] = error
+    page.key_facts(facts | {"proof": proved(result)})
+    page.notice(" ".join(said.sentences), said.kind, said.heading)
+    page.text(_what_is_shown(model, additive))
+    run.add_components(page, numbers)
+    run.add_matrices(page, found, *labels, support=False)
+    run.add_residuals(page, found)
+    _search(page, model)
+    run.add_problem(page, problem, numbers)
+    run.add_accuracy(page, result, numbers)
+    run.add_history(page, result)
+    run.add_citation(page)
+    return page.write(path)
+
+
+def _means(rows: Vector, columns: Vector, values: Vector, shape: tuple[int, int]) -> Any:
+    """A sparse matrix with the mean of the observations of each entry."""
+    counts = scipy.sparse.csr_array((np.ones(len(values)), (rows, columns)), shape=shape)
+    sums = scipy.sparse.csr_array((values, (rows, columns)), shape=shape)
+    for one in (counts, sums):  # both then hold the same entries in the same order
+        one.sum_duplicates()
+    sums.data = sums.data / counts.data
+    return sums
+
+
+def _explained(model: MatrixCompletion, rows: Vector, columns: Vector, values: Vector) -> float:
+    """The share of the variance of the observations that the predictions explain."""
+    left = values - model.predict(model.row_ids_[rows], model.column_ids_[columns])
+    whole = float(np.sum((values - values.mean()) ** 2))
+    return 1.0 - float(np.sum(left**2)) / whole if whole > 0.0 else math.nan
+
+
+def _held_out(model: MatrixCompletion) -> str | None:
+    """The least error on held-out entries, in words; None if none were held out."""
+    if not model.cv_results_:
+        return None
+    least = -float(np.nanmax(model.cv_results_["mean_test_score"]))
+    if isinstance(model.loss_, Squared):
+        return f"{math.sqrt(least):.4g} (root mean square)"
+    return f"{least:.4g} (mean loss)"
+
+
+def _what_is_shown(model: MatrixCompletion, additive: bool) -> str:
+    """What the matrices of the page are."""
+    said = "The estimate below is the low-rank part of the predictions"
+    if model.intercepts != "none":
+        said += ", without mean and intercepts"
+    if model.factor_ != 1.0:
+        said += f". It is the minimiser times {model.factor_:.4g}, which undoes the shrinkage"
+    if additive and model.intercepts != "none":
+        said += ". The data are the observed values minus mean and intercepts"
+    return said + ". The proof is about the minimiser."
+
+
+def _search(page: Page, model: MatrixCompletion) -> None:
+    """The candidates that were compared, with their errors."""
+    results = model.cv_results_
+    if not results:
+        return
+    page.section(
+        "Choice of the weights",
+        "Errors are mean losses of held-out entries; of the squared loss, mean squared errors. "
+        "An infinite weight stands for intercepts alone.",
+    )
+    found = {name: np.asarray(results[name]).tolist() for name in COLUMNS}
+    found["mean_test_score"] = [f"{-score:.4g}" for score in found["mean_test_score"]]
+    found["param_lam"] = [
+        f"{lam:.4g}" if math.isfinite(lam) else "infinite" for lam in found["param_lam"]
+    ]
+    page.table(list(COLUMNS.values()), zip(*found.values(), strict=True))
