@@ -104,8 +104,8 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
     if problem.cells is not None:
-        why = "the loss is a sum over cells, and this method reads them once in each step and "
-        return Choice(DenseProximal(rank=rank), why + "keeps X in factors")
+        why = "Denoising with weights or a robust loss is a sum over cells, and this method reads "
+        return Choice(DenseProximal(rank=rank), why + "them once in each step")
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
         return Choice(LeanSplitting(rank=rank), why)
