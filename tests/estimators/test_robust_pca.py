@@ -212,3 +212,9 @@ def test_wrong_settings_are_refused(settings, error, name):
 def test_data_without_an_entry_are_refused():
     with pytest.raises(InputError, match="X"):
         RobustPCA().fit(np.full((3, 2), np.nan))
+
+
+@pytest.mark.parametrize("settings", [{}, {"noise": 0.0}, {"lam": "cv"}])
+def test_data_whose_squares_overflow_are_refused(settings):
+    with pytest.raises(InputError, match="X: got entries up to"):
+        RobustPCA(**settings).fit(1e200 * hit()[2])

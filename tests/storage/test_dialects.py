@@ -70,6 +70,21 @@ def test_what_is_given_is_not_detected(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("m.csv", "1;2;3\n4;5;6\n7;8,5;9\n" + 10 * "1;1;1\n"),
+        ("m.csv", "1;2,5\n3;4\n"),
+        ("m.tsv", "a\tb\n" + 10 * "1\t2\n" + "1,5\t2\n"),
+    ],
+)
+def test_a_few_decimal_commas_among_integers_are_found(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    found = read_matrix(tmp_path / name)
+    assert "decimal commas" in found.notes
+    assert np.mod(found.values, 1.0).sum() == 0.5
+
+
 def test_points_among_decimal_commas_are_refused(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("1,5;2,5\n3,5;4,5\n1.234;5,5\n")

@@ -21,6 +21,7 @@ from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import row_blocks
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising, Huber
+from weakprox.losses.inputs import check_size
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
 from weakprox.selection.noise import GAUSSIAN
@@ -175,6 +176,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         data = self._read(X, reset=True)
         self._labelled = labeller(X)
         scaled = _Scaled.of(data, self.column_weights)
+        check_size("X", scaled.largest, data.shape, float(np.finfo(data.dtype).max))
         self.column_weights_ = scaled.weights
         fits = _Fits(self, scaled, ratio, None if rank is None else min(rank, *data.shape))
         self.cv_results_: dict[str, Any] = {}
@@ -314,6 +316,13 @@ class _Scaled:
         if not (np.isfinite(found).all() and (found > 0.0).all()):
             raise InputError("column_weights", "numbers <= 0 or not finite", "numbers > 0")
         return cls(X * found.astype(X.dtype), found, count)
+
+    @property
+    def largest(self) -> float:
+        """The size of the largest entry."""
+        return max(
+            float(np.nanmax(np.abs(self.Z[rows]), initial=0.0)) for rows in row_blocks(self.Z)
+        )
 
     def hidden(self, seed: Any) -> tuple[Values, Values]:
         """Positions of a tenth of the observed entries."""

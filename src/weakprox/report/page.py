@@ -246,9 +246,7 @@ class Page:
         self,
         title: str,
         values: Mapping[str, Sequence[float]],
-        x_label: str = "index",
         y_label: str = "",
-        log_y: bool = True,
         note: str | None = None,
     ) -> None:
         """Stems over 1, 2, ...: singular values, by name."""
@@ -256,7 +254,7 @@ class Page:
             Series(name, np.arange(1, len(those) + 1), those, stems=True)
             for name, those in values.items()
         ]
-        self.lines(title, series, x_label, y_label, log_y=log_y, note=note)
+        self.lines(title, series, "index", y_label, log_y=True, note=note)
 
     def heatmap(
         self,

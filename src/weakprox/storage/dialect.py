@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from weakprox.errors import InputError
 from weakprox.storage.table import FileError, is_number, shown_text
@@ -16,6 +15,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}  # that the suffix promises
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 WORDS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " ", "bar": "|", "\\t": "\t"}
 LOOKED_AT, LINES = 1 << 16, 50  # characters and lines by which a dialect is detected
+FIRST = 1e-6  # weight of the first line
 CLEARLY = 0.2  # share of cells that another separator must turn into numbers
 MISSING = {"", "na", "n/a", "nan", "null"}  # in any case
 _COMMA = re.compile(r"\s*[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?\s*")
@@ -95,10 +95,10 @@ def chosen(path: Path, start: str, sep: str | None, decimal: str | None) -> Dial
     best, most = Dialect(sep or usual or " ", decimal or ".", comments), -1.0
     for candidate in _candidates(usual, sep, decimal, comments):
         share = _share(candidate, lines, path)
-        expected = candidate.separator == usual and candidate.decimal == "."
         # labels contain spaces, so white space must be clearly better, too
-        doubtful = (usual and not expected) or candidate.separator == " "
-        if share > most + (CLEARLY if most >= 0.0 and doubtful else 0.0):
+        doubtful = (usual and candidate.separator != usual) or candidate.separator == " "
+        again = candidate.separator == best.separator  # and another decimal sign
+        if share > most + (CLEARLY if most >= 0.0 and doubtful and not again else 0.0):
             best, most = candidate, share
     return best
 
@@ -119,7 +119,10 @@ def _candidates(
 
 
 def _share(dialect: Dialect, lines: list[str], path: Path) -> float:
-    """Share of cells that are numbers below the first line; -1 if rows differ in length."""
+    """Share of cells that are numbers below the first line; -1 if rows differ in length.
+
+    The first line, perhaps a header, decides between equal shares.
+    """
     try:
         rows = list(dialect.rows(lines, path))
     except (csv.Error, FileError):
@@ -131,7 +134,11 @@ def _share(dialect: Dialect, lines: list[str], path: Path) -> float:
         width < 2 and dialect.separator != SEPARATORS.get(path.suffix.lower())
     ):
         return -1.0
-    cells: list[Any] = [cell for row in body for cell in row]
-    return sum(cell.strip().lower() in MISSING or is_number(cell) for cell in cells) / max(
-        1, len(cells)
-    )
+    return _numbers(body) + FIRST * _numbers(rows[:1])
+
+
+def _numbers(rows: list[list[str]]) -> float:
+    """Share of cells that are numbers or stand for missing ones."""
+    cells = [cell.strip() for row in rows for cell in row]
+    found = [cell.lower() in MISSING or is_number(cell) for cell in cells]
+    return sum(found) / max(1, len(found))
