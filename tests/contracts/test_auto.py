@@ -36,7 +36,7 @@ def test_every_problem_has_a_solver(loss, penalty):
     names = {
         type(G).__name__,
         repr(G).partition("(")[0],
-    }  # of the class, and in the user's code
+    }  # or that in the user's code
     assert any(name in auto.choose(problem).reason for name in names)
 
 

@@ -104,7 +104,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
     if problem.cells is not None:
-        why = "Denoising with weights or a robust loss is a sum over cells, and this method reads "
+        why = "Denoising with weights or a robust loss is a sum over cells, and this reads "
         return Choice(DenseProximal(rank=rank), why + "them once in each step")
     if problem.elsewhere:
         why = f"the data of {name} are read in parts, and this method needs no more than that"
