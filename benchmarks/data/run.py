@@ -28,6 +28,7 @@ OUT = Path(__file__).resolve().parents[2] / "docs" / "_static" / "data"
 SETS = (
     "airports",
     "tissue",
+    "covariances",
     "digits",
     "votes",
     "ratings",
