@@ -30,6 +30,7 @@ SETS = (
     "tissue",
     "covariances",
     "digits",
+    "cluster_numbers",
     "votes",
     "ratings",
     "quakes",
