@@ -28,7 +28,9 @@ OUT = Path(__file__).resolve().parents[2] / "docs" / "_static" / "data"
 SETS = (
     "airports",
     "tissue",
+    "covariances",
     "digits",
+    "cluster_numbers",
     "votes",
     "ratings",
     "quakes",

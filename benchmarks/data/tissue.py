@@ -1,7 +1,8 @@
 """Gene expression in tissues: the covariance of half of the samples, and their clusters.
 
 Covariance: 5 halves stratified by tissue, standardised on the training half, distance to the
-covariance of the other half. Clustering: all samples, shuffled.
+covariance of the other half and its log-loss; the settings of ours are chosen for the one or
+the other (`scoring`). Clustering: all samples, shuffled.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from weakprox import SparseLowRankCovariance
 
 NAME = "tissue_expression"
 OURS, CLUSTERS = "SparseLowRankCovariance", "SubspaceClustering"
+NEAREST = "SparseLowRankCovariance, scoring='distance'"
 SPLITS, SHUFFLES = 5, 3
 LESS = 0.985  # of the error of the best simple method
 MATCHED = 0.963
@@ -45,12 +47,13 @@ METHODS = {
     "sample covariance": EmpiricalCovariance().fit,
     "Ledoit-Wolf": LedoitWolf().fit,
     "rank 10 + diagonal": rank_and_diagonal,
+    NEAREST: lambda A: SparseLowRankCovariance(scoring="distance", random_state=0).fit(A),
     OURS: lambda A: SparseLowRankCovariance(random_state=0).fit(A),
 }
 
 
-def split(distance: Tally, loss: Tally, A: np.ndarray, B: np.ndarray) -> int:
-    """All methods on one pair of halves; the rank of ours."""
+def split(distance: Tally, loss: Tally, A: np.ndarray, B: np.ndarray) -> str:
+    """All methods on one pair of halves; kind and rank of ours."""
     other = np.cov(B.T, bias=True)
     for name, fit in METHODS.items():
         model = distance.add(
@@ -61,29 +64,29 @@ def split(distance: Tally, loss: Tally, A: np.ndarray, B: np.ndarray) -> int:
         if name != "sample covariance":  # which is singular
             loss.add(name, lambda model=model: model, lambda m: -m.score(B))
             loss.seconds[name][-1] = distance.seconds[name][-1]
-    return model.rank_  # ours is the last
+    return f"{model.kind_} of rank {model.rank_}"  # ours is the last
 
 
 def covariance_rows(splits: int) -> list[Row]:
     """Distances to the other half's covariance, and its log-loss."""
     data = load(NAME)
     X = data["X"].astype(float)
-    distance, loss, ranks = Tally(), Tally(), []
+    distance, loss, found = Tally(), Tally(), []
     for seed in range(splits):
         train, test = halves(data["label"], seed)
         mean, scale = X[train].mean(axis=0), X[train].std(axis=0)
-        ranks.append(split(distance, loss, (X[train] - mean) / scale, (X[test] - mean) / scale))
-    best = min(np.mean(distance.scores[name]) for name in METHODS if name != OURS)
-    note = {OURS: f"rank of the low-rank part {min(ranks)} to {max(ranks)}"}
+        found.append(split(distance, loss, (X[train] - mean) / scale, (X[test] - mean) / scale))
+    simple = [name for name in METHODS if name not in (OURS, NEAREST)]
+    best = min(np.mean(distance.scores[name]) for name in simple)
+    note = {OURS: ", ".join(sorted(set(found)))}
     of = f"{splits} stratified halves"
     return [
         *distance.rows(
             NAME,
             f"relative distance to the other half's covariance, {of}",
             better="lower",
-            ours=OURS,
+            ours=NEAREST,
             bar=float(LESS * best),
-            notes=note,
         ),
         *loss.rows(
             NAME,
@@ -91,6 +94,7 @@ def covariance_rows(splits: int) -> list[Row]:
             better="lower",
             ours=OURS,
             bar=float(np.mean(loss.scores["rank 10 + diagonal"])),
+            notes=note,
         ),
     ]
 

@@ -14,8 +14,8 @@ from unusual_data import UNUSUAL
 
 from weakprox import InputError, SparseLowRankCovariance, Status
 from weakprox.checks import check_gradient
-from weakprox.estimators import _shrinkage
 from weakprox.estimators import covariance as module
+from weakprox.estimators._simple_covariances import Sample, log_loss, shrunk_eigenvalues
 from weakprox.estimators.covariance import FreeDiagonal, common_problem, cut
 
 
@@ -33,7 +33,7 @@ S = np.cov(X.T, bias=True)
 
 @pytest.fixture
 def two_folds(monkeypatch):
-    """Two folds by default instead of ten, for time."""
+    """Two folds by default instead of five, for time."""
     init = inspect.unwrap(SparseLowRankCovariance.__init__)
     monkeypatch.setitem(init.__kwdefaults__, "cv", 2)
 
@@ -48,6 +48,9 @@ def few_candidates(monkeypatch):
     """A small grid, for time."""
     monkeypatch.setattr(module, "SHARES", (0.3, 0.6, 1.0))
     monkeypatch.setattr(module, "ERRORS", (0.0, 0.125, 0.5))
+    monkeypatch.setattr(module, "AMOUNTS", (0.01, 0.1, 0.5))
+    monkeypatch.setattr(module, "CUTS", (2.0, np.inf))
+    monkeypatch.setattr(module, "RANKS", (0, 2))
 
 
 @parametrize_with_checks([SparseLowRankCovariance(0.1, 1.0)])
@@ -238,8 +241,10 @@ def test_when_to_standardize():
     assert module.units_differ(np.ones(3) + 1e-9)
     parts = module.folds(X, 10, centred=False, standardized=True, seed=0)
     assert len(parts) == 10
-    np.testing.assert_allclose(np.diag(parts[0].kept), 1.0)
-    assert parts[0].count == len(X) - 3
+    np.testing.assert_allclose(np.diag(parts[0].S), 1.0)
+    assert len(parts[0].kept.Z) == len(X) - 3
+    constant = module.folds(np.c_[np.ones(30), X], 5, centred=False, standardized=False, seed=0)
+    assert {fold.unseen.shape[1] for fold in constant} == {X.shape[1]}
 
 
 def test_known_mean(two_folds):
@@ -273,6 +278,7 @@ def test_frames_keep_their_labels(frame, two_folds):
         ({"diagonal": "yes"}, "diagonal"),
         ({"standardize": 1}, "standardize"),
         ({"standardize": "yes"}, "standardize"),
+        ({"scoring": "mse"}, "scoring"),
     ],
 )
 def test_bad_settings_are_named(settings, name):
@@ -330,21 +336,131 @@ def test_given_weights_are_not_replaced_by_shrinkage():
     assert (model.kind_, model.shrinkage_) == ("factors", 0.0)
 
 
-def test_losses_of_shrunk_covariances_are_distances():
-    X = equal_correlations(25)
-    S, unseen = np.cov(X[:15].T, bias=True), np.cov(X[15:].T, bias=True)
+def test_shrunk_covariances_are_the_ones_stated():
+    Z = equal_correlations(25)
+    Z = Z - Z.mean(axis=0)
+    sample = Sample(Z, 24)
+    S = Z.T @ Z / 25
     scale = np.sqrt(np.diag(S))
     correlations = S / np.outer(scale, scale)
     mean = (correlations.sum() - 40) / (40 * 39)
     targets = {
         "constant correlation": mean * np.outer(scale, scale) + np.diag((1 - mean) * scale**2),
+        "diagonal": np.diag(scale**2),
         "identity": np.trace(S) / 40 * np.eye(40),
     }
-    for (target, amount), loss in zip(
-        _shrinkage.candidates(), _shrinkage.losses(S, unseen), strict=True
-    ):
+    np.testing.assert_allclose(sample.unchanged().dense, S, atol=1e-12)
+    for target, amount in [(name, x) for name in targets for x in (0.02, 0.5, 1.0)]:
         shrunk = (1 - amount) * S + amount * targets[target]
-        assert loss == pytest.approx(np.linalg.norm(shrunk - unseen) ** 2)
-        Z = X[:15] - X[:15].mean(axis=0)
-        A, d = _shrinkage.shrunk_parts(Z, S, _shrinkage.Shrinkage(target, amount))
-        np.testing.assert_allclose(A.T @ A + np.diag(d), shrunk, atol=1e-10)
+        np.testing.assert_allclose(sample.shrunk(target, amount).dense, shrunk, atol=1e-10)
+
+
+def test_components_and_a_thresholded_rest():
+    Z = X - X.mean(axis=0)
+    sample = Sample(Z, len(Z) - 1)
+    values, vectors = np.linalg.eigh(sample.S)
+    L = (vectors[:, -2:] * values[-2:]) @ vectors[:, -2:].T
+    rest = sample.S - L
+    own = np.maximum(np.diag(rest), np.diag(sample.S) / len(Z))
+    cut = 2.0 * np.sqrt(np.outer(own, own) / len(Z))
+    expected = L + np.sign(rest) * np.maximum(np.abs(rest) - cut, 0.0)
+    np.fill_diagonal(expected, np.diag(L) + own)
+    found = sample.factors(2, 2.0)
+    np.testing.assert_allclose(found.dense, expected, atol=1e-10)
+    assert np.mean(found.sparse != 0.0) < 0.2
+    plain = sample.factors(2, np.inf).dense
+    np.testing.assert_allclose(plain, L + np.diag(own), atol=1e-10)
+    # a small threshold leaves the rest indefinite: it is reduced, and variances stay
+    for rank in (0, 1, 5):
+        dense = sample.factors(rank, 0.1).dense
+        assert np.linalg.eigvalsh(dense)[0] > 0.0
+        np.testing.assert_allclose(np.diag(dense), np.diag(sample.S), rtol=0.05)
+
+
+@pytest.mark.parametrize(("n", "p"), [(200, 60), (60, 200)])
+def test_nonlinear_shrinkage_is_nearly_optimal_for_the_sample_eigenvectors(n, p):
+    """The best eigenvalues are v' Sigma v, which only the truth knows."""
+    rng = np.random.default_rng(0)
+    truth = np.diag(np.repeat([1.0, 3.0, 10.0], [p // 5, 2 * p // 5, 2 * p // 5]))
+    Z = rng.standard_normal((n, p)) * np.sqrt(np.diag(truth))
+    sample = Sample(Z, n)
+    _, vectors = sample.spectrum
+    oracle = np.einsum("ij,jk,ik->i", vectors, truth, vectors)
+    best = np.linalg.norm((vectors.T * oracle) @ vectors - truth)
+    found = np.linalg.norm(sample.nonlinear().dense - truth)
+    assert found < 1.06 * best < 0.75 * np.linalg.norm(sample.S - truth)
+
+
+def test_eigenvalues_without_the_samples_for_a_formula_stay():
+    np.testing.assert_array_equal(shrunk_eigenvalues(np.zeros(3), 5), np.zeros(3))
+    few = np.array([3.0, 1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(shrunk_eigenvalues(few, 2), few)
+
+
+def test_log_loss_is_that_of_the_gaussian():
+    C, new = TRUTH, factors(3)[0]
+    squares = np.einsum("ij,ij->i", new, np.linalg.solve(C, new.T).T)
+    assert log_loss(C, new) == pytest.approx(squares.mean() + np.linalg.slogdet(C)[1])
+    assert log_loss(S - 2 * np.eye(len(S)), new) == np.inf
+    assert log_loss(np.ones((2, 2)), new[:, :2]) == np.inf
+
+
+def kinds(model):
+    """Best mean score on the folds of each kind tried."""
+    table = model.cv_results_
+    return {
+        kind: np.nanmax(np.r_[-np.inf, table["mean_test_score"][table["param_kind"] == kind]])
+        for kind in np.unique(table["param_kind"])
+    }
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_the_estimate_scores_as_well_as_its_simple_special_cases(case, two_folds):
+    rng = np.random.default_rng(case)
+    mixing = np.linalg.qr(rng.standard_normal((30, 30)))[0] * np.logspace(0, -2, 30)
+    A = [
+        X,
+        equal_correlations(60)[:, :20],
+        rng.standard_normal((100, 30)) @ mixing,
+        rng.standard_normal((40, 20)),
+    ][case]
+    model = SparseLowRankCovariance(random_state=0).fit(A)
+    scores = kinds(model)
+    assert {*module.TARGETS, "nonlinear", "thresholded", "factors"} <= set(scores)
+    assert scores[model.kind_] == max(scores.values())
+
+
+def test_eigenvalues_of_many_sizes_call_for_nonlinear_shrinkage():
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((30, 30)))[0]
+    root = basis * np.logspace(0, -2, 30)
+    A, B = rng.standard_normal((80, 30)) @ root.T, rng.standard_normal((500, 30)) @ root.T
+    model = SparseLowRankCovariance(random_state=0).fit(A)
+    assert model.kind_ == "nonlinear"
+    assert model.score(B) > LedoitWolf().fit(A).score(B) + 5.0
+
+
+def test_the_sparse_part_is_reported(two_folds):
+    """Neighbours are correlated, with no common factor."""
+    rng = np.random.default_rng(0)
+    place = np.arange(30)
+    truth = np.maximum(0.0, 1.0 - 0.4 * np.abs(place[:, None] - place))
+    A = rng.multivariate_normal(np.zeros(30), truth, 150)
+    model = SparseLowRankCovariance(random_state=0).fit(A)
+    assert model.kind_ == "thresholded"
+    whole = model.low_rank_.dense() + model.sparse_.toarray() + np.diag(model.own_variance_)
+    np.testing.assert_allclose(model.covariance_, whole, atol=1e-10)
+    assert 0 < model.sparse_.nnz < 0.5 * truth.size
+    assert model.score(A) > LedoitWolf().fit(A).score(A)
+
+
+def test_scores_may_be_distances(two_folds):
+    by_distance = SparseLowRankCovariance(scoring="distance", random_state=0).fit(X)
+    part = module.folds(X, 2, centred=False, standardized=False, seed=0)[0]
+    other = part.unseen.T @ part.unseen / len(part.unseen)
+    first = list(by_distance.cv_results_["param_kind"]).index("sample")
+    loss = -by_distance.cv_results_["split0_test_score"][first]
+    assert loss == pytest.approx(np.sum((part.S - other) ** 2))
+    singular = SparseLowRankCovariance(diagonal=False, random_state=0).fit(X)
+    assert singular.kind_ == "factors"
+    assert np.isfinite(singular.cv_results_["mean_test_score"]).all()

@@ -9,18 +9,19 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, Status, SubspaceClustering, minimize
 from weakprox.checks import check_gradient, check_smoothing
+from weakprox.estimators._stability import Neighbors, assigned, eigengap, embedding
 from weakprox.estimators.subspaces import (
+    Coefficients,
     Prepared,
     SelfExpression,
     WeightedDiagonal,
-    affinity,
-    eigengap,
     leading,
     self_expression,
 )
@@ -51,6 +52,7 @@ def fitted():
     return SubspaceClustering(random_state=0).fit(X)
 
 
+@pytest.mark.filterwarnings("ignore:SubspaceClustering. no number of clusters:UserWarning")
 @parametrize_with_checks([SubspaceClustering(), SubspaceClustering(zero_diagonal=True)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -204,9 +206,10 @@ def test_graphs():
     np.testing.assert_allclose(leading(A, 1), [[0, 0, 0], [1, 0, 1], [0, 1, 0]])
     np.testing.assert_allclose(leading(A, None).max(axis=0), 1.0)
     blocks = np.kron(np.eye(4), np.ones((6, 6)))
-    assert eigengap(blocks) == 4
+    assert eigengap(blocks, range(2, 10)) == 4
     U = np.linalg.qr(np.kron(np.eye(3), np.ones((5, 1))))[0]
-    W = affinity(LowRank(U, np.ones(3), U.T), 8.0, None)
+    graph = Coefficients.of(LowRank(U, np.ones(3), U.T), 8.0, None)
+    W = graph.affinity(np.arange(15), graph.kept(15, 3))
     same = np.kron(np.eye(3), np.ones((5, 5))).astype(bool)
     assert W[~same].max() < 1e-9
     np.testing.assert_allclose(W[same & ~np.eye(15, dtype=bool)], 1.3)
@@ -265,6 +268,7 @@ def test_frames_keep_their_labels(frame, fitted):
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"n_neighbors": "many"}, "n_neighbors"),
         ({"zero_diagonal": "no"}, "zero_diagonal"),
+        ({"graph": "knn"}, "graph"),
     ],
 )
 def test_bad_settings_are_named(settings, name):
@@ -294,3 +298,52 @@ def test_small_clusters_keep_few_neighbours():
     right = adjusted_rand_score(truth, few.labels_)
     assert right > adjusted_rand_score(truth, many.labels_) + 0.05
     assert SubspaceClustering(3, random_state=0).fit(X).n_neighbors_ == 20
+
+
+def test_labels_of_an_embedding():
+    truth = np.repeat(np.arange(4), [5, 9, 3, 7])
+    W = (truth[:, None] == truth).astype(float)
+    assert adjusted_rand_score(truth, assigned(embedding(W, 4))) == 1.0
+
+
+def test_neighbours_are_those_of_the_rows():
+    points = np.array([[0.0], [1.0], [3.0], [7.0]])
+    W = Neighbors(points).affinity([0, 1, 2, 3], 2)
+    expected = [[0, 1, 1, 0], [1, 0, 1, 0.5], [1, 1, 0, 0.5], [0, 0.5, 0.5, 0]]
+    np.testing.assert_allclose(W, expected)
+    kept = [Neighbors(points).kept(size, 3) for size in (2, 3, 6, 15, 60)]
+    assert kept == [1, 2, 2, 5, 10]
+
+
+@pytest.mark.parametrize(
+    ("count", "dim", "ambient", "each", "noise"), [(5, 4, 50, 20, 0.2), (8, 4, 25, 25, 0.2)]
+)
+def test_the_number_of_clusters_is_the_stable_one(count, dim, ambient, each, noise):
+    A, truth = union(count, dim, ambient, each, noise, seed=1)
+    model = SubspaceClustering(random_state=0).fit(A)
+    assert (model.n_clusters_, model.graph_) == (count, "coefficients")
+    assert model.stability_ > 0.95
+    assert accuracy(truth, model.labels_) > 0.95
+
+
+def test_a_number_is_asked_for_if_none_is_stable():
+    noise = np.random.default_rng(0).standard_normal((60, 40))
+    with pytest.warns(UserWarning, match="give n_clusters"):
+        model = SubspaceClustering(random_state=0).fit(noise)
+    assert model.stability_ < 0.9
+    assert len(set(model.labels_)) == model.n_clusters_
+
+
+def test_neighbours_are_clustered_where_samples_form_no_subspaces():
+    """Three clouds of wines in 13 dimensions."""
+    A, truth = load_wine(return_X_y=True)
+    A = (A - A.mean(axis=0)) / A.std(axis=0)
+    model = SubspaceClustering(3, random_state=0).fit(A)
+    assert model.graph_ == "neighbors"
+    assert accuracy(truth, model.labels_) > 0.9
+    plain = SubspaceClustering(3, graph="coefficients", random_state=0).fit(A)
+    assert plain.graph_ == "coefficients"
+    assert accuracy(truth, plain.labels_) < 0.8
+    assert model.stability_ > 0.9 > 0.8 > plain.stability_
+    same = SubspaceClustering(3, graph="neighbors", random_state=0).fit(A)
+    np.testing.assert_array_equal(same.affinity_matrix_, model.affinity_matrix_)

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import flag, integer, nonnegative, optional_counts, or_auto, positive
+from weakprox.arguments import (
+    flag,
+    integer,
+    nonnegative,
+    one_of,
+    optional_counts,
+    or_auto,
+    positive,
+)
 from weakprox.estimators._base import Certified
-from weakprox.estimators._shrinkage import Shrinkage, candidates, shrunk_parts
-from weakprox.estimators._shrinkage import losses as shrinkage_losses
+from weakprox.estimators._simple_covariances import (
+    AMOUNTS,
+    TARGETS,
+    Parts,
+    Sample,
+    distance_loss,
+    log_loss,
+)
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Custom, Denoising
@@ -22,24 +39,40 @@ from weakprox.problem import Problem
 from weakprox.protocols import Loss
 from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Search, Weights, least
+from weakprox.selection.search import Search
 from weakprox.spectral import TracePSD
 
 DIAGONAL_WEIGHT = 0.1  # of squared errors on the diagonal, relative to those off it
-LEAST_OWN = (0.005, 0.05)  # least share of a variance that is specific: 1/n between these
 FEWEST = 4  # samples with which folds make sense; fewer get the first candidate
 SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # of the trace
 ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
-LEAP = 4  # step between shares at first
+CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
+RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
+LEAP = 4  # step along a line of closed forms at first
+SHORT = 2  # the same for "factors": estimates of a rank near n take longest
 EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
 ROUGH = 1e-2  # relative accuracy of the fits of the search
+FACTORS, SAMPLE, NONLINEAR, THRESHOLDED = "factors", "sample", "nonlinear", "thresholded"
 
 
 class Candidate(NamedTuple):
-    """tau as a share of the trace, and lam in standard errors of a covariance."""
+    """A kind of estimate and its settings; those of other kinds keep their defaults."""
 
-    share: float = 0.6
-    errors: float = 0.0
+    kind: str = FACTORS
+    share: float = 0.6  # of "factors": tau as a share of the trace
+    errors: float = 0.0  # lam, or the threshold, in standard errors of a covariance
+    shrinkage: float = 0.0
+    rank: int = 0  # of "thresholded"
+
+
+class Row(NamedTuple):
+    """A candidate in the units of the data, as `cv_results_` shows it."""
+
+    kind: str
+    lam: float
+    tau: float
+    shrinkage: float
+    rank: int
 
 
 class FreeDiagonal(Custom):
@@ -101,40 +134,35 @@ def cut(result: Result, problem: Problem, rank: int | None) -> Result:
     return replace(result, low_rank=kept, value=value, certificate=proof, status=status)
 
 
-def own_variance(L: Values, variances: Values, count: int) -> Values:
-    """The diagonal that brings L to the given variances.
-
-    It is at least 1/count of the variance, which keeps the sum positive definite and its
-    inverse bounded.
-    """
-    least = min(max(LEAST_OWN[0], 1.0 / count), LEAST_OWN[1])
-    return np.maximum(variances - np.diag(L), least * variances)
-
-
-def scatter(Z: Values) -> Values:
-    """Mean of z z' over the rows of Z."""
-    return Z.T @ Z / len(Z)
-
-
 @dataclass(frozen=True)
 class Fold:
-    """Covariances of the samples kept and of those left out, and the number kept."""
+    """The samples kept, centred and scaled, and in the same units those left out."""
 
-    kept: Values
+    kept: Sample
     unseen: Values
-    count: int
+
+    @cached_property
+    def S(self) -> Values:
+        """Covariance of the samples kept."""
+        return self.kept.S
 
 
 def folds(Z: Values, count: int, *, centred: bool, standardized: bool, seed: int) -> list[Fold]:
-    """Random parts of the rows, each left out once; mean and scale are those of the others."""
+    """Random parts of the rows, each left out once; mean and scale are those of the others.
+
+    Variables that do not vary in the rows kept are left out of the fold.
+    """
     order = np.random.default_rng(seed).permutation(len(Z))
     found = []
     for part in np.array_split(order, min(count, len(Z))):
         others, unseen = np.delete(Z, part, axis=0), Z[part]
-        if not centred:
-            unseen, others = unseen - others.mean(axis=0), others - others.mean(axis=0)
+        mean = 0.0 if centred else others.mean(axis=0)
+        others, unseen = others - mean, unseen - mean
+        varies = np.ptp(others, axis=0) > 0.0
+        others, unseen = others[:, varies], unseen[:, varies]
         scale = scale_of(others) if standardized else 1.0
-        found.append(Fold(scatter(others / scale), scatter(unseen / scale), len(others)))
+        degrees = len(others) - (not centred)
+        found.append(Fold(Sample(others / scale, degrees), unseen / scale))
     return found
 
 
@@ -157,20 +185,20 @@ def standard_error(S: Values, count: int) -> float:
 
 
 def coordinate_search(
-    search: Search[Candidate], share: float | None, errors: float | None
+    search: Search[Candidate],
+    start: Candidate,
+    lines: Mapping[str, Sequence[Any]],
+    leap: int = LEAP,
 ) -> Candidate:
-    """The candidate of least loss, by turns along shares and errors; given values stay."""
-    given = {"share": share, "errors": errors}
-    best = Candidate()._replace(**{key: x for key, x in given.items() if x is not None})
-    leap = LEAP
+    """The candidate of least loss, by turns along the values of some settings."""
+    best = start
     while True:
         before = best
-        if share is None:
-            best = _along(search, [best._replace(share=x) for x in SHARES], best, leap)
-        if errors is None:
-            best = _along(search, [best._replace(errors=x) for x in ERRORS], best, 1)
+        for name, values in lines.items():
+            line = [best._replace(**{name: value}) for value in values]
+            best = _along(search, line, best, leap)
         if best == before:
-            search.best_of([best])  # where both are given, or time was short
+            search.best_of([best])  # where nothing is free, or time was short
             return best
         leap = 1
 
@@ -189,14 +217,25 @@ def _along(
     return line[i]
 
 
-def _as_good(parts: list[Fold], losses: Values) -> Shrinkage | None:
-    """The best shrinkage if it is at most a standard error worse than these losses."""
-    parts = parts[: len(losses)]  # time may have been short
-    simple = np.array([shrinkage_losses(fold.kept, fold.unseen) for fold in parts])
-    best = int(np.argmin(simple.mean(axis=0)))
-    both = np.stack([simple[:, best], losses], axis=1)
-    chosen = least(both, [0, 1] if len(parts) > 1 else None)
-    return candidates()[best] if chosen == 0 else None
+def closed_form(sample: Sample, candidate: Candidate) -> Parts:
+    """The estimate of a kind that needs no iterations."""
+    if candidate.kind == SAMPLE:
+        return sample.unchanged()
+    if candidate.kind == NONLINEAR:
+        return sample.nonlinear()
+    if candidate.kind == THRESHOLDED:
+        return sample.factors(candidate.rank, candidate.errors)
+    return sample.shrunk(candidate.kind, candidate.shrinkage)
+
+
+def simple_search(search: Search[Candidate], most: int) -> Candidate:
+    """The best estimate in closed form, the first of equals; ranks up to `most`."""
+    middle = AMOUNTS[len(AMOUNTS) // 2]
+    starts = [Candidate(target, shrinkage=middle) for target in TARGETS]
+    shrunk = [coordinate_search(search, start, {"shrinkage": AMOUNTS}) for start in starts]
+    lines = {"errors": CUTS, "rank": [rank for rank in RANKS if rank <= most]}
+    thresholded = coordinate_search(search, Candidate(THRESHOLDED, errors=2.0), lines)
+    return search.best_of([Candidate(SAMPLE), *shrunk, Candidate(NONLINEAR), thresholded])
 
 
 @dataclass(eq=False, repr=False)
@@ -218,14 +257,27 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     The bound on the trace subtracts the same amount from all eigenvalues, which corrects
     the upward bias of sample eigenvalues with many variables, and removes the small ones.
 
-    "auto" leaves out a tenth of the samples at a time and takes the tau and lam whose
-    estimates are nearest to the covariance of those left out, in Frobenius norm and, with
-    `standardize`, in standard deviations of the samples kept. The search goes by turns
-    along shares of the trace for tau and multiples of the standard error of a covariance
-    for lam, and begins with lam = 0: factors and a diagonal. If the sample covariance, shrunk
-    towards a constant correlation or a multiple of the identity, is at most one standard
-    error worse on the same folds, it becomes the estimate (`kind_`), and L is then its part
-    without the diagonal. The certificate is about the problem above in any case.
+    "auto" leaves out a part of the samples at a time and takes the estimate under which those
+    left out are most likely. These are compared:
+
+    ==========================  =========================================================
+    `kind_`                     estimate
+    ==========================  =========================================================
+    "sample"                    the sample covariance
+    "identity", "diagonal",     the sample covariance, shrunk towards a multiple of the
+    "constant correlation"      identity, its diagonal, or equal correlations
+    "nonlinear"                 sample eigenvectors with eigenvalues shrunk one by one
+                                (Ledoit & Wolf 2020)
+    "thresholded"               principal components, and the soft-thresholded rest of
+                                the sample covariance (Fan, Liao & Mincheva 2013);
+                                includes thresholding alone and components + diagonal
+    "factors"                   the problem above
+    ==========================  =========================================================
+
+    The first ones have closed forms. The problem above is searched by turns along shares of
+    the trace for tau and multiples of the standard error of a covariance for lam, and begins
+    with lam = 0. The best estimate is taken, and the first of equals. The certificate is about
+    the problem above in any case. If lam or tau is given, the kind is "factors".
 
     Parameters
     ----------
@@ -236,8 +288,13 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     diagonal : bool
         Whether variables have specific variances.
     rank : int or None
-        Largest rank of the solution; None for that of the optimum. The certificate's gap
-        includes the cost of the limit. A shrunk sample covariance has the rank of the samples.
+        Largest rank of L; None for the rank found. The certificate's gap includes the cost
+        of the limit. It does not limit shrunk covariances, which have the rank of the samples.
+    scoring : {"likelihood", "distance"}
+        How "auto" compares: by the Gaussian likelihood of the samples left out, or by the
+        Frobenius distance to their covariance. Likelihood depends on small eigenvalues, which
+        the inverse of the estimate needs, and not on units; distance on large ones only. With
+        ``diagonal=False`` the estimate may be singular, and it is always "distance".
     cv : int
         Number of folds for "auto", no more than there are samples.
     standardize : bool or "auto"
@@ -263,22 +320,25 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Mean of the samples.
     low_rank_ : LowRank
         The common part L as factors, in the units of X; ``low_rank_.dense()`` is the matrix.
+    sparse_ : csr_array of shape (n_features, n_features)
+        The sparse part without a diagonal; empty unless `kind_` is "thresholded". The
+        estimate is the sum of the common part, this one and the specific variances.
     components_ : array of shape (rank, n_features)
         Loadings of the common factors: L is ``components_.T @ components_``.
     own_variance_ : array of shape (n_features,)
         The diagonal added to L, the specific variances; zeros without one.
     rank_ : int
         Rank of the common part.
-    kind_ : {"factors", "constant correlation", "identity"}
-        Which estimate was taken: that of the problem above, or the sample covariance shrunk
-        towards one of two targets,
+    kind_ : str
+        Which estimate was taken; see the table above.
     shrinkage_ : float
-        by this amount.
+        The amount of shrinkage towards a target, 0 for other kinds.
     lam_, tau_ : float
         The values used.
     {cv_results_}
-        Scores are minus squared errors. "share" is tau over the trace and
-        "standard_errors" is lam in standard errors.
+        Scores are minus twice the negative log-likelihood up to a constant, or minus squared
+        distances. "share" is tau over the trace, and "standard_errors" is lam or the threshold
+        in standard errors. Estimates that are not positive definite are left out.
     {result_, certificate_}
 
     See Also
@@ -287,7 +347,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     Notes
     -----
-    About a hundred rough solutions are compared: ten seconds for 500 variables on one core.
+    The comparison takes about 5 seconds for 500 variables and 35 for 1000 on one core. Its time
+    grows like that of one eigendecomposition.
 
     Examples
     --------
@@ -310,8 +371,9 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     tau: float | str = "auto"
     _: KW_ONLY
     diagonal: bool = True
-    rank: int | None = 20
-    cv: int = 10
+    rank: int | None = None
+    scoring: str = "likelihood"
+    cv: int = 5
     standardize: bool | str = "auto"
     assume_centered: bool = False
     store_precision: bool = True
@@ -329,6 +391,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         for name in ("diagonal", "assume_centered", "store_precision"):
             flag(name, getattr(self, name))
         standardized = or_auto("standardize", self.standardize, flag)
+        one_of("scoring", self.scoring, ("likelihood", "distance"))
         optional_counts(rank=self.rank)
         integer("cv", self.cv, least=2)
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
@@ -340,33 +403,42 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         standardized = units_differ(scale) if standardized is None else standardized
         scale = scale if standardized else np.ones(Z.shape[1])
         Z = Z / scale
-        S = scatter(Z)
-        self.lam_, self.tau_, simple = self._chosen(Z, S, standardized, lam, tau)
-        problem = common_problem(S, self.lam_, self.tau_, diagonal=self.diagonal)
+        sample = Sample(Z, len(Z) - (not self.assume_centered))
+        chosen = self._chosen(sample, standardized, lam, tau)
+        problem = common_problem(sample.S, self.lam_, self.tau_, diagonal=self.diagonal)
         # without variance f is 0 at the optimum, and a relative accuracy is impossible
-        accuracy: dict[str, Any] = {} if S.any() else {"tol": None, "eps": 1e-12}
+        accuracy: dict[str, Any] = {} if sample.S.any() else {"tol": None, "eps": 1e-12}
         result = cut(self._solve(problem, **accuracy), problem, self.rank)
         self.result_ = replace(result, checkpoint=None)  # several matrices of S's size
-        found = self.result_.low_rank
-        self.rank_ = found.rank
-        kept = np.asarray(found.s) > 0.0
-        A = (np.sqrt(found.s[kept]) * found.U[:, kept]).T
-        own = np.zeros(len(scale))
-        if simple is not None:
-            A, own = shrunk_parts(Z, S, simple)
-        elif self.diagonal:
-            own = own_variance(found.dense(), np.diag(S), len(Z))
-        self.kind_ = "factors" if simple is None else simple.target
-        self.shrinkage_ = 0.0 if simple is None else simple.amount
-        A = A * scale  # in the units of the data
-        self.components_, self.low_rank_ = A, LowRank.zero((A.shape[1], A.shape[1]), A)
+        self.kind_, self.shrinkage_ = chosen.kind, chosen.shrinkage
+        if chosen.kind == FACTORS:
+            self._set_parts(self._with_diagonal(result.low_rank, sample), scale, result.rank)
+        else:
+            self._set_parts(closed_form(sample, chosen), scale)
+        return self
+
+    def _set_parts(self, parts: Parts, scale: Values, rank: int | None = None) -> None:
+        """Store an estimate in the units of the data."""
+        A = parts.A * scale
+        self.components_, self.low_rank_ = A, LowRank.zero((len(scale), len(scale)), A)
         if len(A):
             _, s, Vt = decompositions.svd(A)
             self.low_rank_ = LowRank(Vt.T, s**2, Vt)
-            self.rank_ = self.low_rank_.rank if simple is not None else self.rank_
-        self.own_variance_ = own * scale**2
-        self._set_covariance(A.T @ A + np.diag(self.own_variance_))
-        return self
+        self.rank_ = self.low_rank_.rank if rank is None else rank
+        self.own_variance_ = parts.own * scale**2
+        self.sparse_ = csr_array((len(scale), len(scale)))
+        if parts.sparse is not None:
+            self.sparse_ = csr_array(parts.sparse * np.outer(scale, scale))
+        self._set_covariance(A.T @ A + np.diag(self.own_variance_) + self.sparse_.toarray())
+
+    def _with_diagonal(self, L: LowRank, sample: Sample) -> Parts:
+        """L, and the diagonal that brings it to the variances of the samples."""
+        kept = np.asarray(L.s) > 0.0
+        A = (np.sqrt(L.s[kept]) * L.U[:, kept]).T
+        if not self.diagonal:
+            return Parts(A, np.zeros(A.shape[1]))
+        short = sample.variances - np.sum(A * A, axis=0)
+        return Parts(A, np.maximum(short, sample.least_own))
 
     def score(self, X_test: Any, y: Any = None) -> float:
         """Mean log-likelihood of test samples, as in scikit-learn.
@@ -422,40 +494,66 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         return float(super().error_norm(comp_cov, **settings))
 
     def _chosen(
-        self, Z: Values, S: Values, standardized: bool, lam: float | None, tau: float | None
-    ) -> tuple[float, float, Shrinkage | None]:
-        """Lam and tau as given, or by folds; and a simple estimate if it is as good."""
+        self, sample: Sample, standardized: bool, lam: float | None, tau: float | None
+    ) -> Candidate:
+        """The candidate of least loss on the folds; sets `lam_` and `tau_`."""
         self.cv_results_ = {}
-        trace, unit = float(np.trace(S)), standard_error(S, len(Z))
-        if (lam is not None and tau is not None) or trace <= 0.0:
-            return lam or 0.0, tau or 1.0, None
-        best, simple = Candidate(), None
-        if len(Z) >= FEWEST:
+        trace, unit = float(np.trace(sample.S)), standard_error(sample.S, len(sample.Z))
+        chosen = best = Candidate()
+        if (lam is None or tau is None) and trace > 0.0 and len(sample.Z) >= FEWEST:
             prepared = {"centred": self.assume_centered, "standardized": standardized}
-            parts = folds(Z, self.cv, seed=self._seed, **prepared)
-            search = self._search(parts, self._trial)
-            share = None if tau is None else tau / trace
-            best = coordinate_search(search, share, None if lam is None else lam / unit)
-            found = search.scores()
-            shares, errors = np.array(found.candidates).T
-            tried = [Weights(*pair) for pair in zip(unit * errors, trace * shares, strict=True)]
-            if lam is None and tau is None and self.diagonal:
-                simple = _as_good(parts, found.losses[:, found.candidates.index(best)])
-            found = replace(found, candidates=tried)
-            self.cv_results_ = found.table(share=shares, standard_errors=errors)
-        lam = best.errors * unit if lam is None else lam
-        return lam, best.share * trace if tau is None else tau, simple
+            parts = folds(sample.Z, self.cv, seed=self._seed, **prepared)
+            search: Search[Candidate] = self._search(parts, self._trial)
+            free = lam is None and tau is None and self.diagonal
+            fewest = min(min(len(fold.kept.Z) - 1, len(fold.S)) for fold in parts)
+            most = fewest if self.rank is None else min(fewest, self.rank)
+            simple = simple_search(search, most) if free else None
+            best = best._replace(
+                share=best.share if tau is None else tau / trace,
+                errors=best.errors if lam is None else lam / unit,
+            )
+            lines = {"share": SHARES} if tau is None else {}
+            lines |= {"errors": ERRORS} if lam is None else {}
+            chosen = best = coordinate_search(search, best, lines, SHORT)
+            if simple is not None:
+                chosen = search.best_of([simple, best])
+            self.cv_results_ = self._table(search, trace, unit)
+        self.lam_ = best.errors * unit if lam is None else lam
+        self.tau_ = (best.share * trace or 1.0) if tau is None else tau
+        return chosen
+
+    def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
+        """What was tried, in the units of the data."""
+        found = search.scores()
+        valid = np.flatnonzero(np.isfinite(found.losses).all(axis=0))
+        candidates = [found.candidates[i] for i in valid.tolist()]
+        if not candidates:
+            return {}
+        tried = [
+            Row(c.kind, unit * c.errors, trace * c.share, c.shrinkage, c.rank)
+            if c.kind == FACTORS
+            else Row(c.kind, math.nan, math.nan, c.shrinkage, c.rank)
+            for c in candidates
+        ]
+        more = {
+            "share": np.array([row.tau / trace for row in tried]),
+            "standard_errors": np.array([c.errors for c in candidates]),
+        }
+        return replace(found, candidates=tried, losses=found.losses[:, valid]).table(**more)
 
     def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, Any]:
-        """Squared distance of the estimate to the covariance of the samples left out."""
-        S = fold.kept
-        trace = float(np.trace(S))
-        if trace <= 0.0:  # all samples kept are equal: nothing to estimate from
-            return float(np.sum(fold.unseen**2)), None
-        lam = candidate.errors * standard_error(S, fold.count)
-        problem = common_problem(S, lam, candidate.share * trace, diagonal=self.diagonal)
-        result = self._unproved(problem, start, tol=ROUGH)
-        estimate = cut(result, problem, self.rank).low_rank.dense()
-        if self.diagonal:
-            estimate = estimate + np.diag(own_variance(estimate, np.diag(S), fold.count))
-        return float(np.sum((estimate - fold.unseen) ** 2)), result
+        """Loss of the estimate on the samples left out."""
+        result = None
+        if not fold.S.size:  # all samples kept are equal: nothing to estimate from
+            return 0.0, None
+        if candidate.kind == FACTORS:
+            lam = candidate.errors * standard_error(fold.S, len(fold.kept.Z))
+            tau = candidate.share * float(np.trace(fold.S))
+            problem = common_problem(fold.S, lam, tau, diagonal=self.diagonal)
+            result = self._unproved(problem, start, tol=ROUGH)
+            estimate = self._with_diagonal(cut(result, problem, self.rank).low_rank, fold.kept)
+        else:
+            estimate = closed_form(fold.kept, candidate)
+        likely = self.diagonal and self.scoring == "likelihood"
+        loss = log_loss if likely else distance_loss
+        return loss(estimate.dense, fold.unseen), result

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import laplacian
 from sklearn.base import ClusterMixin
 from sklearn.cluster import spectral_clustering
 from sklearn.utils.validation import validate_data
@@ -17,11 +17,21 @@ from weakprox.arguments import (
     integer,
     is_auto,
     nonnegative,
+    one_of,
     optional_counts,
     or_auto,
     positive,
 )
 from weakprox.estimators._base import Certified
+from weakprox.estimators._stability import (
+    CONNECTED,
+    FEWEST_SAMPLES,
+    NEAR,
+    Graph,
+    Neighbors,
+    eigengap,
+    stabilities,
+)
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
 from weakprox.linalg.lowrank import LowRank
@@ -37,10 +47,10 @@ from weakprox.spectral import NuclearNorm
 RIDGE = 0.1
 NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the noise between them
 DIRECT = 0.3  # weight of coefficients relative to cosines
-CONNECTED = 1e-9  # added to affinities, so that the graph is connected
 NEIGHBORS, FEWEST = 20, 2  # affinities kept per sample, at most and at least
-MOST_CLUSTERS = 20  # among which a gap is sought
-SMALL = 1e-3  # eigenvalues of a Laplacian that count as zero
+MOST_CLUSTERS = 20  # largest number that "auto" tries
+STABLE = 0.8  # agreement below which another graph is tried
+CLEAR = 0.9  # least agreement of that graph, and of an automatic number of clusters
 
 
 @dataclass(frozen=True)
@@ -190,22 +200,34 @@ def leading(A: Values, count: int | None) -> Values:
     return A / np.where(largest > 0.0, largest, 1.0)
 
 
-def affinity(C: LowRank, power: float, n_neighbors: int | None) -> Values:
-    """Symmetric sum of cosines and, with a smaller weight, of coefficients."""
-    sizes = np.abs(np.asarray(C.dense(), dtype=float))
-    np.fill_diagonal(sizes, 0.0)
-    A = leading(cosines(C, power), n_neighbors) + DIRECT * leading(sizes, n_neighbors)
-    return 0.5 * (A + A.T)
+@dataclass(frozen=True)
+class Coefficients:
+    """The graph of a solution: cosines and, with a smaller weight, sizes of coefficients."""
 
+    cosines: Values
+    sizes: Values
+    n_neighbors: int | str | None = "auto"
 
-def eigengap(W: Values) -> int:
-    """Number of clusters of a graph, by the largest gap of its Laplacian's eigenvalues."""
-    most = min(MOST_CLUSTERS, len(W) - 1)
-    if most < 2:
-        return len(W)
-    values = decompositions.eigvalsh(laplacian(W + CONNECTED, normed=True))[: most + 1]
-    growth = np.diff(values) / (values[1:] + SMALL)  # relative: overlaps raise all of them
-    return int(np.argmax(growth[1:])) + 2
+    @classmethod
+    def of(
+        cls, C: LowRank, power: float, n_neighbors: int | str | None = "auto"
+    ) -> Coefficients:
+        """The graph of C."""
+        sizes = np.abs(np.asarray(C.dense(), dtype=float))
+        np.fill_diagonal(sizes, 0.0)
+        return cls(cosines(C, power), sizes, n_neighbors)
+
+    def kept(self, size: int, count: int) -> Any:
+        """Affinities to keep per sample."""
+        if is_auto(self.n_neighbors):
+            return max(FEWEST, min(NEIGHBORS, size // count))
+        return self.n_neighbors
+
+    def affinity(self, members: Any, kept: Any) -> Values:
+        """Symmetric sum of both."""
+        part = np.ix_(members, members)
+        A = leading(self.cosines[part], kept) + DIRECT * leading(self.sizes[part], kept)
+        return np.asarray(0.5 * (A + A.T))
 
 
 @dataclass(eq=False, repr=False)
@@ -233,6 +255,11 @@ class SubspaceClustering(ClusterMixin, Certified):
     representation (Liu et al. 2013). In both, each sample keeps its `n_neighbors` largest
     affinities, divided by the largest. Spectral clustering of the sum gives the labels.
 
+    How stable a clustering is, is measured by the agreement (adjusted Rand index) of the
+    clusterings of twelve random subsamples of the graph with that of the whole graph. If the
+    graph of C is not stable (below 0.8) and that of nearest neighbours is (0.9 or more), the
+    latter is clustered: then the data are no union of subspaces.
+
     "auto" estimates the noise in X from its median singular value (Gavish & Donoho 2014)
     and takes the weights at which pure noise of that size is removed: its largest squared
     singular value for `nuclear`, limited to 0.001 to 0.01, and sqrt(2 log n) standard
@@ -241,9 +268,10 @@ class SubspaceClustering(ClusterMixin, Certified):
     Parameters
     ----------
     n_clusters : int or "auto"
-        Number of clusters. "auto" takes 2 to 20 clusters, by the largest relative gap of
-        the eigenvalues of the Laplacian of the cosines (to half the power). This finds
-        well-separated clusters; if they overlap, give the number.
+        Number of clusters. "auto" compares 2 to 20 by their stability. Of those within 0.05
+        of the best, less those below half of the largest, it takes the one with the largest
+        relative gap of the eigenvalues of the Laplacian of the cosines (to half the power).
+        A warning asks for the number if none has a stability of 0.9.
     nuclear : float or "auto"
         Weight of the nuclear norm, positive.
     lam : float or "auto"
@@ -256,6 +284,9 @@ class SubspaceClustering(ClusterMixin, Certified):
     n_neighbors : int, None or "auto"
         Affinities kept per sample; None for all. "auto" keeps 20, but no more than there are
         samples in a cluster on average, and 2 at least.
+    graph : {"auto", "coefficients", "neighbors"}
+        The graph to cluster: that of C, that of at most ten nearest neighbours (by
+        direction), or by stability as above.
     power : float
         Power of the cosines. Larger powers separate clusters that are near each other.
     tol : float
@@ -269,8 +300,13 @@ class SubspaceClustering(ClusterMixin, Certified):
         Cluster of each sample.
     n_clusters_ : int
         Their number.
+    stability_ : float
+        Agreement of clusterings of subsamples with `labels_`'s graph; NaN with fewer than 12
+        samples, or if there was no time.
+    graph_ : {"coefficients", "neighbors"}
+        The graph that was clustered.
     n_neighbors_ : int or None
-        Affinities kept per sample.
+        Affinities of C kept per sample.
     affinity_matrix_ : array of shape (n_samples, n_samples)
         Symmetric, non-negative.
     coefficients_ : array of shape (n_samples, n_samples)
@@ -307,6 +343,7 @@ class SubspaceClustering(ClusterMixin, Certified):
     ridge: float = RIDGE
     zero_diagonal: bool = False
     n_neighbors: int | str | None = "auto"
+    graph: str = "auto"
     power: float = 8.0
     tol: float = 1e-2
 
@@ -324,6 +361,7 @@ class SubspaceClustering(ClusterMixin, Certified):
         positive("power", self.power)
         nuclear = or_auto("nuclear", self.nuclear, positive)
         lam = or_auto("lam", self.lam, nonnegative)
+        one_of("graph", self.graph, ("auto", "coefficients", "neighbors"))
         if not is_auto(self.n_neighbors):
             optional_counts(n_neighbors=self.n_neighbors)
         X = validate_data(self, X, ensure_min_samples=2)
@@ -339,17 +377,58 @@ class SubspaceClustering(ClusterMixin, Certified):
         self.result_ = replace(result, checkpoint=None)  # many matrices of the size of C
         self.coefficients_ = self.result_.X
         C = self.result_.low_rank
-        if count is None:  # gaps show in a smoother graph
-            count = eigengap(cosines(C, 0.5 * self.power))
-        self.n_clusters_ = count
-        kept: Any = self.n_neighbors
-        if is_auto(kept):
-            kept = max(FEWEST, min(NEIGHBORS, len(X) // count))
-        self.n_neighbors_ = kept
-        self.affinity_matrix_ = affinity(C, self.power, kept)
-        W = self.affinity_matrix_ + CONNECTED
-        if count in (1, len(W)):  # nothing to find
-            self.labels_ = np.arange(len(W), dtype=np.int32) % count
+        own = Coefficients.of(C, self.power, self.n_neighbors)
+        directions = Neighbors(data.Z)
+        graphs: dict[str, Graph] = {"coefficients": own, "neighbors": directions}
+        if self.graph != "auto":
+            graphs = {self.graph: graphs[self.graph]}
+        smooth = cosines(C, 0.5 * self.power)  # gaps show in a smoother graph
+        self._set_best(graphs, smooth, count)
+        self.n_neighbors_ = own.kept(len(X), self.n_clusters_)
+        graph = graphs[self.graph_]
+        W = graph.affinity(np.arange(len(X)), graph.kept(len(X), self.n_clusters_))
+        self.affinity_matrix_ = W
+        if self.n_clusters_ in (1, len(W)):  # nothing to find
+            self.labels_ = np.arange(len(W), dtype=np.int32) % self.n_clusters_
         else:
-            self.labels_ = spectral_clustering(W, n_clusters=count, random_state=self._seed)
+            self.labels_ = spectral_clustering(
+                W + CONNECTED, n_clusters=self.n_clusters_, random_state=self._seed
+            )
         return self
+
+    def _set_best(self, graphs: dict[str, Graph], smooth: Values, count: int | None) -> None:
+        """The first graph that is stable, if any is, and its number of clusters."""
+        size = len(smooth)
+        most = min(MOST_CLUSTERS, size - 1)
+        first = next(iter(graphs))
+        if size < FEWEST_SAMPLES or count in (1, size):
+            if count is None:
+                count = eigengap(smooth, range(2, most + 1)) if most >= 2 else size
+            self.n_clusters_, self.graph_, self.stability_ = count, first, math.nan
+            return
+        counts = range(2, min(most, size // 3) + 1) if count is None else [count]
+        found: dict[str, tuple[int, float]] = {}
+        for name, graph in graphs.items():
+            agreed = stabilities(graph, size, counts, self._seed, self._deadline)
+            if agreed is None:  # no time
+                break
+            near = [k for k, x in zip(counts, agreed, strict=True) if x >= max(agreed) - NEAR]
+            fine = [k for k in near if 2 * k >= near[-1]]  # coarse ones are often stable, too
+            best = eigengap(smooth, fine) if len(fine) > 1 else fine[0]
+            found[name] = best, float(agreed[list(counts).index(best)])
+            if found[name][1] >= STABLE:
+                break
+        name = first
+        if len(found) > 1 and found["neighbors"][1] >= CLEAR:
+            name = "neighbors"
+        known = found.get(name)
+        if known is None:
+            known = eigengap(smooth, counts) if count is None else count, math.nan
+        self.graph_, (self.n_clusters_, self.stability_) = name, known
+        if count is None and self.stability_ < CLEAR:
+            text = (
+                "SubspaceClustering: no number of clusters is stable; give n_clusters. "
+                f"{self.n_clusters_} clusters are used, with which subsamples agree by "
+                f"{self.stability_:.2f} only."
+            )
+            warnings.warn(text, UserWarning, stacklevel=4)

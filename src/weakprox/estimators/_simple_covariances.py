@@ -1,0 +1,195 @@
+"""Covariances in closed form: shrunk, with new eigenvalues, or factors and a sparse rest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from weakprox.linalg import decompositions
+from weakprox.selection.noise import Values
+
+TARGETS = ("identity", "diagonal", "constant correlation")
+AMOUNTS = (0.001, 0.002, 0.005, 0.01, 0.02, *(round(0.05 * k, 2) for k in range(1, 21)))
+LEAST_OWN = (0.005, 0.05)  # least share of a variance that is specific: 1/n between these
+POSITIVE = 1e-13  # least pivot of a positive definite matrix, relative to the largest
+ROOT5 = math.sqrt(5.0)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The covariance A'A + diag(own) + sparse; `sparse` has no diagonal, None for zero."""
+
+    A: Values
+    own: Values
+    sparse: Values | None = None
+
+    @cached_property
+    def dense(self) -> Values:
+        """The covariance."""
+        C = self.A.T @ self.A
+        C[np.diag_indices(len(C))] += self.own
+        return C if self.sparse is None else C + self.sparse
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample covariance S = Z'Z/n; `degrees` is n, less one if the mean was estimated."""
+
+    Z: Values
+    degrees: int
+
+    @cached_property
+    def S(self) -> Values:
+        """The mean of z z' over the rows of Z."""
+        return self.Z.T @ self.Z / len(self.Z)
+
+    @cached_property
+    def variances(self) -> Values:
+        """The diagonal of S, a copy."""
+        return np.diag(self.S).copy()
+
+    @property
+    def least_own(self) -> Values:
+        """The least specific variances, which keep the inverse of an estimate bounded."""
+        share = min(max(LEAST_OWN[0], 1.0 / len(self.Z)), LEAST_OWN[1])
+        return share * self.variances
+
+    @cached_property
+    def spectrum(self) -> tuple[Values, Values]:
+        """Eigenvalues of S, the largest first, and eigenvectors as rows."""
+        values, vectors = decompositions.eigh(self.S)
+        return np.maximum(values[::-1], 0.0), vectors.T[::-1]
+
+    def unchanged(self) -> Parts:
+        """S itself."""
+        return Parts(self.Z / math.sqrt(len(self.Z)), np.zeros(len(self.S)))
+
+    def shrunk(self, target: str, amount: float) -> Parts:
+        """(1 - amount) S + amount F, F the target."""
+        v, d = self.target_parts(target)
+        rows: list[Any] = [math.sqrt(1.0 - amount) * self.unchanged().A]
+        rows += [math.sqrt(amount) * v[None]] if v.any() else []
+        A = np.vstack(rows) if amount < 1.0 or len(rows) > 1 else np.zeros((0, len(v)))
+        return Parts(A, amount * d)
+
+    def target_parts(self, target: str) -> tuple[Values, Values]:
+        """v and d of the target v v' + diag(d).
+
+        "identity" gives every variable the mean variance and no correlation; "diagonal" its
+        own variance. "constant correlation" gives every pair the mean correlation (Ledoit &
+        Wolf, "Honey, I shrunk the sample covariance matrix", 2004), if that is not negative.
+        """
+        variances = self.variances
+        size = len(variances)
+        if target == "identity":
+            return np.zeros(size), np.full(size, float(variances.mean()))
+        if target == "diagonal":
+            return np.zeros(size), variances
+        scale = np.sqrt(variances)
+        inverse = np.divide(1.0, scale, out=np.zeros(size), where=scale > 0.0)
+        varying = int(np.count_nonzero(scale))
+        pairs = float(inverse @ self.S @ inverse) - varying
+        mean = max(0.0, pairs / max(1, varying * (varying - 1)))
+        return math.sqrt(mean) * scale, (1.0 - mean) * variances
+
+    def nonlinear(self) -> Parts:
+        """The eigenvectors of S with eigenvalues shrunk one by one."""
+        values, vectors = self.spectrum
+        d = shrunk_eigenvalues(values, self.degrees)
+        least = float(d.min())
+        more = d > least
+        A = np.sqrt(d[more] - least)[:, None] * vectors[more]
+        return Parts(A, np.full(len(d), least))
+
+    def factors(self, rank: int, errors: float) -> Parts:
+        """`rank` principal components, and the rest of S soft-thresholded off its diagonal.
+
+        The threshold is in standard errors of an entry of the rest (Fan, Liao & Mincheva,
+        "Large covariance estimation by thresholding principal orthogonal complements", 2013).
+        It is infinite for a diagonal rest, and rank 0 is thresholding alone. If the
+        thresholded rest is indefinite, its off-diagonal part is reduced until it is not.
+        """
+        values, vectors = self.spectrum
+        A = np.sqrt(values[:rank])[:, None] * vectors[:rank]
+        own = np.maximum(self.variances - np.sum(A * A, axis=0), self.least_own)
+        if math.isinf(errors):
+            return Parts(A, own)
+        rest = self.S - A.T @ A
+        scale = np.sqrt(own)
+        cut = errors / math.sqrt(len(self.Z)) * np.outer(scale, scale)
+        sparse = np.sign(rest) * np.maximum(np.abs(rest) - cut, 0.0)
+        np.fill_diagonal(sparse, 0.0)
+        if not _is_positive(sparse + np.diag(own)):
+            size = np.outer(1.0 / scale, 1.0 / scale) if own.all() else _inverse_outer(scale)
+            lowest = float(decompositions.eigvalsh(sparse * size)[0])
+            sparse *= min(1.0, (1.0 - LEAST_OWN[0]) / -lowest) if lowest < 0.0 else 1.0
+        return Parts(A, own, sparse)
+
+
+def _inverse_outer(scale: Values) -> Values:
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    return np.outer(inverse, inverse)
+
+
+def _is_positive(C: Values) -> bool:
+    return decompositions.cholesky(C) is not None
+
+
+def shrunk_eigenvalues(values: Values, degrees: int) -> Values:
+    """Optimal eigenvalues for the eigenvectors of a sample covariance, largest first.
+
+    The formula of Ledoit & Wolf, "Analytical nonlinear shrinkage of large-dimensional
+    covariance matrices" (2020): the density of sample eigenvalues and its Hilbert transform
+    are estimated by a kernel whose bandwidth is proportional to the eigenvalue. Zero
+    eigenvalues, of which there are many with fewer samples than variables, get one value.
+    """
+    size = len(values)
+    rank = int(np.count_nonzero(values > 1e-10 * values[0]))
+    if rank < 2:
+        return values
+    count = min(degrees, rank) if rank < size else degrees
+    x, h, ratio = values[:rank], float(count) ** (-1.0 / 3.0), size / count
+    width = h * x[None]
+    u = (x[:, None] - x[None]) / width
+    square = 1.0 - 0.2 * u * u
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = square * np.log(np.abs((ROOT5 - u) / (ROOT5 + u)))
+    logs = np.where(np.isfinite(logs), logs, 0.0)  # the limit at |u| = sqrt 5
+    density = np.mean(0.75 / ROOT5 * np.maximum(square, 0.0) / width, axis=1)
+    hilbert = np.mean((0.75 / ROOT5 * logs - 0.3 * u) / (math.pi * width), axis=1)
+    if rank == size:
+        real = 1.0 - ratio - math.pi * ratio * x * hilbert
+        return np.asarray(x / ((math.pi * ratio * x * density) ** 2 + real**2))
+    away = ROOT5 * h
+    if away >= 1.0:  # too few samples for the formula
+        return values
+    bend = 0.75 / ROOT5 / h * (1.0 - 0.2 / h**2) * math.log((1.0 + away) / (1.0 - away))
+    null = (0.3 / h**2 + bend) * float(np.mean(1.0 / x)) / math.pi
+    rest = 1.0 / (math.pi * (ratio - 1.0) * null)
+    found = 1.0 / (math.pi**2 * x * (density**2 + hilbert**2))
+    return np.concatenate([found, np.full(size - rank, rest)])
+
+
+def log_loss(C: Values, unseen: Values) -> float:
+    """Mean of minus twice the Gaussian log-density of rows, up to a constant.
+
+    Infinite if C is not positive definite.
+    """
+    root = decompositions.cholesky(C)
+    if root is None:
+        return math.inf
+    pivots = np.diag(root) ** 2 / np.maximum(np.diag(C), np.finfo(float).tiny)
+    if not float(pivots.min()) > POSITIVE:
+        return math.inf
+    away = solve_triangular(root, unseen.T, lower=True, check_finite=False)
+    return float(np.vdot(away, away)) / len(unseen) + 2.0 * float(np.log(np.diag(root)).sum())
+
+
+def distance_loss(C: Values, unseen: Values) -> float:
+    """Squared distance to the covariance of rows."""
+    return float(np.sum((C - unseen.T @ unseen / len(unseen)) ** 2))
