@@ -5,7 +5,9 @@ Imputation of missing votes
 :class:`weakprox.SparseLowRankImputer` fills the missing entries of a table with those of a
 low-rank and sparse matrix that fits the observed entries. It is a scikit-learn transformer:
 it works in pipelines, completes new rows, and keeps the observed entries. The scale,
-:math:`\lambda` and :math:`\tau` are chosen by hiding a tenth of the observed entries.
+:math:`\lambda` and :math:`\tau` are chosen by hiding a tenth of the observed entries. By the
+same entries the matrix is combined with conditional means, given the other columns, and with
+means over the nearest rows, where they predict better.
 """
 
 # %%
@@ -54,9 +56,13 @@ for name, method in methods.items():
     accuracy[name] = np.mean(np.clip(np.rint(filled[place]), -1, 1) == votes[place])
     print(f"{name:24} {accuracy[name]:.1%} of the hidden votes right")
 print(f"scaling {model.scaling_}, lam = {model.lam_:.2g}, tau = {model.tau_:.0f}")
+print({name: round(weight, 2) for name, weight in model.weights_.items()})
 print(model.certificate_)
 
 # %%
+# The weights say how much of the answer comes from each model. The certificate is that of the
+# low-rank matrix.
+#
 # The figure shows some of the countries, sorted by a coordinate in the learnt row
 # space. Missing votes are grey in the left plot and filled in in the right plot.
 

@@ -117,6 +117,7 @@ def test_impute_fills_what_is_missing_and_keeps_the_rest(folder, weakprox):
     gone = np.isnan(seen)
     assert summary["missing"] == gone.sum()
     assert summary["reached"] is True
+    assert set(summary["weights"]) == {"low-rank", "conditional", "neighbours"}
     np.testing.assert_array_equal(found.dense()[~gone], truth[~gone])
     error = np.mean((found.dense() - truth)[gone] ** 2)
     assert error < 0.2 * np.mean(truth[gone] ** 2)

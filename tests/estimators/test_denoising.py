@@ -18,6 +18,8 @@ from unusual_data import UNUSUAL
 
 import weakprox as wp
 from weakprox import SparseLowRank, SparseLowRankCV
+from weakprox.selection.denoise import NoisyMatrix
+from weakprox.selection.search import Deadline
 
 SIGNAL, M = sparse_low_rank(50, 40, density=0.25)
 SMALL = {"n_lams": 3, "n_taus": 3, "cv": 2}
@@ -499,3 +501,22 @@ def test_bad_shapes(fitted):
         fitted.score(M[:, 1:])
     with pytest.raises(wp.ShapeError, match="square"):
         SparseLowRank(psd=True, random_state=0).fit(M)
+
+
+def test_the_choice_does_not_depend_on_the_random_state():
+    """One set of copies leads to two different radii for these states."""
+    rng = np.random.default_rng(0)
+    u = np.where(rng.random(60) < 0.2, 3.0, 0.0)
+    noisy = np.outer(u, u) + rng.standard_normal((60, 60))
+    data = [NoisyMatrix(noisy, seed=state) for state in (0, 3)]
+    once = [each.search(0.9652, repeats=1) for each in data]
+    assert once[0].tau != once[1].tau
+    often = [each.search(0.9652) for each in data]
+    assert (often[0].lam, often[0].tau) == (often[1].lam, often[1].tau)
+    # what was tried, by the first set
+    assert often[0].table["param_tau"].tolist() == once[0].table["param_tau"].tolist()
+
+
+def test_repeats_end_with_the_time():
+    spent = NoisyMatrix(M, seed=0, deadline=Deadline.after(0.0))
+    assert spent.search(0.5).tau > 0.0

@@ -45,6 +45,13 @@ def error(filled, X, gaps):
     return float(np.sqrt(np.mean((filled - X)[missing] ** 2)))
 
 
+def correlated(seed, rows=150, cols=12):
+    """Neighbouring columns with a correlation of 0.8: a spectrum that falls slowly."""
+    away = np.abs(np.subtract.outer(np.arange(cols), np.arange(cols)))
+    factor = np.linalg.cholesky(0.8**away)
+    return np.random.default_rng(seed).standard_normal((rows, cols)) @ factor.T
+
+
 @pytest.fixture(scope="module")
 def data():
     X = low_rank(0)
@@ -108,6 +115,55 @@ def test_beats_simple_imputers_on_old_and_new_rows():
     assert np.mean(later) < 1.5 * np.mean(ours)
 
 
+def test_conditional_means_help_where_columns_are_correlated():
+    ours, alone = [], []
+    for seed in range(3):
+        X = correlated(seed)
+        gaps = with_gaps(X, 0.3, seed)
+        model = SparseLowRankImputer(random_state=0)
+        ours.append(error(model.fit_transform(gaps), X, gaps))
+        low_rank = SparseLowRankImputer(blend=False, random_state=0)
+        alone.append(error(low_rank.fit_transform(gaps), X, gaps))
+        assert model.weights_["conditional"] > 0.0
+    assert np.mean(ours) < 0.97 * np.mean(alone)
+
+
+def test_the_answer_has_the_best_score_on_hidden_entries(data):
+    for table in (data[1], with_gaps(correlated(0), 0.3)):
+        model = SparseLowRankImputer(random_state=0).fit(table)
+        weights, scores = np.array(list(model.weights_.values())), model.hidden_scores_
+        best = max(scores, key=scores.get)
+        chosen = {"mean": np.zeros(3), "low-rank": [1, 0, 0]}
+        chosen |= {"conditional": [0, 1, 0], "neighbours": [0, 0, 1]}
+        if best in chosen:
+            assert np.array_equal(weights, chosen[best])
+        else:
+            assert best == "blend"
+            assert weights.min() >= 0.0
+            assert weights.max() > 0.0
+
+
+def test_models_beside_the_low_rank_one_are_left_out_on_request(data):
+    for settings in ({"blend": False}, {"lam": 0.0}, {"tau": 20.0}):
+        model = SparseLowRankImputer(**settings, random_state=0).fit(data[1])
+        assert model.weights_ == {"low-rank": 1.0, "conditional": 0.0, "neighbours": 0.0}
+        assert model.hidden_scores_ == {}
+        assert model.shrinkage_ is None
+
+
+def test_small_weights_of_the_nuclear_norm_are_solved_for_before_tau_is_set():
+    """Rough points of a small weight have a far larger norm than the solution."""
+    rng = np.random.default_rng(0)
+    times = np.cumsum(rng.standard_normal((39, 31)), axis=1)
+    X = 100 + 10 * rng.standard_normal((39, 1)) + times
+    gaps = with_gaps(X, 0.3)
+    model = SparseLowRankImputer(lam=0.0, scaling="none", random_state=0).fit(gaps)
+    assert np.isclose(model.result_.low_rank.nuclear_norm, model.tau_, rtol=1e-3)
+    hidden = -float(np.max(model.cv_results_["mean_test_score"]))
+    off = (model.transform(gaps) - X) / np.nanstd(gaps, axis=0)
+    assert np.mean(off[np.isnan(gaps)] ** 2) < 2.0 * hidden
+
+
 def test_the_price_of_entries_helps_where_the_truth_is_sparse():
     both, spectral = [], []
     for seed in range(2):
@@ -158,10 +214,11 @@ def test_rows_and_columns_without_any_entry(data):
     gaps = data[1].copy()
     gaps[:, 4] = np.nan
     gaps[7] = np.nan
-    model = SparseLowRankImputer(scaling="standard", random_state=0).fit(gaps)
-    filled = model.transform(gaps)
+    filled = SparseLowRankImputer(random_state=0).fit_transform(gaps)
     assert np.allclose(filled[:, 4], 0.0)
-    assert np.allclose(filled[7], model.mean_)
+    assert np.all(np.isfinite(filled[7]))
+    model = SparseLowRankImputer(scaling="standard", blend=False, random_state=0).fit(gaps)
+    assert np.allclose(model.transform(gaps)[7], model.mean_)
 
 
 def test_data_that_are_constant_are_filled_by_the_constant():
@@ -209,7 +266,9 @@ def test_repeats_clones_and_pickles(data, fitted):
     assert np.array_equal(pickle.loads(pickle.dumps(fitted)).transform(gaps), filled)
     settings = {"lam": fitted.lam_, "tau": fitted.tau_, "scaling": fitted.scaling_}
     given = SparseLowRankImputer(**settings, random_state=0).fit(gaps)
-    assert np.allclose(given.transform(gaps), filled)
+    assert given.weights_ == {"low-rank": 1.0, "conditional": 0.0, "neighbours": 0.0}
+    alone = SparseLowRankImputer(blend=False, random_state=0).fit(gaps)
+    assert np.allclose(given.transform(gaps), alone.transform(gaps), atol=1e-3)
 
 
 def test_shows_its_certificate_and_row_space(fitted):

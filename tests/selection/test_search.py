@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weakprox import InputError
-from weakprox.selection.search import Deadline, Scores, Search, Weights, least
+from weakprox.selection.search import Deadline, Scores, Search, Weights, least, near
 
 LOSSES = {1: 5.0, 2: 3.0, 3: 4.0, 4: 3.0, 5: 9.0}
 
@@ -150,6 +150,18 @@ def test_one_standard_error_takes_the_simplest_of_the_good():
     with pytest.raises(InputError, match="no finite"):
         least([[np.nan]])
     assert least([[np.nan, 2.0]]) == 1
+
+
+def test_repeated_splits_do_not_shrink_the_standard_error():
+    rng = np.random.default_rng(0)
+    once = np.stack([np.zeros(5), rng.standard_normal(5)], axis=1)
+    once[:, 1] += 0.1 - once[:, 1].mean()  # worse by 0.1, less than a standard error
+    often = np.concatenate([once] * 16)
+    assert near(once).tolist() == [True, True]
+    assert near(often).tolist() == [True, False]  # as if there were 80 folds
+    assert near(often, repeats=16).tolist() == [True, True]
+    assert least(often, [1, 0], repeats=16) == 1
+    assert near(once, errors=0.0).tolist() == [True, False]
 
 
 def test_tables_are_named_as_in_scikit_learn():

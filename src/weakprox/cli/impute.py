@@ -80,6 +80,7 @@ def impute(
         "lam": model.lam_,
         "tau": model.tau_,
         "scaling": model.scaling_,
+        "weights": model.weights_,
         "rank": model.result_.rank,
         "svds": model.result_.counts.svds,
         **outputs.summary(model.result_),
@@ -97,14 +98,16 @@ def impute(
 def _show(found: dict[str, Any], proof: str, file: Path, outputs: Outputs) -> None:
     m, d = found["shape"]
     share = found["missing"] / (m * d)
+    parts = [f"{weight:.2g} {name}" for name, weight in found["weights"].items() if weight]
     lines = [
         ("missing", f"{found['missing']} of {m * d} entries ({share:.1%}), now filled"),
+        ("answer", " + ".join(parts) or "means of columns"),
         (
             "settings",
             f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, scaling {found['scaling']}",
         ),
         ("value", f"{found['value']:.6g}"),
-        ("proof", proof),
+        ("proof", f"of the low-rank part: {proof}"),
         ("rank", str(found["rank"])),
         ("work", f"{found['svds']} SVDs, {found['seconds']:.2f} s"),
         *outputs.lines(),

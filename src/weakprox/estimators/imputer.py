@@ -1,4 +1,4 @@
-"""Missing entries filled in by a low-rank and sparse matrix."""
+"""Missing entries filled in by a low-rank and sparse matrix, or by simpler models."""
 
 from __future__ import annotations
 
@@ -9,24 +9,31 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from weakprox.arguments import is_auto, nonnegative, one_of, or_auto, positive
+from weakprox.arguments import flag, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
+from weakprox.estimators._gaussian_columns import Filled, GaussianColumns, some_rows
+from weakprox.estimators._nearest_rows import NearestRows
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.selection.observed_path import path_point
-from weakprox.selection.search import Search, stream
+from weakprox.selection.search import Search, least, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 Scaling = Literal["none", "center", "standard"]
 SCALINGS: tuple[Scaling, ...] = ("none", "center", "standard")
-HIDDEN = 0.1  # share of the observed entries that is hidden for the search
+HIDDEN = 0.1  # share of the observed entries that is hidden at a time
+ENOUGH, ROUNDS = 2000, 4  # hidden entries in all, about, and the most times some are hidden
 FEWEST = 20  # observed entries, with fewer of which nothing is hidden
+WIDEST = 1000  # columns up to which their covariance is learnt
+SHRINKAGES = (0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003, 0.001)  # of correlations
+FOLDS = 5  # of the hidden entries, by which weights of models are judged
+MODELS = ("low-rank", "conditional", "neighbours")  # that the answer may consist of
 HALVINGS = 12  # of the weight of the nuclear norm, from the one at which X is zero
 PATIENCE = 3  # halvings without a gain after which the search ends
 SHARES = (1 / 16, 1 / 4, 1.0)  # of the largest lam, tried as long as they help
@@ -86,6 +93,33 @@ class Scale:
         return np.asarray(Z * self.unit + self.centre)
 
 
+class Shrinkage(NamedTuple):
+    """What correlations of columns are reduced by, as a share."""
+
+    shrinkage: float
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Standardised columns: conditional means, and what near rows make of them."""
+
+    scale: Scale
+    gaussian: GaussianColumns
+    rows: NearestRows
+
+    @classmethod
+    def of(cls, X: Vector, gaussian: GaussianColumns, scale: Scale, seed: int) -> Columns:
+        """From the table that a Gaussian model was fitted to, on its scale."""
+        Z = scale.apply(X)
+        rows = NearestRows.of(gaussian.complete(Z), ~np.isnan(Z), stream(seed, 3))
+        return cls(scale, gaussian, rows)
+
+    def guesses(self, X: Vector) -> list[Vector]:
+        """Both guesses for all entries of rows."""
+        filled = self.gaussian.complete(self.scale.apply(X))
+        return [self.scale.undo(each) for each in (filled, self.rows.smoothed(filled))]
+
+
 class Scaled:
     """Data on one scale: the loss, and the largest singular value of the observed part."""
 
@@ -106,17 +140,30 @@ class Scaled:
 
 
 class HiddenEntries:
-    """Data with a tenth of the observed entries hidden."""
+    """Data with some of the observed entries hidden."""
 
-    def __init__(self, X: Vector, seed: int) -> None:
-        rows, cols = np.nonzero(~np.isnan(X))
-        chosen = stream(seed, 1).permutation(rows.size)[: round(HIDDEN * rows.size)]
-        self.place = (rows[chosen], cols[chosen])
+    def __init__(self, X: Vector, place: tuple[Vector, Vector], seed: int) -> None:
+        self.place = place
         self.truth = X[self.place]
         self.left = X.copy()
         self.left[self.place] = np.nan
-        self.unit = Scale.of(self.left, "standard").unit[self.place[1]]
+        self.standard = Scale.of(self.left, "standard")
+        self.unit = self.standard.unit[self.place[1]]
         self._scaled: dict[Scaling, Scaled] = {}
+        self.sample = some_rows(X.shape, stream(seed, 2))  # to learn a covariance from
+        self.inside = np.isin(place[0], self.sample)
+        self.at = np.searchsorted(self.sample, place[0][self.inside]), place[1][self.inside]
+        self.table = self.standard.apply(self.left[self.sample])
+
+    @classmethod
+    def several(cls, X: Vector, seed: int) -> list[HiddenEntries]:
+        """Disjoint random tenths of the observed entries: several of a small table."""
+        rows, cols = np.nonzero(~np.isnan(X))
+        order = stream(seed, 1).permutation(rows.size)
+        size = round(HIDDEN * rows.size)
+        count = min(ROUNDS, -(-ENOUGH // size))
+        cuts = [order[k * size : (k + 1) * size] for k in range(count)]
+        return [cls(X, (rows[cut], cols[cut]), seed) for cut in cuts]
 
     def scaled(self, scaling: Scaling) -> Scaled:
         """The data on one scale, made once."""
@@ -129,6 +176,16 @@ class HiddenEntries:
         off = data.scale.undo(X)[self.place] - self.truth
         own = data.scale.unit[self.place[1]]
         return float(np.mean((off / own) ** 2)), float(np.mean((off / self.unit) ** 2))
+
+    def filled_error(self, table: Vector) -> float:
+        """Mean squared error of a standardised table of the sampled rows."""
+        truth = (self.truth - self.standard.centre[self.place[1]]) / self.unit
+        return float(np.mean((table[self.at] - truth[self.inside]) ** 2))
+
+    def away(self, values: Vector) -> Vector:
+        """Values of the hidden entries as deviations from the columns' means."""
+        found: Vector = (values - self.standard.centre[self.place[1]]) / self.unit
+        return found
 
 
 @dataclass(frozen=True)
@@ -196,7 +253,7 @@ class RowSpace:
 
 @dataclass(eq=False, repr=False)
 class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
-    r"""Fills missing entries by a matrix that is low rank and sparse.
+    r"""Fills missing entries by a matrix that is low rank and sparse, or by simpler models.
 
     Solves, over the observed entries of the data on the scale below,
 
@@ -205,11 +262,15 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         + \lambda \|X\|_1 + \tfrac{\rho}{2} \|X\|_F^2
         \quad\text{subject to}\quad \|X\|_* \le \tau .
 
+    At automatic settings two other models predict the same hidden entries: conditional means
+    under a covariance of the columns, and means over the nearest rows. The answer is the
+    combination of the three that predicts best, see `weights_`.
+
     Parameters
     ----------
     lam : float or "auto"
-        Weight of the l1 norm. "auto" hides a tenth of the observed entries and takes the
-        weight that predicts them best.
+        Weight of the l1 norm. "auto" hides a tenth of the observed entries (of a small table
+        up to four times) and takes the weight that predicts them best.
     tau : float or "auto"
         Bound on the nuclear norm of X. "auto" finds a weight of the nuclear norm by the
         same hidden entries and takes the norm of its solution.
@@ -221,6 +282,9 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     scaling : {"auto", "none", "center", "standard"}
         Preparation of the columns: none, subtract the mean, or also divide by the standard
         deviation. "auto" takes the one that predicts hidden entries best.
+    blend : bool
+        Whether the other models may be used. They are not if lam or tau is given, nor for
+        more than 1000 columns.
     missing_values : float
         Marks a missing entry, NaN by default.
     {tol, max_seconds, random_state, verbose}
@@ -229,6 +293,18 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     ----------
     lam_, tau_, scaling_
         The values used.
+    weights_ : dict
+        What the answer consists of: the weights of "low-rank" (X above), "conditional" and
+        "neighbours". Deviations from the means of columns are multiplied by them and added.
+        All are 0 if means predict best.
+    shrinkage_ : float or None
+        Share by which correlations of the columns are reduced; None if no covariance was
+        learnt.
+    hidden_scores_ : dict
+        Minus mean squared errors of hidden entries, in standard deviations of the columns:
+        of column means ("mean"), of each model, and of their combination ("blend"), whose
+        weights are fitted to other hidden entries than those they are judged by. Empty
+        without a search.
     {cv_results_}
         "param_nuclear" is the weight of the nuclear norm, relative to the largest singular
         value, and "param_share" is lam relative to that weight. Scores are minus mean
@@ -244,6 +320,13 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     `transform` keeps observed entries. It completes each row by the same problem with the
     row space held fixed, so that rows of the training data get the values of the fit, to
     its accuracy. A column without any observed entry is filled with 0.
+
+    The certificate refers to the problem above. It covers the filled entries only if
+    ``weights_["low-rank"]`` is 1 and the other weights are 0. Conditional means solve linear
+    equations, to a relative residual of 1e-6. Their covariance, found by EM, is not certified.
+
+    The combination is taken if it predicts hidden entries better than each model alone;
+    otherwise the best model is.
 
     The scaling is chosen by errors in standard deviations of the columns, the other
     settings by errors on that scale: columns may have different units.
@@ -265,6 +348,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     _: KW_ONLY
     ridge: float | Literal["auto"] = "auto"
     scaling: Literal["auto", "none", "center", "standard"] = "auto"
+    blend: bool = True
     missing_values: float = np.nan
     tol: float = 1e-3
 
@@ -286,35 +370,54 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, positive)
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
         or_auto("ridge", self.ridge, positive)
+        flag("blend", self.blend)
         X = self._read(X, reset=True)[1]
         if np.isnan(X).all():
             raise InputError("X", "no observed entry", "at least one")
-        best = self._choose(X, lam, tau)
+        best, start = self._choose(X, lam, tau)
         data = Scaled(X, best.scaling)
         self.scaling_, self._scale = best.scaling, data.scale
+        self._means = Scale.of(X, "center").centre
         self.mean_, self.scale_ = data.scale.centre, data.scale.unit
         self.lam_, spectral = data.weights(best, lam, tau)
         if tau is None:
-            norm = self._rough(data.loss, self.lam_, spectral, None)
-            tau = max(norm.nuclear_norm, LEAST * (data.top or 1.0))
+            # proved, since a point that is not optimal may have a far larger norm
+            settings: dict[str, Any] = {"trial": True, "tol": ROUGH, "start": start}
+            start = self._fitted(data.loss, self.lam_, spectral, **settings).low_rank
+            tau = max(start.nuclear_norm, LEAST * (data.top or 1.0))
         self.tau_ = tau
-        self.result_ = self._fitted(data.loss, self.lam_, NuclearBall(tau))
+        self.result_ = self._fitted(data.loss, self.lam_, NuclearBall(tau), start=start)
         ridge = self._ridge(self.lam_)
         self._rows = RowSpace.of(data.Z, self.result_.low_rank, self.lam_, ridge)
         self.components_ = self.result_.low_rank.Vt
+        self._columns = self._learnt_columns(X)
         return self
 
-    def _choose(self, X: Vector, lam: float | None, tau: float | None) -> Candidate:
-        """The settings that are not given, by the prediction of hidden entries.
+    def _learnt_columns(self, X: Vector) -> Columns | None:
+        """The models beside the low-rank one, if the answer has a part of them."""
+        if not (self.weights_["conditional"] or self.weights_["neighbours"]):
+            return None
+        scale, some = Scale.of(X, "standard"), some_rows(X.shape, stream(self._seed, 2))
+        assert self.shrinkage_ is not None
+        found = Filled.of(scale.apply(X[some]), self.shrinkage_, None, self._deadline)
+        return Columns.of(X, found.model, scale, self._seed)
+
+    def _choose(
+        self, X: Vector, lam: float | None, tau: float | None
+    ) -> tuple[Candidate, LowRank | None]:
+        """The settings that are not given, by the prediction of hidden entries, and a start.
 
         First the scaling and the nuclear weight at lam = 0, then the nuclear weight in
         smaller steps, then lam, until it no longer helps.
         """
         self.cv_results_: dict[str, Any] = {}
+        self.hidden_scores_: dict[str, float] = {}
+        self.weights_ = dict.fromkeys(MODELS, 0.0) | {"low-rank": 1.0}
+        self.shrinkage_: float | None = None
         scalings = SCALINGS if self.scaling == "auto" else (self.scaling,)
         given = lam is not None and tau is not None and len(scalings) == 1
         if given or int((~np.isnan(X)).sum()) < FEWEST:
-            return Candidate() if len(scalings) > 1 else Candidate(scalings[0])
+            return (Candidate() if len(scalings) > 1 else Candidate(scalings[0])), None
 
         def trial(
             hidden: HiddenEntries, candidate: Candidate, start: LowRank | None
@@ -324,7 +427,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             found = self._rough(data.loss, lam_, spectral, start)
             return hidden.errors(data, found.dense()), found
 
-        search: Search[Candidate] = self._search([HiddenEntries(X, self._seed)], trial)
+        rounds = HiddenEntries.several(X, self._seed)
+        search: Search[Candidate] = self._search(rounds, trial)
         paths = []
         for scaling in scalings:
             first = Candidate(scaling, share=0.0)
@@ -341,9 +445,44 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             larger = [best._replace(share=share) for share in SHARES]
             best = search.best_of([best, *larger], start="best", patience=1, gain=GAIN)
         self.cv_results_ = search.scores(1).table()
+        answers = search.answers.get(best)
+        if self.blend and lam is None and tau is None and 1 < X.shape[1] <= WIDEST:
+            self._weigh(rounds, best, answers)
         # With more entries the largest singular value of the data grows like their number,
         # that of the noise like its root.
-        return best._replace(nuclear=best.nuclear * float(np.sqrt(1.0 - HIDDEN)))
+        whole = best._replace(nuclear=best.nuclear * float(np.sqrt(1.0 - HIDDEN)))
+        return whole, answers[0] if answers and tau is None else None
+
+    def _weigh(
+        self, rounds: list[HiddenEntries], best: Candidate, answers: list[LowRank] | None
+    ) -> None:
+        """Choose the shrinkage of correlations, then the weights of the models."""
+
+        def trial(
+            hidden: HiddenEntries, candidate: Shrinkage, start: Filled | None
+        ) -> tuple[float, Filled]:
+            found = Filled.of(hidden.table, candidate.shrinkage, start, self._search_end)
+            return hidden.filled_error(found.table), found
+
+        if answers is None or self._search_end.passed:
+            return
+        search: Search[Shrinkage] = self._search(rounds, trial)
+        line = [Shrinkage(each) for each in SHRINKAGES]
+        chosen = search.best_of(line, start="before", patience=1)
+        guesses, truth = [], []
+        for hidden, low_rank, filled in zip(
+            rounds, answers, search.answers[chosen], strict=False
+        ):
+            own = hidden.scaled(best.scaling).scale
+            columns = Columns.of(hidden.left, filled.model, hidden.standard, self._seed)
+            found = [own.undo(low_rank.dense()), *columns.guesses(hidden.left)]
+            guesses.append(np.stack([hidden.away(each[hidden.place]) for each in found], 1))
+            truth.append(hidden.away(hidden.truth))
+        weights, scores = weighed(np.concatenate(guesses), np.concatenate(truth))
+        self.weights_ = dict(zip(MODELS, weights, strict=True))
+        names = ("mean", *MODELS, "blend")
+        self.hidden_scores_ = dict(zip(names, scores, strict=True))
+        self.shrinkage_ = chosen.shrinkage
 
     def transform(self, X: Any) -> Vector:
         """The same rows with their missing entries filled.
@@ -364,9 +503,19 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         rows = missing.any(axis=1)
         filled: Vector = given.copy()
         if rows.any():
-            guess = self._scale.undo(self._rows.complete(self._scale.apply(X[rows])))
-            filled[missing] = guess[missing[rows]]
+            filled[missing] = self._guess(X[rows])[missing[rows]]
         return filled
+
+    def _guess(self, X: Vector) -> Vector:
+        """All entries of rows, as the weighted models predict them."""
+        low_rank = self._scale.undo(self._rows.complete(self._scale.apply(X)))
+        if self._columns is None and self.weights_["low-rank"] == 1.0:
+            return low_rank
+        others = [] if self._columns is None else self._columns.guesses(X)
+        guess = np.tile(self._means, (len(X), 1))
+        for weight, each in zip(self.weights_.values(), (low_rank, *others), strict=False):
+            guess += weight * (each - self._means)
+        return guess
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Vector, Vector]:
         """The data as they came, and in double precision with NaN for missing entries."""
@@ -409,6 +558,26 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         if min(loss.shape) <= FULL:
             settings["solver"] = DavisYin(first_rank=min(loss.shape))
         return self._solve(Problem(loss, ElasticNet(lam, 0.5 * ridge), spectral), **settings)
+
+
+def weighed(guesses: Vector, truth: Vector) -> tuple[list[float], list[float]]:
+    """Weights of models that predict the truth best, and scores of all there is to choose.
+
+    The choices are none of them, one of them, or all with the best weights, none negative.
+    Weights are judged by parts of the entries that they were not fitted to.
+    """
+    from scipy.optimize import nnls
+
+    fold = np.arange(len(truth)) % min(FOLDS, len(truth))
+    alone = [np.zeros(guesses.shape[1]), *np.eye(guesses.shape[1])]
+    losses = []
+    for k in range(int(fold.max()) + 1):
+        here = fold == k
+        tried = [*alone, nnls(guesses[~here], truth[~here])[0]]
+        losses.append([np.mean((guesses[here] @ w - truth[here]) ** 2) for w in tried])
+    best = least(losses)
+    weights = alone[best] if best < len(alone) else nnls(guesses, truth)[0]
+    return [float(w) for w in weights], [-float(x) for x in np.mean(losses, axis=0)]
 
 
 def _is_nan(value: Any) -> bool:

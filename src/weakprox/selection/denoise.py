@@ -18,10 +18,13 @@ from weakprox.selection.copies import THINNING, Copies, thinned
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.held_out import HeldOut, held_out
 from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
-from weakprox.selection.search import Deadline, Scores, Weights, least, stream
+from weakprox.selection.search import Deadline, Scores, Weights, least, near, stream
 from weakprox.spectral import NuclearBall, TracePSD
 
 COPIES = 5  # that one matrix is split into; each is held out once
+REPEATS = 5  # sets of copies that candidates are compared by if the first set is undecided
+CLOSE = 3.0  # standard errors within which it is
+REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their places
 QUICK = (6, 5)  # weights and radii that are tried
@@ -58,6 +61,7 @@ class Tried:
     debias: bool
     points: list[Candidate] = field(default_factory=list)
     found: list[HeldOut] = field(default_factory=list)
+    repeats: int = 1  # sets of copies that were compared with
 
     def add(self, points: list[Candidate], found: HeldOut) -> None:
         """Record candidates, in the order of the entries of a grid."""
@@ -79,6 +83,29 @@ class Tried:
         """The least mean error."""
         return float(np.nanmin(self.errors.mean(axis=0)))
 
+    def undecided(self) -> list[int]:
+        """Candidates that a few standard errors do not tell from the best; or none."""
+        errors = self.errors
+        if len(errors) < COPIES:
+            return []
+        found = near(errors, CLOSE)
+        return np.flatnonzero(found).tolist() if found.sum() > 1 else []
+
+    def again(self, some: list[int], further: list[HeldOut]) -> Tried:
+        """These candidates alone, compared with further sets of copies as well."""
+        here = [flat(one) for one in self.found]
+        along = np.concatenate([one.along for one in here], axis=1)[:, some]
+        squares = np.concatenate([one.squares for one in here], axis=1)[:, some]
+        first = HeldOut(along, squares, here[0].constants, here[0].entries)
+        sets = [first, *further]
+        joined = HeldOut(
+            np.concatenate([one.along for one in sets]),
+            np.concatenate([one.squares for one in sets]),
+            np.concatenate([one.constants for one in sets]),
+            first.entries,
+        )
+        return Tried(self.debias, [self.points[i] for i in some], [joined], len(sets))
+
     def choice(self) -> Choice:
         """The simplest kind of model, and its least radius, within a standard error."""
         errors = self.errors
@@ -86,11 +113,17 @@ class Tried:
         scales = np.concatenate(parts)
         scales[[i for i, point in enumerate(self.points) if point.kind == COPY]] = 1.0
         keys = [point[:2] for point in self.points] if len(errors) > 1 else None
-        best = least(errors, keys)
+        best = least(errors, keys, self.repeats)
         weights = [Weights(point.lam, point.tau) for point in self.points]
         table = Scores(weights, errors).table(scale=scales)
         kind = KINDS[self.points[best].kind]
         return Choice(*weights[best], float(scales[best]), table, kind)
+
+
+def flat(found: HeldOut) -> HeldOut:
+    """The same with the candidates along one axis."""
+    along, squares = (each.reshape(len(each), -1, 1) for each in (found.along, found.squares))
+    return HeldOut(along, squares, found.constants, found.entries)
 
 
 def _pairs(grid: Grid) -> list[tuple[float, float]]:
@@ -99,16 +132,19 @@ def _pairs(grid: Grid) -> list[tuple[float, float]]:
     return list(zip(lams.tolist(), grid.taus.ravel().tolist(), strict=True))
 
 
-def _closed_forms(copies: Copies, grid: Grid) -> tuple[list[Candidate], HeldOut]:
+def _simple_points(M: Values, grid: Grid) -> list[Candidate]:
     """The data as they are, and soft thresholding with every weight."""
-    free = float(grid.taus.max())
-    nuclear = math.sqrt(min(copies.means.shape[1:])) * float(np.linalg.norm(copies.mean()))
-    points = [Candidate(COPY, 0, 0.0, max(free, nuclear))]
-    points += [
+    nuclear = math.sqrt(min(M.shape)) * float(np.linalg.norm(M))
+    points = [Candidate(COPY, 0, 0.0, max(float(grid.taus.max()), nuclear))]
+    return points + [
         Candidate(SOFT, 0, float(lam), float(tau))
         for lam, tau in zip(grid.lams, grid.taus[:, -1], strict=True)
         if lam > 0.0
     ]
+
+
+def _closed_forms(copies: Copies, points: list[Candidate]) -> HeldOut:
+    """Errors of the data as they are and of soft thresholding, on copies left out."""
     found = np.empty((2, len(copies), len(points), 1))
     for k in range(len(copies)):
         A, Z = copies.without(k), copies.means[k]
@@ -116,7 +152,7 @@ def _closed_forms(copies: Copies, grid: Grid) -> tuple[list[Candidate], HeldOut]
             X = np.sign(A) * np.maximum(np.abs(A) - copies.louder(k) * point.lam, 0.0)
             found[:, k, i, 0] = np.vdot(X, Z), np.vdot(X, X)
     constants = np.array([np.sum(Z * Z) for Z in copies.means])
-    return points, HeldOut(found[0], found[1], constants, copies.means[0].size)
+    return HeldOut(found[0], found[1], constants, copies.means[0].size)
 
 
 @dataclass(frozen=True)
@@ -167,7 +203,12 @@ class NoisyMatrix:
         return held_out(copies, grid, spectral=self.ball, max_seconds=seconds, **more)
 
     def search(
-        self, noise: float, lam: float | None = None, tau: float | None = None
+        self,
+        noise: float,
+        lam: float | None = None,
+        tau: float | None = None,
+        *,
+        repeats: int = REPEATS,
     ) -> Choice:
         """The weight and radius whose answers are nearest to the copies left out.
 
@@ -175,12 +216,17 @@ class NoisyMatrix:
         gain. The nested simple models, the data themselves and soft thresholding alone, have
         closed forms and are tried in any case. Of candidates that differ by less than a
         standard error, the simplest kind of model and the least radius are taken.
+
+        Candidates that the copies hardly tell apart are compared by further sets of copies,
+        so that the choice does not depend on the random numbers of one set. The standard
+        error remains that of one set: further sets do not make the noise of M smaller.
         """
         grid = self.grid(noise, lam, tau, *QUICK)
         copies = self.copies(noise, COPIES)
         tried = Tried(self.debias)
         if lam is None and tau is None and not self.deadline.passed:
-            tried.add(*_closed_forms(copies, grid))
+            simple = _simple_points(self.M, grid)
+            tried.add(simple, _closed_forms(copies, simple))
         best = math.inf
         for i in reversed(range(len(grid.lams))):  # weights fall along the grid
             row = Grid(grid.lams[i : i + 1], grid.taus[i : i + 1])
@@ -192,7 +238,34 @@ class NoisyMatrix:
             before, best = best, min(best, tried.least)
             if self.deadline.passed or best >= before:
                 break
-        return tried.choice()
+        found, some = tried.choice(), tried.undecided() if noise else []
+        further = self._further(noise, [tried.points[i] for i in some], repeats) if some else []
+        if not further:
+            return found
+        return replace(tried.again(some, further).choice(), table=found.table)
+
+    def _further(self, noise: float, points: list[Candidate], repeats: int) -> list[HeldOut]:
+        """Comparisons of candidates with further sets of copies, as far as time allows."""
+        seeds = stream(self.seed, REPEATING).integers(2**31, size=repeats - 1)
+        simple = [point for point in points if point.kind in (COPY, SOFT)]
+        lams = sorted({point.lam for point in points if point not in simple})
+        order = simple + [p for lam in lams for p in points if p not in simple and p.lam == lam]
+        back = [order.index(point) for point in points]
+        found = []
+        for seed in seeds.tolist():
+            other = replace(self, seed=seed)
+            copies = other.copies(noise, COPIES)
+            parts = [_closed_forms(copies, simple)] if simple else []
+            for lam in lams:
+                taus = [p.tau for p in order if p not in simple and p.lam == lam]
+                row = Grid(np.array([lam]), np.array([taus]))
+                parts.append(flat(other.held_out(copies, row)))
+            if self.deadline.passed:  # parts may be incomplete
+                break
+            along = np.concatenate([part.along for part in parts], axis=1)[:, back]
+            squares = np.concatenate([part.squares for part in parts], axis=1)[:, back]
+            found.append(HeldOut(along, squares, parts[0].constants, parts[0].entries))
+        return found
 
     def choice(self, grid: Grid, found: HeldOut, index: int | None = None) -> Choice:
         """The point of least mean error, or the one of this index, and the whole table."""
@@ -216,7 +289,7 @@ class NoisyMatrix:
         first = noise_level(self.M) if first is None else first
         if first == 0.0 or noise_level(self.M, "entries") == 0.0:
             return first
-        found = self.search(first)
+        found = self.search(first, repeats=1)
         problem = Problem(Denoising(self.M), L1(found.lam), self.ball(found.tau))
         settings: dict[str, Any] = {"max_seconds": self.deadline.left, "progress": False}
         fit = minimize(problem, tol=ROUGH, seed=self.seed, **settings).X

@@ -59,26 +59,38 @@ class Deadline:
         return self if self.left is None else Deadline.after(part * self.left)
 
 
-def least(losses: Any, simplicity: Sequence[Any] | None = None) -> int:
+def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
+    """Which candidates are worse than the best by at most so many standard errors.
+
+    `losses` has the shape (folds, candidates), NaN if not tried. The error is that of the
+    difference, fold by fold, since candidates share the noise of a fold. If the folds are
+    those of several ways to split the same data, `repeats`, it is the error of one of them.
+    """
+    found = np.asarray(losses, dtype=float)
+    best = int(np.nanargmin(found.mean(axis=0)))
+    away = found - found[:, [best]]
+    size = np.sqrt(len(found) / repeats)
+    close = away.mean(axis=0) <= errors * away.std(axis=0, ddof=1) / size
+    close[best] = True
+    return np.asarray(close)
+
+
+def least(losses: Any, simplicity: Sequence[Any] | None = None, repeats: int = 1) -> int:
     """Index of the least mean of losses of shape (folds, candidates), NaN if not tried.
 
     With `simplicity`, a key per candidate that is smaller for simpler ones, the simplest
-    candidate is taken that is worse by at most one standard error. The error is that of the
-    difference, fold by fold, since candidates share the noise of a fold.
+    candidate is taken that is worse by at most one standard error, see `near`.
     """
     found = np.asarray(losses, dtype=float)
     mean = found.mean(axis=0)
     if not np.isfinite(mean).any():
         raise InputError("scores", "no finite number", "one at least")
-    best = int(np.nanargmin(mean))
     if simplicity is None:
-        return best
+        return int(np.nanargmin(mean))
     if len(found) < 2:
         raise InputError("scores", "one fold", "two or more, for a standard error")
-    away = found - found[:, [best]]
-    near = away.mean(axis=0) <= away.std(axis=0, ddof=1) / np.sqrt(len(found))
-    near[best] = True
-    return min((simplicity[i], mean[i], i) for i in range(len(mean)) if near[i])[-1]
+    close = np.flatnonzero(near(found, repeats=repeats)).tolist()
+    return int(min((simplicity[i], mean[i], i) for i in close)[-1])
 
 
 @dataclass(frozen=True)

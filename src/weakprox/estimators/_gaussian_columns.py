@@ -1,0 +1,116 @@
+"""Missing entries as conditional means, under a shrunken covariance of the columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.selection.search import Deadline
+
+Vector = np.ndarray[Any, np.dtype[Any]]
+STEPS = 30  # of expectation and maximisation, at most
+CHANGE = 3e-3  # of the missing entries, in standard deviations, at which these end
+INNER = 3  # conjugate gradient steps within one of them: the next one starts from there
+MOST = 200  # conjugate gradient steps of a completion
+EXACT = 1e-6  # relative residual of a completion
+FLOOR = 1e-9  # least variance of a column, in units of its own
+WORK = 3e8  # rows times squared columns; of more rows, a part is taken for the covariance
+CHUNK = 1024  # rows completed at a time
+
+
+@dataclass(frozen=True)
+class GaussianColumns:
+    r"""Mean and inverse covariance P of the columns.
+
+    Given its observed entries o, the missing entries m of a row have the conditional mean
+    :math:`\mu_m - P_{mm}^{-1} P_{mo} (x_o - \mu_o)`, the minimiser of
+    :math:`\tfrac12 (x - \mu)^\top P (x - \mu)` over them. All rows are solved for together
+    by conjugate gradients, whose products have the matrix P in common.
+    """
+
+    mean: Vector
+    precision: Vector
+
+    def complete(self, Z: Vector) -> Vector:
+        """All entries of rows with NaN where nothing is known."""
+        filled = np.empty(Z.shape)
+        for first in range(0, len(Z), CHUNK):
+            some = slice(first, first + CHUNK)
+            missing = np.isnan(Z[some])
+            away = np.where(missing, 0.0, Z[some] - self.mean)
+            filled[some] = _minimised(self.precision, away, missing, MOST, EXACT) + self.mean
+        return filled
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A fit to a table: the model, the table filled by it, and the summed variances."""
+
+    model: GaussianColumns
+    table: Vector
+    variances: Vector  # of the missing entries, summed over each column
+
+    @classmethod
+    def of(
+        cls, Z: Vector, shrinkage: float, start: Filled | None, deadline: Deadline
+    ) -> Filled:
+        """Fit to standardised columns with NaN for missing entries.
+
+        The covariance is found by expectation and maximisation (EM). Correlations are
+        multiplied by 1 - `shrinkage` in each step: the fewer rows there are, the more of a
+        correlation is chance. The conditional covariance of missing entries is replaced by
+        the diagonal matrix of their variances given all other columns, 1 / P_jj, which costs
+        no decomposition for each row and predicts as well.
+        """
+        missing = np.isnan(Z)
+        count = missing.sum(axis=0)
+        table = np.where(missing, 0.0, Z) if start is None else start.table
+        variances = count.astype(float) if start is None else start.variances
+        size = max(1.0, math.sqrt(float(count.sum())))
+        for _ in range(STEPS):
+            mean = table.mean(axis=0)
+            away = table - mean
+            covariance = away.T @ away
+            scale = np.diag(covariance) + variances
+            covariance *= 1.0 - shrinkage
+            np.fill_diagonal(covariance, scale)
+            covariance /= len(Z)
+            covariance += FLOOR * np.eye(len(scale))
+            P = np.linalg.inv(covariance)
+            away = _minimised(P, away, missing, INNER, CHANGE)
+            change = float(np.linalg.norm(away + mean - table)) / size
+            table, variances = away + mean, count / np.diag(P)
+            if change <= CHANGE or deadline.passed:
+                break
+        return cls(GaussianColumns(mean, P), table, variances)
+
+
+def some_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Vector:
+    """Indices of the rows that a covariance is learnt from: all, if they are not too many."""
+    rows, columns = shape
+    most = max(2 * columns, int(WORK / columns**2))
+    return np.arange(rows) if rows <= most else np.sort(rng.permutation(rows)[:most])
+
+
+def _minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Vector:
+    """Minimise x'Px / 2 over the free entries of each row, by conjugate gradients."""
+    tiny = np.finfo(float).tiny
+    scale = np.diag(P)
+    residual = np.where(free, -(X @ P), 0.0)
+    ahead = residual / scale
+    way, size = ahead, np.sum(residual * ahead, axis=1)
+    enough = tol**2 * size
+    for _ in range(steps):
+        if np.all(size <= enough):
+            break
+        product = np.where(free, way @ P, 0.0)
+        length = size / np.maximum(np.sum(way * product, axis=1), tiny)
+        X = X + length[:, None] * way
+        residual = residual - length[:, None] * product
+        ahead = residual / scale
+        last, size = size, np.sum(residual * ahead, axis=1)
+        way = ahead + (size / np.maximum(last, tiny))[:, None] * way
+    return X
