@@ -156,7 +156,8 @@ class Run:
         shape = problem.shape
         if not on_cpu(problem.loss.reference):
             return 0
-        return THIN * sum(shape) if solver.factored else math.prod(shape)
+        thin = solver.factored and not (solver.arrays and solver.arrays.work)
+        return THIN * sum(shape) if thin else math.prod(shape)
 
     def _solve(self) -> Status:
         """Run outer steps until a stopping rule applies; return the status."""
