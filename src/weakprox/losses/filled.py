@@ -84,6 +84,11 @@ class Filled:
         assert isinstance(self.data.weights, float)
         return self.data.weights
 
+    @property
+    def unit(self) -> float:
+        """Size of the observations without intercepts; one if all are zero."""
+        return max(float(self.values.max()), -float(self.values.min())) or 1.0
+
     def point(self, V: LowRank) -> LowRank:
         """X in the orientation of the array, or that of the array as X."""
         return LowRank(V.Vt.T, V.s, V.U.T) if self.turned else V

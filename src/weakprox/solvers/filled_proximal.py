@@ -60,7 +60,7 @@ class Memory:
     parameters: Plan
     rank: int = 0
     momentum: float = 1.0
-    residuals: tuple[Array, ...] = ()  # differences of residuals of steps
+    residuals: tuple[Array, ...] = ()  # differences of residuals of steps, over `Filled.unit`
     images: tuple[Array, ...] = ()  # differences of images
     squares: Array | None = None  # inner products of the former
     rest: Array | None = None  # residual of the last step
@@ -210,18 +210,20 @@ class Steps:
         rest = image - state.fill
         if state.rest is None:
             return {"fill": image, "rest": rest}
-        residuals = (*state.residuals, rest - state.rest)[-HISTORY:]
-        images = (*state.images, image - state.image)[-HISTORY:]
+        unit = self.filled.unit
+        residuals = (*state.residuals, _short(rest - state.rest, unit))[-HISTORY:]
+        images = (*state.images, _short(image - state.image, unit))[-HISTORY:]
         n = len(residuals)
         G = np.zeros((n, n))
         if state.squares is not None:
             G[: n - 1, : n - 1] = state.squares[1 - n :, 1 - n :] if n > 1 else 0.0
         G[n - 1] = G[:, n - 1] = [float(np.vdot(one, residuals[-1])) for one in residuals]
-        across = np.array([float(np.vdot(one, rest)) for one in residuals])
+        short = _short(rest, unit)
+        across = np.array([float(np.vdot(one, short)) for one in residuals])
         weights = np.linalg.lstsq(G + DAMPED * np.trace(G) * np.eye(n), across, rcond=None)[0]
         fill = image.copy()
         for weight, one in zip(weights, images, strict=True):
-            fill -= weight * one
+            fill -= (weight * unit) * one
         return {
             "fill": fill,
             "rest": rest,
@@ -306,6 +308,11 @@ def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     s, left = np.sqrt(np.maximum(squares[::-1], 0.0)), left[:, ::-1]
     V = B @ (left / np.maximum(s, _least(s)))
     return lambda p, n: Z @ (turn @ (left[:, :n] * p[:n])), s, V
+
+
+def _short(x: Any, unit: float) -> Any:
+    """x over a unit in float32: enough for differences, in half of the memory."""
+    return (x / unit).astype(np.float32)
 
 
 def _least(s: Any) -> float:
