@@ -65,7 +65,7 @@ def test_certified(case):
     assert case.problem.strong_convexity(needed=False) == 0.0
     result = wp.minimize(case.problem, tol=1e-6, progress=False)
     best = case.optimum[0]
-    expected = "FactoredProximal" if case.problem.observed is not None else "DavisYin"
+    expected = "FilledProximal" if case.problem.observed is not None else "DavisYin"
     assert result.solver == expected
     assert result.status is wp.Status.CERTIFIED
     assert result.certificate.lower_bound <= best + SMALL * abs(best)

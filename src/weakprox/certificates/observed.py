@@ -2,8 +2,9 @@
 
 With S the sparse matrix of the dual point q, f* >= min over X of G(X) - <S, X>, less h*(S).
 The first is a sum of conjugates. The second needs an upper bound on the largest singular value
-of S. At a solution that value is repeated as often as the rank, so the triplets near it are
-deflated and a randomised bound is taken of the rest.
+of S. If most entries are observed and the shorter side is not long, it comes from the Gram
+matrix of S. Otherwise a randomised bound is taken. At a solution that value is repeated as
+often as the rank, so the triplets near it are deflated first.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ import numpy as np
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, gram, namespace
 from weakprox.linalg.bounds import chebyshev_bound, norm_bound
+from weakprox.linalg.decompositions import eigvalsh
+from weakprox.linalg.gram_svd import gram_error, squared
 from weakprox.linalg.operators import Products
+from weakprox.linalg.threads import all_threads
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import refined, spanned, whitened
@@ -33,7 +37,7 @@ DEGREE = 120  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
-RESTS_ON = "high-probability"
+GRAM = 2000  # length of the shorter side up to which all eigenvalues are affordable
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -91,25 +95,39 @@ def triplets(data: Observed, q: Array, V: Array, powers: int = 1) -> Triplets:
 
 @dataclass(frozen=True, eq=False)
 class ObservedDual:
-    """A dual point q on the observed entries, with triplets of its matrix S."""
+    """A dual point q on the observed entries, with triplets of its matrix S.
+
+    The triplets may be None if S is an array (`exact`).
+    """
 
     data: Observed
     q: Array
     form: ValueForm
-    found: Triplets
+    found: Triplets | None
     effects: Effects
+
+    @property
+    def exact(self) -> bool:
+        """Whether the norm of S comes from all of its singular values."""
+        return self.data.is_full() and min(self.data.shape) <= GRAM
+
+    @property
+    def rests_on(self) -> str:
+        """What the bound rests on."""
+        return "exact" if self.exact else "high-probability"
 
     @property
     def estimate(self) -> float:
         """Estimate of the lower bound: Ritz values are at most the singular values."""
         kept: dict[str, float] = vars(self)  # cached_property blocks other runs in Python 3.11
         if "_estimate" not in kept:
-            kept["_estimate"] = self.best(float(self.found.s[0]))[0]
+            norm = self._whole_norm() if self.found is None else float(self.found.s[0])
+            kept["_estimate"] = self.best(norm)[0]
         return kept["_estimate"]
 
     def bound(self, rng: np.random.Generator) -> tuple[float, str]:
         """Return a lower bound on min f, and what it rests on."""
-        return self.proved(rng)[0], RESTS_ON
+        return self.proved(rng)[0], self.rests_on
 
     def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
         """Return a lower bound, the multiple of q that proves it, and the norm of its S."""
@@ -124,6 +142,8 @@ class ObservedDual:
         it are deflated as well.
         """
         data, q, found = self.data, self.q, self.found
+        if found is None or self.exact:
+            return self._whole_norm()
         whole = float(namespace(q).max(namespace(q).abs(q))) * math.sqrt(data.size)
         for scale in (data.left, data.right):
             whole *= 1.0 if scale is None else float(namespace(scale).max(scale))
@@ -143,6 +163,19 @@ class ObservedDual:
         longest = int(max(data.pattern.row_counts.max(), data.pattern.column_counts.max()))
         size = math.sqrt(float(namespace(q).sum(q * q)))
         return best + 4 * arrays.eps_of(q) * math.sqrt(longest) * size
+
+    def _whole_norm(self) -> float:
+        """Upper bound on the norm of S from the eigenvalues of its Gram matrix."""
+        S = self.data.full(self.q)
+        unit = float(np.abs(S).max(initial=0.0))  # squares of S itself may underflow
+        if not unit > 0.0:
+            return 0.0
+        S /= unit
+        B = S if S.shape[0] >= S.shape[1] else S.T
+        with all_threads(int(B.shape[1])):
+            squares = np.maximum(eigvalsh(squared(B))[::-1], 0.0)
+        largest = float(squares[0]) + gram_error(int(B.shape[0]), squares)
+        return unit * math.sqrt(largest) * (1 + 8 * arrays.DOUBLE)
 
     def _enough(self, found: Triplets) -> float:
         """A bound on the rest of S that is sharp enough: norms below lam are all alike."""

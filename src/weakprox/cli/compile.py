@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from weakprox.cli.console import DONE, FAILED
-from weakprox.losses import Completion, Denoising
+from weakprox.losses import Completion, Denoising, Huber
 from weakprox.passes import compiling
 from weakprox.penalties import L1, GroupL2
 from weakprox.problem import Problem
@@ -44,8 +44,12 @@ def compile_passes() -> None:
         _ = result.proof  # its passes are compiled, too
     loss = Completion(rows, cols, M[rows, cols], M.shape, intercepts="both")
     minimize(Problem(loss, None, NuclearNorm(1.0)), progress=False)
+    for dtype in ("float32", "float64"):
+        robust = Denoising(M.astype(dtype), loss=Huber(0.5))
+        minimize(Problem(robust, None, NuclearNorm(1.0)), progress=False)
     compiling.stored.cache_clear()
-    if not all(compiling.stored(kind) for kind in (compiling.DENSE, compiling.ENTRIES)):
+    kinds = (compiling.DENSE, compiling.ENTRIES, compiling.CELLS)
+    if not all(compiling.stored(kind) for kind in kinds):
         typer.echo("numba found no folder to store them in: set NUMBA_CACHE_DIR", err=True)
         raise typer.Exit(FAILED)
     typer.echo(f"The passes are compiled ({time.perf_counter() - begun:.0f} s).")

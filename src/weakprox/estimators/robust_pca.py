@@ -228,7 +228,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
             lam = left.weight(self.noise_)
             k = left.ratio * lam
             found = left.solved(candidate.multiple * lam, k, start, trial=True).low_rank
-            return float(np.mean(np.abs(_at(found, *places) - fits.data.Z[places]))), found
+            off = np.abs(_at(found, *places) - fits.data.Z[places])
+            # beyond the cut a cell is an outlier, which the low-rank part should not predict
+            return float(np.mean(np.minimum(off, CUT * self.noise_))), found
 
         candidates = [Candidate(multiple) for multiple in MULTIPLES]
         search: Search[Candidate] = self._search(folds, trial)

@@ -222,6 +222,8 @@ def rough_inner(X: Array, Y: Array) -> float:
         cut = x.size - x.size % CHAIN
         parts = np.vecdot(x[:cut].reshape(-1, CHAIN), y[:cut].reshape(-1, CHAIN))
         return float(parts.sum(dtype=np.float64)) + float(np.dot(x[cut:], y[cut:]))
+    if compat.is_torch_array(X) and X.dtype == Y.dtype == namespace(X).float64:
+        return float(X.reshape(-1) @ Y.reshape(-1))  # without a product of their size
     return inner(X, Y)
 
 

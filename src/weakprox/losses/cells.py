@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from weakprox.linalg.arrays import (
     DOUBLE,
     Array,
     empty,
+    in_file,
     inner,
     is_numpy,
     namespace,
@@ -30,6 +32,7 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import EntryLoss, Huber, Squared
+from weakprox.passes import compiling
 
 Product = Callable[[Array, Array], float]
 
@@ -134,6 +137,11 @@ class Cells:
 
         One pass over the matrix. Sums are quick ones, which no proof uses.
         """
+        kernels = self._kernels()
+        if kernels is not None:
+            left, right, k = X.U * X.s, X.Vt, getattr(self.loss, "k", math.inf)
+            Z, W, found = kernels.stepped(self.M, left, right, block, k, steep)
+            return Z, W, Sums(*found.tolist())
         m, d = self.shape
         width = int(block.shape[1])
         Z, W = empty((m, width), block), zeros((d, width), block)
@@ -145,6 +153,16 @@ class Cells:
             W += x.T @ part
             found.append(sums)
         return Z, W, _added(found)
+
+    def _kernels(self) -> Any:
+        """The compiled pass, if it serves these cells and is worth loading; None otherwise."""
+        M = self.M
+        plain = self.residual and self.weights is None and is_numpy(M)
+        if not plain or math.prod(self.shape) < compiling.COMPILED_FROM or in_file(M):
+            return None
+        if not M.flags.c_contiguous or not compiling.current(compiling.CELLS):
+            return None
+        return _compiled()
 
     def value(self, X: LowRank | Array) -> float:
         """G(X)."""
@@ -190,6 +208,15 @@ class Cells:
             moved = unit * namespace(x).abs(x)
             most += inner(moved, namespace(q).abs(q)) + self.smoothness * inner(moved, moved)
         return most * (1 + 1e-3)
+
+
+@cache
+def _compiled() -> Any:
+    try:
+        from weakprox.passes import cells_compiled
+    except (ImportError, RuntimeError):  # the latter if no folder for its cache is writable
+        return None
+    return cells_compiled
 
 
 def _point(X: LowRank | Array) -> Callable[[slice], Array]:

@@ -34,6 +34,8 @@ SIGNS = 20  # rounds in which rows and columns of one sign are looked for
 FEW = 2_000_000  # positions up to which SciPy's products with one vector are fastest
 FLAT = 1e-12  # curvature relative to that of the preconditioner that is rounding only
 DOUBLE = 2.0**-52
+THIN = 8  # columns up to which products at the observations cost less than all of them
+FULL = 0.25  # share of observed entries from which S may be an array
 REFINED = 1e-10  # accuracy of intercepts, from which a factorisation needs a second solve
 
 
@@ -93,11 +95,15 @@ class Observed:
 
     def entries(self, X: LowRank) -> Array:
         """Entries of X at the observations, with the scalings."""
-        return self.pattern.sampled(self._scaled(X.U * X.s, 0), self._scaled(X.Vt.T, 1))
+        return self.sampled(X.U * X.s, X.Vt.T)
 
     def sampled(self, U: Array, V: Array) -> Array:
         """Entries of U V' at the observations, with the scalings."""
-        return self.pattern.sampled(self._scaled(U, 0), self._scaled(V, 1))
+        U, V = self._scaled(U, 0), self._scaled(V, 1)
+        if self.is_full() and int(U.shape[1]) > THIN:
+            P = self.pattern
+            return np.asarray((U @ V.T)[P.rows, P.columns], dtype=float)
+        return self.pattern.sampled(U, V)
 
     def times(self, q: Array, B: Array) -> Array:
         """S B."""
@@ -107,11 +113,11 @@ class Observed:
         """S' B."""
         return self._scaled(self.pattern.transpose_times(q, self._scaled(B, 0)), 1)
 
-    def is_full(self, share: float) -> bool:
-        """Whether so large a share of the entries is observed, and S may be an array."""
+    def is_full(self) -> bool:
+        """Whether so many entries are observed that arrays take little more than vectors."""
         P = self.pattern
         plain = type(P) is Pattern and arrays.is_numpy(P.reference)
-        return plain and P.size >= share * math.prod(P.shape)
+        return plain and P.size >= FULL * math.prod(P.shape)
 
     def full(self, q: Array) -> Array:
         """S as an array."""
@@ -172,7 +178,7 @@ class Observed:
         if self.intercepts == "none":
             return effects
         if self._two_way is not None:
-            return self._normal(self._eliminated(x, accuracy))
+            return self.normal(self._eliminated(x, accuracy))
         quadratic = isinstance(self.loss, Squared)
         value = math.nan if quadratic else self.value(x, effects)
         for _ in range(NEWTON):
@@ -199,7 +205,27 @@ class Observed:
             if _same(after, effects):
                 break
             effects = after
-        return self._normal(effects)
+        return self.normal(effects)
+
+    @property
+    def eliminates(self) -> bool:
+        """Whether intercepts of both sides follow from one factorisation."""
+        return self._two_way is not None
+
+    def balanced(self, rows: Array, columns: Array) -> tuple[Array, Array]:
+        """Best free intercepts for residuals with these sums, if all weights are the same.
+
+        The loss is the squared error, and `eliminates` holds if there are both intercepts.
+        """
+        if self.intercepts == "both":
+            two_way = self._two_way
+            assert two_way is not None
+            return two_way.solved(self.weights * rows, self.weights * columns)
+        counts = (self.pattern.row_counts, self.pattern.column_counts)
+        a, b = (
+            part / np.maximum(n, 1) for part, n in zip((rows, columns), counts, strict=True)
+        )
+        return a if self.by_rows else 0.0 * a, b if self.by_columns else 0.0 * b
 
     @cached_property
     def _two_way(self) -> TwoWay | None:
@@ -223,7 +249,7 @@ class Observed:
         rest = self._margins(self.dual(x, effects), effects)
         return _moved(effects, Effects(0.0, *two_way.solved(rest.rows, rest.columns)), 1.0)
 
-    def _normal(self, effects: Effects) -> Effects:
+    def normal(self, effects: Effects) -> Effects:
         """The same predictions with the mean of intercepts in `mean`; empty rows get 0."""
         if self.ridge:
             return effects
@@ -377,7 +403,10 @@ class Observed:
     def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
         """Predictions at any positions, in host memory."""
         U, V = to_numpy(self._scaled(X.U * X.s, 0)), to_numpy(self._scaled(X.Vt.T, 1))
-        found = np.einsum("ij,ij->i", U[rows], V[columns], dtype=float)
+        if int(U.shape[1]) > THIN and len(rows) >= FULL * math.prod(self.shape):
+            found = np.asarray((U @ V.T)[rows, columns], dtype=float)
+        else:
+            found = np.einsum("ij,ij->i", U[rows], V[columns], dtype=float)
         if self.intercepts != "none":
             found += effects.mean
             found += to_numpy(effects.rows)[rows] + to_numpy(effects.columns)[columns]

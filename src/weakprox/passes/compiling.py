@@ -23,7 +23,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-DENSE, ENTRIES = "compiled", "entries_compiled"  # kinds: modules with compiled passes
+# kinds: modules with compiled passes
+DENSE, ENTRIES, CELLS = "compiled", "entries_compiled", "cells_compiled"
 COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
 AT_ONCE = 200_000_000  # entries from which one run repays compilation
 REPAID = 6.0  # seconds of runs in NumPy after which compilation is repaid

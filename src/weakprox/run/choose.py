@@ -18,6 +18,7 @@ from weakprox.solvers import (
     DenseProximal,
     DualAscent,
     FactoredProximal,
+    FilledProximal,
     LeanSplitting,
     SampleAverage,
     Thresholding,
@@ -100,6 +101,11 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.sparse_target is not None:
         why = "without a penalty the solution follows from leading singular triplets of a "
         return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
+    if FilledProximal.applies(problem):
+        why = (
+            f"{name} has squared errors of most entries, and decompositions of the array with "
+        )
+        return Choice(FilledProximal(rank=rank), why + "filled holes need few steps")
     if problem.observed is not None:
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)

@@ -15,7 +15,7 @@ from typing import Any
 
 from weakprox.certificates.cells import CellsDual
 from weakprox.certificates.factored import FactoredDual
-from weakprox.certificates.observed import RESTS_ON, ObservedDual
+from weakprox.certificates.observed import ObservedDual
 from weakprox.certificates.sampled import (
     FINE,
     RAREST,
@@ -249,7 +249,7 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     if isinstance(dual, ObservedDual):
         lower, q, norm = dual.proved(rng)
         kept = Evidence(problem, OnEntries(q, norm), None, lower, moving=False)
-        return _bounded(state, lower, RESTS_ON, kept)
+        return _bounded(state, lower, dual.rests_on, kept)
     if isinstance(dual, CellsDual):
         lower, length, norm, rests_on = dual.proved(rng)
         kept = Evidence(problem, OnCells(length, norm), dual.at, lower, moving=False)

@@ -67,6 +67,8 @@ class Run:
         compiled, entries = None, self._entries(problem, solver)
         if problem.of_loss.observed is not None:  # products with sparse matrices gain more
             compiled = compiling.chosen(kind=compiling.ENTRIES)
+        elif problem.cells is not None and math.prod(problem.shape) >= compiling.COMPILED_FROM:
+            compiled = compiling.chosen(math.prod(problem.shape), compiling.CELLS)
         elif entries >= compiling.COMPILED_FROM:
             compiled = compiling.chosen(entries)
         origin = Origin(
@@ -145,6 +147,9 @@ class Run:
             return False
         if problem.observed is not None:
             return compiling.about_to_compile(compiling.ENTRIES)
+        if problem.cells is not None:
+            large = math.prod(problem.shape) >= compiling.COMPILED_FROM
+            return large and compiling.about_to_compile(compiling.CELLS)
         return bool(arrays.tiles) and not problem.elsewhere and compiling.about_to_compile()
 
     @staticmethod
@@ -156,7 +161,8 @@ class Run:
         shape = problem.shape
         if not on_cpu(problem.loss.reference):
             return 0
-        return THIN * sum(shape) if solver.factored else math.prod(shape)
+        thin = solver.factored and not (solver.arrays and solver.arrays.work)
+        return THIN * sum(shape) if thin else math.prod(shape)
 
     def _solve(self) -> Status:
         """Run outer steps until a stopping rule applies; return the status."""

@@ -28,8 +28,11 @@ from weakprox.result import Result
 from weakprox.run.choose import chosen
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Search, stream
+from weakprox.solvers._gap_driven import Plan
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal, Steps
+from weakprox.solvers.filled_proximal import FilledProximal
+from weakprox.solvers.filled_proximal import Steps as FilledSteps
 from weakprox.spectral import NuclearNorm
 
 STEP = 2.0**-0.5  # ratio of neighbouring weights
@@ -327,6 +330,8 @@ def path_point(
 
     If few entries are observed, corrections take the place of most steps.
     """
+    if FilledProximal.applies(problem):
+        return filled_point(problem, start, tol=tol, rank=rank, deadline=deadline)
     meter = Meter(Budget())
     tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)
     data = problem.observed
@@ -348,6 +353,28 @@ def path_point(
         if still > 1 or deadline.passed:
             break
     return best.V, best.effects
+
+
+def filled_point(
+    problem: Problem,
+    start: LowRank | None,
+    *,
+    tol: float,
+    rank: int | None,
+    deadline: Deadline,
+) -> tuple[LowRank, Effects]:
+    """As `path_point`, with steps on the array of the observations."""
+    steps = FilledSteps.of(problem, rank)
+    state = steps.begun(start, Plan(0.0, 0.0, problem.loss.smoothness))
+    still = 0
+    for k in range(1, STEPS + 1):
+        before = state.last
+        state, _ = steps.step(state, k)
+        fell = before - state.last
+        still = still + 1 if abs(fell) <= STILL * tol * abs(state.last) else 0
+        if still > 1 or deadline.passed:
+            break
+    return state.V, steps.filled.effects(state.image)
 
 
 def path_trial(

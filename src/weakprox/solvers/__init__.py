@@ -7,6 +7,7 @@ from weakprox.solvers.dense_proximal import DenseProximal
 from weakprox.solvers.dual_ascent import DualAscent
 from weakprox.solvers.extragradient import Extragradient
 from weakprox.solvers.factored_proximal import FactoredProximal
+from weakprox.solvers.filled_proximal import FilledProximal
 from weakprox.solvers.paper.adaptive_svrgcg import AdaptiveSVRGCG
 from weakprox.solvers.paper.conditional import HCGM, SCG, SHCGM, SVRF
 from weakprox.solvers.paper.exact import FISTA, ProjectedSubgradient
@@ -30,6 +31,7 @@ __all__ = [
     "DualAscent",
     "Extragradient",
     "FactoredProximal",
+    "FilledProximal",
     "LeanSplitting",
     "ProjectedSubgradient",
     "SampleAverage",

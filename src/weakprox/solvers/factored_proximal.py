@@ -46,10 +46,7 @@ from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
 from weakprox.solvers.base import Tools
 
 SHARE = 0.1  # of the relative gap: accuracy of intercepts
-FULL, NARROW = (
-    0.25,
-    0.2,
-)  # shares of observed entries, and of triplets in a block: see _as_array
+NARROW = 0.2  # share of triplets in a block: see _as_array
 FIRST_WIDTH = 16  # of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
 SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
@@ -307,7 +304,7 @@ class Steps:
         It is not larger than some vectors of observations then.
         """
         wide = int(block.shape[1]) >= NARROW * self.widest
-        return wide and self.data.is_full(FULL)
+        return wide and self.data.is_full()
 
     def _prox_of_array(self, target: Array, steep: float) -> tuple[LowRank, float, Array, int]:
         """The same for a target that is an array: from all eigenvectors of its shorter side."""

@@ -36,9 +36,10 @@ def test_a_solver_is_an_object_a_class_or_a_name(solver):
 
 @pytest.mark.parametrize("name", [n for n in solvers.__all__ if n != "Look"])
 def test_every_solver_has_a_name(name):
-    others = "DualAscent", "SampleAverage", "FactoredProximal", "DenseProximal", "Thresholding"
+    others = {"DualAscent", "SampleAverage", "Thresholding"}
+    others |= {"FactoredProximal", "FilledProximal", "DenseProximal"}
     if name in others:  # for other problems
-        wanted = r"MaxAffine|a sampler|observed|weights|sparse"
+        wanted = r"MaxAffine|a sampler|observed|most entries|weights|sparse"
         with pytest.raises(wp.InputError, match=wanted):
             solve(name.lower())
     else:

@@ -78,9 +78,9 @@ def optimum(kind, intercepts, ridge, ball, seed=0, weights=1.0, scales=None):
 )
 def test_the_optimum_of_another_solver(kind, intercepts, ridge, ball):
     loss = completion(kind, intercepts=intercepts, intercept_ridge=ridge)
-    result = wp.minimize(wp.Problem(loss, None, BALL if ball else NORM), tol=1e-6)
+    problem = wp.Problem(loss, None, BALL if ball else NORM)
+    result = wp.minimize(problem, FactoredProximal(), tol=1e-6)
     best = optimum(kind, intercepts, ridge, ball)
-    assert result.solver == "FactoredProximal"
     assert result.status is wp.Status.CERTIFIED
     assert result.certificate.lower_bound <= best * (1 + 1e-6)
     assert result.value >= best * (1 - 1e-6)
@@ -130,9 +130,9 @@ def test_bounds_of_short_runs_are_below_the_optimum(kind, seed):
     """Whatever ends a run, its bound holds."""
     loss = completion(kind, seed=seed, intercepts="both")
     problem = wp.Problem(loss, None, (NORM, BALL)[seed % 2])
-    best = wp.minimize(problem, tol=1e-9).certificate
+    best = wp.minimize(problem, FactoredProximal(), tol=1e-9).certificate
     for limit in (0, 1, 3, 7, 17):
-        result = wp.minimize(problem, tol=1e-9, max_svds=limit)
+        result = wp.minimize(problem, FactoredProximal(), tol=1e-9, max_svds=limit)
         assert result.certificate.lower_bound <= best.value
         assert result.value >= best.lower_bound
         assert result.counts.svds <= limit + 1
@@ -151,9 +151,9 @@ def test_float32_data(h):
 
 def test_a_cap_on_the_rank():
     problem = wp.Problem(completion("squared", (40, 30)), None, NuclearNorm(2.0))
-    free = wp.minimize(problem)
+    free = wp.minimize(problem, FactoredProximal())
     assert free.rank > 1
-    capped = wp.minimize(problem, rank=1, max_svds=40)
+    capped = wp.minimize(problem, FactoredProximal(rank=1), max_svds=40)
     assert capped.rank == 1
     assert capped.value > free.value
     assert capped.certificate.lower_bound <= free.value
@@ -162,11 +162,13 @@ def test_a_cap_on_the_rank():
 def test_the_automatic_choice():
     loss = completion("squared")
     for penalty, h, solver in (
-        (None, NORM, "FactoredProximal"),
-        (None, BALL, "FactoredProximal"),
+        (None, NORM, "FilledProximal"),
+        (None, BALL, "FilledProximal"),
         (L1(0.1), NORM, "DavisYin"),
     ):
         assert wp.minimize(wp.Problem(loss, penalty, h), tol=0.1).solver == solver
+    few = wp.Problem(completion("squared", share=0.2), None, NORM)
+    assert wp.minimize(few, tol=0.1).solver == "FactoredProximal"
     square = completion("squared", (8, 8))
     psd = wp.Problem(square, None, TracePSD(3.0))
     assert not FactoredProximal.applies(psd)
@@ -261,7 +263,7 @@ def test_the_progress_shows_a_gap_before_it_is_proved(monkeypatch):
         "weakprox.progress.RunProgress.show", lambda self, **now: shown.append(now["gap"])
     )
     problem = wp.Problem(completion("squared", (40, 30)), None, NuclearNorm(1.0))
-    result = wp.minimize(problem, tol=1e-7, progress=True)
+    result = wp.minimize(problem, FactoredProximal(), tol=1e-7, progress=True)
     finite = [gap for gap in shown if math.isfinite(gap)]
     assert result.certified
     assert len(finite) > 3

@@ -1,0 +1,153 @@
+"""Squared errors of observed entries as an array with holes, for matrices with few of them.
+
+With the best intercepts a, b at each X, the target X - grad G / L of a proximal step is
+
+    y_ij - a_i - b_j  where an entry is observed,    x_ij  in the holes.
+
+So a step is a function of the *fill*: the entries of X in the holes and the intercepts at X. A
+fill is one vector. Intercepts are multiplied by the root of the number of their observations:
+the distance of two fills is then about that of their targets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakprox.linalg.lowrank import LowRank
+from weakprox.losses.entry_losses import Squared
+from weakprox.losses.observed import Effects, Observed
+from weakprox.passes.pattern import Pattern
+
+SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
+CUBES = 15  # multiplications for all eigenvectors of a small matrix, over the cube of its rows
+SPARSE = 250  # multiplications with an array in the time of one with a sparse matrix
+NARROW = 16  # width of the narrowest blocks that are multiplied with sparse matrices
+
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """Observations as an array that has at least as many rows as columns.
+
+    The intercepts `base` at X = 0 are taken off the observations: sums of squares would lose
+    digits otherwise.
+    """
+
+    data: Observed
+    values: Matrix  # zeros in the holes
+    holes: Any  # positions of the holes in the flattened array
+    base: Effects
+    lengths: tuple[Matrix, Matrix]  # roots of the numbers of observations of rows and columns
+    turned: bool
+
+    @staticmethod
+    def pays(data: Observed) -> bool:
+        """Whether steps with the array have the required form and cost less than without it.
+
+        A step takes the Gram matrix of the array and its eigenvectors. Without the array it
+        takes products of a sparse matrix with a block at least `NARROW` wide.
+        """
+        long, short = max(data.shape), min(data.shape)
+        plain = isinstance(data.loss, Squared) and isinstance(data.weights, float)
+        plain = plain and data.left is None and not data.ridge
+        if not plain or not data.is_full() or short > SHORT or data.smoothness != data.weights:
+            return False
+        if data.intercepts == "both" and not data.eliminates:
+            return False
+        step = short + CUBES * short * short / long
+        return step <= SPARSE * NARROW * data.size / math.prod(data.shape)
+
+    @classmethod
+    def of(cls, data: Observed) -> Filled:
+        """Make the array of these observations."""
+        P: Any = data.pattern
+        assert isinstance(P, Pattern)
+        base = data.fitted(data.values * 0.0)
+        values = data.full(data.values - data.at(data.values * 0.0, base))
+        empty = np.ones(P.shape, dtype=bool)
+        empty[P.rows, P.columns] = False
+        turned = P.shape[0] < P.shape[1]
+        if turned:
+            values, empty = np.ascontiguousarray(values.T), np.ascontiguousarray(empty.T)
+        counts = np.sqrt(P.row_counts), np.sqrt(P.column_counts)
+        lengths = (counts[1], counts[0]) if turned else counts
+        return cls(data, values, np.flatnonzero(empty), base, lengths, turned)
+
+    @property
+    def weight(self) -> float:
+        """Weight of each squared error, which is the smoothness of G."""
+        assert isinstance(self.data.weights, float)
+        return self.data.weights
+
+    @property
+    def unit(self) -> float:
+        """Size of the observations without intercepts; one if all are zero."""
+        return max(float(self.values.max()), -float(self.values.min())) or 1.0
+
+    def point(self, V: LowRank) -> LowRank:
+        """X in the orientation of the array, or that of the array as X."""
+        return LowRank(V.Vt.T, V.s, V.U.T) if self.turned else V
+
+    def empty(self) -> Matrix:
+        """The fill of X = 0."""
+        return np.zeros(len(self.holes) + sum(self.values.shape))
+
+    def _parts(self, fill: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+        """Entries in the holes, and intercepts of rows and columns."""
+        hidden, rows, columns = np.split(
+            fill, [len(self.holes), len(self.holes) + self.values.shape[0]]
+        )
+        long, short = self.lengths
+        return hidden, _over(rows, long), _over(columns, short)
+
+    def target(self, fill: Matrix) -> Matrix:
+        """The target of a proximal step."""
+        hidden, rows, columns = self._parts(fill)
+        T = self.values - columns
+        T -= rows[:, None]
+        T.reshape(-1)[self.holes] = hidden
+        return T
+
+    def after(self, X: Matrix) -> tuple[Matrix, float]:
+        """Return the fill of X, and G(X). X is overwritten by residuals."""
+        hidden = X.reshape(-1)[self.holes]
+        R = np.subtract(self.values, X, out=X)
+        R.reshape(-1)[self.holes] = 0.0
+        sums = R.sum(axis=1), R.sum(axis=0)
+        rows, columns = self._solved(*sums)
+        square = float(np.vdot(R, R)) - float(sums[0] @ rows) - float(sums[1] @ columns)
+        long, short = self.lengths
+        fill = np.concatenate([hidden, rows * long, columns * short])
+        return fill, 0.5 * self.weight * max(square, 0.0)
+
+    def _solved(self, rows: Matrix, columns: Matrix) -> tuple[Matrix, Matrix]:
+        """Best intercepts for residuals with these sums."""
+        if self.turned:
+            return self.data.balanced(columns, rows)[::-1]
+        return self.data.balanced(rows, columns)
+
+    def residual(self, R: Matrix, fill: Matrix) -> Matrix:
+        """The dual point of X, from what `after` made of X; R is overwritten."""
+        _, rows, columns = self._parts(fill)
+        R -= columns
+        R -= rows[:, None]
+        R.reshape(-1)[self.holes] = 0.0
+        R *= self.weight
+        return R
+
+    def effects(self, fill: Matrix) -> Effects:
+        """The intercepts of a fill, as `Observed.fitted` returns them."""
+        _, rows, columns = self._parts(fill)
+        rows, columns = (columns, rows) if self.turned else (rows, columns)
+        base = self.base
+        return self.data.normal(Effects(base.mean, base.rows + rows, base.columns + columns))
+
+
+def _over(x: Matrix, lengths: Matrix) -> Matrix:
+    """x over the lengths, zero where those are."""
+    return np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0.0)

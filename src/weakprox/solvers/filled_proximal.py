@@ -1,0 +1,325 @@
+"""Proximal gradient steps on an array with filled holes, for squared errors of most entries.
+
+If most entries are observed, the target of a proximal step fits in an array that takes little
+more memory than the observations (`losses/filled.py`). Its decomposition comes from the Gram
+matrix of its shorter side, or from one power step with a warm block if the singular values
+beyond the block are small.
+
+A step maps a fill (entries in the holes and intercepts) to that of the proximal point. First
+steps have momentum (Beck & Teboulle, 2009) with restarts by the gradient (O'Donoghue & Candes,
+2015). Then the rank hardly changes, the map is smooth, and Anderson's acceleration takes its
+place (Walker & Ni, 2011): the next fill is the combination of the last ones whose residuals
+cancel best. If that raises f, the step is repeated from the last proximal point.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from weakprox.certificates.cells import estimate
+from weakprox.certificates.observed import ObservedDual
+from weakprox.errors import InputError
+from weakprox.linalg.arrays import DOUBLE, Array, wide
+from weakprox.linalg.decompositions import eigh, eigvalsh, svd
+from weakprox.linalg.gram_svd import squared
+from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import all_threads
+from weakprox.losses.cells import Sums
+from weakprox.losses.filled import Filled
+from weakprox.passes import ValueForm
+from weakprox.passes.ritz import independent
+from weakprox.problem import Problem
+from weakprox.protocols import Candidate, DualPoint
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
+from weakprox.solvers.base import Tools
+
+WITH_MOMENTUM = 10  # steps before Anderson's acceleration, which needs a rank that has settled
+HISTORY = 10  # earlier steps that are combined: 5 take a quarter more steps, 20 save a tenth
+DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
+SPARE, QUARTER = (
+    16,
+    4,
+)  # columns of a block beside the rank: at least so many, and a share of it
+CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
+BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
+DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
+SOONEST, LATEST = 2, 16  # steps between estimates of the gap
+
+
+@dataclass(frozen=True)
+class Memory:
+    """State between two steps; the arrays of a step are remade from the fill."""
+
+    V: LowRank
+    fill: Array  # at which the next step is made
+    image: Array  # that of V
+    parameters: Plan
+    rank: int = 0
+    momentum: float = 1.0
+    residuals: tuple[Array, ...] = ()  # differences of residuals of steps, over `Filled.unit`
+    images: tuple[Array, ...] = ()  # differences of images
+    squares: Array | None = None  # inner products of the former
+    rest: Array | None = None  # residual of the last step
+    block: Array | None = None  # of the next decomposition; None if it must be complete
+    epoch: int = 0
+    done: int = 0
+    last: float = math.inf  # f at V
+    value: float = math.inf  # best value seen
+    gap: float = math.inf
+    due: int = 0  # step after which the gap is estimated
+    tried: int = 0  # step of the last estimate
+    progress: int = 0  # step that last improved the gap by a hundredth
+    cut: bool = False  # whether the cap on the rank left triplets out
+
+    @property
+    def X(self) -> LowRank:
+        """The point."""
+        return self.V
+
+
+@dataclass(frozen=True)
+class FilledProximal(GapDriven):
+    """Proximal gradient steps on an array with filled holes, for squared errors.
+
+    G is a `Completion` with squared errors, each entry observed once at most and a quarter of
+    them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
+    `NuclearBall`. Memory is that of about ten arrays of the size of X. It is the default for
+    such problems if the shorter side of X is not long.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Largest rank of the solution.
+    """
+
+    rank: int | None = None
+
+    factored: ClassVar[bool] = True  # X is a LowRank
+    double: ClassVar[bool] = True
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        """Whether the problem has the required form."""
+        return problem.observed is not None and Filled.pays(problem.observed)
+
+    def check(self, problem: Problem) -> None:
+        """Raise on invalid settings before any work."""
+        super().check(problem)
+        if not self.applies(problem):
+            wanted = "squared errors of most entries, no penalty, NuclearNorm or NuclearBall"
+            raise InputError("problem", repr(problem), wanted)
+
+    def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
+        """The user's first point, or zero."""
+        plan = Plan(tools.eps, 0.0, problem.loss.smoothness)
+        first = None if X is None else tools.compressed(X, self.rank or min(problem.shape))
+        return Steps.of(problem, self.rank).begun(first, plan)
+
+    def candidate(self, memory: Memory) -> Candidate:
+        """The last point."""
+        return _candidate(memory, memory.done)
+
+    def dual(self, problem: Problem, memory: Memory) -> DualPoint:
+        """The dual point at X."""
+        return Steps.of(problem, self.rank).dual(memory)  # type: ignore[return-value]
+
+    def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
+        """Make a stretch of steps."""
+        steps, state = Steps.of(problem, self.rank), memory
+        for k in range(memory.done + 1, memory.done + STRETCH + 1):
+            width = min(problem.shape) if state.block is None else int(state.block.shape[1])
+            tools.spectral.counted(width, 2)
+            tools.loss.counted(1)
+            before = state.last
+            state, R = steps.step(state, k)
+            aim = tools.accuracy(state.value)
+            dual: Any = None
+            if R is not None and k > state.due and before - state.last <= aim:
+                state = steps.judged(state, R, k, aim)
+                dual = steps.dual(state) if state.gap <= aim and state.tried == k else None
+            gap = state.gap if state.tried == k else math.nan
+            tools.tick(_candidate(state, k, dual, gap))
+        return replace(state, epoch=memory.epoch + 1)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps on one problem."""
+
+    filled: Filled
+    form: ValueForm
+    cap: int | None
+
+    @classmethod
+    def of(cls, problem: Problem, cap: int | None) -> Steps:
+        """Make the array of a problem."""
+        data, form = problem.observed, problem.of_spectral.form
+        assert data is not None
+        assert form is not None
+        return cls(Filled.of(data), form, cap)
+
+    def begun(self, X: LowRank | None, plan: Plan) -> Memory:
+        """The state at X, or at zero."""
+        filled = self.filled
+        if X is None:
+            zero = LowRank.zero(filled.data.shape, filled.values)
+            return Memory(zero, filled.empty(), filled.empty(), plan)
+        V = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
+        fill, smooth = filled.after(filled.point(V).dense())
+        f = smooth + self._h(V.s)
+        return Memory(V, fill, fill, plan, rank=V.rank, last=f, value=f)
+
+    def _h(self, s: Any) -> float:
+        return float(self.form.lam * s.sum())
+
+    def step(self, state: Memory, k: int) -> tuple[Memory, Any]:
+        """Return the state after a step, and residuals there; None if it was rejected."""
+        filled = self.filled
+        left, s, right, block, cut = self.proximal(filled.target(state.fill), state)
+        X = left @ right.T
+        image, smooth = filled.after(X)
+        V = filled.point(LowRank(left / np.where(s > 0.0, s, 1.0), s, right.T))
+        f = smooth + self._h(s)
+        found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
+        if state.images and f > state.last * (1.0 + 4.0 * DOUBLE):
+            # the combination was a bad one: the next step is made from the last image
+            forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
+            return replace(state, **found, **forgotten, rest=None, fill=state.image), None
+        found |= {"V": V, "last": f, "value": min(f, state.value), "image": image}
+        if k <= WITH_MOMENTUM:
+            found |= self._with_momentum(state, image)
+        else:
+            found |= self._combined(state, image)
+        return replace(state, **found), X
+
+    def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
+        """The next fill beyond the image; a restart if that has led uphill."""
+        ahead = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * state.momentum**2))
+        moved = image - state.image
+        if float(np.vdot(state.fill - image, moved)) > 0.0:
+            ahead = 1.0
+        b = (ahead - 1.0) / (0.5 * (1.0 + math.sqrt(1.0 + 4.0 * ahead**2)))
+        return {"fill": image + b * moved, "momentum": ahead}
+
+    def _combined(self, state: Memory, image: Any) -> dict[str, Any]:
+        """The combination of the last images whose residuals cancel best."""
+        rest = image - state.fill
+        if state.rest is None:
+            return {"fill": image, "rest": rest}
+        unit = self.filled.unit
+        residuals = (*state.residuals, _short(rest - state.rest, unit))[-HISTORY:]
+        images = (*state.images, _short(image - state.image, unit))[-HISTORY:]
+        n = len(residuals)
+        G = np.zeros((n, n))
+        if state.squares is not None:
+            G[: n - 1, : n - 1] = state.squares[1 - n :, 1 - n :] if n > 1 else 0.0
+        G[n - 1] = G[:, n - 1] = [float(np.vdot(one, residuals[-1])) for one in residuals]
+        short = _short(rest, unit)
+        across = np.array([float(np.vdot(one, short)) for one in residuals])
+        weights = np.linalg.lstsq(G + DAMPED * np.trace(G) * np.eye(n), across, rcond=None)[0]
+        fill = image.copy()
+        for weight, one in zip(weights, images, strict=True):
+            fill -= (weight * unit) * one
+        return {
+            "fill": fill,
+            "rest": rest,
+            "residuals": residuals,
+            "images": images,
+            "squares": G,
+        }
+
+    # decompositions
+
+    def proximal(self, T: Any, state: Memory) -> tuple[Any, Any, Any, Any, bool]:
+        """Return U diag(s), s and V of the proximal point, the next block, and if it is cut."""
+        shown = None if state.block is None else _power_step(T, state.block)
+        U, s, V = shown or self._whole(T)
+        kept = self.form.prox(s, 1.0 / self.filled.weight)
+        cut = self.cap is not None and bool((kept[self.cap :] > 0.0).any())
+        if self.cap is not None:
+            kept[self.cap :] = 0.0
+        rank = int((kept > 0.0).sum())
+        count = max(rank, 1)
+        level = float(np.max(s - kept))  # the cut-off
+        width = rank + max(SPARE, rank // QUARTER)
+        block = None
+        if width <= min(BLOCK * T.shape[1], len(s)) and s[width - 1] <= CROWDED * level:
+            block = V[:, :width]
+        return U(kept, count), kept[:count], V[:, :count], block, cut
+
+    def _whole(self, T: Any) -> tuple[Any, Any, Any]:
+        """All singular values and right vectors; the function for left ones times values."""
+        with all_threads(int(T.shape[1])):
+            squares, turn = eigh(squared(T))
+            s = np.sqrt(np.maximum(squares[::-1], 0.0))
+            kept = self.form.prox(s, 1.0 / self.filled.weight)
+            least = float(s[max(0, int((kept > 0.0).sum()) - 1)])
+            if least * least < DIGITS * DOUBLE * float(s[0]) ** 2:  # squares lose too much
+                left, s, Vt = svd(T)
+                return lambda p, n: left[:, :n] * p[:n], s, Vt.T
+        V = np.ascontiguousarray(turn[:, ::-1])
+        return lambda p, n: T @ (V[:, :n] * (p[:n] / np.maximum(s[:n], _least(s)))), s, V
+
+    # the gap
+
+    def judged(self, state: Memory, R: Any, k: int, aim: float) -> Memory:
+        """The state with an estimate of the gap at the last point, from its residuals."""
+        filled = self.filled
+        q = filled.residual(R, state.image)
+        along = float(np.vdot(q, filled.values))
+        square = float(np.vdot(q, q)) / filled.weight
+        with all_threads(int(q.shape[1])):
+            norm = math.sqrt(max(0.0, float(eigvalsh(squared(q))[-1])))
+        sums = Sums(0.5 * square, along - square, square)
+        gap = max(0.0, state.last - estimate(self.form, sums, norm))
+        rate = 0.0
+        if math.isfinite(state.gap) and gap < state.gap and gap > 0.0:
+            rate = math.log10(state.gap / gap) / (k - state.tried)
+        wait = float(SOONEST)
+        if gap > aim > 0.0 and rate > 0.0:
+            wait = min(max(0.7 * math.log10(gap / aim) / rate, SOONEST), LATEST)
+        progress = k if gap < 0.99 * state.gap else state.progress
+        least = min(gap, state.gap)
+        return replace(state, gap=least, tried=k, due=k + int(wait) - 1, progress=progress)
+
+    def dual(self, state: Memory) -> ObservedDual:
+        """The dual point at the last point."""
+        data = self.filled.data
+        x = data.entries(state.V)
+        effects = data.fitted(x)
+        q = data.feasible(data.dual(x, effects), data.curvature(x, effects))
+        return ObservedDual(data, q, self.form, None, effects)
+
+
+def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
+    """As `Steps._whole`, by a power step from a block; None if its columns are dependent."""
+    Z = T @ block
+    W = T.T @ Z
+    G = block.T @ W
+    turn = independent(0.5 * (G + G.T))
+    if turn is None:
+        return None
+    B = W @ turn  # T'Q, Q = Z turn with orthonormal columns
+    squares, left = eigh(B.T @ B)
+    s, left = np.sqrt(np.maximum(squares[::-1], 0.0)), left[:, ::-1]
+    V = B @ (left / np.maximum(s, _least(s)))
+    return lambda p, n: Z @ (turn @ (left[:, :n] * p[:n])), s, V
+
+
+def _short(x: Any, unit: float) -> Any:
+    """x over a unit in float32: enough for differences, in half of the memory."""
+    return (x / unit).astype(np.float32)
+
+
+def _least(s: Any) -> float:
+    """A divisor for values that are zero up to rounding."""
+    return max(float(s[0]) * 1e-14, 1e-300)
+
+
+def _candidate(state: Memory, k: int, shown: Any = None, gap: float = math.nan) -> Candidate:
+    V: Any = state.V
+    return Candidate(V, V, 0.0, state.epoch, k, gap=gap, dual=shown, value=state.last)

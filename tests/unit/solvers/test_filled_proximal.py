@@ -1,0 +1,156 @@
+"""FilledProximal: optima of another solver, proofs that hold, and runs that go on."""
+
+import numpy as np
+import pytest
+
+import weakprox as wp
+from weakprox.linalg import LowRank
+from weakprox.losses import Completion
+from weakprox.losses.filled import Filled
+from weakprox.solvers import FactoredProximal, FilledProximal, filled_proximal
+from weakprox.solvers.filled_proximal import Steps
+from weakprox.spectral import NuclearBall, NuclearNorm
+
+
+def problem(shape=(40, 30), share=0.7, lam=2.0, h=None, seed=0, dtype=float, **options):
+    """Most entries of a matrix of rank two with large intercepts; the first row is empty."""
+    rng = np.random.default_rng(seed)
+    m, d = shape
+    mask = rng.random(shape) < share
+    mask[0] = False
+    rows, cols = np.nonzero(mask)
+    X = rng.standard_normal((m, 2)) @ rng.standard_normal((2, d))
+    X += 30.0 + 5.0 * rng.standard_normal((m, 1)) + 5.0 * rng.standard_normal(d)
+    values = (X + 0.5 * rng.standard_normal(shape))[rows, cols].astype(dtype)
+    options = {"intercepts": "both"} | options
+    loss = Completion(rows, cols, values, shape, **options)
+    return wp.Problem(loss, None, h or NuclearNorm(lam))
+
+
+@pytest.mark.parametrize("intercepts", ["none", "rows", "columns", "both"])
+@pytest.mark.parametrize("shape", [(40, 30), (30, 40)])
+@pytest.mark.parametrize("ball", [False, True])
+def test_the_optimum_of_another_solver(intercepts, shape, ball):
+    h = NuclearBall(40.0) if ball else NuclearNorm(2.0)
+    given = problem(shape, h=h, intercepts=intercepts)
+    result = wp.minimize(given, FilledProximal(), tol=1e-8)
+    other = wp.minimize(given, FactoredProximal(), tol=1e-7)
+    assert result.certified
+    assert other.certified
+    assert result.value == pytest.approx(other.value, rel=2e-7)
+    assert result.certificate.lower_bound <= other.value
+    assert other.certificate.lower_bound <= result.value
+    assert result.certificate.rests_on == "exact"
+    assert wp.verify(result.proof, given)
+
+
+def test_means_of_errors_and_float32_data():
+    mean, single = problem(reduction="mean", lam=2e-3), problem(dtype=np.float32)
+    result = wp.minimize(mean, FilledProximal(), tol=1e-6)
+    other = wp.minimize(mean, FactoredProximal(), tol=1e-6)
+    assert result.value == pytest.approx(other.value, rel=2e-6)
+    short, long = wp.minimize(single, tol=1e-5), wp.minimize(problem(), tol=1e-7)
+    assert short.solver == "FilledProximal"
+    assert short.certified
+    assert short.low_rank.U.dtype == np.float32
+    assert short.value == pytest.approx(long.value, rel=2e-5)
+
+
+@pytest.mark.parametrize("ball", [False, True])
+def test_bounds_of_short_runs_are_below_the_optimum(ball):
+    given = problem(h=NuclearBall(40.0) if ball else None)
+    best = wp.minimize(given, tol=1e-9).certificate
+    for limit in (0, 1, 3, 7, 12):
+        result = wp.minimize(given, tol=1e-9, max_svds=limit)
+        assert result.solver == "FilledProximal"
+        assert result.certificate.lower_bound <= best.value
+        assert result.value >= best.lower_bound
+        assert result.counts.svds <= limit + 1
+
+
+def test_resumed_runs_end_at_the_same_bits(tmp_path):
+    given, path = problem(lam=0.7), tmp_path / "run.safetensors"
+    whole = wp.minimize(given, tol=1e-9)
+    options = {"tol": 1e-9, "checkpoint_every": 0.0}
+    part = wp.minimize(given, max_svds=20, checkpoint=path, **options)
+    assert part.status is wp.Status.MAX_SVDS
+    for other in (
+        wp.minimize(given, tol=1e-9, resume=part),
+        wp.minimize(given, checkpoint=path, resume=True, **options),
+    ):
+        assert np.array_equal(other.X, whole.X)
+        assert other.counts.svds == whole.counts.svds
+
+
+def test_a_start_a_cap_on_the_rank_and_a_callback():
+    given = problem()
+    free, seen = wp.minimize(given, tol=1e-6), []
+    warm = wp.minimize(given, tol=1e-6, start=free)
+    assert warm.certified
+    assert warm.counts.svds < free.counts.svds
+    capped = wp.minimize(given, rank=1, max_svds=40)
+    assert free.rank > capped.rank == 1
+    assert capped.certificate.lower_bound <= free.value < capped.value
+    wp.minimize(given, tol=1e-6, callback=lambda look: seen.append(look.X))
+    assert all(isinstance(X, LowRank) for X in seen)
+
+
+def test_a_power_step_takes_the_place_of_a_decomposition_beside_small_values(monkeypatch):
+    """With a rank far below the size and a clear cut-off, blocks give the same answer."""
+    given = problem((120, 100), lam=14.0)
+    used, plain = [], filled_proximal._power_step
+    monkeypatch.setattr(
+        filled_proximal, "_power_step", lambda *a: used.append(a[1].shape[1]) or plain(*a)
+    )
+    by_blocks = wp.minimize(given, tol=1e-8)
+    assert used
+    assert max(used) < 50
+    monkeypatch.setattr(filled_proximal, "_power_step", lambda *a: None)
+    whole = wp.minimize(given, tol=1e-8)
+    assert by_blocks.certified
+    assert by_blocks.value == pytest.approx(whole.value, rel=2e-8)
+
+
+def test_small_values_beside_large_ones_come_from_a_full_decomposition():
+    """Squares would lose values that are kept: the largest is 1e9 times the weight."""
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((20, 12)) < 0.8)
+    X = 1e9 * np.outer(rng.standard_normal(20), rng.standard_normal(12))
+    X += rng.standard_normal((20, 12))
+    given = wp.Problem(Completion(rows, cols, X[rows, cols], (20, 12)), None, NuclearNorm(1.0))
+    steps = Steps.of(given, None)
+    T = steps.filled.target(steps.filled.empty())
+    _, s, _ = steps._whole(T)
+    assert np.allclose(s, np.linalg.svd(T, compute_uv=False), rtol=1e-6)
+
+
+def test_fills_know_the_point():
+    """The value, the intercepts and the dual point are those of the observations."""
+    given = problem((12, 17))
+    data, filled = given.observed, Filled.of(given.observed)
+    V = wp.minimize(given, tol=1e-3).low_rank
+    X = filled.point(V).dense()
+    fill, value = filled.after(X)
+    x = data.entries(V)
+    effects = data.fitted(x)
+    assert value == pytest.approx(data.value(x, effects), rel=1e-10)
+    mine = filled.effects(fill)
+    assert mine.mean == pytest.approx(effects.mean)
+    assert np.allclose(mine.rows, effects.rows)
+    assert np.allclose(mine.columns, effects.columns)
+    assert np.allclose(filled.residual(X, fill).T, data.full(data.dual(x, effects)))
+
+
+def test_what_is_no_squared_error_of_most_entries_is_refused():
+    weights = np.linspace(1.0, 2.0, problem().loss.n_terms)
+    for other in (
+        problem(weights=weights),
+        problem(intercept_ridge=1.0),
+        problem(loss=wp.losses.Huber(1.0)),
+        problem(scaling="counts"),
+        problem(share=0.2),
+    ):
+        with pytest.raises(wp.InputError, match="most entries"):
+            wp.minimize(other, FilledProximal())
+    twice = Completion([0, 0, 1], [0, 0, 1], [1.0, 2.0, 3.0], (2, 2))
+    assert not FilledProximal.applies(wp.Problem(twice, None, NuclearNorm(1.0)))
