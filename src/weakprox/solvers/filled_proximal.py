@@ -22,7 +22,6 @@ import numpy as np
 
 from weakprox.certificates.cells import estimate
 from weakprox.certificates.observed import ObservedDual
-from weakprox.errors import InputError
 from weakprox.linalg.arrays import DOUBLE, Array, wide
 from weakprox.linalg.decompositions import eigh, eigvalsh, svd
 from weakprox.linalg.gram_svd import squared
@@ -34,19 +33,18 @@ from weakprox.passes import ValueForm
 from weakprox.passes.ritz import independent
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
+from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
 from weakprox.solvers.base import Tools
+from weakprox.solvers.factored_proximal import FactoredProximal
 
 WITH_MOMENTUM = 10  # steps before Anderson's acceleration, which needs a rank that has settled
 HISTORY = 10  # earlier steps that are combined: 5 take a quarter more steps, 20 save a tenth
 DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
-SPARE, QUARTER = (
-    16,
-    4,
-)  # columns of a block beside the rank: at least so many, and a share of it
+SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
 CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
+SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
 SOONEST, LATEST = 2, 16  # steps between estimates of the gap
 
 
@@ -88,7 +86,8 @@ class FilledProximal(GapDriven):
     G is a `Completion` with squared errors, each entry observed once at most and a quarter of
     them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
     `NuclearBall`. Memory is that of about ten arrays of the size of X. It is the default for
-    such problems if the shorter side of X is not long.
+    such problems if the shorter side of X is not long. `FactoredProximal` takes over if the
+    gap falls slowly.
 
     Parameters
     ----------
@@ -100,18 +99,19 @@ class FilledProximal(GapDriven):
 
     factored: ClassVar[bool] = True  # X is a LowRank
     double: ClassVar[bool] = True
+    suits: ClassVar[str] = (
+        "squared errors of most entries, no penalty, NuclearNorm or NuclearBall"
+    )
+
+    @property
+    def fallback(self) -> FactoredProximal:
+        """The method for weights that are tiny beside the data, for which steps are short."""
+        return FactoredProximal(rank=self.rank)
 
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the problem has the required form."""
         return problem.observed is not None and Filled.pays(problem.observed)
-
-    def check(self, problem: Problem) -> None:
-        """Raise on invalid settings before any work."""
-        super().check(problem)
-        if not self.applies(problem):
-            wanted = "squared errors of most entries, no penalty, NuclearNorm or NuclearBall"
-            raise InputError("problem", repr(problem), wanted)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
         """The user's first point, or zero."""
@@ -143,6 +143,8 @@ class FilledProximal(GapDriven):
                 dual = steps.dual(state) if state.gap <= aim and state.tried == k else None
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
+        if self.stalled(state) >= SLOW and not state.cut:
+            raise TooWide
         return replace(state, epoch=memory.epoch + 1)
 
 

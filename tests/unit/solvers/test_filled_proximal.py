@@ -68,6 +68,19 @@ def test_bounds_of_short_runs_are_below_the_optimum(ball):
         assert result.counts.svds <= limit + 1
 
 
+def test_another_method_takes_over_where_the_gap_falls_slowly():
+    """The weight is tiny beside the data."""
+    rng = np.random.default_rng(1)
+    rows, cols = np.nonzero(rng.random((6, 4)) < 0.95)
+    loss = Completion(rows, cols, 1e4 + rng.standard_normal(len(rows)), (6, 4))
+    given = wp.Problem(loss, None, NuclearNorm(0.3))
+    result = wp.minimize(given, tol=1e-3)
+    assert result.certified
+    assert result.solver == "FactoredProximal"
+    capped = wp.minimize(given, rank=1, tol=1e-3)
+    assert capped.rank == 1
+
+
 def test_resumed_runs_end_at_the_same_bits(tmp_path):
     given, path = problem(lam=0.7), tmp_path / "run.safetensors"
     whole = wp.minimize(given, tol=1e-9)
