@@ -24,6 +24,7 @@ from weakprox.spectral import NuclearBall, TracePSD
 COPIES = 5  # that one matrix is split into; each is held out once
 REPEATS = 5  # sets of copies that candidates are compared by if the first set is undecided
 CLOSE = 3.0  # standard errors within which it is
+REPEATED = 100_000  # entries up to which there are further sets: larger ones average more
 REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their places
@@ -238,7 +239,8 @@ class NoisyMatrix:
             before, best = best, min(best, tried.least)
             if self.deadline.passed or best >= before:
                 break
-        found, some = tried.choice(), tried.undecided() if noise else []
+        found, again = tried.choice(), noise > 0.0 and self.M.size <= REPEATED
+        some = tried.undecided() if again else []
         further = self._further(noise, [tried.points[i] for i in some], repeats) if some else []
         if not further:
             return found
