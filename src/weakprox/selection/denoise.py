@@ -233,6 +233,9 @@ class NoisyMatrix:
             row = Grid(grid.lams[i : i + 1], grid.taus[i : i + 1])
             if tau is None and row.lams[0] > 0.0 and lam is None:
                 row = Grid(row.lams, row.taus[:, :-1])  # the last is soft thresholding alone
+            elif tau is None and lam is None:  # a finer row costs little without an l1 norm
+                middle = 0.5 * (row.taus[:, 1:] + row.taus[:, :-1])
+                row = Grid(row.lams, np.sort(np.concatenate([row.taus, middle], axis=1)))
             kind = BOTH if row.lams[0] else LOW_RANK
             points = [Candidate(kind, j, *pair) for j, pair in enumerate(_pairs(row))]
             tried.add(points, self.held_out(copies, row))
