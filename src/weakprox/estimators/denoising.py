@@ -170,10 +170,10 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         self.components_ = X.Vt[: X.rank]
         self.n_samples_seen_ = self._seen.size
         self.matrix_ = self.low_rank_.dense()
+        if scale != 1.0:  # first, since the point with exact zeros is kept with the result
+            self.result_ = replace(self.result_, estimate=self.low_rank_)
         exact = self._with_zeros() if found.lam else None
         self.sparse_ = None if exact is None else (exact * scale).astype(dtype)
-        if scale != 1.0:
-            self.result_ = replace(self.result_, estimate=self.low_rank_)
         self._warn(centre, self._searches)
 
     @abstractmethod
