@@ -60,7 +60,7 @@ def _rich_bars(counted: bool, kept: bool) -> Any:
 
     return progress.Progress(
         progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
+        progress.BarColumn(bar_width=20),  # the note needs the room
         progress.MofNCompleteColumn() if counted else progress.TaskProgressColumn(),
         progress.TextColumn("{task.fields[note]}"),
         progress.TimeElapsedColumn(),

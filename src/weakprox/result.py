@@ -166,6 +166,10 @@ class Certificate:
     rarest: float = 0.0
     rounding: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name in ("value", "lower_bound"):  # plain numbers, also where NumPy computed them
+            object.__setattr__(self, name, float(getattr(self, name)))
+
     @classmethod
     def nothing(cls, value: float, *, sampled: bool = False) -> Certificate:
         """Return the certificate that proves nothing."""
@@ -225,7 +229,7 @@ COLUMNS = (
 )
 
 
-@dataclass
+@dataclass(repr=False)
 class Trace:
     """History of a run, one row per look: `trace["value"]` is a NumPy column.
 
@@ -244,6 +248,13 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "Trace(no rows)"
+        value = self["value"]
+        spent = f"{self['seconds'][-1]:.2f} s, {self['svds'][-1]:.0f} SVDs"
+        return f"Trace({len(self)} rows, {spent}, value {value[0]:.6g} to {value[-1]:.6g})"
 
     def epochs(self) -> Trace:
         """Only the rows at epoch ends (step 0)."""

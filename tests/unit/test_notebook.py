@@ -226,3 +226,35 @@ def test_results_do_not_keep_the_problem_alive():
     result = wp.minimize(wp.Problem(loss, None, spectral.NuclearBall(4.0)))
     assert result.source() is None
     assert pickle.loads(pickle.dumps(result)).source is None
+
+
+def test_objects_with_arrays_are_shown_in_one_line(result):
+    path = wp.selection.regularization_path(losses.Denoising(M), [0.2, 0.1], [1.0, 2.0, 3.0])
+    copies = wp.selection.thinned(M, 1.0)
+    assert repr(path).startswith("Path(2 weights x 3 radii on 14 x 9, ranks ")
+    assert "estimated gaps" in repr(path)
+    assert repr(result.low_rank) == f"LowRank(14 x 9, rank {result.rank})"
+    assert repr(result.trace).startswith(f"Trace({len(result.trace)} rows, ")
+    assert repr(Trace()) == "Trace(no rows)"
+    assert repr(copies) == "Copies(5 noisy copies of 14 x 9)"
+    for shown in (path, result.low_rank, result.trace, copies):
+        assert "\n" not in repr(shown)
+        assert len(repr(shown)) < 120
+
+
+def test_a_path_is_a_table():
+    path = wp.selection.regularization_path(losses.Denoising(M), [0.2], [1.0, 2.0])
+    words, tags = read(path._repr_html_())
+    assert "table" in tags
+    assert "estimated by the solver" in words
+    assert "path.lams[i]" in words
+
+
+def test_a_plan_is_shown_as_it_is_printed(problem):
+    plan = wp.plan(problem)
+    assert repr(plan) == str(plan)
+
+
+def test_certificates_hold_plain_numbers(result):
+    assert type(result.certificate.lower_bound) is float
+    assert "np.float64" not in repr(result.certificate)

@@ -31,6 +31,7 @@ from weakprox.storage.matrices import write_factors, write_matrix, write_text
 # Solvers of the library that do not suit a matrix file, and why.
 ELSEWHERE = {
     "factoredproximal": "is for observed entries: see weakprox complete",
+    "filledproximal": "is for observed entries: see weakprox complete",
     "denseproximal": "is for losses other than the square, while this one is the square",
     "thresholding": "is for a sparse matrix without a penalty, while this one is the l1 norm",
     "dualascent": "is for the penalty MaxAffine, while this one is the l1 norm",

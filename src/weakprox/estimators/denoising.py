@@ -166,6 +166,8 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             scale = max(1.0, X.inner(centre) / X.sqnorm) if X.rank else 1.0
         self.cv_results_, self.scale_ = found.table, float(scale)
         self.low_rank_ = LowRank(X.U, X.s * dtype.type(scale), X.Vt)
+        if scale != 1.0:
+            self.result_ = replace(self.result_, estimate=self.low_rank_)
         self.rank_ = X.rank
         self.components_ = X.Vt[: X.rank]
         self.n_samples_seen_ = self._seen.size

@@ -32,7 +32,7 @@ NOISE = (
 UNSEEN = 2.0**-46  # relative accuracy of norms of long vectors in float64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LowRank:
     """X = U diag(s) Vt with orthonormal columns of U and rows of Vt, and s >= 0 descending.
 
@@ -42,6 +42,10 @@ class LowRank:
     U: Array
     s: Array
     Vt: Array
+
+    def __repr__(self) -> str:
+        m, d = self.shape
+        return f"{type(self).__name__}({m} x {d}, rank {self.rank})"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -134,7 +138,7 @@ class LowRank:
         return LowRank(U, zeros((1,), reference), Vt)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Projection(LowRank):
     """A point with the singular vectors of a matrix Z, whose singular values are `sizes`.
 

@@ -145,7 +145,7 @@ def left_for_arrays() -> int:
     return max(0, room() - _compiler_bytes())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Memory that runs would hold; `print` shows a table.
 
@@ -175,6 +175,9 @@ class Plan:
     process: int
     early: int
     room: int
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __getitem__(self, solver: str) -> Need:
         """The needs of the solver of this name."""

@@ -17,12 +17,16 @@ from weakprox.selection.search import stream
 THINNING = 0x7EA5  # name of the random stream of copies, groups and probes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Copies:
     """Independent noisy copies of one matrix: some to fit, the others to score."""
 
     means: Values  # of shape (k, m, d): the copies
     counts: Values  # of shape (k,): number of samples that each copy is the mean of
+
+    def __repr__(self) -> str:
+        k, m, d = self.means.shape
+        return f"Copies({k} noisy copies of {m} x {d})"
 
     def __len__(self) -> int:
         return int(self.means.shape[0])

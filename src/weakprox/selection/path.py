@@ -13,6 +13,7 @@ import numpy as np
 from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive
 from weakprox.certificates.split import SplitDual
+from weakprox.display import card
 from weakprox.errors import InputError, ShapeError
 from weakprox.hints import is_matrix, shown_kind
 from weakprox.linalg.arrays import on_cpu, to_numpy
@@ -53,7 +54,7 @@ class Point(NamedTuple):
     tau: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Path:
     """Solutions over a grid of (lam, tau).
 
@@ -92,6 +93,27 @@ class Path:
     loss: Loss
     penalty: Callable[[float], Penalty]
     spectral: Callable[[float], SpectralTerm]
+
+    def __repr__(self) -> str:
+        (n, k), (m, d) = self.taus.shape, self.loss.shape
+        ranks = f"ranks {self.ranks.min()} to {self.ranks.max()}"
+        gaps = f"{'proved' if self.certified else 'estimated'} gaps"
+        return (
+            f"Path({n} weights x {k} radii on {m} x {d}, {ranks}, {gaps}, {self.seconds:.2f} s)"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the ranks of the answers, and how to go on."""
+        n, k = self.taus.shape
+        rows: list[tuple[str, Any]] = [
+            ("weights", f"{n}, from {self.lams[0]:.3g} to {self.lams[-1]:.3g}"),
+            ("radii", f"{k} for each weight"),
+            ("ranks", f"{self.ranks.min()} to {self.ranks.max()}"),
+            ("gaps", "proved" if self.certified else "estimated by the solver"),
+            ("work", f"{self.svds.sum()} SVDs, {self.seconds:.2f} s"),
+        ]
+        notes = ["path.answers[i][j] belongs to path.lams[i] and path.taus[i, j]."]
+        return card("Regularisation path", rows, notes)
 
     def best(self, scores: Any, *, one_standard_error: bool = False) -> Point:
         """The point of the grid with the smallest score.
