@@ -85,7 +85,7 @@ class FilledProximal(GapDriven):
 
     G is a `Completion` with squared errors, each entry observed once at most and a quarter of
     them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
-    `NuclearBall`. Memory is that of about ten arrays of the size of X. It is the default for
+    `NuclearBall`. Memory is that of about 15 arrays of the size of X. It is the default for
     such problems if the shorter side of X is not long. `FactoredProximal` takes over if the
     gap falls slowly.
 
