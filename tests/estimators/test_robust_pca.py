@@ -218,3 +218,25 @@ def test_data_without_an_entry_are_refused():
 def test_data_whose_squares_overflow_are_refused(settings):
     with pytest.raises(InputError, match="X: got entries up to"):
         RobustPCA(**settings).fit(1e200 * hit()[2])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"noise": 0.0}, {"lam": "cv"}, {"column_weights": "scale"}]
+)
+def test_tensors_are_decomposed_where_they_are(options):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 15))
+    M += 0.1 * rng.standard_normal(M.shape) * (options.get("noise") != 0.0)
+    M[rng.random(M.shape) < 0.05] += 8.0
+    M[3, 4] = np.nan
+    settings = {"random_state": 0, "tol": 1e-3 if "noise" in options else 1e-6} | options
+    there = RobustPCA(**settings).fit(torch.asarray(M))
+    here = RobustPCA(**settings).fit(M)
+    assert torch.is_tensor(there.result_.low_rank.U)
+    assert there.certificate_.gap <= 1.01 * settings["tol"] * there.certificate_.value
+    assert isinstance(there.low_rank_, np.ndarray)
+    assert there.lam_ == pytest.approx(here.lam_, rel=1e-3)
+    np.testing.assert_allclose(there.low_rank_, here.low_rank_, atol=1e-2)
+    assert (there.outliers_ != here.outliers_).mean() < 0.01
+    assert there.transform(torch.asarray(M)).shape == M.shape

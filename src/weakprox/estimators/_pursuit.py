@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weakprox.certificates.cells import CellsDual
-from weakprox.linalg.arrays import DOUBLE, inner, row_blocks, total, wide
+from weakprox.linalg.arrays import DOUBLE, inner, namespace, row_blocks, total, wide
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.cells import Cells
 from weakprox.problem import Problem
@@ -77,7 +77,8 @@ def _sums(cells: Cells, L: LowRank) -> tuple[float, float, float]:
         y, seen = cells.read(rows)
         r = y - left[rows] @ right
         r = r if seen is None else r * seen
-        q = np.clip(r, -k, k)
-        found.append((total(np.abs(r)), inner(q, y), inner(np.abs(q), np.abs(y))))
+        xp = namespace(r)
+        q = xp.clip(r, -k, k)
+        found.append((total(xp.abs(r)), inner(q, y), inner(xp.abs(q), xp.abs(y))))
     absolute, along, size = (math.fsum(column) for column in zip(*found, strict=True))
     return absolute, along, size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from weakprox.estimators._base import Certified, labeller
 from weakprox.estimators._pursuit import pursued
 from weakprox.estimators._robust_rows import RobustRows
 from weakprox.linalg import decompositions
-from weakprox.linalg.arrays import row_blocks
+from weakprox.linalg.arrays import like, namespace, row_blocks, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising, Huber
 from weakprox.losses.inputs import check_size
@@ -27,6 +27,7 @@ from weakprox.result import Certificate, Result
 from weakprox.selection.noise import GAUSSIAN
 from weakprox.selection.search import Search
 from weakprox.spectral import NuclearNorm
+from weakprox.storage.layout import is_torch
 
 Values = np.ndarray[Any, np.dtype[Any]]
 FLOATS = [np.float64, np.float32]
@@ -71,8 +72,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         Weight of the nuclear norm. "auto" is :math:`\sigma (\sqrt{m} + \sqrt{d})`, about the
         largest singular value of noise with the standard deviation :math:`\sigma`. "cv" tries
         multiples of that, k being unchanged: it hides a tenth of the observed entries three
-        times, and takes the largest weight whose mean absolute error on them is within one
-        standard error of the smallest. Missing entries reduce m and d by their share.
+        times, and takes the largest weight whose mean absolute error on them, cut off at
+        :math:`3.5\,\sigma`, is within one standard error of the smallest. Missing entries
+        reduce m and d by their share.
     ratio : float or "auto"
         :math:`\rho = k / \lambda`, :math:`\lambda` being the automatic weight with "cv".
         "auto" is the usual :math:`1/\sqrt{\max(m, d)}`.
@@ -162,8 +164,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
 
         Parameters
         ----------
-        X : array or frame of shape (rows, columns)
-            The data; NaN marks missing entries.
+        X : array, frame or torch tensor of shape (rows, columns)
+            The data; NaN marks missing entries. A tensor is decomposed on its device.
         y : ignored
         """
         searched = isinstance(self.lam, str) and self.lam == "cv"
@@ -177,6 +179,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         self._labelled = labeller(X)
         scaled = _Scaled.of(data, self.column_weights)
         check_size("X", scaled.largest, data.shape, float(np.finfo(data.dtype).max))
+        if is_torch(X):  # solved where the data are; all else is done on the host
+            scaled = scaled.on(X)
         self.column_weights_ = scaled.weights
         fits = _Fits(self, scaled, ratio, None if rank is None else min(rank, *data.shape))
         self.cv_results_: dict[str, Any] = {}
@@ -192,7 +196,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
             if searched:
                 self.lam_ *= self._searched(fits)
             self.result_ = fits.solved(self.lam_, self.k_, start, trial=False)
-        L = self.result_.low_rank
+        L = on_host(self.result_.low_rank)
         if math.isnan(self.noise_):
             places, z = scaled.sample(np.random.default_rng([self._seed, 0]))
             self.noise_ = _deviation(z - _at(L, *places))
@@ -227,7 +231,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
             left = fits.without(places)
             lam = left.weight(self.noise_)
             k = left.ratio * lam
-            found = left.solved(candidate.multiple * lam, k, start, trial=True).low_rank
+            result = left.solved(candidate.multiple * lam, k, start, trial=True)
+            found = on_host(result.low_rank)
             off = np.abs(_at(found, *places) - fits.data.Z[places])
             # beyond the cut a cell is an outlier, which the low-rank part should not predict
             return float(np.mean(np.minimum(off, CUT * self.noise_))), found
@@ -262,7 +267,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     def low_rank_(self) -> Any:
         """The low-rank part L of the data."""
         check_is_fitted(self, "result_")
-        found = self.result_.low_rank.rounded()
+        found = on_host(self.result_.low_rank).rounded()
         found /= self.column_weights_.astype(found.dtype)
         return self._labelled(found)
 
@@ -285,6 +290,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         return self.result_.certificate if self._limit is None else self._limit
 
     def _read(self, X: Any, *, reset: bool) -> Values:
+        X = to_numpy(X) if is_torch(X) else X
         read: Any = {"dtype": FLOATS, "ensure_all_finite": "allow-nan"}
         found: Values = validate_data(self, X, reset=reset, **read)
         return found
@@ -297,6 +303,7 @@ class _Scaled:
     Z: Values
     weights: Values
     count: int
+    there: Any = None  # the same on the device of the data, if they are a tensor
 
     @classmethod
     def of(cls, X: Values, weights: Any) -> _Scaled:
@@ -325,6 +332,14 @@ class _Scaled:
         return max(
             float(np.nanmax(np.abs(self.Z[rows]), initial=0.0)) for rows in row_blocks(self.Z)
         )
+
+    def on(self, X: Any) -> _Scaled:
+        """The same with a copy that is a tensor like X, or X itself."""
+        plain = X.dtype in (namespace(X).float32, namespace(X).float64)
+        if plain and (self.weights == 1.0).all():
+            return replace(self, there=X)
+        reference = X if plain else namespace(X).astype(X[:0], namespace(X).float64)
+        return replace(self, there=like(self.Z, reference))
 
     def hidden(self, seed: Any) -> tuple[Values, Values]:
         """Positions of a tenth of the observed entries."""
@@ -373,10 +388,14 @@ class _Fits:
 
     def problem(self, lam: float, k: float) -> Problem:
         """The problem with these weights."""
-        return Problem(Denoising(self.data.Z, loss=Huber(k)), None, NuclearNorm(lam))
+        data = self.data.Z if self.data.there is None else self.data.there
+        return Problem(Denoising(data, loss=Huber(k)), None, NuclearNorm(lam))
 
     def solved(self, lam: float, k: float, start: LowRank | None, *, trial: bool) -> Result:
         """Its solution; a rough one for a trial."""
+        there = self.data.there
+        if there is not None and start is not None:
+            start = LowRank(*(like(part, there) for part in (start.U, start.s, start.Vt)))
         settings: dict[str, Any] = {"rank": self.rank, "start": start, "trial": trial}
         if trial:
             settings |= {"tol": max(ROUGH, self.model.tol), "proof": False, "max_svds": STEPS}
@@ -402,7 +421,7 @@ class _Fits:
             return float(np.abs(z).max()) or 1.0, None
         for _ in range(LEVELS):
             lam = self.weight(level)
-            start = self.solved(lam, self.ratio * lam, start, trial=True).low_rank
+            start = on_host(self.solved(lam, self.ratio * lam, start, trial=True).low_rank)
             m, d = self.data.Z.shape
             fitted = start.rank * (m + d - start.rank) / self.data.count
             found = _deviation(z - _at(start, *places)) / math.sqrt(max(0.1, 1.0 - fitted))
@@ -415,7 +434,8 @@ class _Fits:
         """The same with the entries at these places hidden."""
         Z = self.data.Z.copy()
         Z[places] = np.nan
-        left = _Scaled(Z, self.data.weights, self.data.count - len(places[0]))
+        there = None if self.data.there is None else like(Z, self.data.there)
+        left = _Scaled(Z, self.data.weights, self.data.count - len(places[0]), there)
         return _Fits(self.model, left, self.given, self.rank)
 
     def outliers(self, L: LowRank, k: float, *, exact: bool) -> tuple[csr_array, csr_array]:
@@ -430,6 +450,11 @@ class _Fits:
             parts.append((csr_array(S.astype(Z.dtype, copy=False)), csr_array(size > cut)))
         S, hit = (vstack(column, format="csr") for column in zip(*parts, strict=True))
         return S, hit
+
+
+def on_host(L: LowRank) -> LowRank:
+    """The factors in host memory."""
+    return LowRank(to_numpy(L.U), to_numpy(L.s), to_numpy(L.Vt))
 
 
 def _at(L: LowRank, rows: Values, cols: Values) -> Values:

@@ -56,8 +56,11 @@ class TwoWay:
         for low in range(0, W.shape[0], step):
             part = W[low : low + step].toarray()
             S -= part.T @ (inverse[low : low + step, None] * part)
-        graph = block_array([[None, W], [W.T, None]])
-        label = connected_components(graph, directed=False)[1][W.shape[0] :]
+        label = np.zeros(W.shape[1])
+        whole = W.has_canonical_format and bool((np.diff(W.indptr) == W.shape[1]).any())
+        if not whole:  # no row connects all columns
+            graph = block_array([[None, W], [W.T, None]])
+            label = connected_components(graph, directed=False)[1][W.shape[0] :]
         size = float(others.mean()) / len(others)
         S += size * (label[:, None] == label)
         return cls(W, inverse, cho_factor(S, overwrite_a=True), turned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -101,7 +102,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.sparse_target is not None:
         why = "without a penalty the solution follows from leading singular triplets of a "
         return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
-    if FilledProximal.applies(problem):
+    if FilledProximal.applies(problem) and _holds(problem, "FilledProximal"):
         why = (
             f"{name} has squared errors of most entries, and decompositions of the array with "
         )
@@ -146,6 +147,13 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
 def chosen(problem: Problem, rank: int | None = None) -> Method:
     """Return the solver of `choose` alone."""
     return choose(problem, rank).solver
+
+
+def _holds(problem: Problem, name: str) -> bool:
+    """Return whether there is room for the arrays of this solver."""
+    arrays = ARRAYS[name]
+    needed = int(arrays.peak * 8 * math.prod(problem.shape)) + thin_bytes(problem, arrays)
+    return needed <= SMALL or needed <= room()
 
 
 def _short_of(problem: Problem) -> str:

@@ -67,7 +67,7 @@ ARRAYS = {
     "Thresholding": Arrays(0, 0, width=64, tiles=True),
     "DavisYin": Arrays(7.5, 22.5, wide=27),
     "FactoredProximal": Arrays(0, 0, width=64, vectors=12),
-    "FilledProximal": Arrays(8, 8, proof=2, width=64),
+    "FilledProximal": Arrays(8, 14, proof=2, width=64),
     "DenseProximal": Arrays(0, 0, width=32),
     "DualAscent": Arrays(7.5, 7.5),
     "Extragradient": Arrays(23, 28),

@@ -3,7 +3,7 @@
 If most entries are observed, the target of a proximal step fits in an array that takes little
 more memory than the observations (`losses/filled.py`). Its decomposition comes from the Gram
 matrix of its shorter side, or from one power step with a warm block if the singular values
-beyond the block are small.
+beyond the block are small, or if the target changes slowly.
 
 A step maps a fill (entries in the holes and intercepts) to that of the proximal point. First
 steps have momentum (Beck & Teboulle, 2009) with restarts by the gradient (O'Donoghue & Candes,
@@ -42,6 +42,7 @@ HISTORY = 10  # earlier steps that are combined: 5 take a quarter more steps, 20
 DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
 SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
 CROWDED = 0.75  # of the cut-off: larger values beyond a block need more than one power step
+SETTLED = 20  # steps after which the target changes so little that one is enough all the same
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
 SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
@@ -63,6 +64,7 @@ class Memory:
     squares: Array | None = None  # inner products of the former
     rest: Array | None = None  # residual of the last step
     block: Array | None = None  # of the next decomposition; None if it must be complete
+    strict: bool = False  # whether blocks beside large values have failed to help
     epoch: int = 0
     done: int = 0
     last: float = math.inf  # f at V
@@ -85,7 +87,7 @@ class FilledProximal(GapDriven):
 
     G is a `Completion` with squared errors, each entry observed once at most and a quarter of
     them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
-    `NuclearBall`. Memory is that of about ten arrays of the size of X. It is the default for
+    `NuclearBall`. Memory is that of about 15 arrays of the size of X. It is the default for
     such problems if the shorter side of X is not long. `FactoredProximal` takes over if the
     gap falls slowly.
 
@@ -249,8 +251,9 @@ class Steps:
         level = float(np.max(s - kept))  # the cut-off
         width = rank + max(SPARE, rank // QUARTER)
         block = None
-        if width <= min(BLOCK * T.shape[1], len(s)) and s[width - 1] <= CROWDED * level:
-            block = V[:, :width]
+        if width <= min(BLOCK * T.shape[1], len(s)):
+            slow = state.done >= SETTLED and not state.strict
+            block = V[:, :width] if slow or s[width - 1] <= CROWDED * level else None
         return U(kept, count), kept[:count], V[:, :count], block, cut
 
     def _whole(self, T: Any) -> tuple[Any, Any, Any]:
@@ -285,8 +288,10 @@ class Steps:
         if gap > aim > 0.0 and rate > 0.0:
             wait = min(max(0.7 * math.log10(gap / aim) / rate, SOONEST), LATEST)
         progress = k if gap < 0.99 * state.gap else state.progress
-        least = min(gap, state.gap)
-        return replace(state, gap=least, tried=k, due=k + int(wait) - 1, progress=progress)
+        least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
+        return replace(
+            state, gap=least, tried=k, due=k + int(wait) - 1, progress=progress, strict=strict
+        )
 
     def dual(self, state: Memory) -> ObservedDual:
         """The dual point at the last point."""
