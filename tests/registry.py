@@ -15,7 +15,15 @@ import pytest
 import scipy.sparse
 import torch
 
-from weakprox.losses import Completion, Custom, Denoising, Huber, Regression, Sensing
+from weakprox.losses import (
+    Completion,
+    Custom,
+    Denoising,
+    Huber,
+    Logistic,
+    Regression,
+    Sensing,
+)
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
@@ -97,6 +105,7 @@ MATRICES = numbers(N, *SHAPE, seed=1)
 LEFT, RIGHT = numbers(N, SHAPE[0], seed=2), numbers(N, SHAPE[1], seed=3)
 SPARSE = np.where(np.abs(MATRICES) > 1.0, MATRICES, 0.0)
 MEASURED = numbers(N, seed=4)
+OUTCOMES = np.where(MEASURED > 0.3, 1.0, 0.0)
 WEIGHTS = 1.0 + 0.5 * np.sin(np.arange(N))
 ROWS, COLS = np.divmod(np.random.default_rng(5).integers(0, SHAPE[0] * SHAPE[1], 50), SHAPE[1])
 OBSERVED = numbers(50, seed=6)
@@ -180,6 +189,18 @@ LOSSES = {
         lambda b: Sensing(
             scipy.sparse.csr_array(b.array(SPARSE.reshape(N, -1))),
             b.array(MEASURED),
+            shape=SHAPE,
+        ),
+        numpy_only=True,
+    ),
+    "logistic": Entry(lambda b: Logistic(b.array(MATRICES), b.array(OUTCOMES))),
+    "logistic-rank-one": Entry(
+        lambda b: Logistic((b.array(LEFT), b.array(RIGHT)), b.array(OUTCOMES), intercept=True)
+    ),
+    "logistic-sparse": Entry(
+        lambda b: Logistic(
+            scipy.sparse.csr_array(b.array(SPARSE.reshape(N, -1))),
+            b.array(OUTCOMES),
             shape=SHAPE,
         ),
         numpy_only=True,

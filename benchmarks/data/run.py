@@ -37,6 +37,7 @@ SETS = (
     "block_covariance",
     "block_graph",
     "subspaces",
+    "traces",
     "simulated_hawkes",
 )
 PACKAGES = ("numpy", "scipy", "scikit-learn")

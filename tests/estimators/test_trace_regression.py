@@ -1,4 +1,4 @@
-"""TraceRegression and TraceRegressionCV: optimum, folds, inputs, conventions."""
+"""Trace regressions and TraceClassifier: optimum, folds, inputs, conventions."""
 
 import pickle
 
@@ -9,17 +9,30 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import ElasticNet, LassoCV, RidgeCV
+from sklearn.linear_model import ElasticNet, LassoCV, LogisticRegression, RidgeCV
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from unusual_data import UNUSUAL
 
-from weakprox import InputError, ShapeError, Status, TraceRegression, TraceRegressionCV
+from weakprox import (
+    InputError,
+    ShapeError,
+    Status,
+    TraceClassifier,
+    TraceRegression,
+    TraceRegressionCV,
+)
 
 SEARCH = TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2, random_state=0)
 
 
-@parametrize_with_checks([TraceRegression(0.01, 10.0, random_state=0)])
+@parametrize_with_checks(
+    [
+        TraceRegression(0.01, 10.0, random_state=0),
+        TraceClassifier(1e-4, 10.0, lam2=1e-3, random_state=0),
+    ]
+)
 def test_sklearn(estimator, check):
     check(estimator)
 
@@ -256,3 +269,80 @@ def test_bad_data():
     model = TraceRegression(0.1, 3.0, random_state=0).fit(A, b)
     with pytest.raises(ValueError, match="features"):
         model.predict(A[:, :4])
+
+
+def classes(n=150, seed=0):
+    """Classes of matrices by a product with one of rank one with a few entries."""
+    A, b, B = planted(n, seed=seed)
+    rng = np.random.default_rng(seed + 100)
+    odds = 1.5 * (b - 3.0) - 0.5
+    return A, np.where(odds + rng.logistic(size=n) > 0.0, "b", "a"), B
+
+
+def test_the_classifier_is_the_optimum():
+    """Against CVXPY, intercept included."""
+    cvxpy = pytest.importorskip("cvxpy")
+    A, y, _ = classes(60)
+    model = TraceClassifier(0.01, 2.0, lam2=0.01, tol=1e-7, random_state=0).fit(A, y)
+    B, c = cvxpy.Variable((8, 7)), cvxpy.Variable()
+    t = A.reshape(60, -1) @ cvxpy.vec(B, order="C") + c
+    value = cvxpy.sum(cvxpy.logistic(t) - cvxpy.multiply(y == "b", t)) / 60
+    value += 0.01 * cvxpy.norm1(B) + 0.01 * cvxpy.sum_squares(B)
+    best = cvxpy.Problem(cvxpy.Minimize(value), [cvxpy.norm(B, "nuc") <= 2.0])
+    wanted = best.solve(solver="CLARABEL")
+    assert model.result_.certified
+    assert model.result_.value == pytest.approx(wanted, rel=1e-5)
+    assert model.certificate_.lower_bound <= wanted * (1 + 1e-7)
+    assert np.allclose(model.coef_, B.value, atol=2e-3)
+    assert model.intercept_ == pytest.approx(float(c.value), abs=2e-3)
+
+
+def test_a_column_is_a_ridge_logistic_regression():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 5))
+    y = X[:, 0] - X[:, 2] + rng.logistic(size=80) > 0.5
+    ours = TraceClassifier(0.0, None, lam2=0.05, tol=1e-8, random_state=0).fit(X, y)
+    theirs = LogisticRegression(C=1 / (2 * 80 * 0.05), tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.coef_[:, 0], theirs.coef_[0], atol=1e-3)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-3)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert ours.classes_.dtype == bool
+
+
+def test_low_rank_classifiers_beat_plain_ones():
+    A, y, B = classes(200)
+    new, truth, _ = classes(1000, seed=1)
+    ours = TraceClassifier(cv=3, random_state=0).fit(A, y)
+    flat = A.reshape(len(A), -1)
+    losses = []
+    for C in (0.01, 0.03, 0.1, 0.3, 1.0):
+        plain = LogisticRegression(C=C).fit(flat, y)
+        losses.append(log_loss(truth, plain.predict_proba(new.reshape(len(new), -1))))
+    assert log_loss(truth, ours.predict_proba(new)) < min(losses) - 0.02
+    assert np.corrcoef(ours.coef_.ravel(), B.ravel())[0, 1] > 0.8
+    assert list(ours.classes_) == ["a", "b"]
+    table = ours.cv_results_
+    assert table["param_lam"][np.argmax(table["mean_test_score"])] == ours.lam_
+
+
+def test_sparse_designs_and_no_intercept_of_a_classifier():
+    A, y, _ = classes(80)
+    flat = np.where(np.abs(A) > 0.7, A, 0.0).reshape(80, -1)
+    settings = {"lam2": 0.02, "shape": (8, 7), "tol": 1e-7, "random_state": 0}
+    for intercept in (False, True):
+        dense, sparse = (
+            TraceClassifier(0.01, 3.0, fit_intercept=intercept, **settings).fit(X, y)
+            for X in (flat, scipy.sparse.csr_array(flat))
+        )
+        np.testing.assert_allclose(dense.coef_, sparse.coef_, atol=1e-3)
+        assert (dense.intercept_ == 0.0) is not intercept
+
+
+def test_a_classifier_needs_two_classes():
+    A, _, _ = classes(20)
+    with pytest.raises(ValueError, match="two classes"):
+        TraceClassifier().fit(A, np.zeros(20))
+    with pytest.raises(ValueError, match="binary"):
+        TraceClassifier().fit(A, np.arange(20) % 3)
+    with pytest.raises(InputError, match="lam"):
+        TraceClassifier(lam=-1.0).fit(A, np.arange(20) % 2)

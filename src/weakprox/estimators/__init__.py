@@ -18,6 +18,7 @@ _HOMES = {
     "SparseLowRankCovariance": "covariance",
     "SparseLowRankImputer": "imputer",
     "SubspaceClustering": "subspaces",
+    "TraceClassifier": "trace_regression",
     "TraceRegression": "trace_regression",
     "TraceRegressionCV": "trace_regression",
 }

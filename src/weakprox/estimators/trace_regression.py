@@ -1,4 +1,4 @@
-"""Regression on matrices: coefficients that are low rank and sparse."""
+"""Regression and classification of matrices: coefficients that are low rank and sparse."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import check_cv
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import DEPRECATED, Certified
 from weakprox.linalg import decompositions
-from weakprox.losses import Sensing
+from weakprox.losses import Logistic, Sensing
+from weakprox.losses.entry_losses import Logistic as LogisticEntry
 from weakprox.losses.inputs import as_shape
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
@@ -30,6 +33,11 @@ LAMS = (0.0, 1e-2, 3e-2, 1e-1, 3e-1)  # tried weights, relative to the largest u
 TAUS = (0.1, 0.2, 0.4, 0.7, 1.0)  # tried radii, relative to the ridge solution's norm
 RIDGE = 5e-3  # least weight of squares, relative to the mean curvature
 RIDGES = RIDGE * 2.0 ** np.arange(1, 13)  # larger weights that a plain ridge regression tries
+# The same for classes. Separable ones want no squares at all, which would take very long.
+CLASS_LAMS, CLASS_TAUS = (0.0, 0.03, 0.1), (0.1, 0.25, 0.5, 1.0)
+CLASS_RIDGES = 2.0 ** np.arange(-11, 6, 2)  # relative to the curvature
+LESS = 0.1  # of that weight, the smaller one that is tried, too
+CLASS_FOLDS = 5
 MOST = 2000  # rows or columns up to which it does
 LOOSE = 10.0  # factor by which the solves of the search are less accurate
 TINY = 1e-12
@@ -58,6 +66,8 @@ class Design:
     shape: tuple[int, int]
     centre: Matrix
     level: float
+    lams: ClassVar[tuple[float, ...]] = LAMS
+    taus: ClassVar[tuple[float, ...]] = TAUS
 
     @classmethod
     def of(cls, A: Any, b: Matrix, shape: tuple[int, int], intercept: bool) -> Design:
@@ -102,14 +112,92 @@ class Design:
             errors.append(left / max(n - 1 - float(kept.sum()), 1e-3) ** 2)
         return [least, float(self.curvature * RIDGES[int(np.argmin(errors))])]
 
+    @property
+    def largest(self) -> float:
+        """The weight of sizes from which on all coefficients are zero."""
+        return float(np.max(np.abs(self.A.T @ self.b))) / len(self.b)
+
     def intercept(self, coef: Matrix) -> float:
         """The intercept that makes the mean of the residuals zero."""
         return self.level - float(self.centre @ coef.ravel())
 
+    @staticmethod
+    def miss(answers: Matrix, found: Matrix) -> float:
+        """Mean squared error."""
+        return float(np.mean((found - answers) ** 2))
+
+
+@dataclass(frozen=True)
+class Classes(Design):
+    """Measurements and classes 0 and 1; the loss has the intercept."""
+
+    with_intercept: bool = False
+    lams = CLASS_LAMS
+    taus = CLASS_TAUS
+
+    @classmethod
+    def of(cls, A: Any, b: Matrix, shape: tuple[int, int], intercept: bool) -> Classes:
+        """Keep the data as they are."""
+        return cls(A, b, shape, np.zeros(0), 0.0, intercept)
+
+    @cached_property
+    def loss(self) -> Logistic:  # type: ignore[override]
+        """Mean of the logistic losses."""
+        if issparse(self.A):
+            A, shape = self.A, self.shape
+            return Logistic(A, self.b, shape=shape, intercept=self.with_intercept)
+        return Logistic(self.A.reshape(-1, *self.shape), self.b, intercept=self.with_intercept)
+
+    @cached_property
+    def _at_zero(self) -> tuple[float, Matrix]:
+        loss, zero = self.loss, np.zeros(self.shape)
+        return loss.value(zero, loss.everything()), loss.grad(zero, loss.everything())
+
+    @property
+    def curvature(self) -> float:
+        """Largest mean eigenvalue of the Hessian."""
+        return 0.25 * super().curvature
+
+    @property
+    def size(self) -> float:
+        """The loss at zero."""
+        return max(self._at_zero[0], float(TINY**2))
+
+    @property
+    def largest(self) -> float:
+        """The weight of sizes from which on all coefficients are zero."""
+        return float(np.max(np.abs(self._at_zero[1])))
+
+    def ridges(self) -> list[float]:
+        """Weights of squares to try: that of a plain ridge logistic regression, and less."""
+        weights = self.curvature * CLASS_RIDGES
+        fewest = int(np.bincount(self.b.astype(int)).min())
+        if fewest < 2:
+            return [RIDGE * self.curvature]
+        plain = LogisticRegressionCV(
+            Cs=1.0 / (2.0 * len(self.b) * weights),
+            cv=min(CLASS_FOLDS, fewest),
+            l1_ratios=(0.0,),
+            scoring="neg_log_loss",
+            fit_intercept=self.with_intercept,
+            use_legacy_attributes=False,
+        )
+        best = 1.0 / (2.0 * len(self.b) * float(plain.fit(self.A, self.b).C_))
+        return sorted({max(LESS * best, float(weights[0])), best})
+
+    def intercept(self, coef: Matrix) -> float:
+        """The best intercept."""
+        return self.loss.intercept(coef)
+
+    @staticmethod
+    def miss(answers: Matrix, found: Matrix) -> float:
+        """Mean log-loss."""
+        return float(np.mean(LogisticEntry().value(answers, found)))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _TraceModel(RegressorMixin, Certified, ABC):
-    """What the trace regressions share; subclasses say which weights and radii to try."""
+class _TraceModel(Certified, ABC):
+    """What the trace models share; subclasses say which weights and radii to try."""
 
     lam2: float | Literal["auto"] = "auto"
     shape: tuple[int, int] | None = None
@@ -118,6 +206,8 @@ class _TraceModel(RegressorMixin, Certified, ABC):
     tol: float = 1e-4
     _accepts = ("sparse", "three_d_array")
     _simplest = False  # whether the one-standard-error rule applies
+    _by_class = False  # whether folds are stratified
+    _design: ClassVar[type[Design]] = Design
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the coefficients.
@@ -129,18 +219,21 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         y : array of shape (n,)
             The b_i.
         """
+        return self._fit(X, y, y_numeric=True)
+
+    def _fit(self, X: Any, y: Any, **checks: Any) -> Self:
         arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
         arguments.flag("fit_intercept", self.fit_intercept)
         arguments.positive("tol", self.tol)
         lams, taus = self._given()
         rows, shape = self._flat(X)
-        A, b = validate_data(self, rows, y, y_numeric=True, ensure_min_samples=2, **READ)
-        b = np.asarray(b, dtype=float)
+        A, b = validate_data(self, rows, y, ensure_min_samples=2, **checks, **READ)
+        b = np.asarray(self._numbers(b), dtype=float)
         self._shape = shape or (int(A.shape[1]), 1)
         if self._shape[0] * self._shape[1] != A.shape[1]:
             wanted = f"(m, d) with m d = {A.shape[1]} features"
             raise ShapeError("shape", self._shape, wanted)
-        design = Design.of(A, b, self._shape, self.fit_intercept)
+        design = self._design.of(A, b, self._shape, self.fit_intercept)
         chosen = self._choose(A, b, design, lams, taus)
         self.lam_, self.lam2_, self.tau_ = chosen
         problem = self._problem(design, chosen)
@@ -150,7 +243,11 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         self.intercept_ = design.intercept(self.coef_)
         return self
 
-    def predict(self, X: Any) -> Matrix:
+    def _numbers(self, y: Any) -> Any:
+        """The responses as numbers."""
+        return y
+
+    def _linear(self, X: Any) -> Matrix:
         """<A_i, B> + c for every A_i, given as in `fit`."""
         check_is_fitted(self, "coef_")
         rows, _ = self._flat(X)
@@ -188,9 +285,8 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         taus: Sequence[float] | None,
     ) -> Setting:
         """The candidate of least error on the folds, or the only one."""
-        if lams is None:  # shares of the weight from which on all entries are zero
-            largest = float(np.max(np.abs(design.A.T @ design.b))) / len(b)
-            lams = [share * largest for share in LAMS]
+        if lams is None:
+            lams = [share * design.largest for share in design.lams]
         lam2 = arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
         settings = []
         for squares in design.ridges() if lam2 is None else [lam2]:
@@ -198,12 +294,12 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             if radii is None:
                 free = self._rough(design, Setting(0.0, squares, np.inf))
                 norm = free.low_rank.nuclear_norm
-                radii = [max(share * norm, TINY) for share in TAUS]
+                radii = [max(share * norm, TINY) for share in design.taus]
             settings += [Setting(lam, squares, tau) for lam in lams for tau in radii]
 
         def prepare(fold: tuple[Any, Any]) -> tuple[Design, Any, Matrix]:
             kept, left = fold
-            part = Design.of(A[kept], b[kept], self._shape, self.fit_intercept)
+            part = self._design.of(A[kept], b[kept], self._shape, self.fit_intercept)
             return part, A[left], b[left]
 
         def trial(
@@ -213,7 +309,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
             result = self._rough(part, setting, start)
             X = result.X
             found = unseen @ X.ravel() + part.intercept(X)
-            return float(np.mean((found - answers) ** 2)), result
+            return part.miss(answers, found), result
 
         if len(settings) == 1:
             self.cv_results_ = {}
@@ -222,7 +318,7 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         if arguments.is_integer(cv):  # no more folds than rows
             wanted = "a splitter or an iterable"
             cv = min(arguments.integer("cv", cv, least=2, instead=wanted), len(b))
-        folds = list(check_cv(cv).split(A, b))
+        folds = list(check_cv(cv, b, classifier=self._by_class).split(A, b))
         simplicity = Setting.complexity if self._simplest else None
         return self._best(folds, trial, settings, prepare, simplicity)
 
@@ -240,8 +336,16 @@ class _TraceModel(RegressorMixin, Certified, ABC):
         return Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
 
 
+class _Regression(RegressorMixin, _TraceModel):
+    """Trace models of numbers."""
+
+    def predict(self, X: Any) -> Matrix:
+        """<A_i, B> + c for every A_i, given as in `fit`."""
+        return self._linear(X)
+
+
 @dataclass(eq=False, repr=False)
-class TraceRegression(_TraceModel):
+class TraceRegression(_Regression):
     r"""Linear regression with a low-rank, sparse matrix of coefficients.
 
     Minimises, over matrices B of nuclear norm at most `tau` and an intercept c,
@@ -318,7 +422,7 @@ class TraceRegression(_TraceModel):
 
 
 @dataclass(eq=False, repr=False)
-class TraceRegressionCV(_TraceModel):
+class TraceRegressionCV(_Regression):
     """`TraceRegression` whose weight and radius are chosen from a grid by folds.
 
     Parameters
@@ -371,6 +475,131 @@ class TraceRegressionCV(_TraceModel):
         lams = _listed("lams", self._renamed("lam1s", "lams"), arguments.nonnegative)
         taus = _listed("taus", self.taus, arguments.bound)
         return lams, None if taus is None else sorted(taus)
+
+
+@dataclass(eq=False, repr=False)
+class TraceClassifier(ClassifierMixin, _TraceModel):
+    r"""Logistic regression with a low-rank, sparse matrix of coefficients.
+
+    Two classes of matrices (images, tables, signals of several channels). Minimises, over
+    matrices B of nuclear norm at most `tau` and an intercept c,
+
+    .. math::
+       \frac1n \sum_i \bigl(\log(1 + e^{t_i}) - y_i t_i\bigr)
+       + \lambda_1 \|B\|_1 + \lambda_2 \|B\|_F^2, \qquad t_i = \langle A_i, B\rangle + c ,
+
+    where :math:`y_i` is 1 for the second of the sorted classes. Features are not scaled.
+
+    Parameters
+    ----------
+    lam : float or "auto"
+        :math:`\lambda_1`, the weight of the l1 norm.
+    tau : float, None or "auto"
+        Bound on the nuclear norm; None for no bound.
+    lam2 : float or "auto"
+        :math:`\lambda_2`, the weight of the squares. "auto" tries that of a plain ridge
+        logistic regression, which is found by five folds (but at least 0.0005 times the
+        mean curvature), and a tenth of it.
+    shape : (int, int), optional
+        Shape of B, if the A_i are rows of m d numbers (in C order). Without it B is one
+        column.
+    fit_intercept : bool
+        Whether there is a c.
+    cv : int, splitter or iterable
+        Folds for "auto", stratified if a number is given. It tries 0, 0.03 and 0.1 times the
+        weight at which B is zero for lam, and 0.1 to 1 times the nuclear norm of the solution
+        with lam2 alone for tau, along warm paths, and takes those with the smallest log-loss.
+        The solution with lam2 alone is a plain ridge logistic regression.
+    tol : float
+        Accuracy of the certified problem, relative to the loss at zero.
+    {max_seconds, random_state, verbose}
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+        The classes.
+    coef_ : array of shape (m, d)
+        B.
+    sparse_coef_ : csr_array or None
+        The same with exact zeros; None if lam is 0 or nothing is proved.
+    intercept_ : float
+        c.
+    lam_, lam2_, tau_ : float
+        The values used; `tau_` is infinite if there is no bound.
+    {cv_results_}
+        Scores are minus mean log-losses.
+    {result_, certificate_}
+
+    See Also
+    --------
+    TraceRegression : For numbers.
+    weakprox.losses.Logistic : The loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from weakprox import TraceClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> B = np.outer([2.0, 2.0, 0.0, 0.0], [0.0, 1.0, 1.0])
+    >>> A = rng.standard_normal((200, 4, 3))
+    >>> y = np.where(np.tensordot(A, B, 2) + rng.logistic(size=200) > 0, "yes", "no")
+    >>> model = TraceClassifier(random_state=0).fit(A, y)
+    >>> model.coef_.shape, bool(model.score(A, y) > 0.8)
+    ((4, 3), True)
+    """
+
+    lam: float | Literal["auto"] = "auto"
+    tau: float | Literal["auto"] | None = "auto"
+    _design = Classes
+    _by_class = True
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the coefficients.
+
+        Parameters
+        ----------
+        X : array of shape (n, m, d) or (n, m d), frame, or SciPy sparse (n, m d)
+            The A_i.
+        y : array of shape (n,)
+            The classes, two of them.
+        """
+        return self._fit(X, y)
+
+    def decision_function(self, X: Any) -> Matrix:
+        """Log-odds of the second class, <A_i, B> + c."""
+        return self._linear(X)
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities of both classes, one row for every A_i."""
+        second = LogisticEntry().mean(self._linear(X))
+        return np.stack([1.0 - second, second], axis=1)
+
+    def predict(self, X: Any) -> Any:
+        """The more likely class of every A_i."""
+        second = self._linear(X) > 0.0
+        return self.classes_[second.astype(int)]
+
+    def _numbers(self, y: Any) -> Any:
+        """0 and 1 for the two classes, which are stored."""
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if kind != "binary":
+            text = f"Only binary classification is supported. The type of the target is {kind}."
+            raise ValueError(text)
+        if len(self.classes_) < 2:
+            raise InputError("y", "one class", "two classes")
+        return numbers
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+        lam = arguments.or_auto("lam", self.lam, arguments.nonnegative)
+        tau = arguments.or_auto("tau", self.tau, arguments.bound)
+        return None if lam is None else [lam], None if tau is None else [tau]
 
 
 def _listed(name: str, values: Any, check: Any) -> list[float] | None:

@@ -5,6 +5,7 @@ from weakprox.losses.completion import Completion
 from weakprox.losses.custom import Custom
 from weakprox.losses.denoising import Denoising
 from weakprox.losses.entry_losses import EntryLoss, Huber, Penalised
+from weakprox.losses.logistic import Logistic
 from weakprox.losses.regression import Regression
 from weakprox.losses.sensing import Sensing
 from weakprox.streams import TimeLimit as TimeLimit
@@ -15,6 +16,7 @@ __all__ = [
     "Denoising",
     "EntryLoss",
     "Huber",
+    "Logistic",
     "Penalised",
     "Regression",
     "Sensing",
