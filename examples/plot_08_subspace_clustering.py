@@ -108,9 +108,9 @@ plt.show()
 # %%
 # The number of clusters
 # ----------------------
-# Without ``n_clusters``, the number of clusters is determined by the largest relative gap in
-# the eigenvalues of the graph's Laplacian. This works for well separated clusters, such as
-# random subspaces. For clusters that are not well separated, as here, it is only a guess.
+# Without ``n_clusters``, the number of clusters is one at which subsamples give the same
+# clusters as all samples (``stability_``). This works for well separated clusters, such as
+# random subspaces. If no number is stable, as for these digits, a warning asks for it.
 
 bases = [np.linalg.qr(rng.standard_normal((40, 4)))[0] for _ in range(6)]
 planes = np.vstack([rng.standard_normal((30, 4)) @ basis.T for basis in bases])

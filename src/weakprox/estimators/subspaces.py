@@ -431,4 +431,4 @@ class SubspaceClustering(ClusterMixin, Certified):
                 f"{self.n_clusters_} clusters are used, with which subsamples agree by "
                 f"{self.stability_:.2f} only."
             )
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warnings.warn(text, UserWarning, stacklevel=5)
