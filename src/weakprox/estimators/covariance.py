@@ -347,7 +347,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     Notes
     -----
-    The comparison takes about 5 seconds for 500 variables and 35 for 1000 on one core. Its time
+    The comparison takes about 5 seconds for 500 variables and 40 for 1000 on one core. Its time
     grows like that of one eigendecomposition.
 
     Examples
