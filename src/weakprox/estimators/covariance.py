@@ -347,8 +347,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     Notes
     -----
-    The comparison takes about 5 seconds for 500 variables and 40 for 1000 on one core. Its time
-    grows like that of one eigendecomposition.
+    The comparison takes seconds for 500 variables and most of a minute for 1000 on one core
+    (``benchmarks/fit_times.py``).
 
     Examples
     --------
