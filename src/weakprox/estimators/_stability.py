@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import eigh, qr
+from scipy.linalg import qr
 from scipy.sparse.csgraph import laplacian
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
@@ -61,8 +61,7 @@ def eigengap(W: Values, counts: Sequence[int]) -> int:
 def embedding(W: Values, size: int) -> Values:
     """The first eigenvectors of the normalised Laplacian, scaled by degrees."""
     L, scale = laplacian(W + CONNECTED, normed=True, return_diag=True)
-    _, vectors = eigh(L, subset_by_index=[0, size - 1])
-    return np.asarray(vectors / scale[:, None])
+    return np.asarray(decompositions.lowest_eigenvectors(L, size) / scale[:, None])
 
 
 def assigned(E: Values) -> Any:

@@ -99,6 +99,14 @@ def eigvals(A: Matrix) -> Matrix:
     raise _refusal(A, "eigenvalues")
 
 
+def lowest_eigenvectors(A: Matrix, count: int) -> Matrix:
+    """Eigenvectors of the smallest eigenvalues of a symmetric matrix on the host."""
+    try:
+        return np.asarray(scipy.linalg.eigh(A, subset_by_index=[0, count - 1])[1])
+    except np.linalg.LinAlgError:
+        return np.asarray(eigh(A)[1][:, :count])
+
+
 def small_eigh(A: Array) -> tuple[Array, Array]:
     """`eigh` of a matrix in float64, with little overhead for a few rows on the host.
 

@@ -23,7 +23,7 @@ import numpy as np
 from weakprox.certificates.cells import estimate
 from weakprox.certificates.observed import ObservedDual
 from weakprox.linalg.arrays import DOUBLE, Array, wide
-from weakprox.linalg.decompositions import eigh, eigvalsh, svd
+from weakprox.linalg.decompositions import eigh, eigvalsh, lstsq, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
@@ -224,7 +224,7 @@ class Steps:
         G[n - 1] = G[:, n - 1] = [float(np.vdot(one, residuals[-1])) for one in residuals]
         short = _short(rest, unit)
         across = np.array([float(np.vdot(one, short)) for one in residuals])
-        weights = np.linalg.lstsq(G + DAMPED * np.trace(G) * np.eye(n), across, rcond=None)[0]
+        weights = lstsq(G + DAMPED * np.trace(G) * np.eye(n), across)
         fill = image.copy()
         for weight, one in zip(weights, images, strict=True):
             fill -= (weight * unit) * one

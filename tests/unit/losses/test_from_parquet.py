@@ -89,7 +89,8 @@ def test_the_answer_of_arrays(kind, options, weighted, tmp_path, in_blocks):
     lam = 1.0 if options.get("reduction") != "mean" else 1.0 / len(rows)
     tol = 1e-3
     for h in (NuclearNorm(lam), NuclearBall(20.0)):
-        one, two = (wp.minimize(wp.Problem(x, None, h), tol=tol) for x in (here, there))
+        problems = (wp.Problem(x, None, h) for x in (here, there))
+        one, two = (wp.minimize(p, "factored-proximal", tol=tol) for p in problems)
         assert one.certified
         assert two.certified
         assert two.solver == "FactoredProximal"
