@@ -17,6 +17,7 @@ from weakprox.protocols import LossCapabilities
 
 STEPS = 100  # of Newton's method for the intercept, more than are ever needed
 CURVATURE = 0.25  # largest second derivative of log(1 + e^t)
+SURE = 800.0  # log-odds at which the loss of the likely outcome is 0: e^-800 underflows
 
 
 class Logistic:
@@ -166,14 +167,16 @@ class Logistic:
 def best_intercept(t: Array, y: Array) -> float:
     """The c at which the mean of sigmoid(t + c) is that of y, by Newton's method.
 
-    It lies between -max t and -min t, shifted by the log-odds of the mean, and is infinite if
-    all outcomes are equal: then it is cut off where the loss is zero up to rounding.
+    It lies between -max t and -min t, shifted by the log-odds of the mean. If all outcomes are
+    equal, it is infinite and G is 0. Then it is cut off where the computed loss is 0 as well: a
+    larger one would be taken for a lower bound.
     """
     t, y = wide(t), wide(y)
     xp = namespace(t)
     mean = float(xp.mean(y))
-    rest = 1e-15
-    odds = float(np.log(max(mean, rest)) - np.log(max(1.0 - mean, rest)))
+    if mean in (0.0, 1.0):
+        return SURE - float(xp.min(t)) if mean else -SURE - float(xp.max(t))
+    odds = float(np.log(mean) - np.log1p(-mean))
     low, high = odds - float(xp.max(t)), odds - float(xp.min(t))
     c = min(max(odds - float(xp.mean(t)), low), high)
     for _ in range(STEPS):
