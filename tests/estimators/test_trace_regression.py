@@ -1,6 +1,7 @@
 """Trace regressions and TraceClassifier: optimum, folds, inputs, conventions."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import ElasticNet, LassoCV, LogisticRegression, RidgeCV
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from unusual_data import UNUSUAL
 
@@ -23,6 +24,7 @@ from weakprox import (
     TraceRegression,
     TraceRegressionCV,
 )
+from weakprox.estimators.trace_regression import CLASS_RIDGES, Classes
 
 SEARCH = TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2, random_state=0)
 
@@ -346,3 +348,33 @@ def test_a_classifier_needs_two_classes():
         TraceClassifier().fit(A, np.arange(20) % 3)
     with pytest.raises(InputError, match="lam"):
         TraceClassifier(lam=-1.0).fit(A, np.arange(20) % 2)
+
+
+def test_the_plain_weight_of_squares_is_that_of_the_best_folds():
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((80, 12))
+    y = (A[:, 0] - A[:, 5] + rng.logistic(size=80) > 0) * 1.0
+    design = Classes.of(A, y, (4, 3), intercept=True)
+    weights = design.curvature * CLASS_RIDGES
+    scores = [
+        cross_val_score(LogisticRegression(C=1 / (160 * w)), A, y, scoring="neg_log_loss")
+        for w in weights
+    ]
+    best = weights[np.argmax(np.mean(scores, axis=1))]
+    assert design.ridges()[-1] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("y", [[0, 1, 0, 1, 0, 1], [0, 0, 0, 1]])
+def test_few_rows_of_a_class_have_fewer_folds(y):
+    A = np.random.default_rng(0).standard_normal((len(y), 3, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a class of one row is in one fold only
+        model = TraceClassifier(random_state=0).fit(A, y)
+    assert "split2_test_score" in model.cv_results_
+    assert "split3_test_score" not in model.cv_results_
+
+
+def test_two_rows_are_too_few_for_folds_of_classes():
+    A = np.random.default_rng(0).standard_normal((2, 3, 2))
+    with pytest.raises(InputError, match="y: got one row of each class"):
+        TraceClassifier(random_state=0).fit(A, [0, 1])

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.linear_model import LogisticRegressionCV
-from sklearn.model_selection import check_cv
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -174,15 +174,16 @@ class Classes(Design):
         fewest = int(np.bincount(self.b.astype(int)).min())
         if fewest < 2:
             return [RIDGE * self.curvature]
-        plain = LogisticRegressionCV(
-            Cs=1.0 / (2.0 * len(self.b) * weights),
-            cv=min(CLASS_FOLDS, fewest),
-            l1_ratios=(0.0,),
-            scoring="neg_log_loss",
-            fit_intercept=self.with_intercept,
-            use_legacy_attributes=False,
-        )
-        best = 1.0 / (2.0 * len(self.b) * float(plain.fit(self.A, self.b).C_))
+        Cs = 1.0 / (2.0 * len(self.b) * weights)
+        losses = []
+        for kept, left in StratifiedKFold(min(CLASS_FOLDS, fewest)).split(self.A, self.b):
+            plain = LogisticRegression(fit_intercept=self.with_intercept, warm_start=True)
+            for C in Cs:  # neighbours have similar solutions
+                plain.set_params(C=C).fit(self.A[kept], self.b[kept])
+                odds = plain.decision_function(self.A[left])
+                losses.append(self.miss(self.b[left], odds))
+        mean = np.reshape(losses, (-1, len(Cs))).mean(axis=0)
+        best = float(weights[int(np.argmin(mean))])
         return sorted({max(LESS * best, float(weights[0])), best})
 
     def intercept(self, coef: Matrix) -> float:
@@ -315,9 +316,13 @@ class _TraceModel(Certified, ABC):
             self.cv_results_ = {}
             return settings[0]
         cv = self.cv
-        if arguments.is_integer(cv):  # no more folds than rows
+        if arguments.is_integer(cv):  # no more folds than rows, or than rows of a class
             wanted = "a splitter or an iterable"
-            cv = min(arguments.integer("cv", cv, least=2, instead=wanted), len(b))
+            most = int(np.bincount(b.astype(int)).max()) if self._by_class else len(b)
+            if most < 2:
+                few = "two rows of one class at least, or numbers for lam, lam2 and tau"
+                raise InputError("y", "one row of each class", few)
+            cv = min(arguments.integer("cv", cv, least=2, instead=wanted), most)
         folds = list(check_cv(cv, b, classifier=self._by_class).split(A, b))
         simplicity = Setting.complexity if self._simplest else None
         return self._best(folds, trial, settings, prepare, simplicity)
