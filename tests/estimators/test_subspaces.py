@@ -347,3 +347,12 @@ def test_neighbours_are_clustered_where_samples_form_no_subspaces():
     assert model.stability_ > 0.9 > 0.8 > plain.stability_
     same = SubspaceClustering(3, graph="neighbors", random_state=0).fit(A)
     np.testing.assert_array_equal(same.affinity_matrix_, model.affinity_matrix_)
+
+
+@pytest.mark.parametrize("count", [48, 59])
+def test_nearly_as_many_clusters_as_samples(count):
+    """A subsample has 48 of the samples, in which so many clusters cannot be found again."""
+    A, _ = union(3, 2, 15, 20, 0.05, seed=1)
+    model = SubspaceClustering(count, random_state=0).fit(A)
+    assert model.n_clusters_ == count
+    assert np.isnan(model.stability_)

@@ -83,6 +83,11 @@ def clusterings(graph: Graph, members: Any, counts: Sequence[int]) -> list[Any]:
     return [assigned(embedded[k][:, :count]) for k, count in zip(kept, counts, strict=True)]
 
 
+def subsample(size: int) -> int:
+    """Number of samples in a subsample."""
+    return min(MOST, int(SHARE * size))
+
+
 def stabilities(
     graph: Graph, size: int, counts: Sequence[int], seed: int, deadline: Deadline
 ) -> Values | None:
@@ -97,7 +102,7 @@ def stabilities(
     for _ in range(REPEATS):
         if deadline.passed:
             return None
-        part = np.sort(rng.permutation(size)[: min(MOST, int(SHARE * size))])
+        part = np.sort(rng.permutation(size)[: subsample(size)])
         some = clusterings(graph, part, counts)
         pairs = zip(every, some, strict=True)
         found.append([adjusted_rand_score(whole[part], few) for whole, few in pairs])

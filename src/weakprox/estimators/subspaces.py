@@ -31,6 +31,7 @@ from weakprox.estimators._stability import (
     Neighbors,
     eigengap,
     stabilities,
+    subsample,
 )
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
@@ -302,7 +303,8 @@ class SubspaceClustering(ClusterMixin, Certified):
         Their number.
     stability_ : float
         Agreement of clusterings of subsamples with `labels_`'s graph; NaN with fewer than 12
-        samples, or if there was no time.
+        samples, with as many clusters as a subsample has samples (four fifths of all, at most
+        500), or if there was no time.
     graph_ : {"coefficients", "neighbors"}
         The graph that was clustered.
     n_neighbors_ : int or None
@@ -401,7 +403,8 @@ class SubspaceClustering(ClusterMixin, Certified):
         size = len(smooth)
         most = min(MOST_CLUSTERS, size - 1)
         first = next(iter(graphs))
-        if size < FEWEST_SAMPLES or count in (1, size):
+        few = count is not None and count >= subsample(size)  # samples in a subsample
+        if size < FEWEST_SAMPLES or count == 1 or few:
             if count is None:
                 count = eigengap(smooth, range(2, most + 1)) if most >= 2 else size
             self.n_clusters_, self.graph_, self.stability_ = count, first, math.nan
