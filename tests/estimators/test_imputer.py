@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, SparseLowRankImputer
+from weakprox.estimators._nearest_rows import NearestRows
 
 
 @parametrize_with_checks([SparseLowRankImputer()])
@@ -300,3 +301,16 @@ def test_refuses_data():
         SparseLowRankImputer(random_state=0).fit(np.full((4, 3), np.nan))
     with pytest.raises(ValueError, match="infinity"):
         SparseLowRankImputer(random_state=0).fit(np.full((4, 3), np.inf))
+
+
+def test_the_width_of_neighbourhoods_is_that_of_the_whole_table():
+    """In a sorted table the first rows may be nearer to each other than the others."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((900, 3)) * np.where(np.arange(900) < 300, 0.01, 1.0)[:, None]
+    seen = np.ones(table.shape, dtype=bool)
+    mixed = rng.permutation(900)
+    widths = [
+        NearestRows.of(rows, seen, np.random.default_rng(0)).width
+        for rows in (table, table[mixed])
+    ]
+    assert widths[0] == pytest.approx(widths[1], rel=0.3)

@@ -33,7 +33,8 @@ class NearestRows:
             some = np.sort(rng.permutation(len(table))[:ROWS])
             table, seen = table[some], seen[some]
         plain = cls(table, seen, 1.0)
-        sample = plain.nearest(table[:CHUNK])[1]
+        some = table[:: -(-len(table) // CHUNK)]  # not the first ones: tables may be sorted
+        sample = plain.nearest(some)[1]
         apart = sample[sample > 1e-9 * max(float(sample.max()), 1e-300)]
         return cls(table, seen, float(np.median(apart)) if apart.size else 1.0)
 
