@@ -464,3 +464,21 @@ def test_scores_may_be_distances(two_folds):
     singular = SparseLowRankCovariance(diagonal=False, random_state=0).fit(X)
     assert singular.kind_ == "factors"
     assert np.isfinite(singular.cv_results_["mean_test_score"]).all()
+
+
+def test_making_the_loss_computes_nothing(monkeypatch):
+    """There is one for every candidate and fold."""
+
+    def called(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(FreeDiagonal, "_distance", called)
+    monkeypatch.setattr(FreeDiagonal, "_slope", called)
+    FreeDiagonal(S)
+
+
+@pytest.mark.parametrize("size", [1e160, 1e80, 1e-80])
+def test_data_whose_fourth_powers_are_no_numbers_are_refused(size):
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="X: got deviations"):
+        SparseLowRankCovariance(random_state=0).fit(size * rng.standard_normal((20, 4)))

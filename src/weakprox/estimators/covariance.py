@@ -22,6 +22,7 @@ from weakprox.arguments import (
     or_auto,
     positive,
 )
+from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._simple_covariances import (
     AMOUNTS,
@@ -51,6 +52,7 @@ RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 LEAP = 4  # step along a line of closed forms at first
 SHORT = 2  # the same for "factors": estimates of a rank near n take longest
 EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
+SIZES = (1e-60, 1e60)  # of the largest deviation from a mean: fourth powers are computed
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 FACTORS, SAMPLE, NONLINEAR, THRESHOLDED = "factors", "sample", "nonlinear", "thresholded"
 
@@ -85,6 +87,8 @@ class FreeDiagonal(Custom):
     diagonal therefore have the weight w if L is below S there, and 1 otherwise. Smoothness
     is 1 and strong convexity w, which is `DIAGONAL_WEIGHT`.
     """
+
+    _trusted = True
 
     def __init__(self, S: Values) -> None:
         self._S, self._at = S, np.diag_indices(S.shape[0])
@@ -399,6 +403,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Z = np.asarray(X, dtype=float)
         self.location_ = np.zeros(Z.shape[1]) if self.assume_centered else Z.mean(axis=0)
         Z = Z - self.location_
+        size = float(np.abs(Z).max())
+        if size and not SIZES[0] <= size <= SIZES[1]:
+            wanted = "{:g} to {:g}: rescale the data".format(*SIZES)
+            raise InputError("X", f"deviations from the mean up to {size:.1e}", wanted)
         scale = scale_of(Z)
         standardized = units_differ(scale) if standardized is None else standardized
         scale = scale if standardized else np.ones(Z.shape[1])
