@@ -118,6 +118,13 @@ def measured(n: int, m: int, d: int) -> Data:
     return Data(f"{n} matrices, {m} x {d}", (n, m * d), (A, b))
 
 
+def classified(n: int, m: int, d: int) -> Data:
+    """The same matrices in two classes, by the signs of those numbers."""
+    made = measured(n, m, d)
+    A, b = made.arguments
+    return made._replace(arguments=(A, b > 0.0))
+
+
 def subspaces(n: int, d: int) -> Data:
     """Samples from five planes."""
     rng = np.random.default_rng(0)
@@ -193,8 +200,12 @@ MODELS: dict[str, tuple[dict[str, Any], list[Make]]] = {
         {},
         [lambda: measured(200, 8, 6), lambda: measured(500, 15, 12)],
     ),
+    "TraceClassifier": (
+        {},
+        [lambda: classified(200, 8, 6), lambda: classified(500, 15, 12)],
+    ),
     "SubspaceClustering": (
-        {"n_clusters": 5},
+        {},
         [lambda: subspaces(200, 30), lambda: subspaces(800, 50), lambda: subspaces(2400, 50)],
     ),
     "HawkesInfectivity": (
