@@ -46,21 +46,25 @@ class Filled:
     turned: bool
 
     @staticmethod
+    def fits(data: Observed) -> bool:
+        """Whether the loss has the required form, and all eigenvectors are affordable."""
+        plain = isinstance(data.loss, Squared) and isinstance(data.weights, float)
+        plain = plain and data.left is None and not data.ridge and min(data.shape) <= SHORT
+        if not plain or not data.is_full() or data.smoothness != data.weights:
+            return False
+        return data.intercepts != "both" or data.eliminates
+
+    @staticmethod
     def pays(data: Observed) -> bool:
-        """Whether steps with the array have the required form and cost less than without it.
+        """Whether it `fits`, and steps with the array cost less than without it.
 
         A step takes the Gram matrix of the array and its eigenvectors. Without the array it
         takes products of a sparse matrix with a block at least `NARROW` wide.
         """
         long, short = max(data.shape), min(data.shape)
-        plain = isinstance(data.loss, Squared) and isinstance(data.weights, float)
-        plain = plain and data.left is None and not data.ridge
-        if not plain or not data.is_full() or short > SHORT or data.smoothness != data.weights:
-            return False
-        if data.intercepts == "both" and not data.eliminates:
-            return False
         step = short + CUBES * short * short / long
-        return step <= SPARSE * NARROW * data.size / math.prod(data.shape)
+        least = SPARSE * NARROW * data.size / math.prod(data.shape)
+        return step <= least and Filled.fits(data)
 
     @classmethod
     def of(cls, data: Observed) -> Filled:

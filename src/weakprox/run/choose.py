@@ -102,7 +102,7 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.sparse_target is not None:
         why = "without a penalty the solution follows from leading singular triplets of a "
         return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
-    if FilledProximal.applies(problem) and _holds(problem, "FilledProximal"):
+    if FilledProximal.pays(problem) and _holds(problem, "FilledProximal"):
         why = (
             f"{name} has squared errors of most entries, and decompositions of the array with "
         )

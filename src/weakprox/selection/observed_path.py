@@ -330,7 +330,7 @@ def path_point(
 
     If few entries are observed, corrections take the place of most steps.
     """
-    if FilledProximal.applies(problem):
+    if FilledProximal.pays(problem):
         return filled_point(problem, start, tol=tol, rank=rank, deadline=deadline)
     meter = Meter(Budget())
     tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)

@@ -87,9 +87,10 @@ class FilledProximal(GapDriven):
 
     G is a `Completion` with squared errors, each entry observed once at most and a quarter of
     them at least, without weights, scaling or ridge. R is zero, and h is `NuclearNorm` or
-    `NuclearBall`. Memory is that of about 15 arrays of the size of X. It is the default for
-    such problems if the shorter side of X is not long. `FactoredProximal` takes over if the
-    gap falls slowly.
+    `NuclearBall`. The shorter side of X has at most 2000 entries. Memory is that of about 15
+    arrays of the size of X. It is the default for such problems if decompositions of an array
+    cost less than products with a sparse matrix: for small and for long, narrow matrices.
+    `FactoredProximal` takes over if the gap falls slowly.
 
     Parameters
     ----------
@@ -102,7 +103,8 @@ class FilledProximal(GapDriven):
     factored: ClassVar[bool] = True  # X is a LowRank
     double: ClassVar[bool] = True
     suits: ClassVar[str] = (
-        "squared errors of most entries, no penalty, NuclearNorm or NuclearBall"
+        "squared errors of most entries, a side of at most 2000 entries, no penalty, "
+        "NuclearNorm or NuclearBall"
     )
 
     @property
@@ -113,6 +115,11 @@ class FilledProximal(GapDriven):
     @staticmethod
     def applies(problem: Problem) -> bool:
         """Whether the problem has the required form."""
+        return problem.observed is not None and Filled.fits(problem.observed)
+
+    @staticmethod
+    def pays(problem: Problem) -> bool:
+        """Whether it applies, and its steps cost less than those of `FactoredProximal`."""
         return problem.observed is not None and Filled.pays(problem.observed)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:

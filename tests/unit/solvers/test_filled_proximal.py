@@ -167,3 +167,14 @@ def test_what_is_no_squared_error_of_most_entries_is_refused():
             wp.minimize(other, FilledProximal())
     twice = Completion([0, 0, 1], [0, 0, 1], [1.0, 2.0, 3.0], (2, 2))
     assert not FilledProximal.applies(wp.Problem(twice, None, NuclearNorm(1.0)))
+
+
+def test_it_can_be_asked_for_where_it_is_not_the_default():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((150, 2)) @ rng.standard_normal((2, 150))
+    M[rng.random(M.shape) < 0.5] = np.nan
+    given = wp.Problem(Completion.from_dense(M), None, NuclearNorm(20.0))
+    assert wp.minimize(given).solver == "FactoredProximal"
+    result = wp.minimize(given, FilledProximal())
+    assert result.certified
+    assert result.solver == "FilledProximal"
