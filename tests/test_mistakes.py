@@ -176,6 +176,11 @@ MISTAKES = {
         wp.InputError,
         ["NaN", "SparseLowRankImputer", "MatrixCompletion"],
     ),
+    "text in the responses of a model": (
+        lambda: wp.TraceRegression(0.1, 1.0).fit(np.eye(4), np.array(list("abab"), object)),
+        wp.InputError,
+        ["y: got the text 'a'"],
+    ),
     "text in the frame of a model": (
         lambda: wp.SparseLowRank().fit(pd.DataFrame({"gene": ["a", "b"], "x": [1.0, 2.0]})),
         wp.InputError,

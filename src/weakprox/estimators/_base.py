@@ -235,8 +235,8 @@ def drawn_seed(state: Any) -> int:
 
 
 @contextmanager
-def _hints() -> Iterator[None]:
-    """Say in scikit-learn's refusals of data what to do, which it cannot know."""
+def _hints(data: dict[str, Any]) -> Iterator[None]:
+    """Say in scikit-learn's refusals of X and y what to do, which it cannot know."""
     try:
         yield
     except InputError:
@@ -250,10 +250,22 @@ def _hints() -> Iterator[None]:
             wanted += "MatrixCompletion those of ratings"
             raise InputError("X", "NaN", wanted) from None
         if "could not convert string" in said:
-            text = said.partition(":")[2].strip()
-            wanted = "numbers; make a column of names the index of the frame, or leave it out"
-            raise InputError("X", f"the text {text}", wanted) from None
+            text = f"the text {said.partition(':')[2].strip()}"
+            if _has_text(data.get("X")):
+                index = "make a column of names the index of the frame, or leave it out"
+                raise InputError("X", text, f"numbers; {index}") from None
+            if _has_text(data.get("y")):
+                raise InputError("y", text, "numbers") from None
         raise
+
+
+def _has_text(given: Any) -> bool:
+    """Whether data cannot be read as numbers."""
+    try:
+        np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -268,14 +280,14 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
         model._search_end = model._deadline.share()
         model._seed = drawn_seed(model.random_state)
         try:
-            if not told or not hasattr(model, "_skl_callbacks"):
-                with _hints():
-                    return _proved(fit(model, *args, **named))
-            task = model._init_callback_context(max_subtasks=None)
             data = dict(zip(("X", "y"), args, strict=False))
             data |= {name: named[name] for name in ("X", "y") if name in named}
+            if not told or not hasattr(model, "_skl_callbacks"):
+                with _hints(data):
+                    return _proved(fit(model, *args, **named))
+            task = model._init_callback_context(max_subtasks=None)
             task.call_on_fit_task_begin(estimator=model, **data)
-            with _hints():
+            with _hints(data):
                 found = fit(model, *args, **named)
             task.call_on_fit_task_end(estimator=model, **data)
             return _proved(found)
