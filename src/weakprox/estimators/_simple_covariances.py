@@ -91,7 +91,7 @@ class Sample:
         if target == "diagonal":
             return np.zeros(size), variances
         scale = np.sqrt(variances)
-        inverse = np.divide(1.0, scale, out=np.zeros(size), where=scale > 0.0)
+        inverse = _inverse(scale)
         varying = int(np.count_nonzero(scale))
         pairs = float(inverse @ self.S @ inverse) - varying
         mean = max(0.0, pairs / max(1, varying * (varying - 1)))
@@ -125,15 +125,15 @@ class Sample:
         sparse = np.sign(rest) * np.maximum(np.abs(rest) - cut, 0.0)
         np.fill_diagonal(sparse, 0.0)
         if not _is_positive(sparse + np.diag(own)):
-            size = np.outer(1.0 / scale, 1.0 / scale) if own.all() else _inverse_outer(scale)
-            lowest = float(decompositions.eigvalsh(sparse * size)[0])
+            inverse = _inverse(scale)
+            lowest = float(decompositions.eigvalsh(sparse * np.outer(inverse, inverse))[0])
             sparse *= min(1.0, (1.0 - LEAST_OWN[0]) / -lowest) if lowest < 0.0 else 1.0
         return Parts(A, own, sparse)
 
 
-def _inverse_outer(scale: Values) -> Values:
-    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    return np.outer(inverse, inverse)
+def _inverse(scale: Values) -> Values:
+    """1 / scale, 0 for variables that do not vary."""
+    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
 
 
 def _is_positive(C: Values) -> bool:
