@@ -240,3 +240,14 @@ def test_tensors_are_decomposed_where_they_are(options):
     np.testing.assert_allclose(there.low_rank_, here.low_rank_, atol=1e-2)
     assert (there.outliers_ != here.outliers_).mean() < 0.01
     assert there.transform(torch.asarray(M)).shape == M.shape
+
+
+def test_the_search_goes_on_where_the_largest_weights_give_zero():
+    rng = np.random.default_rng(1)
+    L = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12))
+    X = L + 0.1 * rng.standard_normal(L.shape)
+    X[rng.random(X.shape) < 0.05] += 20.0
+    model = RobustPCA(lam="cv", random_state=0).fit(X)
+    scores = model.cv_results_["mean_test_score"]
+    assert scores[0] == scores[1] == scores[2]
+    assert np.linalg.norm(model.low_rank_ - L) < 0.5 * np.linalg.norm(L)

@@ -239,7 +239,8 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
 
         candidates = [Candidate(multiple) for multiple in MULTIPLES]
         search: Search[Candidate] = self._search(folds, trial)
-        search.best_of(candidates, start="before", patience=PATIENCE)
+        # large weights that all give zero are equal, and the search must go on
+        search.best_of(candidates, start="before", patience=PATIENCE, last_of_equals=True)
         found = search.scores()
         self.cv_results_ = found.table()
         return float(found.best(lambda candidate: -candidate.multiple).multiple)
