@@ -16,7 +16,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, Status, SubspaceClustering, minimize
 from weakprox.checks import check_gradient, check_smoothing
-from weakprox.estimators._stability import Neighbors, assigned, eigengap, embedding
+from weakprox.estimators._stability import (
+    Neighbors,
+    assigned,
+    eigengap,
+    embedding,
+    stabilities,
+)
 from weakprox.estimators.subspaces import (
     Coefficients,
     Prepared,
@@ -26,6 +32,7 @@ from weakprox.estimators.subspaces import (
     self_expression,
 )
 from weakprox.linalg.lowrank import LowRank
+from weakprox.selection.search import Deadline
 
 
 def union(count, dim, ambient, each, noise, seed=0):
@@ -366,3 +373,8 @@ def test_making_the_loss_computes_no_values(monkeypatch):
 
     monkeypatch.setattr(SelfExpression, "_residual", called)
     SelfExpression(Z[:20])
+
+
+def test_no_graph_is_decomposed_after_the_deadline():
+    """The missing graph would be an error."""
+    assert stabilities(None, 60, [2, 3], 0, Deadline.after(0.0)) is None

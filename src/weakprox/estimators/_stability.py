@@ -96,6 +96,8 @@ def stabilities(
     The agreement is the adjusted Rand index: 1 for equal clusterings, 0 for unrelated ones.
     None if there is no time.
     """
+    if deadline.passed:
+        return None
     rng = np.random.default_rng([seed, 1])
     every = clusterings(graph, np.arange(size), counts)
     found = []
