@@ -314,3 +314,16 @@ def test_the_width_of_neighbourhoods_is_that_of_the_whole_table():
         for rows in (table, table[mixed])
     ]
     assert widths[0] == pytest.approx(widths[1], rel=0.3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_nearly_empty_columns_in_large_units_do_not_outweigh_the_others(count):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 8))
+    X += 0.3 * rng.standard_normal(X.shape)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    rare = np.full((60, 4), np.nan)
+    rare[:count] = 1e6 * (1.0 + rng.random((count, 4)))
+    model = SparseLowRankImputer(random_state=0).fit(np.hstack([X, rare]))
+    assert -2.0 < model.hidden_scores_["mean"] < -0.5
+    assert model.cv_results_["mean_test_score"].min() > -10.0

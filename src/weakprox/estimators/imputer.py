@@ -29,6 +29,7 @@ Scaling = Literal["none", "center", "standard"]
 SCALINGS: tuple[Scaling, ...] = ("none", "center", "standard")
 HIDDEN = 0.1  # share of the observed entries that is hidden at a time
 ENOUGH, ROUNDS = 2000, 4  # hidden entries in all, about, and the most times some are hidden
+MEMBERS = 4  # entries left in a column, with fewer of which its errors have no unit
 FEWEST = 20  # observed entries, with fewer of which nothing is hidden
 WIDEST = 1000  # columns up to which their covariance is learnt
 SHRINKAGES = (0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003, 0.001)  # of correlations
@@ -139,14 +140,29 @@ class Scaled:
         return lam, NuclearNorm(weight) if tau is None else NuclearBall(tau)
 
 
+def has_spread(X: Vector) -> Vector:
+    """Which columns have entries enough for a standard deviation to measure errors by."""
+    seen = ~np.isnan(X)
+    low = np.where(seen, X, np.inf).min(axis=0)
+    high = np.where(seen, X, -np.inf).max(axis=0)
+    return np.asarray((high > low) & (seen.sum(axis=0) >= MEMBERS))
+
+
 class HiddenEntries:
-    """Data with some of the observed entries hidden."""
+    """Data with some of the observed entries hidden.
+
+    Hidden entries of columns that are left without a standard deviation are not scored: in
+    other units than those they could outweigh all others.
+    """
 
     def __init__(self, X: Vector, place: tuple[Vector, Vector], seed: int) -> None:
+        self.left = X.copy()
+        self.left[place] = np.nan
+        scored = has_spread(self.left)[place[1]]
+        if scored.any():
+            place = place[0][scored], place[1][scored]
         self.place = place
         self.truth = X[self.place]
-        self.left = X.copy()
-        self.left[self.place] = np.nan
         self.standard = Scale.of(self.left, "standard")
         self.unit = self.standard.unit[self.place[1]]
         self._scaled: dict[Scaling, Scaled] = {}
