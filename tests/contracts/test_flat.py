@@ -141,7 +141,7 @@ def test_beyond_full_decompositions(kind, monkeypatch):
     for module in (bounds, certificate):  # of eigenvalues, too: `TracePSD` reads `bounds`
         monkeypatch.setattr(module, "THOROUGH", 50)
     monkeypatch.setattr(bounds, "EXACT_BELOW", 50)
-    monkeypatch.setattr(observed, "GRAM", 50)
+    monkeypatch.setattr(observed, "SHORT", 50)
     shape = (240, 240) if kind == "psd" else (260, 240)
     loss, size = completion(shape, share=0.5, rank=4)
     if kind == "psd":

@@ -23,6 +23,7 @@ from weakprox.linalg.decompositions import eigvalsh
 from weakprox.linalg.gram_svd import gram_error, squared
 from weakprox.linalg.operators import Products
 from weakprox.linalg.threads import all_threads
+from weakprox.losses.filled import SHORT
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import refined, spanned, whitened
@@ -37,7 +38,6 @@ DEGREE = 120  # most products of the bound on the rest of S
 SKEW = 1e-9  # largest distance from orthonormal vectors that allows a conclusion
 TINY = 1e-140  # norms below this are bounded by the largest entry
 TRIALS = 12  # values of the dual function that are computed to choose the length of q
-GRAM = 2000  # length of the shorter side up to which all eigenvalues are affordable
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -109,7 +109,7 @@ class ObservedDual:
     @property
     def exact(self) -> bool:
         """Whether the norm of S comes from all of its singular values."""
-        return self.data.is_full() and min(self.data.shape) <= GRAM
+        return self.data.is_full() and min(self.data.shape) <= SHORT
 
     @property
     def rests_on(self) -> str:
