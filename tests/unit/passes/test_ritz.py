@@ -125,3 +125,20 @@ def test_triplets_of_a_graded_block_without_a_tall_decomposition(monkeypatch):
     found = subspace.ritz(A @ Q, Q, exact=True)
     check(A, found, s)
     assert shapes == [(len(s), len(s))]
+
+
+@pytest.mark.parametrize("last", [0.3, 1e-4])
+def test_wide_blocks_of_devices_are_factored_where_they_are(last, monkeypatch):
+    """Tensors in host memory stand in for those of a device."""
+    monkeypatch.setattr(subspace, "on_cpu", lambda _: False)
+    monkeypatch.setattr(subspace, "ON_HOST", 0)
+    A, s, V = graded(last)
+    near = V + 1e-3 * np.random.default_rng(1).standard_normal(V.shape)
+    T, start = torch.asarray(A), torch.asarray(near)
+    assert isinstance(subspace._squares(start), torch.Tensor)
+    found = refined(products_for(T), start, powers=2)
+    assert isinstance(found.U, torch.Tensor)
+    check(A, found, s)
+    check(A, stepped(products_for(T), found, T @ found.V), s)
+    dependent = torch.hstack([start, start])
+    assert subspace.independent(dependent.T @ dependent) is None
