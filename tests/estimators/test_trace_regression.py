@@ -364,6 +364,18 @@ def test_the_plain_weight_of_squares_is_that_of_the_best_folds():
     assert design.ridges()[-1] == pytest.approx(best)
 
 
+def test_plain_solutions_that_are_rough_are_no_matter_for_a_warning():
+    """Nobody asked for them, and features of different units make them slow."""
+    rng = np.random.default_rng(1)
+    unit = np.exp(3.0 * rng.standard_normal(80))
+    A = (rng.standard_normal((150, 80)) + 5.0) * unit
+    odds = A @ (rng.standard_normal(80) / unit)
+    y = (odds - np.median(odds) + rng.logistic(size=150) > 0.0) * 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(Classes.of(A, y, (10, 8), intercept=True).ridges()) > 0
+
+
 @pytest.mark.parametrize("y", [[0, 1, 0, 1, 0, 1], [0, 0, 0, 1]])
 def test_few_rows_of_a_class_have_fewer_folds(y):
     A = np.random.default_rng(0).standard_normal((len(y), 3, 2))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -175,13 +176,16 @@ class Classes(Design):
         if fewest < 2:
             return [RIDGE * self.curvature]
         Cs = 1.0 / (2.0 * len(self.b) * weights)
+        folds = StratifiedKFold(min(CLASS_FOLDS, fewest)).split(self.A, self.b)
         losses = []
-        for kept, left in StratifiedKFold(min(CLASS_FOLDS, fewest)).split(self.A, self.b):
-            plain = LogisticRegression(fit_intercept=self.with_intercept, warm_start=True)
-            for C in Cs:  # neighbours have similar solutions
-                plain.set_params(C=C).fit(self.A[kept], self.b[kept])
-                odds = plain.decision_function(self.A[left])
-                losses.append(self.miss(self.b[left], odds))
+        with warnings.catch_warnings():  # rough solutions are enough to compare weights
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for kept, left in folds:
+                plain = LogisticRegression(fit_intercept=self.with_intercept, warm_start=True)
+                for C in Cs:  # neighbours have similar solutions
+                    plain.set_params(C=C).fit(self.A[kept], self.b[kept])
+                    odds = plain.decision_function(self.A[left])
+                    losses.append(self.miss(self.b[left], odds))
         mean = np.reshape(losses, (-1, len(Cs))).mean(axis=0)
         best = float(weights[int(np.argmin(mean))])
         return sorted({max(LESS * best, float(weights[0])), best})
