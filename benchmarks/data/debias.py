@@ -1,12 +1,12 @@
 """What undoing the shrinkage gains: debias=False, True and "auto" on the same splits.
 
     python benchmarks/data/debias.py                   # everything
-    python benchmarks/data/debias.py examples votes    # some of the sets
+    python benchmarks/data/debias.py examples tables   # some of the sets
     python benchmarks/data/debias.py --splits 2        # fewer splits
 
 `SparseLowRank` denoises the examples of the documentation whose signal is known, and tables
-with noise of one standard deviation added to their standardised entries. `MatrixCompletion`
-predicts hidden entries. Errors are mean squared ones, relative to those of debias=True.
+with noise of one standard deviation added to their standardised entries. Errors are mean
+squared ones, relative to those of debias=True.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from typing import Any
 
 import numpy as np
 from common import DATA, Tally, load
-from ratings import ratings, split
 from sklearn import datasets
-from votes import hide, votes
 
-from weakprox import MatrixCompletion, SparseLowRank
+from weakprox import SparseLowRank
 
 SPLITS = 5
 SETTINGS: tuple[Any, ...] = (False, True, "auto")
@@ -41,7 +39,7 @@ def denoised(name: str, signal: np.ndarray, noise: float = 1.0) -> Case:
             lambda model: float(np.mean((model.matrix_ - signal) ** 2)),
         )
 
-    return f"SparseLowRank: {name}", made
+    return name, made
 
 
 def examples() -> Iterator[Case]:
@@ -88,59 +86,10 @@ def airports() -> Iterator[Case]:
     yield denoised("us_airports_2010", table[np.ix_(busiest, busiest)], 3.0)
 
 
-def hidden_votes() -> Iterator[Case]:
-    """A fifth of every sixth vote hidden."""
-    vote, observed = votes()
-    vote, observed = vote[:, ::6], observed[:, ::6]
-
-    def made(seed: int) -> Any:
-        left, place = hide(vote, observed, 10 + seed)
-        pairs = np.column_stack(place)
-        return (
-            lambda debias: MatrixCompletion(debias=debias, random_state=0).fit(left),
-            lambda model: float(np.mean((model.predict(pairs) - vote[place]) ** 2)),
-        )
-
-    yield "MatrixCompletion: un_votes", made
-
-
-def hidden_ratings() -> Iterator[Case]:
-    """A tenth of the ratings hidden."""
-    data = ratings()
-
-    def made(seed: int) -> Any:
-        train, (rows, cols, y) = split(data, 200 + seed)
-        return (
-            lambda debias: MatrixCompletion(debias=debias, random_state=0).fit(*train),
-            lambda model: float(np.mean((model.predict(rows, cols) - y) ** 2)),
-        )
-
-    yield "MatrixCompletion: movie_tweetings_100k", made
-
-
-def hidden_tables() -> Iterator[Case]:
-    """A third of standardised tables hidden."""
-    for name in ("wine", "breast_cancer", "digits"):
-        X = standardised(getattr(datasets, f"load_{name}")().data)
-
-        def made(seed: int, X: np.ndarray = X) -> Any:
-            left, place = hide(X, np.ones(X.shape, dtype=bool), seed, 1.0 / 3.0)
-            pairs = np.column_stack(place)
-            return (
-                lambda debias: MatrixCompletion(debias=debias, random_state=0).fit(left),
-                lambda model: float(np.mean((model.predict(pairs) - X[place]) ** 2)),
-            )
-
-        yield f"MatrixCompletion: {name}", made
-
-
 SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "examples": examples,
     "tables": tables,
     "airports": airports,
-    "votes": hidden_votes,
-    "ratings": hidden_ratings,
-    "hidden_tables": hidden_tables,
 }
 
 

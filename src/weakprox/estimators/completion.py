@@ -22,7 +22,6 @@ from weakprox.losses import Completion, EntryLoss, Huber
 from weakprox.losses.completion import INTERCEPTS
 from weakprox.losses.entry_losses import Logistic, Poisson, Squared, entry_loss
 from weakprox.problem import Problem
-from weakprox.selection.debias import Debias, debiasing, refit_observed, undone_by
 from weakprox.selection.observed_path import (
     PATIENCE,
     ROUGH,
@@ -94,11 +93,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         rows and columns, see `losses.Completion`. "auto" tries both.
     rank : int, optional
         Largest rank of L.
-    debias : bool or "auto"
-        Whether to undo the shrinkage of L. True multiplies it by the factor, from 1 to 4, that
-        predicts held-out observations best. "auto" also tries a refit: the singular vectors
-        of L are kept, and their values moved towards those that fit the observations best.
-        The refit is taken only if it predicts held-out observations better.
+    debias : bool
+        Whether to undo the shrinkage of L with the factor, from 1 to 4, that predicts
+        held-out observations best.
     clip : bool
         Whether predictions are clipped to the range of the observed values, for the squared
         and Huber's loss.
@@ -115,12 +112,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     row_ids_, column_ids_ : arrays
         Ids of rows and columns, in the order of factors and intercepts.
     user_factors_, item_factors_ : arrays of shape (rows, rank) and (columns, rank)
-        Their product is L with its shrinkage undone.
-    debias_ : {"none", "scale", "refit"}
-        What undid the shrinkage.
-    factor_, refit_ : float
-        The estimate is L times `factor_`, plus its refit times `refit_`; 1 and 0 without
-        `debias`.
+        Their product is L times `factor_`.
+    factor_ : float
+        What L is multiplied by, to undo its shrinkage; 1 without `debias`.
     intercept_ : float
         The mean :math:`\mu`.
     row_intercepts_, column_intercepts_ : arrays of shape (rows,) and (columns,)
@@ -161,7 +155,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
     intercept_ridge: float | Literal["auto"] = "auto"
     scaling: Literal["auto", "none", "counts"] = "auto"
     rank: int | None = None
-    debias: bool | Literal["auto"] = True
+    debias: bool = True
     clip: bool = True
     cv: int | float | Literal["auto"] = "auto"
     one_standard_error: bool = False
@@ -197,9 +191,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         one_of("scaling", self.scaling, ("auto", *SCALINGS))
         one_of("intercepts", self.intercepts, INTERCEPTS)
         self._rank = None if self.rank is None else integer("rank", self.rank, 1)
-        for name in ("clip", "one_standard_error"):
+        for name in ("debias", "clip", "one_standard_error"):
             flag(name, getattr(self, name))
-        self._debias = debiasing("debias", self.debias)
         cv = or_auto("cv", self.cv, folds_or_share)
         found = read_observations(self, rows, cols, values, (row, col, value))
         self.n_features_in_ = len(found.column_ids)
@@ -249,7 +242,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             scalings = SCALINGS[:1] if _even(base) else SCALINGS
         count = base.observed().size
         first = Candidate(lam or math.inf, RIDGE if ridge is None else ridge, scalings[0])
-        self.factor_, self.refit_ = 1.0, 0.0
+        self.factor_ = 1.0
         given = lam is not None and ridge is not None and len(scalings) == 1
         if (given and not self.debias) or count < FEWEST:
             return first, None
@@ -261,7 +254,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         trial = path_trial(
             partial(path_point, tol=ROUGH, rank=cap, **limits),
             lambda part, c: part.kept(c.intercept_ridge, c.scaling),
-            debias=self._debias,
+            debias=self.debias,
         )
         search: Search[Candidate] = self._search(parts, trial)
         alone = first._replace(lam=math.inf)
@@ -280,11 +273,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             alike = [best[1:] == c[1:] or math.isinf(c.lam) for c in scores.candidates]
             best = scores.best(lambda c: (not alike[scores.candidates.index(c)], -c.lam))
         answers = search.answers.get(best)
-        if best in search.losses:
-            self.factor_, self.refit_ = _undone(search, best, self._debias)
+        self.factor_ = search.mean(best, 2) if best in search.losses else 1.0
         if lam is None and not self.one_standard_error:
-            best, factor = _between(search, best)
-            self.factor_ = self.factor_ if self.refit_ else factor
+            best, self.factor_ = _between(search, best)
         return best, answers[0] if answers else None
 
     def _path(
@@ -348,20 +339,13 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         """Factors, intercepts and ids of the fit."""
         data, X = loss.observed(), self.result_.low_rank
         effects = data.fitted(data.entries(X))
-        values = self.factor_ * X.s
-        if self.refit_:
-            values = values + self.refit_ * refit_observed(data, X, effects)
-            order = np.argsort(-values)
-            X, values = LowRank(X.U[:, order], X.s[order], X.Vt[order]), values[order]
-        self.debias_ = undone_by(self.factor_, self.refit_)
-        kept = values > 0.0
-        root = np.sqrt(values[kept])
-        self._grown = values[kept] / X.s[kept]  # by undoing the shrinkage
+        kept = X.s > 0.0
+        root = np.sqrt(self.factor_ * X.s[kept])
         self.user_factors_, self.item_factors_ = X.U[:, kept] * root, X.Vt[kept].T * root
         if data.left is not None and data.right is not None:
             self.user_factors_ *= data.left[:, None]
             self.item_factors_ *= data.right[:, None]
-        if kept.any() and (data.left is not None or self.debias_ != "none"):
+        if kept.any() and (data.left is not None or self.factor_ != 1.0):
             estimate = _product(self.user_factors_, self.item_factors_)
             self.result_ = replace(self.result_, estimate=estimate)
         self.intercept_ = effects.mean
@@ -554,8 +538,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         if self.scaling_ == "counts":
             weight *= 0.5 * (1.0 + len(y) / self._counts)
         own = self.intercepts in ("rows", "both")
-        grown = np.sqrt(self._grown)
-        items = self.item_factors_[columns] / grown
+        items = self.item_factors_[columns] / math.sqrt(self.factor_)
         F = np.hstack([items, np.ones((len(y), int(own)))])
         ridge = np.r_[np.full(k, weight), np.full(int(own), self.intercept_ridge_)]
         fixed = self.intercept_ + self.column_intercepts_[columns]
@@ -584,7 +567,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
             z, before, value = z + length * step, value, after
             if before - value <= STILL * abs(value):
                 break
-        return grown * z[:k], float(z[k]) if own else 0.0
+        return math.sqrt(self.factor_) * z[:k], float(z[k]) if own else 0.0
 
 
 def _product(left: Vector, right: Vector) -> LowRank:
@@ -592,15 +575,6 @@ def _product(left: Vector, right: Vector) -> LowRank:
     (Q1, R1), (Q2, R2) = np.linalg.qr(left), np.linalg.qr(right)
     U, s, Vt = decompositions.svd(R1 @ R2.T)
     return LowRank(Q1 @ U, s, Vt @ Q2.T)
-
-
-def _undone(search: Search[Candidate], best: Candidate, debias: Debias) -> tuple[float, float]:
-    """The factor of L and the share of its refit, whichever of both predicts better."""
-    factor = search.mean(best, 2)
-    if not is_auto(debias) or search.mean(best, 4) >= search.mean(best, 3):
-        return factor, 0.0
-    share = search.mean(best, 5)
-    return 1.0 - share, share
 
 
 def _between(search: Search[Candidate], best: Candidate) -> tuple[Candidate, float]:

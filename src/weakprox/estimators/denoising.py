@@ -21,6 +21,7 @@ from weakprox.losses.moments import Moments
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.selection import folded, regularization_path
+from weakprox.selection.copy_scales import FEWEST, copy_scales, rescaled_moments, scales_differ
 from weakprox.selection.debias import debiasing, undone_by
 from weakprox.selection.denoise import Choice, NoisyMatrix
 from weakprox.selection.noise import are_counts, is_poisson, mean_noise, sample_moments
@@ -40,6 +41,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     psd: bool = False
     debias: bool | Literal["auto"] = True
     noise: float | str = "auto"
+    rescale_copies: bool = False
     tol: float = 1e-4
     _accepts = ("sparse", "three_d_array")
     _searches = True  # whether anything is left to choose
@@ -55,8 +57,14 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         y : ignored
         """
         samples = self._samples(X)
-        self._seen = sample_moments(samples)
-        self._learn(samples, samples.dtype)
+        self.copy_scales_ = copy_scales(samples)
+        if flag("rescale_copies", self.rescale_copies) and len(samples) >= FEWEST:
+            self._seen = rescaled_moments(samples, self.copy_scales_)
+            self._learn(None, samples.dtype)
+        else:
+            self._warn_of_scales(samples)
+            self._seen = sample_moments(samples)
+            self._learn(samples, samples.dtype)
         self.matrix_ = framed(self.low_rank_.dense(), X)
         return self
 
@@ -69,6 +77,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             One more copy, or n more.
         y : ignored
         """
+        if flag("rescale_copies", self.rescale_copies):
+            given = "True, with partial_fit"
+            raise InputError("rescale_copies", given, "False, or fit with all copies at once")
         first = not hasattr(self, "_seen")
         samples = self._samples(X, None if first else self._seen.mean.shape)
         seen = [*([] if first else [self._seen]), sample_moments(samples)]
@@ -224,6 +235,18 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             )
             warnings.warn(text, UserWarning, stacklevel=6)
 
+    def _warn_of_scales(self, samples: Any) -> None:
+        """Warn if copies differ in scale, since their mean takes that for noise."""
+        if not scales_differ(samples, self.copy_scales_):
+            return
+        low, high = self.copy_scales_.min(), self.copy_scales_.max()
+        text = (
+            f"The copies differ in scale, from {low:.3g} to {high:.3g} of their mean, and are "
+            "averaged as they are, so that their differences count as noise. If they are "
+            "multiples of one matrix, pass rescale_copies=True."
+        )
+        warnings.warn(text, UserWarning, stacklevel=5)
+
     def _samples(self, X: Any, shape: tuple[int, ...] | None = None) -> Any:
         """The data as a stack of matrices, of this shape if others were seen before."""
         reset = shape is None
@@ -288,6 +311,10 @@ class SparseLowRank(_Denoiser):
         "poisson" is for counts: their variance is their mean, and they are thinned
         binomially. "auto" does the same for a matrix of integers whose variance is about
         their mean.
+    rescale_copies : bool
+        Whether each of three or more copies is a multiple of one matrix, by a scale of its
+        own such as an exposure. Then the scales are estimated, and copies of a larger scale
+        and less noise count more. Otherwise a warning says if scales differ.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -317,6 +344,8 @@ class SparseLowRank(_Denoiser):
         Scores are minus mean squared errors.
     n_samples_seen_ : int
         Noisy copies seen.
+    copy_scales_ : array of shape (copies,)
+        Scales of the copies given to `fit`, relative to their mean; 1 for fewer than three.
     {result_, certificate_}
 
     See Also
@@ -376,7 +405,7 @@ class SparseLowRankCV(_Denoiser):
     one_standard_error : bool
         Whether to take the simplest answer (smallest rank, then fewest nonzeros) that is
         worse than the best by at most one standard error of their difference.
-    rank, psd, debias, noise, tol, max_seconds, random_state, verbose
+    rank, psd, debias, noise, rescale_copies, tol, max_seconds, random_state, verbose
         As in `SparseLowRank`.
     n_jobs : int, optional
         Copies to leave out in parallel, each with one thread.
@@ -385,7 +414,7 @@ class SparseLowRankCV(_Denoiser):
     ----------
     matrix_, low_rank_, sparse_, rank_, components_, lam_, tau_, noise_, result_
         As in `SparseLowRank`; `result_` is the solution before its shrinkage was undone.
-    debias_, scale_, refit_
+    debias_, scale_, refit_, copy_scales_
         As in `SparseLowRank`.
     path_ : weakprox.selection.Path
         Solutions on the whole matrix for every point of the grid.

@@ -142,9 +142,7 @@ def _what_is_shown(model: MatrixCompletion, additive: bool) -> str:
     said = "The estimate below is the low-rank part of the predictions"
     if model.intercepts != "none":
         said += ", without mean and intercepts"
-    if model.refit_:
-        said += ". It is the minimiser with larger singular values, which undoes the shrinkage"
-    elif model.factor_ != 1.0:
+    if model.factor_ != 1.0:
         said += f". It is the minimiser times {model.factor_:.4g}, which undoes the shrinkage"
     if additive and model.intercepts != "none":
         said += ". The data are the observed values minus mean and intercepts"

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from weakprox._minimize import minimize
-from weakprox.arguments import flag, integer, is_auto, is_integer, number, positive
+from weakprox.arguments import flag, integer, is_integer, number, positive
 from weakprox.certificates.observed import ObservedDual, triplets
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import gaussian, to_numpy
@@ -26,7 +26,6 @@ from weakprox.passes import ValueForm, compiling
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.run.choose import chosen
-from weakprox.selection.debias import Debias, refit_observed
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, Search, stream
 from weakprox.solvers._gap_driven import Plan
@@ -43,8 +42,7 @@ ROUGH = 1e-3  # relative accuracy of the fits of a path
 BLOCK, POWERS = 8, 12  # of the decomposition that shows the first weight
 ABOVE = 1.0 + 1e-6  # of that weight, for rounding
 FACTORS = (1.0, 4.0)  # of X, to undo its shrinkage
-SHARES = (0.0, 1.0)  # of its refit, likewise
-LINE = {"xatol": 0.01, "maxiter": 12}  # of the search for either
+LINE = {"xatol": 0.01, "maxiter": 12}  # of the search for that factor
 STEPS, EVERY = 40, 6  # steps of a fit on a path at most, and between corrections
 STILL = 0.03  # share of `tol`, relative to f, that a step must lower f by
 DENSE = 0.25  # share of entries that are observed, from which steps are enough
@@ -152,53 +150,28 @@ class HeldOutEntries:
         The squared error is not halved. With `debias` the factor is the best one from 1 to
         4, which undoes the shrinkage of singular values.
         """
-        x, base = self._predicted(loss, X, effects)
-        at = self._mean_loss(loss, base, x)
-        factor = _lowest(at, FACTORS) if debias and X.rank else 1.0
-        return at(factor), factor
-
-    def refit_error(
-        self, loss: Completion, X: LowRank, effects: Effects
-    ) -> tuple[float, float]:
-        """Mean loss with the best share of a refit, from 0 to 1, and that share."""
-        x, base = self._predicted(loss, X, effects)
-        t = refit_observed(loss.observed(), X, effects)
-        moved, _ = self._predicted(loss, LowRank(X.U, t, X.Vt), effects)
-        at = self._mean_loss(loss, base + x, moved - x)
-        share = _lowest(at, SHARES) if X.rank else 0.0
-        return at(share), share
-
-    def _predicted(
-        self, loss: Completion, X: LowRank, effects: Effects
-    ) -> tuple[Values, Values]:
-        """Entries of X at the held-out observations, and the intercepts there."""
         x = np.asarray(loss.observed().predicted(X, effects, self.rows, self.columns))
         base = np.zeros(len(x))
         if loss.intercepts != "none":
             base += effects.mean + to_numpy(effects.rows)[self.rows]
             base += to_numpy(effects.columns)[self.columns]
-        return x - base, base
+        x -= base
 
-    def _mean_loss(self, loss: Completion, base: Values, x: Values) -> Callable[[float], float]:
-        """The mean loss of base + c x as a function of c."""
+        from scipy.optimize import minimize_scalar  # slow to import
+
+        def at(factor: float) -> float:
+            found = np.asarray(loss.loss.value(self.values, self._clipped(base + factor * x)))
+            return float(np.average(found, weights=self.weights))
+
+        factor = 1.0
+        if debias and X.rank:
+            found = minimize_scalar(at, bounds=FACTORS, method="bounded", options=LINE)
+            factor = min(1.0, float(found.x), key=at)
         twice = 2.0 if isinstance(loss.loss, (Squared, Huber)) else 1.0
-
-        def at(c: float) -> float:
-            found = np.asarray(loss.loss.value(self.values, self._clipped(base + c * x)))
-            return twice * float(np.average(found, weights=self.weights))
-
-        return at
+        return twice * at(factor), factor
 
     def _clipped(self, x: Values) -> Values:
         return x if self.clip is None else np.clip(x, *self.clip)
-
-
-def _lowest(at: Callable[[float], float], bounds: tuple[float, float]) -> float:
-    """Where a function of one number is least, by a short search; the first end at worst."""
-    from scipy.optimize import minimize_scalar  # slow to import
-
-    found = minimize_scalar(at, bounds=bounds, method="bounded", options=LINE)
-    return min(bounds[0], float(found.x), key=at)
 
 
 def held_out_entries(
@@ -408,13 +381,9 @@ def path_trial(
     solve: Callable[[Problem, LowRank | None], tuple[LowRank, Effects]],
     prepare: Callable[[HeldOutEntries, Any], Completion] = lambda part, _: part.kept(),
     *,
-    debias: Debias = False,
+    debias: bool = False,
 ) -> Callable[[HeldOutEntries, Any, LowRank | None], tuple[tuple[float, ...], LowRank]]:
-    """A trial for `Search`: error, rank, factor, answer at `lam`; X = 0 if it is infinite.
-
-    With `debias="auto"` the error is the less of two, those with the factor and with the best
-    share of a refit; both errors and the share follow the factor.
-    """
+    """A trial for `Search`: error, rank, factor, answer at `lam`; X = 0 if it is infinite."""
 
     def trial(
         part: HeldOutEntries, candidate: Any, start: LowRank | None
@@ -428,11 +397,7 @@ def path_trial(
                 data = loss.observed()
                 found = LowRank.zero(loss.shape, data.zero().rows)
                 effects = data.fitted(data.values * 0.0, None, FITTED)
-            error, factor = part.error(loss, found, effects, debias=bool(debias))
-            if not is_auto(debias):
-                return (error, float(found.rank), factor), found
-            other, share = part.refit_error(loss, found, effects)
-        both = error, other, share
-        return (min(error, other), float(found.rank), factor, *both), found
+            error, factor = part.error(loss, found, effects, debias=debias)
+        return (error, float(found.rank), factor), found
 
     return trial
