@@ -413,6 +413,46 @@ def test_bipartite_and_directed_graphs():
     assert bipartite.adjacency_.diagonal().sum() == np.trace(square)
 
 
+def links_with_replies(share, seed=0):
+    """A directed graph of four groups, in which a share of the links is returned."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(120) // 30
+    A = rng.random((120, 120)) < np.where(group[:, None] == group, 0.12, 0.02)
+    A |= (rng.random(A.shape) < share) & A.T
+    np.fill_diagonal(A, val=False)
+    return A.astype(float)
+
+
+def hidden_links(A, seed=0):
+    """A graph without a fifth of its links, and those followed by pairs without one."""
+    rng = np.random.default_rng(seed)
+    rows, cols = np.nonzero(A)
+    chosen = rng.permutation(rows.size)[: rows.size // 5]
+    left = A.copy()
+    left[rows[chosen], cols[chosen]] = 0.0
+    others = np.argwhere((A == 0.0) & ~np.eye(len(A), dtype=bool))
+    pairs = np.vstack([np.stack([rows[chosen], cols[chosen]], axis=1), others])
+    return left, pairs, np.arange(len(pairs)) < chosen.size
+
+
+def test_reverse_links_count_where_they_rank_hidden_edges_better():
+    left, pairs, truth = hidden_links(links_with_replies(0.5))
+    model = LinkPredictor(random_state=0).fit(left)
+    assert model.kind_ == "directed"
+    assert model.reverse_weight_ > 0.0
+    scores, weight = model.score_pairs(pairs), model.reverse_weight_
+    model.reverse_weight_ = 0.0
+    plain = model.score_pairs(pairs)
+    np.testing.assert_allclose(scores - plain, weight * left[pairs[:, 1], pairs[:, 0]])
+    assert roc_auc_score(truth, scores) > roc_auc_score(truth, plain) + 0.1
+
+
+def test_reverse_links_do_not_count_without_a_gain(fitted):
+    model = LinkPredictor(random_state=0).fit(links_with_replies(0.0))
+    assert model.reverse_weight_ == 0.0
+    assert fitted.reverse_weight_ == 0.0  # undirected
+
+
 def test_weights_count_up_to_their_unit(blocks):
     weights = blocks[1] * np.random.default_rng(0).uniform(1, 3, blocks[1].shape)
     weights = weights + weights.T

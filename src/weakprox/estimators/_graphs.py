@@ -113,6 +113,11 @@ def checked_pairs(pairs: Any, shape: tuple[int, int]) -> Vector:
     return ends
 
 
+def reverse_links(A: csr_array, pairs: Vector) -> Vector:
+    """Weights of the links (j, i) for pairs (i, j)."""
+    return np.asarray(A[pairs[:, 1], pairs[:, 0]]).ravel()
+
+
 @dataclass(frozen=True)
 class Degrees:
     r"""Degrees that turn A into :math:`N = D_r^{-1/2} (A + a) D_c^{-1/2}`, and X back.

@@ -48,7 +48,8 @@ COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # of triplets
 GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
 GAIN = 2e-3  # of the AUC for which more triplets are computed, or more than CHEAP taken
 CHEAP = 64
-CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried
+CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried, or reverse links
+REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
 WORTH = 0.01  # gain in AUC that a graph too large for an l1 norm is warned about
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
 SHOWN = 1 << 24  # entries up to which `denoised_` is computed
@@ -308,6 +309,32 @@ def _needs_l1(
     return bool(np.any(gain.mean(axis=1) > np.maximum(CLEAR * error, least)))
 
 
+def _with_reverse(
+    parts: list[Round], known: list[tuple[Vector, Vector]]
+) -> tuple[float, list[tuple[Vector, Vector]]]:
+    """The weight at which reverse links rank hidden edges best, and the scores with it.
+
+    `known` are the scores without them. The gain in AUC must be clear; otherwise the weight
+    is zero.
+    """
+    links = [part.apart(graphs.reverse_links(part.graph.A, part.pairs)) for part in parts]
+
+    def added(weight: float) -> list[tuple[Vector, Vector]]:
+        both = zip(known, links, strict=False)  # time may be short for some parts
+        return [(h + weight * a, o + weight * b) for (h, o), (a, b) in both]
+
+    def placed(scores: list[tuple[Vector, Vector]]) -> Vector:
+        return np.concatenate([graphs.placements(*pair) for pair in scores])
+
+    before = placed(known)
+    gains = {weight: placed(added(weight)) - before for weight in REVERSED}
+    best = max(gains, key=lambda weight: float(gains[weight].mean()))
+    gain = gains[best]
+    if not gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size):
+        return 0.0, known
+    return best, added(best)
+
+
 def _calibrated(model: LinkPredictor) -> bool:
     """Whether there are probabilities; True before `fit`, so that its error is raised."""
     return not hasattr(model, "result_") or model.calibration_ is not None
@@ -362,6 +389,9 @@ class LinkPredictor(Certified):
         The graph, without the diagonal unless it is bipartite.
     denoised_ : sparse array
         The graph without its noise.
+    reverse_weight_ : float
+        For directed graphs: the weight that the link (j, i) has in the score of (i, j). It
+        is 0 unless reverse links clearly improve the ranking of hidden edges.
     calibration_ : object or None
         Probability of an edge as an increasing function of its score; None if there are
         fewer than 10 edges, or fewer than 10 pairs without one.
@@ -454,6 +484,7 @@ class LinkPredictor(Certified):
         neighbouring nuclear weight is better.
         """
         self.cv_results_: dict[str, Any] = {}
+        self.reverse_weight_ = 0.0
         zeroed = 0.5 if lam is None else None
         parts = [(part, prepare(part.graph)) for part in rounds(graph, self._seed)]
         if not parts:
@@ -502,7 +533,10 @@ class LinkPredictor(Certified):
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
             best = search.best_of([best, *beside])
         self.cv_results_ = search.scores().table()
-        hidden, others = (np.concatenate(part) for part in zip(*scores(best), strict=True))
+        known = scores(best)
+        if self.kind_ == "directed" and known[0][0].size:
+            self.reverse_weight_, known = _with_reverse([part for part, _ in parts], known)
+        hidden, others = (np.concatenate(part) for part in zip(*known, strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
         lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
         starts = [found.start(best if best.refit else lower) for found in data]
@@ -553,7 +587,8 @@ class LinkPredictor(Certified):
         """How likely pairs of nodes are to be joined: the larger, the likelier.
 
         The score is the entry of the denoised matrix, in units of the weights of A, plus a
-        hundredth of the score by degrees alone, which orders pairs whose entry is zero.
+        hundredth of the score by degrees alone, which orders pairs whose entry is zero. In a
+        directed graph the weight of the reverse link, times `reverse_weight_`, is added.
 
         Parameters
         ----------
@@ -570,6 +605,8 @@ class LinkPredictor(Certified):
         scores = self._degrees.scores(self._clean, ends)
         if self.kind_ == "undirected":  # alike up to the accuracy of the answer
             return 0.5 * (scores + self._degrees.scores(self._clean, ends[:, ::-1]))
+        if self.reverse_weight_:
+            scores = scores + self.reverse_weight_ * graphs.reverse_links(self.adjacency_, ends)
         return scores
 
     @available_if(_calibrated)
