@@ -81,6 +81,17 @@ class Start(NamedTuple):
     rank: int  # that was best for it; there are more vectors
 
 
+class Chosen(NamedTuple):
+    """What hidden edges led to, and their scores and those of other pairs."""
+
+    candidate: Candidate
+    hidden: Vector = np.zeros(0)
+    others: Vector = np.zeros(0)
+    start: Start | None = None  # of the decomposition of the whole graph
+    reverse: float = 0.0  # weight of reverse links
+    table: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+
+
 class Decomposed:
     """The normalised matrix N of a graph, its leading triplets, and lam and tau if given.
 
@@ -329,10 +340,20 @@ def _with_reverse(
     before = placed(known)
     gains = {weight: placed(added(weight)) - before for weight in REVERSED}
     best = max(gains, key=lambda weight: float(gains[weight].mean()))
-    gain = gains[best]
-    if not gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size):
-        return 0.0, known
-    return best, added(best)
+    return (best, added(best)) if _clear(gains[best]) else (0.0, known)
+
+
+def _clearly_better(one: Chosen, other: Chosen) -> bool:
+    """Whether the first ranks the same hidden edges clearly better."""
+    if one.hidden.size == 0 or one.hidden.shape != other.hidden.shape:  # no time
+        return False
+    placed = [graphs.placements(each.hidden, each.others) for each in (one, other)]
+    return _clear(placed[0] - placed[1])
+
+
+def _clear(gain: Vector) -> bool:
+    """Whether a mean gain is more than its standard errors explain."""
+    return bool(gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size))
 
 
 def _calibrated(model: LinkPredictor) -> bool:
@@ -392,6 +413,10 @@ class LinkPredictor(Certified):
     reverse_weight_ : float
         For directed graphs: the weight that the link (j, i) has in the score of (i, j). It
         is 0 unless reverse links clearly improve the ranking of hidden edges.
+    log_counts_ : bool
+        Whether edges count by log(1 + weight). It is tried if the weights are integers, such
+        as numbers of events, and lam and tau are automatic; and taken if it clearly improves
+        the ranking of hidden edges. Scores and `denoised_` are then on that scale.
     calibration_ : object or None
         Probability of an edge as an increasing function of its score; None if there are
         fewer than 10 edges, or fewer than 10 pairs without one.
@@ -452,7 +477,15 @@ class LinkPredictor(Certified):
         X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, self.kind)
         prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
-        best, hidden, others, start = self._choose(graph, prepare, lam, tau)
+        chosen = self._choose(graph, prepare, lam, tau)
+        self.adjacency_, self.log_counts_ = graph.A, False
+        if lam is None and tau is None and graphs.has_repeated(graph):
+            logs = graphs.logs_of(graph)
+            other = self._choose(logs, prepare, lam, tau)
+            if _clearly_better(other, chosen):
+                graph, chosen, self.log_counts_ = logs, other, True
+        best, hidden, others, start, self.reverse_weight_, table = chosen
+        self.cv_results_ = dict(table)
         data = prepare(graph, start=start)
         point, cut, self.lam_ = data.resolved(best)
         if tau is None:
@@ -462,7 +495,7 @@ class LinkPredictor(Certified):
             tau = max(point.nuclear_norm, LEAST)
         self.tau_ = tau
         self.result_ = self._fitted(data, self.lam_, data.spectral(cut, tau))
-        self._degrees, self.adjacency_ = data.degrees, graph.A
+        self._degrees, self._links = data.degrees, graph.A
         clean = graphs.refitted if best.refit else graphs.unshrunk
         self._clean = clean(self.result_.low_rank, data.N)
         self.result_ = replace(self.result_, estimate=self._clean)
@@ -474,22 +507,18 @@ class LinkPredictor(Certified):
 
     def _choose(
         self, graph: Graph, prepare: Any, lam: float | None, tau: float | None
-    ) -> tuple[Candidate, Vector, Vector, Start | None]:
-        """The settings that are not given, scores of hidden edges and other pairs.
-
-        The last is what the decomposition of the whole graph starts from.
+    ) -> Chosen:
+        """The settings that are not given, and scores of hidden edges and other pairs.
 
         By the AUC: first the nuclear weight at lam = 0, where the answer has a closed form;
         then lam, if entries near zero seem to be noise; then, as lam shrinks too, whether a
         neighbouring nuclear weight is better.
         """
-        self.cv_results_: dict[str, Any] = {}
-        self.reverse_weight_ = 0.0
         zeroed = 0.5 if lam is None else None
         parts = [(part, prepare(part.graph)) for part in rounds(graph, self._seed)]
         if not parts:
             small = math.prod(graph.A.shape) <= DENSE
-            return Candidate(zeroed=zeroed if small else 0.0), np.zeros(0), np.zeros(0), None
+            return Chosen(Candidate(zeroed=zeroed if small else 0.0))
 
         def trial(
             data: tuple[Round, Decomposed], candidate: Candidate, start: Any
@@ -532,16 +561,15 @@ class LinkPredictor(Certified):
             near = [cut for cut in cuts if 0.8 < cut / best.nuclear < 1.25]
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
             best = search.best_of([best, *beside])
-        self.cv_results_ = search.scores().table()
-        known = scores(best)
+        known, reverse = scores(best), 0.0
         if self.kind_ == "directed" and known[0][0].size:
-            self.reverse_weight_, known = _with_reverse([part for part, _ in parts], known)
+            reverse, known = _with_reverse([part for part, _ in parts], known)
         hidden, others = (np.concatenate(part) for part in zip(*known, strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
         lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
         starts = [found.start(best if best.refit else lower) for found in data]
         start = max(starts, key=lambda one: 0 if one is None else one.rank)
-        return lower, hidden, others, start
+        return Chosen(lower, hidden, others, start, reverse, search.scores().table())
 
     def _with_l1(
         self,
