@@ -269,6 +269,114 @@ def test_debias_undoes_shrinkage():
     assert error(scaled) < error(plain)
 
 
+@pytest.fixture(scope="module")
+def refitted():
+    return SparseLowRank(debias="auto", random_state=0).fit(M)
+
+
+def test_a_refit_is_taken_where_held_out_copies_prefer_it(fitted, refitted):
+    assert (fitted.debias_, fitted.refit_, refitted.debias_) == ("scale", 0.0, "refit")
+    assert error(refitted) < 0.9 * error(fitted)
+    assert refitted.rank_ == np.linalg.matrix_rank(SIGNAL) < fitted.rank_
+    assert refitted.scale_ + refitted.refit_ == pytest.approx(1.0)
+    X = refitted.result_.low_rank
+    values = np.einsum("ij,ij->j", X.U, M @ X.Vt.T)
+    values = refitted.scale_ * X.s + refitted.refit_ * np.maximum(values, 0.0)
+    np.testing.assert_allclose(refitted.matrix_, (X.U * values) @ X.Vt, atol=1e-10)
+    np.testing.assert_allclose(refitted.low_rank_.dense(), refitted.matrix_, atol=1e-10)
+    assert refitted.result_.certified
+    kept = refitted.sparse_.toarray() != 0.0
+    assert 0 < kept.sum() < M.size
+    np.testing.assert_array_equal(refitted.sparse_.toarray()[kept], refitted.matrix_[kept])
+
+
+def test_no_candidate_scores_worse_than_with_a_factor(fitted, refitted):
+    tables = [model.cv_results_ for model in (fitted, refitted)]
+    scores = [
+        dict(zip(zip(t["param_lam"], t["param_tau"], strict=True), s, strict=True))
+        for t in tables
+        for s in [t["mean_test_score"]]
+    ]
+    both = scores[0].keys() & scores[1].keys()
+    assert len(both) > 5
+    assert all(scores[1][key] >= scores[0][key] - 1e-12 for key in both)
+
+
+def test_soft_thresholding_is_refitted_on_its_support():
+    rng = np.random.default_rng(0)
+    signal = np.where(rng.random((40, 40)) < 0.05, 20.0, 0.0)
+    A = signal + rng.standard_normal(signal.shape)
+    scaled, model = (SparseLowRank(debias=d, random_state=0).fit(A) for d in (True, "auto"))
+    assert (model.kind_, model.debias_) == ("sparse", "refit")
+    assert error(model, signal) < 0.8 * error(scaled, signal)
+    X = np.sign(A) * np.maximum(np.abs(A) - model.lam_, 0.0)
+    mixed = model.scale_ * X + model.refit_ * np.where(X != 0.0, A, 0.0)
+    np.testing.assert_allclose(model.matrix_, mixed, atol=2e-2)
+
+
+def test_given_weights_are_refitted_by_held_out_copies():
+    lam, tau = 0.2, 0.5 * np.linalg.norm(SIGNAL, "nuc")
+    model = SparseLowRank(lam, tau, debias="auto", random_state=0).fit(M)
+    assert (model.lam_, model.tau_) == (lam, tau)
+    assert len(model.cv_results_["scale"]) == len(model.cv_results_["refit"]) == 1
+    assert error(model) <= error(SparseLowRank(lam, tau, debias=False, random_state=0).fit(M))
+
+
+def test_refits_on_a_grid_and_of_psd_matrices():
+    grid = SparseLowRankCV(n_lams=3, n_taus=4, cv=3, debias="auto", random_state=0).fit(M)
+    plain = SparseLowRankCV(n_lams=3, n_taus=4, cv=3, random_state=0).fit(M)
+    assert grid.debias_ == "refit"
+    assert (grid.errors_.mean(axis=0) <= plain.errors_.mean(axis=0) + 1e-12).all()
+    psd = SparseLowRank(psd=True, debias="auto", random_state=0).fit(3.0 * M[:30] @ M[:30].T)
+    np.testing.assert_allclose(psd.matrix_, psd.matrix_.T, atol=1e-8)
+    assert np.linalg.eigvalsh(psd.matrix_).min() > -1e-8
+
+
+def test_an_unknown_way_to_undo_shrinkage():
+    with pytest.raises(wp.InputError, match="debias"):
+        SparseLowRank(debias="refit").fit(M)
+
+
+@pytest.fixture(scope="module")
+def exposures():
+    rng = np.random.default_rng(0)
+    scales = np.exp(0.6 * rng.standard_normal(8))
+    scales /= scales.mean()
+    noise = rng.standard_normal((8, *SIGNAL.shape))
+    return scales, scales[:, None, None] * SIGNAL + noise
+
+
+def test_copies_of_different_scales(exposures):
+    scales, stack = exposures
+    with pytest.warns(UserWarning, match="differ in scale"):
+        blind = SparseLowRank(random_state=0).fit(stack)
+    model = SparseLowRank(rescale_copies=True, random_state=0).fit(stack)
+    np.testing.assert_allclose(model.copy_scales_, scales, atol=0.1)
+    np.testing.assert_array_equal(model.copy_scales_, blind.copy_scales_)
+    assert model.noise_ == pytest.approx(1.0 / np.linalg.norm(scales), rel=0.05)
+    assert model.noise_ < blind.noise_
+    assert error(model) < error(blind)
+    grid = SparseLowRankCV(**SMALL, rescale_copies=True, random_state=0).fit(stack)
+    assert grid.n_samples_seen_ == 8
+
+
+def test_noisier_copies_count_less(exposures):
+    scales, stack = exposures
+    stack = stack.copy()
+    stack[0] += 20.0 * np.random.default_rng(1).standard_normal(SIGNAL.shape)
+    model = SparseLowRank(rescale_copies=True, random_state=0).fit(stack)
+    assert model.noise_ == pytest.approx(1.0 / np.linalg.norm(scales[1:]), rel=0.1)
+
+
+def test_rescaling_needs_all_copies_at_once():
+    model = SparseLowRank(rescale_copies=True, random_state=0)
+    with pytest.raises(wp.InputError, match="rescale_copies"):
+        model.partial_fit(M)
+    plain = SparseLowRank(0.3, 15.0, random_state=0).fit(M)
+    alone = SparseLowRank(0.3, 15.0, rescale_copies=True, random_state=0).fit(M)
+    np.testing.assert_array_equal(alone.matrix_, plain.matrix_)
+
+
 def test_batches_lead_to_the_same_as_all_at_once():
     rng = np.random.default_rng(0)
     stack = SIGNAL + rng.standard_normal((7, 50, 40))

@@ -413,6 +413,79 @@ def test_bipartite_and_directed_graphs():
     assert bipartite.adjacency_.diagonal().sum() == np.trace(square)
 
 
+def links_with_replies(share, seed=0):
+    """A directed graph of four groups, in which a share of the links is returned."""
+    rng = np.random.default_rng(seed)
+    group = np.arange(120) // 30
+    A = rng.random((120, 120)) < np.where(group[:, None] == group, 0.12, 0.02)
+    A |= (rng.random(A.shape) < share) & A.T
+    np.fill_diagonal(A, val=False)
+    return A.astype(float)
+
+
+def hidden_links(A, seed=0):
+    """A graph without a fifth of its links, and those followed by pairs without one."""
+    rng = np.random.default_rng(seed)
+    rows, cols = np.nonzero(A)
+    chosen = rng.permutation(rows.size)[: rows.size // 5]
+    left = A.copy()
+    left[rows[chosen], cols[chosen]] = 0.0
+    others = np.argwhere((A == 0.0) & ~np.eye(len(A), dtype=bool))
+    pairs = np.vstack([np.stack([rows[chosen], cols[chosen]], axis=1), others])
+    return left, pairs, np.arange(len(pairs)) < chosen.size
+
+
+def test_reverse_links_count_where_they_rank_hidden_edges_better():
+    left, pairs, truth = hidden_links(links_with_replies(0.5))
+    model = LinkPredictor(random_state=0).fit(left)
+    assert model.kind_ == "directed"
+    assert model.reverse_weight_ > 0.0
+    scores, weight = model.score_pairs(pairs), model.reverse_weight_
+    model.reverse_weight_ = 0.0
+    plain = model.score_pairs(pairs)
+    np.testing.assert_allclose(scores - plain, weight * left[pairs[:, 1], pairs[:, 0]])
+    assert roc_auc_score(truth, scores) > roc_auc_score(truth, plain) + 0.1
+
+
+def test_reverse_links_do_not_count_without_a_gain(fitted):
+    model = LinkPredictor(random_state=0).fit(links_with_replies(0.0))
+    assert model.reverse_weight_ == 0.0
+    assert fitted.reverse_weight_ == 0.0  # undirected
+
+
+def events(A, spread, seed=0):
+    """Numbers of events on the edges of an undirected graph, with a heavy tail."""
+    sizes = np.random.default_rng(seed).standard_normal(A.shape)
+    counts = np.triu(A * np.ceil(np.exp(spread * sizes)), 1)
+    return counts + counts.T
+
+
+def test_repeated_events_count_by_logarithms_where_that_ranks_better():
+    A = drawn(0.02 + 0.4 * groups_of([30, 30, 30, 30]), 0)
+    counts = events(A, 2.5)
+    assert counts.max() > 100.0
+    left, pairs, truth = hidden_links(np.triu(counts))
+    model = LinkPredictor(random_state=0).fit(left + left.T)
+    assert model.log_counts_
+    assert model.adjacency_.max() == left.max()
+    upper = pairs[:, 0] < pairs[:, 1]
+    pairs, truth = pairs[upper], truth[upper]
+    logs = LinkPredictor(random_state=0).fit(np.log1p(left + left.T))
+    assert not logs.log_counts_
+    np.testing.assert_allclose(model.score_pairs(pairs), logs.score_pairs(pairs), rtol=1e-6)
+    given = {"lam": 0.0, "tau": logs.tau_}
+    plain = LinkPredictor(**given, random_state=0).fit(left + left.T)
+    assert not plain.log_counts_
+    scores = [roc_auc_score(truth, each.score_pairs(pairs)) for each in (model, plain)]
+    assert scores[0] > scores[1] + 0.05
+
+
+def test_other_weights_are_taken_as_they_are(blocks, fitted):
+    assert not fitted.log_counts_
+    doubled = LinkPredictor(random_state=0).fit(2.0 * blocks[1])
+    assert not doubled.log_counts_  # all weights are the same
+
+
 def test_weights_count_up_to_their_unit(blocks):
     weights = blocks[1] * np.random.default_rng(0).uniform(1, 3, blocks[1].shape)
     weights = weights + weights.T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -111,6 +111,22 @@ def checked_pairs(pairs: Any, shape: tuple[int, int]) -> Vector:
         wanted = f"rows and columns of a {shape[0]} x {shape[1]} matrix"
         raise InputError("pairs", given, wanted)
     return ends
+
+
+def has_repeated(graph: Graph) -> bool:
+    """Whether the weights are integers, not all the same: numbers of events."""
+    weights = graph.A.data
+    return bool(weights.max() > weights.min() and np.array_equal(weights, np.rint(weights)))
+
+
+def logs_of(graph: Graph) -> Graph:
+    """The graph with log(1 + weight) as weights."""
+    return replace(graph, A=csr_array(graph.A.log1p()))
+
+
+def reverse_links(A: csr_array, pairs: Vector) -> Vector:
+    """Weights of the links (j, i) for pairs (i, j)."""
+    return np.asarray(A[pairs[:, 1], pairs[:, 0]]).ravel()
 
 
 @dataclass(frozen=True)

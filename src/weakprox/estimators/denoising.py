@@ -6,22 +6,23 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from weakprox.arguments import flag, integer, is_auto, nonnegative, one_of, or_auto, positive
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import Certified, framed
-from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.losses.moments import Moments
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.selection import folded, regularization_path
+from weakprox.selection.copy_scales import FEWEST, copy_scales, rescaled_moments, scales_differ
+from weakprox.selection.debias import debiasing, undone_by
 from weakprox.selection.denoise import Choice, NoisyMatrix
 from weakprox.selection.noise import are_counts, is_poisson, mean_noise, sample_moments
 
@@ -38,8 +39,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
 
     rank: int | None = None
     psd: bool = False
-    debias: bool = True
+    debias: bool | Literal["auto"] = True
     noise: float | str = "auto"
+    rescale_copies: bool = False
     tol: float = 1e-4
     _accepts = ("sparse", "three_d_array")
     _searches = True  # whether anything is left to choose
@@ -55,8 +57,14 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         y : ignored
         """
         samples = self._samples(X)
-        self._seen = sample_moments(samples)
-        self._learn(samples, samples.dtype)
+        self.copy_scales_ = copy_scales(samples)
+        if flag("rescale_copies", self.rescale_copies) and len(samples) >= FEWEST:
+            self._seen = rescaled_moments(samples, self.copy_scales_)
+            self._learn(None, samples.dtype)
+        else:
+            self._warn_of_scales(samples)
+            self._seen = sample_moments(samples)
+            self._learn(samples, samples.dtype)
         self.matrix_ = framed(self.low_rank_.dense(), X)
         return self
 
@@ -69,6 +77,9 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             One more copy, or n more.
         y : ignored
         """
+        if flag("rescale_copies", self.rescale_copies):
+            given = "True, with partial_fit"
+            raise InputError("rescale_copies", given, "False, or fit with all copies at once")
         first = not hasattr(self, "_seen")
         samples = self._samples(X, None if first else self._seen.mean.shape)
         seen = [*([] if first else [self._seen]), sample_moments(samples)]
@@ -142,15 +153,14 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
     def _learn(self, samples: Any, dtype: Any) -> None:
         """Choose lam and tau, solve, and set what was learnt."""
         rank = None if self.rank is None else integer("rank", self.rank, 1, instead="None")
-        for name in ("psd", "debias"):
-            flag(name, getattr(self, name))
+        flag("psd", self.psd)
         centre = self._seen.mean.astype(dtype)
         data = NoisyMatrix(
             self._seen.mean,
             counts=self._counts(),
             psd=self.psd,
             rank=rank,
-            debias=self.debias,
+            debias=debiasing("debias", self.debias),
             seed=self._seed,
             deadline=self._search_end,
             progress=bool(self.verbose),
@@ -161,26 +171,34 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
         problem = Problem(Denoising(centre), L1(found.lam), data.ball(found.tau))
         most = None if rank is None else min(rank, *centre.shape)
         self.result_ = self._solve(problem, rank=most)
-        X, scale = self.result_.low_rank, found.scale
-        if math.isnan(scale):  # nothing was held out: least squares on the data themselves
+        X = self.result_.low_rank
+        if math.isnan(found.scale):  # nothing was held out: least squares on the data
             scale = max(1.0, X.inner(centre) / X.sqnorm) if X.rank else 1.0
-        self.cv_results_, self.scale_ = found.table, float(scale)
-        self.low_rank_ = LowRank(X.U, X.s * dtype.type(scale), X.Vt)
-        if scale != 1.0:
-            self.result_ = replace(self.result_, estimate=self.low_rank_)
-        self.rank_ = X.rank
-        self.components_ = X.Vt[: X.rank]
+            found = replace(found, scale=float(scale))
+        self.cv_results_, self.scale_, self.refit_ = found.table, found.scale, found.refit
+        self.debias_ = undone_by(found.scale, found.refit)
+        self.low_rank_ = found.estimate(X, centre)
+        self.rank_ = self.low_rank_.rank
+        self.components_ = self.low_rank_.Vt[: self.rank_]
         self.n_samples_seen_ = self._seen.size
         self.matrix_ = self.low_rank_.dense()
-        if scale != 1.0:  # first, since the point with exact zeros is kept with the result
+        if self.debias_ != "none":  # first: the point with exact zeros is kept with the result
             self.result_ = replace(self.result_, estimate=self.low_rank_)
         exact = self._with_zeros() if found.lam else None
-        self.sparse_ = None if exact is None else (exact * scale).astype(dtype)
+        self.sparse_ = None if exact is None else self._on_support(exact).astype(dtype)
         self._warn(centre, self._searches)
 
     @abstractmethod
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
         """lam, tau and the factor that undoes shrinkage; NaN for that of least squares."""
+
+    def _on_support(self, exact: Any) -> Any:
+        """The estimate at the nonzeros of the solution with exact zeros."""
+        if not self.refit_:
+            return exact * self.scale_
+        found = exact.tocoo()
+        at = found.row, found.col
+        return csr_array((self.matrix_[at], at), shape=exact.shape)
 
     def _noise(self, data: NoisyMatrix) -> float:
         """The noise level given, seen across copies, or estimated from one matrix."""
@@ -216,6 +234,18 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
                 "Pass noise=... if you know better, or lam and tau."
             )
             warnings.warn(text, UserWarning, stacklevel=6)
+
+    def _warn_of_scales(self, samples: Any) -> None:
+        """Warn if copies differ in scale, since their mean takes that for noise."""
+        if not scales_differ(samples, self.copy_scales_):
+            return
+        low, high = self.copy_scales_.min(), self.copy_scales_.max()
+        text = (
+            f"The copies differ in scale, from {low:.3g} to {high:.3g} of their mean, and are "
+            "averaged as they are, so that their differences count as noise. If they are "
+            "multiples of one matrix, pass rescale_copies=True."
+        )
+        warnings.warn(text, UserWarning, stacklevel=5)
 
     def _samples(self, X: Any, shape: tuple[int, ...] | None = None) -> Any:
         """The data as a stack of matrices, of this shape if others were seen before."""
@@ -267,9 +297,12 @@ class SparseLowRank(_Denoiser):
         Largest rank of the answer.
     psd : bool
         Whether the matrix is known to be symmetric positive semidefinite.
-    debias : bool
-        Whether to undo the shrinkage by lam and tau with the factor (at least 1) that
-        brings the answer nearest to held-out data, or to M itself without a search.
+    debias : bool or "auto"
+        Whether to undo the shrinkage by lam and tau. True multiplies the answer by the factor
+        (at least 1) that brings it nearest to held-out data, or to M itself without a search.
+        "auto" also tries a refit: the singular vectors of the answer are kept, and their
+        values moved towards those nearest to M (for soft thresholding alone: the entries it
+        keeps). The refit is taken only if it is nearer to held-out data.
     noise : float, "auto" or "poisson"
         Standard deviation of the noise in the entries of M. "auto" takes it from the
         differences of copies. For a single matrix it takes the smaller of two robust
@@ -278,6 +311,10 @@ class SparseLowRank(_Denoiser):
         "poisson" is for counts: their variance is their mean, and they are thinned
         binomially. "auto" does the same for a matrix of integers whose variance is about
         their mean.
+    rescale_copies : bool
+        Whether each of three or more copies is a multiple of one matrix, by a scale of its
+        own such as an exposure. Then the scales are estimated, and copies of a larger scale
+        and less noise count more. Otherwise a warning says if scales differ.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -294,8 +331,12 @@ class SparseLowRank(_Denoiser):
         Its rank.
     components_ : array of shape (rank, d)
         Orthonormal basis of its row space.
-    lam_, tau_, scale_, noise_ : float
+    lam_, tau_, noise_ : float
         The values used.
+    debias_ : {"none", "scale", "refit"}
+        What undid the shrinkage.
+    scale_, refit_ : float
+        The estimate is the solution times `scale_`, plus its refit times `refit_`.
     kind_ : {"both", "low-rank", "sparse", "copy"}
         Whether the search kept both terms, or a simpler model was as good on the copies:
         singular values alone, soft thresholding alone, or the data as they are.
@@ -303,6 +344,8 @@ class SparseLowRank(_Denoiser):
         Scores are minus mean squared errors.
     n_samples_seen_ : int
         Noisy copies seen.
+    copy_scales_ : array of shape (copies,)
+        Scales of the copies given to `fit`, relative to their mean; 1 for fewer than three.
     {result_, certificate_}
 
     See Also
@@ -335,7 +378,7 @@ class SparseLowRank(_Denoiser):
     def _choose(self, data: NoisyMatrix, samples: Any) -> Choice:
         lam = or_auto("lam", self.lam, nonnegative)
         tau = or_auto("tau", self.tau, positive)
-        if lam is not None and tau is not None:
+        if lam is not None and tau is not None and not is_auto(self.debias):
             return Choice(lam, tau, math.nan if self.debias else 1.0, {})
         if not self._seen.mean.any():  # a matrix of zeros
             return Choice(lam or 0.0, tau or 1.0, 1.0, {})
@@ -362,15 +405,17 @@ class SparseLowRankCV(_Denoiser):
     one_standard_error : bool
         Whether to take the simplest answer (smallest rank, then fewest nonzeros) that is
         worse than the best by at most one standard error of their difference.
-    rank, psd, debias, noise, tol, max_seconds, random_state, verbose
+    rank, psd, debias, noise, rescale_copies, tol, max_seconds, random_state, verbose
         As in `SparseLowRank`.
     n_jobs : int, optional
         Copies to leave out in parallel, each with one thread.
 
     Attributes
     ----------
-    matrix_, low_rank_, sparse_, rank_, components_, lam_, tau_, scale_, noise_, result_
-        As in `SparseLowRank`; `result_` is the solution before it was scaled.
+    matrix_, low_rank_, sparse_, rank_, components_, lam_, tau_, noise_, result_
+        As in `SparseLowRank`; `result_` is the solution before its shrinkage was undone.
+    debias_, scale_, refit_, copy_scales_
+        As in `SparseLowRank`.
     path_ : weakprox.selection.Path
         Solutions on the whole matrix for every point of the grid.
     errors_ : array of shape (cv, n_lams, n_taus)
@@ -424,7 +469,7 @@ class SparseLowRankCV(_Denoiser):
             max_seconds=self._search_end.left,
             progress=data.progress,
         )
-        self.errors_ = judged.errors(debias=self.debias)
+        self.errors_ = judged.errors(debias=data.debias)
         simplest = self.one_standard_error and len(self.errors_) > 1
         point = path.best(self.errors_, one_standard_error=simplest)
         self.best_index_ = (point.row, point.column)

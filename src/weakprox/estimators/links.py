@@ -48,7 +48,8 @@ COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192)  # of triplets
 GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
 GAIN = 2e-3  # of the AUC for which more triplets are computed, or more than CHEAP taken
 CHEAP = 64
-CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried
+CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried, or reverse links
+REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
 WORTH = 0.01  # gain in AUC that a graph too large for an l1 norm is warned about
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
 SHOWN = 1 << 24  # entries up to which `denoised_` is computed
@@ -78,6 +79,17 @@ class Start(NamedTuple):
     V: Vector
     edge: float
     rank: int  # that was best for it; there are more vectors
+
+
+class Chosen(NamedTuple):
+    """What hidden edges led to, and their scores and those of other pairs."""
+
+    candidate: Candidate
+    hidden: Vector = np.zeros(0)
+    others: Vector = np.zeros(0)
+    start: Start | None = None  # of the decomposition of the whole graph
+    reverse: float = 0.0  # weight of reverse links
+    table: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
 
 class Decomposed:
@@ -308,6 +320,42 @@ def _needs_l1(
     return bool(np.any(gain.mean(axis=1) > np.maximum(CLEAR * error, least)))
 
 
+def _with_reverse(
+    parts: list[Round], known: list[tuple[Vector, Vector]]
+) -> tuple[float, list[tuple[Vector, Vector]]]:
+    """The weight at which reverse links rank hidden edges best, and the scores with it.
+
+    `known` are the scores without them. The gain in AUC must be clear; otherwise the weight
+    is zero.
+    """
+    links = [part.apart(graphs.reverse_links(part.graph.A, part.pairs)) for part in parts]
+
+    def added(weight: float) -> list[tuple[Vector, Vector]]:
+        both = zip(known, links, strict=False)  # time may be short for some parts
+        return [(h + weight * a, o + weight * b) for (h, o), (a, b) in both]
+
+    def placed(scores: list[tuple[Vector, Vector]]) -> Vector:
+        return np.concatenate([graphs.placements(*pair) for pair in scores])
+
+    before = placed(known)
+    gains = {weight: placed(added(weight)) - before for weight in REVERSED}
+    best = max(gains, key=lambda weight: float(gains[weight].mean()))
+    return (best, added(best)) if _clear(gains[best]) else (0.0, known)
+
+
+def _clearly_better(one: Chosen, other: Chosen) -> bool:
+    """Whether the first ranks the same hidden edges clearly better."""
+    if one.hidden.size == 0 or one.hidden.shape != other.hidden.shape:  # no time
+        return False
+    placed = [graphs.placements(each.hidden, each.others) for each in (one, other)]
+    return _clear(placed[0] - placed[1])
+
+
+def _clear(gain: Vector) -> bool:
+    """Whether a mean gain is more than its standard errors explain."""
+    return bool(gain.mean() > CLEAR * gain.std() / math.sqrt(gain.size))
+
+
 def _calibrated(model: LinkPredictor) -> bool:
     """Whether there are probabilities; True before `fit`, so that its error is raised."""
     return not hasattr(model, "result_") or model.calibration_ is not None
@@ -362,6 +410,13 @@ class LinkPredictor(Certified):
         The graph, without the diagonal unless it is bipartite.
     denoised_ : sparse array
         The graph without its noise.
+    reverse_weight_ : float
+        For directed graphs: the weight that the link (j, i) has in the score of (i, j). It
+        is 0 unless reverse links clearly improve the ranking of hidden edges.
+    log_counts_ : bool
+        Whether edges count by log(1 + weight). It is tried if the weights are integers, such
+        as numbers of events, and lam and tau are automatic; and taken if it clearly improves
+        the ranking of hidden edges. Scores and `denoised_` are then on that scale.
     calibration_ : object or None
         Probability of an edge as an increasing function of its score; None if there are
         fewer than 10 edges, or fewer than 10 pairs without one.
@@ -422,7 +477,15 @@ class LinkPredictor(Certified):
         X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, self.kind)
         prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
-        best, hidden, others, start = self._choose(graph, prepare, lam, tau)
+        chosen = self._choose(graph, prepare, lam, tau)
+        self.adjacency_, self.log_counts_ = graph.A, False
+        if lam is None and tau is None and graphs.has_repeated(graph):
+            logs = graphs.logs_of(graph)
+            other = self._choose(logs, prepare, lam, tau)
+            if _clearly_better(other, chosen):
+                graph, chosen, self.log_counts_ = logs, other, True
+        best, hidden, others, start, self.reverse_weight_, table = chosen
+        self.cv_results_ = dict(table)
         data = prepare(graph, start=start)
         point, cut, self.lam_ = data.resolved(best)
         if tau is None:
@@ -432,7 +495,7 @@ class LinkPredictor(Certified):
             tau = max(point.nuclear_norm, LEAST)
         self.tau_ = tau
         self.result_ = self._fitted(data, self.lam_, data.spectral(cut, tau))
-        self._degrees, self.adjacency_ = data.degrees, graph.A
+        self._degrees, self._links = data.degrees, graph.A
         clean = graphs.refitted if best.refit else graphs.unshrunk
         self._clean = clean(self.result_.low_rank, data.N)
         self.result_ = replace(self.result_, estimate=self._clean)
@@ -444,21 +507,18 @@ class LinkPredictor(Certified):
 
     def _choose(
         self, graph: Graph, prepare: Any, lam: float | None, tau: float | None
-    ) -> tuple[Candidate, Vector, Vector, Start | None]:
-        """The settings that are not given, scores of hidden edges and other pairs.
-
-        The last is what the decomposition of the whole graph starts from.
+    ) -> Chosen:
+        """The settings that are not given, and scores of hidden edges and other pairs.
 
         By the AUC: first the nuclear weight at lam = 0, where the answer has a closed form;
         then lam, if entries near zero seem to be noise; then, as lam shrinks too, whether a
         neighbouring nuclear weight is better.
         """
-        self.cv_results_: dict[str, Any] = {}
         zeroed = 0.5 if lam is None else None
         parts = [(part, prepare(part.graph)) for part in rounds(graph, self._seed)]
         if not parts:
             small = math.prod(graph.A.shape) <= DENSE
-            return Candidate(zeroed=zeroed if small else 0.0), np.zeros(0), np.zeros(0), None
+            return Chosen(Candidate(zeroed=zeroed if small else 0.0))
 
         def trial(
             data: tuple[Round, Decomposed], candidate: Candidate, start: Any
@@ -501,13 +561,15 @@ class LinkPredictor(Certified):
             near = [cut for cut in cuts if 0.8 < cut / best.nuclear < 1.25]
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
             best = search.best_of([best, *beside])
-        self.cv_results_ = search.scores().table()
-        hidden, others = (np.concatenate(part) for part in zip(*scores(best), strict=True))
+        known, reverse = scores(best), 0.0
+        if self.kind_ == "directed" and known[0][0].size:
+            reverse, known = _with_reverse([part for part, _ in parts], known)
+        hidden, others = (np.concatenate(part) for part in zip(*known, strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
         lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
         starts = [found.start(best if best.refit else lower) for found in data]
         start = max(starts, key=lambda one: 0 if one is None else one.rank)
-        return lower, hidden, others, start
+        return Chosen(lower, hidden, others, start, reverse, search.scores().table())
 
     def _with_l1(
         self,
@@ -553,7 +615,8 @@ class LinkPredictor(Certified):
         """How likely pairs of nodes are to be joined: the larger, the likelier.
 
         The score is the entry of the denoised matrix, in units of the weights of A, plus a
-        hundredth of the score by degrees alone, which orders pairs whose entry is zero.
+        hundredth of the score by degrees alone, which orders pairs whose entry is zero. In a
+        directed graph the weight of the reverse link, times `reverse_weight_`, is added.
 
         Parameters
         ----------
@@ -570,6 +633,8 @@ class LinkPredictor(Certified):
         scores = self._degrees.scores(self._clean, ends)
         if self.kind_ == "undirected":  # alike up to the accuracy of the answer
             return 0.5 * (scores + self._degrees.scores(self._clean, ends[:, ::-1]))
+        if self.reverse_weight_:
+            scores = scores + self.reverse_weight_ * graphs.reverse_links(self.adjacency_, ends)
         return scores
 
     @available_if(_calibrated)

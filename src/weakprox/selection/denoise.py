@@ -9,12 +9,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from weakprox._minimize import minimize
+from weakprox.arguments import is_auto
+from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import row_blocks
+from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.memory import room
 from weakprox.selection.copies import THINNING, Copies, thinned
+from weakprox.selection.debias import Debias, refit_values
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.held_out import HeldOut, held_out
 from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
@@ -37,13 +41,28 @@ CLEARLY = 0.9  # a second noise level counts if it is below this share of the fi
 
 @dataclass(frozen=True)
 class Choice:
-    """Weight, radius, the factor that undoes their shrinkage, and what was tried."""
+    """Weight, radius, what undoes their shrinkage, and what was tried.
+
+    The estimate is the minimiser times `scale` plus its refit times `refit`.
+    """
 
     lam: float
     tau: float
     scale: float
     table: dict[str, Any]
     kind: str = "both"  # of the model: "copy", "sparse", "low-rank" or "both"
+    refit: float = 0.0
+
+    def estimate(self, X: LowRank, M: Any) -> LowRank:
+        """The minimiser X for the data M, with its shrinkage undone."""
+        if not self.refit:
+            return LowRank(X.U, X.s * X.s.dtype.type(self.scale), X.Vt)
+        if self.kind == KINDS[SOFT]:
+            dense = self.scale * X.dense() + self.refit * on_support(M, self.lam)
+            return LowRank(*decompositions.svd(dense)).significant()
+        values = self.scale * X.s + self.refit * refit_values(X, M)
+        order = np.argsort(-values)
+        return LowRank(X.U[:, order], values[order].astype(X.s.dtype), X.Vt[order])
 
 
 class Candidate(NamedTuple):
@@ -59,7 +78,7 @@ class Candidate(NamedTuple):
 class Tried:
     """Candidates and their comparisons with the copies left out."""
 
-    debias: bool
+    debias: Debias
     points: list[Candidate] = field(default_factory=list)
     found: list[HeldOut] = field(default_factory=list)
     repeats: int = 1  # sets of copies that were compared with
@@ -94,37 +113,31 @@ class Tried:
 
     def again(self, some: list[int], further: list[HeldOut]) -> Tried:
         """These candidates alone, compared with further sets of copies as well."""
-        here = [flat(one) for one in self.found]
-        along = np.concatenate([one.along for one in here], axis=1)[:, some]
-        squares = np.concatenate([one.squares for one in here], axis=1)[:, some]
-        first = HeldOut(along, squares, here[0].constants, here[0].entries)
+        first = HeldOut.joined([one.flat() for one in self.found], folds=False).some(some)
         sets = [first, *further]
-        joined = HeldOut(
-            np.concatenate([one.along for one in sets]),
-            np.concatenate([one.squares for one in sets]),
-            np.concatenate([one.constants for one in sets]),
-            first.entries,
-        )
+        joined = HeldOut.joined(sets, folds=True)
         return Tried(self.debias, [self.points[i] for i in some], [joined], len(sets))
 
     def choice(self) -> Choice:
         """The simplest kind of model, and its least radius, within a standard error."""
         errors = self.errors
-        parts = [one.scales(debias=self.debias).ravel() for one in self.found]
-        scales = np.concatenate(parts)
-        scales[[i for i, point in enumerate(self.points) if point.kind == COPY]] = 1.0
+        parts = [one.shares(self.debias) for one in self.found]
+        scales, refits = (
+            np.concatenate([p.ravel() for p in x]) for x in zip(*parts, strict=True)
+        )
+        copy = [i for i, point in enumerate(self.points) if point.kind == COPY]
+        scales[copy], refits[copy] = 1.0, 0.0
         keys = [point[:2] for point in self.points] if len(errors) > 1 else None
         best = least(errors, keys, self.repeats)
         weights = [Weights(point.lam, point.tau) for point in self.points]
-        table = Scores(weights, errors).table(scale=scales)
+        table = Scores(weights, errors).table(**_columns(self.debias, scales, refits))
         kind = KINDS[self.points[best].kind]
-        return Choice(*weights[best], float(scales[best]), table, kind)
+        return Choice(*weights[best], float(scales[best]), table, kind, float(refits[best]))
 
 
-def flat(found: HeldOut) -> HeldOut:
-    """The same with the candidates along one axis."""
-    along, squares = (each.reshape(len(each), -1, 1) for each in (found.along, found.squares))
-    return HeldOut(along, squares, found.constants, found.entries)
+def _columns(debias: Debias, scales: Values, refits: Values) -> dict[str, Values]:
+    """Columns of a table that say what undid the shrinkage."""
+    return {"scale": scales} | ({"refit": refits} if is_auto(debias) else {})
 
 
 def _pairs(grid: Grid) -> list[tuple[float, float]]:
@@ -146,14 +159,21 @@ def _simple_points(M: Values, grid: Grid) -> list[Candidate]:
 
 def _closed_forms(copies: Copies, points: list[Candidate]) -> HeldOut:
     """Errors of the data as they are and of soft thresholding, on copies left out."""
-    found = np.empty((2, len(copies), len(points), 1))
+    found = np.empty((5, len(copies), len(points), 1))
     for k in range(len(copies)):
         A, Z = copies.without(k), copies.means[k]
         for i, point in enumerate(points):
-            X = np.sign(A) * np.maximum(np.abs(A) - copies.louder(k) * point.lam, 0.0)
-            found[:, k, i, 0] = np.vdot(X, Z), np.vdot(X, X)
+            lam = copies.louder(k) * point.lam
+            X, R = np.sign(A) * np.maximum(np.abs(A) - lam, 0.0), on_support(A, lam)
+            pairs = ((X, Z), (X, X), (R, Z), (R, R), (R, X))
+            found[:, k, i, 0] = [np.vdot(*pair) for pair in pairs]
     constants = np.array([np.sum(Z * Z) for Z in copies.means])
-    return HeldOut(found[0], found[1], constants, copies.means[0].size)
+    return HeldOut(found[0], found[1], constants, copies.means[0].size, found[2:])
+
+
+def on_support(M: Values, lam: float) -> Values:
+    """The refit of soft thresholding: the entries of M that it keeps."""
+    return np.where(np.abs(M) > lam, M, 0.0)
 
 
 @dataclass(frozen=True)
@@ -164,7 +184,7 @@ class NoisyMatrix:
     counts: bool = False  # whether the entries are Poisson counts
     psd: bool = False  # whether the signal is symmetric positive semidefinite
     rank: int | None = None  # of the answers, at most
-    debias: bool = True  # whether answers are rescaled before they are compared
+    debias: Debias = True  # how shrinkage is undone before answers are compared
     seed: int = 0
     deadline: Deadline = Deadline()  # noqa: RUF009 (immutable)
     progress: bool | Literal["auto"] = False
@@ -200,6 +220,7 @@ class NoisyMatrix:
     def held_out(self, copies: Copies, grid: Grid, **more: Any) -> HeldOut:
         """Errors on copies that are left out; keywords go to `selection.held_out`."""
         more |= {"rank": self.rank, "seed": self.seed, "progress": self.progress}
+        more["refit"] = is_auto(self.debias)
         seconds = self.deadline.left
         return held_out(copies, grid, spectral=self.ball, max_seconds=seconds, **more)
 
@@ -264,22 +285,21 @@ class NoisyMatrix:
             for lam in lams:
                 taus = [p.tau for p in order if p not in simple and p.lam == lam]
                 row = Grid(np.array([lam]), np.array([taus]))
-                parts.append(flat(other.held_out(copies, row)))
+                parts.append(other.held_out(copies, row).flat())
             if self.deadline.passed:  # parts may be incomplete
                 break
-            along = np.concatenate([part.along for part in parts], axis=1)[:, back]
-            squares = np.concatenate([part.squares for part in parts], axis=1)[:, back]
-            found.append(HeldOut(along, squares, parts[0].constants, parts[0].entries))
+            found.append(HeldOut.joined(parts, folds=False).some(back))
         return found
 
     def choice(self, grid: Grid, found: HeldOut, index: int | None = None) -> Choice:
         """The point of least mean error, or the one of this index, and the whole table."""
         errors = found.errors(debias=self.debias).reshape(len(found.constants), -1)
-        scales = found.scales(debias=self.debias).ravel()
+        scales, refits = (each.ravel() for each in found.shares(self.debias))
         points = [Weights(*pair) for pair in _pairs(grid)]
         best = least(errors) if index is None else index
-        table = Scores(points, errors).table(scale=scales)
-        return Choice(*points[best], float(scales[best]), table)
+        table = Scores(points, errors).table(**_columns(self.debias, scales, refits))
+        share = float(refits[best])
+        return Choice(*points[best], float(scales[best]), table, refit=share)
 
     def noise(self, first: float | None = None) -> float:
         """The noise level after a first fit, from a first estimate.
@@ -294,7 +314,7 @@ class NoisyMatrix:
         first = noise_level(self.M) if first is None else first
         if first == 0.0 or noise_level(self.M, "entries") == 0.0:
             return first
-        found = self.search(first, repeats=1)
+        found = replace(self, debias=bool(self.debias)).search(first, repeats=1)
         problem = Problem(Denoising(self.M), L1(found.lam), self.ball(found.tau))
         settings: dict[str, Any] = {"max_seconds": self.deadline.left, "progress": False}
         fit = minimize(problem, tol=ROUGH, seed=self.seed, **settings).X

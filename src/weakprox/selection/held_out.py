@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -16,50 +16,99 @@ from weakprox.penalties import L1
 from weakprox.protocols import Penalty, SpectralTerm
 from weakprox.selection._lean import Solved
 from weakprox.selection.copies import THINNING, Copies
+from weakprox.selection.debias import Debias, along_triplets, refit_values, relaxed
 from weakprox.selection.grid import Grid
 from weakprox.selection.noise import Values, matrix
 from weakprox.selection.path import walk
 from weakprox.selection.search import Deadline, Search, stream
 from weakprox.spectral import NuclearBall
 
-# A copy, and the answers of the path that is fitted without it.
-Fold: TypeAlias = tuple[Values, Iterator[tuple[int, int, Solved]]]
+# A copy, the mean of the others, and the answers of the path that is fitted to it.
+Fold: TypeAlias = tuple[Values, Values, Iterator[tuple[int, int, Solved]]]
 ROUNDING = 1e-13  # error, relative to the squared norm of a copy, that counts as zero
 PROBE = 0.1  # length of the step along which answers are compared, in units of the noise
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Errors on unseen copies for every point of a grid, with or without rescaling.
+    """Errors on unseen copies for every point of a grid, with the shrinkage undone or not.
 
-    An answer X is multiplied by a factor c before it is compared with an unseen copy Z:
-    |c X - Z|^2 = c^2 |X|^2 - 2 c <X, Z> + |Z|^2.
+    An answer X and its refit R (see `selection.debias`) are compared with an unseen copy Z as
+    c X + w R, where either w = 0 or c = 1 - w. Their products are enough for every c and w.
     """
 
     along: Values  # <X, Z>, of shape (folds, n, k)
     squares: Values  # |X|^2, likewise
     constants: Values  # |Z|^2, of shape (folds,)
     entries: int  # of a matrix
+    refits: Values | None = None  # <R, Z>, |R|^2 and <R, X>, of shape (3, folds, n, k)
 
-    def scales(self, *, debias: bool = True) -> Values:
-        """The factor that is best on the unseen copies, at least 1; or 1 for all."""
-        if not debias:
-            return np.ones(self.along.shape[1:])
+    def shares(self, debias: Debias = True) -> tuple[Values, Values]:
+        """The shares c of the answers and w of their refits that are best on unseen copies.
+
+        Without `debias` they are 1 and 0. With True, w is 0 and c at least 1. With "auto", a
+        relaxed refit takes the place of the factor where its error is less.
+        """
+        ones, zeros = np.ones(self.along.shape[1:]), np.zeros(self.along.shape[1:])
+        if debias is False:
+            return ones, zeros
         along, squares = self.along.sum(axis=0), self.squares.sum(axis=0)
-        best = np.divide(along, squares, out=np.ones_like(along), where=squares > 0.0)
-        return np.asarray(np.maximum(best, 1.0))
+        factor = np.divide(along, squares, out=ones, where=squares > 0.0)
+        factor = np.asarray(np.maximum(factor, 1.0))
+        if debias is True or self.refits is None:
+            return factor, zeros
+        towards, length, across = self.refits.sum(axis=1)
+        w = relaxed(towards - along - across + squares, length - 2.0 * across + squares)
+        scaled = factor**2 * squares - 2.0 * factor * along
+        moved = (1.0 - w) ** 2 * squares + 2.0 * w * (1.0 - w) * across + w**2 * length
+        moved -= 2.0 * (1.0 - w) * along + 2.0 * w * towards
+        better = moved < scaled - ROUNDING * self.constants.sum()
+        return np.where(better, 1.0 - w, factor), np.where(better, w, 0.0)
+
+    def scales(self, *, debias: Debias = True) -> Values:
+        """The factor of the answers that is best on the unseen copies; or 1 for all."""
+        return self.shares(debias)[0]
+
+    def errors(self, *, debias: Debias = True) -> Values:
+        """Mean squared error per entry, for every fold and point."""
+        c, w = self.shares(debias)
+        size = self.constants[:, None, None]
+        total = c**2 * self.squares - 2.0 * c * self.along + size
+        if self.refits is not None and w.any():
+            towards, length, across = self.refits
+            total += w**2 * length + 2.0 * c * w * across - 2.0 * w * towards
+        return np.maximum(total, ROUNDING * size) / self.entries
 
     def first(self, folds: int) -> HeldOut:
         """The comparisons with the first copies only."""
-        along, squares = self.along[:folds], self.squares[:folds]
-        return HeldOut(along, squares, self.constants[:folds], self.entries)
+        return replace(self._each(lambda part: part[:folds]), constants=self.constants[:folds])
 
-    def errors(self, *, debias: bool = True) -> Values:
-        """Mean squared error per entry, for every fold and point."""
-        c = self.scales(debias=debias)
-        size = self.constants[:, None, None]
-        total = c**2 * self.squares - 2.0 * c * self.along + size
-        return np.maximum(total, ROUNDING * size) / self.entries
+    def flat(self) -> HeldOut:
+        """The same with the points along one axis."""
+        return self._each(lambda part: part.reshape(len(part), -1, 1))
+
+    def some(self, points: list[int]) -> HeldOut:
+        """These points only, of those along the first axis."""
+        return self._each(lambda part: part[:, points])
+
+    def _each(self, change: Callable[[Values], Values]) -> HeldOut:
+        refits = None if self.refits is None else np.stack([change(x) for x in self.refits])
+        return replace(
+            self, along=change(self.along), squares=change(self.squares), refits=refits
+        )
+
+    @staticmethod
+    def joined(parts: list[HeldOut], *, folds: bool) -> HeldOut:
+        """Comparisons of the same points with further copies, or of further points."""
+        axis = 0 if folds else 1
+        along = np.concatenate([part.along for part in parts], axis=axis)
+        squares = np.concatenate([part.squares for part in parts], axis=axis)
+        constants = parts[0].constants
+        if folds:
+            constants = np.concatenate([part.constants for part in parts])
+        more = [part.refits for part in parts if part.refits is not None]
+        refits = np.concatenate(more, axis=axis + 1) if len(more) == len(parts) else None
+        return HeldOut(along, squares, constants, parts[0].entries, refits)
 
 
 def held_out(
@@ -75,6 +124,7 @@ def held_out(
     n_jobs: int | None = None,
     max_seconds: float | None = None,
     progress: bool | Literal["auto"] = False,
+    refit: bool = False,
 ) -> HeldOut:
     """Fit on all copies but one, a whole path at a time, and compare with that one.
 
@@ -96,6 +146,8 @@ def held_out(
     max_seconds : float, optional
         Time limit. The points of the first copy that are not reached have errors NaN;
         further copies that are not completed are left out.
+    refit : bool
+        Whether refits of the answers are compared as well, for ``debias="auto"``.
     """
     count = len(copies) if folds is None else integer("folds", folds, least=1)
     count = min(count, len(copies))
@@ -105,20 +157,22 @@ def held_out(
     limits: Any = {"deadline": deadline, "progress": progress, "n_jobs": n_jobs}
 
     def describe(k: int, at: tuple[int, int], found: Any) -> str:
-        Z, (product, square) = copies.means[k], found
+        Z, (product, square) = copies.means[k], found[:2]
         error = (square - 2.0 * product + float(np.sum(Z * Z))) / Z.size
         weights = f"lam {grid.lams[at[0]]:.3g}  tau {grid.taus[at]:.3g}"
         return f"{weights}  score {-error:.4g}"
 
     limits["describe"] = describe
-    search: Search[tuple[int, int]] = Search(range(count), _compared, prepare=prepare, **limits)
+    compare = partial(_compared, refit)
+    search: Search[tuple[int, int]] = Search(range(count), compare, prepare=prepare, **limits)
     search.grid(list(np.ndindex(grid.shape)))
     count = len(search.losses[0, 0])
-    found = np.full((2, count, *grid.shape), np.nan)
+    found = np.full((5 if refit else 2, count, *grid.shape), np.nan)
     for (i, j), losses in search.losses.items():
         found[:, :, i, j] = np.array(losses).T
     constants = np.array([np.sum(Z * Z) for Z in copies.means[:count]])
-    return HeldOut(found[0], found[1], constants, copies.means[0].size)
+    refits = found[2:] if refit else None
+    return HeldOut(found[0], found[1], constants, copies.means[0].size, refits)
 
 
 def _left_out(
@@ -130,15 +184,20 @@ def _left_out(
     k: int,
 ) -> Fold:
     louder = Grid(copies.louder(k) * grid.lams, grid.taus)
-    loss = Denoising(copies.without(k))
-    return copies.means[k], walk(loss, louder, penalty, spectral, **settings)
+    A = copies.without(k)
+    return copies.means[k], A, walk(Denoising(A), louder, penalty, spectral, **settings)
 
 
-def _compared(fold: Fold, at: tuple[int, int], start: None) -> tuple[Any, None]:
-    """<X, Z> and |X|^2 of the next point; the path itself provides the warm starts."""
-    Z, steps = fold
+def _compared(
+    refit: bool, fold: Fold, at: tuple[int, int], start: None
+) -> tuple[tuple[float, ...], None]:
+    """The products of the next point; the path itself provides the warm starts."""
+    Z, A, steps = fold
     X = next(steps)[2].low_rank
-    return (X.inner(Z), X.sqnorm), None
+    if not refit:
+        return (X.inner(Z), X.sqnorm), None
+    s, t, z = X.s, refit_values(X, A), along_triplets(X, Z)
+    return tuple(float(x) for x in (s @ z, s @ s, t @ z, t @ t, s @ t)), None
 
 
 def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
