@@ -199,7 +199,7 @@ def steps_apart(fits):
     "example",
     [
         {"m": 50, "d": 40, "density": 0.25},
-        {"m": 60, "d": 50, "density": 0.4, "seed": 2},
+        pytest.param({"m": 60, "d": 50, "density": 0.4, "seed": 2}, marks=pytest.mark.long),
         {"m": 50, "d": 40, "density": 1.0, "rank": 3, "size": 0.6, "seed": 3},
     ],
 )

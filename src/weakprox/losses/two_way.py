@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import block_array, csr_array
-from scipy.sparse.csgraph import connected_components
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 PIECE = 1 << 22  # entries of a dense block of rows
@@ -59,6 +58,8 @@ class TwoWay:
         label = np.zeros(W.shape[1])
         whole = W.has_canonical_format and bool((np.diff(W.indptr) == W.shape[1]).any())
         if not whole:  # no row connects all columns
+            from scipy.sparse.csgraph import connected_components  # slow to import
+
             graph = block_array([[None, W], [W.T, None]])
             label = connected_components(graph, directed=False)[1][W.shape[0] :]
         size = float(others.mean()) / len(others)

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csgraph, csr_array
+from scipy.sparse import csr_array
 
 from weakprox import verifier as plain
 from weakprox.errors import ProofError
@@ -76,6 +76,8 @@ def _balance(k: Index, low: Any, high: Any, loss: plain.Entries) -> None:
 
 def _balance_both(k: Index, room: Any, loss: plain.Entries) -> None:
     """Move the sums of rows and columns along a forest, from its leaves to its roots."""
+    from scipy.sparse import csgraph  # slow to import
+
     m, d = loss.shape
     # the entry with most room at each position, and heavier edges for less room
     order = np.lexsort((-room, loss.cols, loss.rows))
