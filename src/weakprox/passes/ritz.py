@@ -222,10 +222,10 @@ def turned(
     values = np.asarray(to_numpy(values), dtype=float)
     if not values[0] > LEAST**2 * values[-1]:
         return None
-    xp = namespace(W)
-    s, W = np.sqrt(values[::-1]), root @ xp.flip(W, axis=1)
-    lengths = xp.sqrt(xp.linalg.diagonal(norms))[:, None]
-    skew = to_numpy(xp.linalg.vector_norm(W * lengths, axis=0))  # 1 if orthonormal
+    # methods that NumPy and torch share: those of a namespace take longer than the arithmetic
+    s, W = np.sqrt(values[::-1]), root @ (W[:, ::-1] if is_numpy(W) else W.flip(1))
+    scaled = W * (norms.diagonal() ** 0.5)[:, None]
+    skew = to_numpy((scaled * scaled).sum(0) ** 0.5)  # 1 if orthonormal
     kept = s / (skew * s[0])
     return s, W, bool(kept[:needed].min() > GRADED and kept.min() > ASKEW)
 
@@ -245,10 +245,9 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
 
 def independent(G: Any, least: float = DEPENDENT) -> Any:
     """The matrix that orthonormalises columns with Gram matrix G; None if dependent."""
-    xp = namespace(G)
-    scale = 1.0 / xp.sqrt(xp.clip(xp.linalg.diagonal(G), TINY, None))
+    scale = G.diagonal().clip(TINY) ** -0.5
     root = small_cholesky(G * scale * scale[:, None])
-    if root is None or not xp.linalg.diagonal(root).min() > least:
+    if root is None or not root.diagonal().min() > least:
         return None
     return small_inverse(root).T * scale[:, None]
 
