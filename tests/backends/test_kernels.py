@@ -33,17 +33,17 @@ SHAPES += [(513, 1031), (1030, 127)] if DEVICE == "cuda" else [(35, 1031), (230,
 WIDTHS = [1, 3, 16, 17, 100, 512]
 
 
-def there(x):
-    return torch.tensor(x, dtype=torch.float32, device=DEVICE)
+def there(x, dtype=torch.float32):
+    return torch.tensor(x, dtype=dtype, device=DEVICE)
 
 
-def given(shape, rank):
+def given(shape, rank, dtype=torch.float32):
     """C, z and a point of low rank, on the device; and the same in NumPy's float64."""
     rng = np.random.default_rng([0, *shape, rank])
     C, z = (rng.standard_normal(shape) for _ in "Cz")
     U, V = (rng.standard_normal((n, rank)) / np.sqrt(n) for n in shape)
     s = np.linspace(3.0, 1.0, rank)
-    tensors = [there(x) for x in (C, z, U, s, V.T)]
+    tensors = [there(x, dtype) for x in (C, z, U, s, V.T)]
     here = [x.double().cpu().numpy().copy() for x in tensors]
     return (*tensors[:2], LowRank(*tensors[2:])), (*here[:2], LowRank(*here[2:]))
 
@@ -52,6 +52,30 @@ def far(found, expected):
     """Relative distance of a result on the device from one in NumPy."""
     found = found.double().cpu().numpy()
     return np.linalg.norm(found - expected) / max(np.linalg.norm(expected), 1e-300)
+
+
+@pytest.mark.parametrize("k", STEPS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rank", [1, 17, 40])
+def test_passes_in_float64(shape, rank, k):
+    (C, z, X), (C0, z0, X0) = given(shape, rank, torch.float64)
+    sums, exact = cuda.look(C, z, X, k), reference.look(C0, z0, X0, k)
+    size = exact.distance + exact.penalty + exact.rest
+    for name in ("distance", "price", "groups", "along", "rest"):
+        assert abs(getattr(sums, name) - getattr(exact, name)) <= 1e-12 * size
+    Q = there(np.random.default_rng(1).standard_normal((shape[1], 5)), torch.float64)
+    for change in (1.0, 0.5):
+        sums, product = cuda.advance(C, z, X, k, change, Q)
+        exact, _ = reference.advance(C0, z0, X0, k, change, None)
+        assert far(z, z0) <= 1e-12
+        assert far(product, z0 @ Q.cpu().numpy()) <= 1e-12
+        assert sums.value(k) == pytest.approx(exact.value(k), rel=1e-12)
+        assert sums.rest == pytest.approx(exact.rest, abs=1e-12 * size)
+    product = cuda.first(C, z, k, Q)
+    reference.first(C0, z0, k)
+    assert far(z, z0) <= 1e-12
+    assert far(product, z0 @ Q.cpu().numpy()) <= 1e-12
+    assert far(cuda.times(z, Q), z0 @ Q.cpu().numpy()) <= 1e-12
 
 
 @pytest.mark.parametrize("k", STEPS)

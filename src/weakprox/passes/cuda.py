@@ -1,4 +1,4 @@
-"""The passes by Triton kernels, for float32 on CUDA.
+"""The passes by Triton kernels, for float32 and float64 on CUDA.
 
 Stretches of columns are short enough to keep the whole device busy until the end. Functions
 whose names begin with `enqueue` do not wait for the device.
@@ -17,7 +17,7 @@ from weakprox.linalg.lowrank import LowRank, squared_norm
 from weakprox.passes import cuda_kernels, reference
 from weakprox.passes.reference import TERMS, Step, Sums, group_norms
 
-SAFE = 4e-7  # relative reduction of the cuts, since their squares are of float32 numbers
+SAFE = 4  # units of rounding by which cuts are reduced, since their squares are inexact
 IN_FLOAT64 = True  # products are summed in float64
 NARROWEST = 16  # narrowest block that tensor cores support
 PROGRAMS = 8192  # number that keeps the device busy until the end
@@ -26,8 +26,9 @@ WIDEST = 128  # widest block that fits next to its tiles
 WIDEST_LOOK = 256
 NARROW = 32  # widest block whose products within a kernel are faster than the library's
 # rows, columns, warps and stages: the fastest of at least eleven on an H200, d = 20,000
-ADVANCE, MOVED, LOOK, VALUE, TIMES, TRANSPOSE = (
+ADVANCE, ADVANCE_64, MOVED, LOOK, VALUE, TIMES, TRANSPOSE = (
     (32, 32, 2, 4),
+    (16, 16, 1, 3),
     (8, 128, 4, 3),
     (16, 16, 1, 3),
     (64, 32, 4, 3),
@@ -46,7 +47,7 @@ def first(C: Array, z: Array, k: Step, Q: Array | None = None) -> Array | None:
 
 def look(C: Array, z: Array | None, X: LowRank, k: Step) -> Sums:
     """As `reference.look`, without `across`."""
-    if int(X.s.shape[0]) > WIDEST_LOOK:
+    if int(X.s.shape[0]) > (WIDEST_LOOK if C.element_size() == 4 else WIDEST):
         return reference.look(C, z, X, k)
     terms = enqueue_look(C, z, X, _numbers(k, C), k.groups).tolist()  # one transfer to the host
     found = Sums._make([*terms, group_norms(X, k)])
@@ -144,7 +145,7 @@ def _cuts(
     """Shares by which groups shrink at the step from z, on the device, by a separate pass."""
     m, n = C.shape
     unit = _unit(n)
-    rows, columns, warps, stages = LOOK if double else ADVANCE
+    rows, columns, warps, stages = LOOK if double else _tile(C)
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     per, grid = _grid(m, n, rows, columns)
     by_rows = groups == 1
@@ -155,7 +156,8 @@ def _cuts(
         by_rows, double, unit, _power(rank), rows, columns, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     norms = out.sum(0).sqrt()
-    level = numbers[4 + groups] * (1.0 - SAFE)
+    safe = SAFE * arrays.eps_of(C) + max(m, n) * arrays.DOUBLE
+    level = numbers[4 + groups] * (1.0 - safe)
     return torch.where(norms > level, level / torch.maximum(norms, level), 1.0)
 
 
@@ -182,13 +184,13 @@ def _pass(
 ) -> tuple[Any, Array | None]:
     m, n = C.shape
     unit = _unit(n)
-    rows, columns, warps, stages = ADVANCE
+    rows, columns, warps, stages = _tile(C)
     U, Vt, rank = _rows(X.U), X.Vt.contiguous(), int(X.s.shape[0])
     width = 0 if Q is None else int(Q.shape[1])
     block = Vt if Q is None else _rows(Q)
     wide = _power(width)
     per, grid = _grid(m, n, rows, columns)
-    B = torch.empty((grid[1], m, wide), device=C.device)
+    B = torch.empty((grid[1], m, wide), device=C.device, dtype=C.dtype)
     out = torch.empty((grid[0] * grid[1], TERMS), device=C.device, dtype=torch.float64)
     cuts = _cuts(C, z, X, numbers, groups, double=False) if groups else numbers
     cuda_kernels.advance_kernel[grid](
@@ -198,6 +200,11 @@ def _pass(
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out.sum(0), None if Q is None else _joined(B, width)
+
+
+def _tile(C: Array) -> tuple[int, int, int, int]:
+    """Rows, columns, warps and stages of a step, whose sums must fit into registers."""
+    return ADVANCE if C.element_size() == 4 else ADVANCE_64
 
 
 def _numbers(numbers: Any, C: Array) -> Array:

@@ -2,7 +2,7 @@
 
 A program processes a tile of rows along a stretch of columns, so that its sums and its rows of
 z Q stay in registers. `look`, on which proofs rest, computes in float64; the sums of `advance`
-are estimates in float32. The length of a row is UNIT times an integer: the compiler loads
+are estimates in the type of the data. The length of a row is UNIT times an integer: the compiler loads
 several numbers at once only if it knows such a factor.
 """
 
@@ -40,10 +40,23 @@ def _square_once(s, r, rank):
 
 
 @triton.jit
-def _rounded_down(bound):
-    """Round a bound down to float32."""
-    found = bound.to(tl.float32)
+def _rounded_down(bound, kind: tl.constexpr):
+    """Round a bound in float64 down to this type."""
+    found = bound.to(kind)
     return tl.where(found.to(tl.float64) > bound, found * (1.0 - 1.2e-7), found)
+
+
+@triton.jit
+def _constants(numbers, kind: tl.constexpr):
+    """gamma, beta, the curvature, both limits of the dual point, and the change of gamma."""
+    return (
+        tl.load(numbers + GAMMA).to(kind),
+        tl.load(numbers + BETA).to(kind),
+        tl.load(numbers + CURVATURE).to(kind),
+        tl.load(numbers + ABOVE).to(kind),
+        tl.load(numbers + BELOW).to(kind),
+        tl.load(numbers + CHANGE).to(kind),
+    )
 
 
 @triton.jit
@@ -55,10 +68,10 @@ def _move(
     t = (2.0 - gamma * (beta + curvature)) * X + gamma * beta * c - z
     pull = _clip(t * step, below, above)
     if groups == 1:  # rows
-        share = tl.load(cuts + i, mask=i < m, other=0.0).to(tl.float32)
+        share = tl.load(cuts + i, mask=i < m, other=0.0).to(c.dtype)
         pull += share[:, None] * (t * step - pull)
     if groups == 2:  # columns
-        share = tl.load(cuts + j, mask=j < n, other=0.0).to(tl.float32)
+        share = tl.load(cuts + j, mask=j < n, other=0.0).to(c.dtype)
         pull += share[None, :] * (t * step - pull)
     return pull, t - gamma * pull - X
 
@@ -91,9 +104,10 @@ def look_kernel(
     high, low = tl.load(numbers + ABOVE), tl.load(numbers + BELOW)
     step = 1.0 / gamma
     weight = beta + curvature - step  # coefficient of X in the rest
-    ahead = (2.0 - gamma * (beta + curvature)).to(tl.float32)
-    toward, steep = (gamma * beta).to(tl.float32), step.to(tl.float32)
-    above, below = _rounded_down(high), _rounded_down(low)
+    kind: tl.constexpr = C.dtype.element_ty
+    ahead = (2.0 - gamma * (beta + curvature)).to(kind)
+    toward, steep = (gamma * beta).to(kind), step.to(kind)
+    above, below = _rounded_down(high, kind), _rounded_down(low, kind)
     distance = tl.zeros((BM, BN), tl.float64)
     price = tl.zeros((BM, BN), tl.float64)
     along = tl.zeros((BM, BN), tl.float64)
@@ -111,12 +125,11 @@ def look_kernel(
         far = X - c
         distance += far * far
         # max(high X, -low X): the sign is read in float32, since float64 comparisons are slow
-        brief = X.to(tl.float32)
-        price += X * tl.where(brief > 0.0, high, -low)
+        price += X * tl.where(X.to(tl.float32) > 0.0, high, -low)
         if whole:
             at = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
-            # any s in the dual set is valid, so float32 is enough
-            t = ahead * brief + toward * near - at
+            # any s in the dual set is valid, so the precision of the data is enough
+            t = ahead * X.to(kind) + toward * near - at
             y = _clip(t * steep, below, above)
             pull = y.to(tl.float64)
             if groups == 1:  # rows
@@ -150,14 +163,15 @@ def squares_kernel(
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r = tl.arange(0, R)
     here = i < m
-    kind: tl.constexpr = tl.float64 if double else tl.float32
-    u = _factor(U, s, i, r, m, rank, row_u, kind)
+    kind: tl.constexpr = C.dtype.element_ty
+    precise: tl.constexpr = double or kind == tl.float64
+    u = _factor(U, s, i, r, m, rank, row_u, tl.float64 if precise else tl.float32)
     gamma, beta = tl.load(numbers + GAMMA), tl.load(numbers + BETA)
     curvature = tl.load(numbers + CURVATURE)
-    above = _rounded_down(tl.load(numbers + ABOVE))
-    below = _rounded_down(tl.load(numbers + BELOW))
-    ahead = (2.0 - gamma * (beta + curvature)).to(tl.float32)
-    toward, steep = (gamma * beta).to(tl.float32), (1.0 / gamma).to(tl.float32)
+    above = _rounded_down(tl.load(numbers + ABOVE), kind)
+    below = _rounded_down(tl.load(numbers + BELOW), kind)
+    ahead = (2.0 - gamma * (beta + curvature)).to(kind)
+    toward, steep = (gamma * beta).to(kind), (1.0 / gamma).to(kind)
     base = i.to(tl.int64)[:, None] * n
     total = tl.zeros((BM, BN), tl.float64)
     first = tl.program_id(1) * per
@@ -166,8 +180,8 @@ def squares_kernel(
         inside = here[:, None] & (j < n)[None, :]
         known = (r < rank)[:, None] & (j < n)[None, :]
         v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
-        if double:
-            X = tl.dot(u, v.to(tl.float64), out_dtype=tl.float64).to(tl.float32)
+        if precise:
+            X = tl.dot(u, v.to(tl.float64), out_dtype=tl.float64).to(kind)
         else:
             X = tl.dot(u, v, input_precision="tf32x3")
         c = tl.load(C + base + j[None, :], mask=inside, other=0.0)
@@ -194,20 +208,16 @@ def advance_kernel(
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     r, w = tl.arange(0, R), tl.arange(0, W)
     here = i < m
-    gamma = tl.load(numbers + GAMMA).to(tl.float32)
-    beta = tl.load(numbers + BETA).to(tl.float32)
-    curvature = tl.load(numbers + CURVATURE).to(tl.float32)
-    above = tl.load(numbers + ABOVE).to(tl.float32)
-    below = tl.load(numbers + BELOW).to(tl.float32)
-    change = tl.load(numbers + CHANGE).to(tl.float32)
+    kind: tl.constexpr = Z.dtype.element_ty
+    gamma, beta, curvature, above, below, change = _constants(numbers, kind)
     if not begin:
-        u = _factor(U, s, i, r, m, rank, row_u, tl.float32)
-    distance = tl.zeros((BM, BN), tl.float32)
-    price = tl.zeros((BM, BN), tl.float32)
-    along = tl.zeros((BM, BN), tl.float32)
-    rest = tl.zeros((BM, BN), tl.float32)
+        u = _factor(U, s, i, r, m, rank, row_u, kind)
+    distance = tl.zeros((BM, BN), kind)
+    price = tl.zeros((BM, BN), kind)
+    along = tl.zeros((BM, BN), kind)
+    rest = tl.zeros((BM, BN), kind)
     step = 1.0 / gamma
-    product = tl.zeros((BM, W), tl.float32)
+    product = tl.zeros((BM, W), kind)
     base = i.to(tl.int64)[:, None] * n
     left = tl.program_id(1) * per
     for start in range(left, min(left + per, n), BN):
@@ -220,7 +230,10 @@ def advance_kernel(
         else:
             known = (r < rank)[:, None] & (j < n)[None, :]
             v = tl.load(Vt + r[:, None] * n + j[None, :], mask=known, other=0.0)
-            X = tl.dot(u, v, input_precision="tf32x3")
+            if kind == tl.float64:
+                X = tl.dot(u, v, out_dtype=tl.float64)
+            else:
+                X = tl.dot(u, v, input_precision="tf32x3")
             z = tl.load(Z + base + j[None, :], mask=inside, other=0.0)
             pull, move = _move(
                 X, c, z, gamma, beta, curvature, above, below, cuts, i, j, m, n, groups
@@ -234,7 +247,9 @@ def advance_kernel(
         tl.store(Z + base + j[None, :], after, mask=inside)
         wanted = (j < n)[:, None] & (w < width)[None, :]
         q = tl.load(Q + j[:, None] * row_q + w[None, :], mask=wanted, other=0.0)
-        if precise:
+        if kind == tl.float64:
+            product = tl.dot(after, q.to(tl.float64), product, out_dtype=tl.float64)
+        elif precise:
             product = tl.dot(after, q.to(tl.float32), product, input_precision="tf32x3")
         else:
             product = tl.dot(after, q.to(tl.float32), product, input_precision="tf32")
@@ -254,16 +269,12 @@ def moved_kernel(
     n = columns * UNIT
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     here = i < m
-    gamma = tl.load(numbers + GAMMA).to(tl.float32)
-    beta = tl.load(numbers + BETA).to(tl.float32)
-    curvature = tl.load(numbers + CURVATURE).to(tl.float32)
-    above = tl.load(numbers + ABOVE).to(tl.float32)
-    below = tl.load(numbers + BELOW).to(tl.float32)
-    change = tl.load(numbers + CHANGE).to(tl.float32)
-    distance = tl.zeros((BM, BN), tl.float32)
-    price = tl.zeros((BM, BN), tl.float32)
-    along = tl.zeros((BM, BN), tl.float32)
-    rest = tl.zeros((BM, BN), tl.float32)
+    kind: tl.constexpr = Z.dtype.element_ty
+    gamma, beta, curvature, above, below, change = _constants(numbers, kind)
+    distance = tl.zeros((BM, BN), kind)
+    price = tl.zeros((BM, BN), kind)
+    along = tl.zeros((BM, BN), kind)
+    rest = tl.zeros((BM, BN), kind)
     step = 1.0 / gamma
     base = i.to(tl.int64)[:, None] * n
     left = tl.program_id(1) * per

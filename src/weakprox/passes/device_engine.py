@@ -43,7 +43,7 @@ _idle: list[DeviceEngine] = []  # the last recorded engine
 
 def applies(C: Array, width: int) -> bool:
     """Whether there are kernels for such data that do not wait for the host."""
-    fits = width == WIDTH and min(C.shape) >= 4 * WIDTH
+    fits = width == WIDTH and min(C.shape) >= 4 * WIDTH and C.element_size() == 4
     return bool(fits and hasattr(passes_for(C), "enqueue_advance"))
 
 

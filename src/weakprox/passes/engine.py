@@ -65,7 +65,7 @@ def passes_for(z: Array, *others: Array) -> ModuleType:
     if isinstance(z, np.ndarray):
         large = z.size >= compiling.COMPILED_FROM and all(_plain(x) for x in (z, *others))
         return _compiled() if large and compiling.current() else reference
-    if not getattr(z, "is_cuda", False) or z.element_size() != 4:
+    if not getattr(z, "is_cuda", False) or z.element_size() not in (4, 8):
         return reference
     if not all(x.is_contiguous() for x in (z, *others)):
         return reference
@@ -145,8 +145,9 @@ class Engine:
         """
         X = X or self.rounded(near, values)
         sums, product = self._passes.advance(self.C, self.z, X, k, change, near.V)
-        if powers == 1 and not self.symmetric:
-            return X, sums, partial(stepped, self.products, near, product, len(values))
+        if not self.symmetric:
+            known = self.products, near, product, len(values), powers
+            return X, sums, partial(stepped, *known)
         return X, sums, partial(self.ritz, near.V, product, powers)
 
     def rounded(self, found: Ritz, values: Vector) -> LowRank:

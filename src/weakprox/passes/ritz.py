@@ -99,22 +99,28 @@ def refined(A: Products, start: Array, product: Array | None = None, powers: int
     return _triplets(A, Q, B, _squares(B, Q)) or _carefully(A, start, product, powers)
 
 
-def stepped(A: Products, near: Ritz, product: Array, needed: int | None = None) -> Ritz:
-    """One power step from triplets of a nearby matrix; `product` is A V.
+def stepped(
+    A: Products, near: Ritz, product: Array, needed: int | None = None, powers: int = 1
+) -> Ritz:
+    """Power steps from triplets of a nearby matrix; `product` is A V.
 
     A'A V is then nearly V s^2: the columns only need scaling, and a generalised eigenproblem
     does the rest, so there is one transfer to the host. Otherwise it falls back to careful
     steps. Only the first `needed` columns of U must be orthonormal to the last digits.
     """
-    if near.s[-1] > LEAST * near.s[0]:
-        product = wide(product)
-        damping = like(1.0 / near.s**2, product) if near.damping is None else near.damping
-        Y = wide(A.left(product * damping))
-        B = wide(A.right(Y))
-        found = _triplets(A, Y, B, _squares(B, Y), needed) or _straightly(A, Y, needed)
-        if found is not None:
-            return found
-    return _carefully(A, near.V, product, 1)
+    last, image = near, product
+    for _ in range(powers):
+        found = None
+        if last.s[-1] > LEAST * last.s[0]:
+            image = wide(image)
+            damping = like(1.0 / last.s**2, image) if last.damping is None else last.damping
+            Y = wide(A.left(image * damping))
+            B = wide(A.right(Y))
+            found = _triplets(A, Y, B, _squares(B, Y), needed) or _straightly(A, Y, needed)
+        if found is None:
+            return _carefully(A, near.V, product, powers)
+        last, image = found, found.U * like(found.s, found.U)
+    return last
 
 
 def eigenpairs(

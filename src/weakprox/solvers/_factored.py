@@ -124,10 +124,10 @@ class Factored:
             most = most if on_cpu(z) else min(most, ON_DEVICE)
             if width >= most and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
+            # a block that was far too narrow only starts the next one
+            powers = 1 if seen == width else powers
             width = min(WIDER * width, most if width < most else WIDER * width, *shape)
-            more = gaussian(tools.rng(k, width), (shape[1], width), z)
-            have = namespace(z).astype(found.V, z.dtype)
-            block = namespace(z).concat([have, more[:, have.shape[1] :]], axis=1)
+            block = _wider(found.V, gaussian(tools.rng(k, width), (shape[1], width), z))
             tools.spectral.counted(width, 2 * powers)
             found = engine.ritz(block, None, powers)
         cap = kept if self.cap is None else min(kept, self.cap)
@@ -157,11 +157,10 @@ class Factored:
     def handed_over(self, state: Memory) -> TooWide:
         """Signal to continue with the fallback from here."""
         assert state.ritz is not None
-        # Eigenvectors of both ends of a spectrum do not start a search for singular vectors,
-        # and if no value is cut off, all of them are needed.
+        # if no value is cut off, all vectors are needed
         s, tau = state.ritz.s, self.form.tau
-        whole = not self.form.lam and float(s.sum()) <= tau
-        basis = None if self.engine.symmetric or whole else self.engine.own(state.ritz).V
+        whole = not self.form.lam and float(s[s > 0.0].sum()) <= tau
+        basis = None if whole else self.engine.own(state.ritz).V
         return TooWide(self.engine.kept(), state.gamma, basis)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
@@ -275,3 +274,13 @@ def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:
     if keep and state.V is not None:
         Q[:, :keep] = state.V.Vt[:keep].T * math.sqrt(problem.shape[1])
     return Q
+
+
+def _wider(V: Array, more: Array) -> Array:
+    """The block V with as many random columns as `more` has in addition.
+
+    They are orthogonal to V, so that products with them do not all lie along large triplets.
+    """
+    xp, V = namespace(more), namespace(more).astype(V, more.dtype)
+    more = more[:, V.shape[1] :]
+    return xp.concat([V, more - V @ (V.T @ more)], axis=1)

@@ -193,9 +193,7 @@ def adaptive_prox(
     allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)
     shape, last = tools.problem.shape, (3 * rank) // 4
     offered = powers is not None and cap is None and min(shape) >= SMALLEST
-    if offered:
-        form = tools.problem.of_spectral.form
-        offered = form is not None and not form.symmetric
+    offered = offered and tools.problem.of_spectral.form is not None
     while True:
         many = offered and start is not None and rank >= MANY
         tolerance = Tolerance(2 * allowed / weight, powers=(powers or 0) if many else 0)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -249,7 +249,8 @@ class LeanSplitting(GapDriven):
         return steps.provable(state, memory.done)[1]  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
-        other = partial(self.affordable, problem)  # whether there is room for the fallback
+        # whether there is room for the fallback; asking a device takes long
+        other = cache(partial(self.affordable, problem))
         with factored(problem, memory, tools, rank=self.rank, thin=other) as (steps, state):
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
                 state, shown = iterate(steps, state, k)

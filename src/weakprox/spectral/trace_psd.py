@@ -10,9 +10,19 @@ import numpy as np
 
 from weakprox.errors import ShapeError
 from weakprox.linalg import bounds, decompositions
-from weakprox.linalg.arrays import Array, eps_of, like, namespace, norm, sqnorm, to_numpy
+from weakprox.linalg.arrays import (
+    Array,
+    device_of,
+    eps_of,
+    like,
+    namespace,
+    norm,
+    sqnorm,
+    to_numpy,
+)
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.simplex import project_capped, rounded_inside
+from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
+from weakprox.linalg.thick_svd import columns_for, thick_eigh
 from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.threads import all_threads
 from weakprox.protocols import Extreme, Tolerance, WeakProx
@@ -51,10 +61,15 @@ class TracePSD(Bounded):
         start, certify, rng = how
         given, A = A, symmetric_part(A)
         full = True if certify and A.shape[0] <= bounds.EXACT_BELOW else None
-        accept = accurate_enough(self._gain, tolerance.delta1)
-        eig = thin_eigh(
-            A, rank, start=start, tol=1e-13, rng=rng, strict=False, full=full, accept=accept
-        )
+        accept, eig = accurate_enough(self._gain, tolerance.delta1), None
+        if tolerance.powers and not certify:
+            eig = thick_eigh(A, self._active, self._cut, start, rng, tolerance.powers)
+        if eig is None:
+            eig = thin_eigh(
+                A, rank, start=start, tol=1e-13, rng=rng, strict=False, full=full, accept=accept
+            )
+            if tolerance.powers and eig.values.shape[0] == A.shape[0]:
+                eig = replace(eig, basis=self._both_ends(eig))
         if certify and not eig.exact:  # the residuals of the others would weaken the bounds
             found = np.asarray(to_numpy(eig.values), dtype=float)
             eig = _leading(eig, int((np.asarray(project_capped(found, self.tau)) > 0).sum()))
@@ -62,6 +77,20 @@ class TracePSD(Bounded):
         skew = 0.0 if given is A else max(0.0, sqnorm(given) - spec.sqnorm)
         V = eig.vectors
         return self._projected(A, weight, spec, eig, V, V.T, rests_on, skew)
+
+    def _cut(self, w: Vector) -> float:
+        return threshold(w, self.tau)
+
+    def _active(self, w: Vector) -> int:
+        return int((w > self._cut(w)).sum())
+
+    def _both_ends(self, eig: ThinEigh) -> Array:
+        """The eigenvectors from which `thick_eigh` starts, if a value is cut off."""
+        w = np.asarray(to_numpy(eig.values), dtype=float)
+        width = columns_for(np.abs(w), self._cut(w))
+        ends = np.sort(np.argsort(-np.abs(w), kind="stable")[:width])
+        index = namespace(eig.vectors).asarray(ends, device=device_of(eig.vectors))
+        return namespace(eig.vectors).take(eig.vectors, index, axis=1)
 
     def extreme(
         self,
