@@ -6,7 +6,7 @@ from registry import NUMPY, NUMPY32, TORCH
 
 from weakprox.linalg import thick_svd as module
 from weakprox.linalg.arrays import eps_of, to_numpy
-from weakprox.linalg.thick_svd import columns_for, thick_svd
+from weakprox.linalg.thick_svd import columns_for, thick_eigh, thick_svd
 from weakprox.linalg.thin_svd import OVERSAMPLE
 
 SIZE, CUT = (130, 120), 1.0
@@ -128,3 +128,54 @@ def test_the_width_reaches_clearly_below_the_cut():
     assert columns_for(s, 1.0) == 126 + 18
     assert columns_for(s[:10], 1.0) == 10 + OVERSAMPLE
     assert columns_for(0.0 * s, 1.0) == 1 + OVERSAMPLE
+
+
+def indefinite(seed=0, n=120):
+    """A few large values at both ends, and a dense spectrum between -1.2 and 1.6."""
+    rng = np.random.default_rng(seed)
+    V = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    w = np.concatenate([[300.0, 40.0], np.linspace(1.6, -1.2, n - 4), [-2.0, -50.0]])
+    return (V * w) @ V.T, V[:, np.argsort(-np.abs(w))]
+
+
+def eigenpairs(A, start, powers=1, cut=CUT):
+    def active(w):
+        return int((w > cut).sum())
+
+    return thick_eigh(A, active, lambda w: cut, start, np.random.default_rng(1), powers)
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
+def test_largest_eigenpairs_of_a_nearby_indefinite_matrix(backend):
+    A, V = indefinite()
+    near = moved(A)
+    near = 0.5 * (near + near.T)
+    found = eigenpairs(backend.array(near), backend.array(V[:, :66]), powers=2)
+    arrays = found.values, found.vectors, found.basis, found.residuals
+    assert all(backend.owns(x) for x in arrays)
+    near = to_numpy(backend.array(near)).astype(float)
+    true, vectors = np.linalg.eigh(near)
+    kept = true > CUT
+    w, W = (to_numpy(x).astype(float) for x in arrays[:2])
+    assert len(w) == kept.sum()
+    assert np.all(np.diff(w) <= 0.0)
+    assert np.all(w <= true[::-1][: len(w)] + 8 * eps_of(found.values) * 300.0)
+
+    def shrunk(w, W):
+        return (W * np.maximum(w - CUT, 0.0)) @ W.T
+
+    expected = shrunk(true[kept], vectors[:, kept])
+    assert np.linalg.norm(shrunk(w, W) - expected) <= 1e-3 * np.linalg.norm(expected)
+    R = np.linalg.norm(near @ W - W * w, axis=0)
+    rounding = 64 * eps_of(found.values) * 300.0
+    assert np.all(R <= to_numpy(found.residuals) + rounding)
+    assert found.next_value <= CUT
+    assert not found.exact
+
+
+@pytest.mark.parametrize(
+    ("start", "cut"), [(None, CUT), (66, 0.0), (66, 1e-3)], ids=["no start", "none cut", "all"]
+)
+def test_full_decompositions_are_left_to_others(start, cut):
+    A, V = indefinite()
+    assert eigenpairs(A, start and V[:, :start], cut=cut) is None

@@ -132,6 +132,17 @@ def test_a_warm_step_follows_a_matrix_that_moves():
     np.testing.assert_allclose(found.U.T @ found.U, np.eye(6), atol=1e-8)
 
 
+def test_more_warm_steps_are_more_accurate():
+    near = refined(products_for(spiked(0)), RNG.standard_normal((60, 6)), powers=4)
+    B = spiked(0) + 0.05 * spiked(1)
+    exact = np.linalg.svd(B, compute_uv=False)[:4]
+    once, thrice = (
+        stepped(products_for(B), near, B @ near.V, powers=powers) for powers in (1, 3)
+    )
+    np.testing.assert_allclose(thrice.s[:4], exact, rtol=1e-9)
+    assert np.abs(thrice.s[:4] - exact).max() < 0.01 * np.abs(once.s[:4] - exact).max()
+
+
 def test_a_warm_step_from_a_useless_start_falls_back():
     near = refined(products_for(spiked(0)), RNG.standard_normal((60, 6)), powers=4)
     B = np.zeros((80, 60))
