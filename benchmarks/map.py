@@ -50,6 +50,7 @@ RHOS = (30.0, 100.0, 10.0)  # of ADMM, the likeliest first
 SOLVERS = ("lean-splitting", "davis-yin")
 PATIENCE = 3.0  # a rival is stopped at this multiple of our time ...
 AGAIN = 8.0  # seconds of a first call up to which it is repeated
+BRIEF = 1.0  # seconds of a first call up to which it is repeated twice
 LEAST = 2.0  # ... or after this many seconds, whichever is later
 STEEP, SPARE = 4.0, 8  # times the median of a panel, and more, that a count may be
 RED, GREEN, GREY = "#c0392b", "#dfeee3", "#eef1f6"
@@ -354,7 +355,8 @@ def measured(
     asked = problem(cell, one)
     first, found = seconds, _ = solved(asked, cell, limit)
     if seconds < AGAIN:  # the first call may have compiled
-        seconds, found = min((solved(asked, cell, limit) for _ in range(2)), key=lambda x: x[0])
+        tries = (solved(asked, cell, limit) for _ in range(2 if first < BRIEF else 1))
+        seconds, found = min(tries, key=lambda x: x[0])
     row: dict[str, Any] = asdict(cell) | {
         "seconds": seconds,
         "first": first,
@@ -429,25 +431,29 @@ def swept(args: argparse.Namespace) -> list[dict[str, Any]]:
     if args.cell:
         base = next(iter(chosen["ranks"][2]))
         chosen = {"cells": ("", "", [parsed(text, base) for text in args.cell])}
-    for name, (_, _, cells) in chosen.items():
-        if args.panel and name not in args.panel:
+    asked = [
+        (name, cell)
+        for name, (_, _, cells) in chosen.items()
+        for cell in cells
+        if not args.panel or name in args.panel
+    ]
+    asked.sort(key=lambda one: one[1].factor >= 1.0)  # large radii last, as they take longest
+    for name, cell in asked:
+        if time.perf_counter() - begun > args.budget:
+            missed += 1
             continue
-        for cell in cells:
-            if time.perf_counter() - begun > args.budget:
-                missed += 1
-                continue
-            how = {"rivals": not args.alone, "patience": args.patience}
-            row = measured(cell, args.device, args.limit, **how)
-            rows.append({"panel": name, "device": args.device, "d": args.d} | row)
-            rivals = {**row.get("solvers", {}), **row.get("peers", {})}
-            told = ", ".join(f"{k} {v:.3f}" if v else f"{k} -" for k, v in rivals.items())
-            gap = "-" if row["gap"] is None else f"{row['gap']:.1e}"
-            print(
-                f"{name}: {cell}: {row['seconds']:.3f} s (first {row['first']:.2f}), "
-                f"{row['status']}, gap {gap}, "
-                f"answer of rank {row['answer']}, {row['svds']} SVDs, {row['solver']} | {told}",
-                flush=True,
-            )
+        how = {"rivals": not args.alone, "patience": args.patience}
+        row = measured(cell, args.device, args.limit, **how)
+        rows.append({"panel": name, "device": args.device, "d": args.d} | row)
+        rivals = {**row.get("solvers", {}), **row.get("peers", {})}
+        told = ", ".join(f"{k} {v:.3f}" if v else f"{k} -" for k, v in rivals.items())
+        gap = "-" if row["gap"] is None else f"{row['gap']:.1e}"
+        print(
+            f"{name}: {cell}: {row['seconds']:.3f} s (first {row['first']:.2f}), "
+            f"{row['status']}, gap {gap}, "
+            f"answer of rank {row['answer']}, {row['svds']} SVDs, {row['solver']} | {told}",
+            flush=True,
+        )
     print(f"{len(rows)} cells in {time.perf_counter() - begun:.0f} s, {missed} left out")
     return rows
 
