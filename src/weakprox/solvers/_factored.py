@@ -109,10 +109,12 @@ class Factored:
             seen = int((np.abs(found.s) >= found.s[kept - 1]).sum())
             crowded = bool(np.abs(found.s).min() > NEAR * shift)
             beside = int((found.s[kept:] > DENSE * shift).sum())
-            slow = (kept >= MANY and beside >= kept // 4) or k - state.progress > STUCK
+            stuck = k - state.progress > STUCK
+            slow = (kept >= MANY and beside >= kept // 4) or stuck
             if shift <= 0.0 and self.thin() and self._inside(found):
                 raise self.handed_over(replace(state, ritz=found))
-            if crowded and slow and k > EARLY and self.thin():
+            lost = stuck if self._outweighed(found, shift) else crowded and slow
+            if lost and k > EARLY and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             spare = SPARE
             if crowded:  # without the fallback, wide blocks take too long
@@ -141,6 +143,10 @@ class Factored:
         state = replace(state, powers=powers, cut=cap < kept)
         return replace(state, values=values, h=h, ritz=found, rank=cap)
 
+    def _outweighed(self, found: Ritz, shift: float) -> bool:
+        """Whether power steps favour the lower end of a symmetric z over values at the cut."""
+        return self.engine.symmetric and float(found.s[-1]) < -shift
+
     def _inside(self, found: Ritz) -> bool:
         """Whether z is in the ball, so that all its triplets are kept."""
         if math.isinf(self.form.tau) or self.form.lam or self.engine.symmetric:
@@ -157,10 +163,11 @@ class Factored:
     def handed_over(self, state: Memory) -> TooWide:
         """Signal to continue with the fallback from here."""
         assert state.ritz is not None
-        # if no value is cut off, all vectors are needed
+        # A block that holds both ends of a spectrum misses values at the cut-off, and if no value
+        # is cut off, all vectors are needed: then a full decomposition comes first.
         s, tau = state.ritz.s, self.form.tau
-        whole = not self.form.lam and float(s[s > 0.0].sum()) <= tau
-        basis = None if whole else self.engine.own(state.ritz).V
+        whole = not self.form.lam and float(s.sum()) <= tau
+        basis = None if self.engine.symmetric or whole else self.engine.own(state.ritz).V
         return TooWide(self.engine.kept(), state.gamma, basis)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
@@ -177,7 +184,10 @@ class Factored:
         state, dual = self.provable(state, k)
         self.tools.tick(state.candidate(k, gap=state.gap, dual=dual))
         if state.gap <= wanted:  # but the proof did not succeed
-            if state.powers >= POWERS and self.thin():
+            assert state.ritz is not None
+            shift = float(state.ritz.s[0] - state.values[0])
+            most = COLD if self._outweighed(state.ritz, shift) else POWERS
+            if state.powers >= most and self.thin():
                 raise self.handed_over(state)
             state = replace(state, powers=min(POWERS, state.powers + 1))
         return state, dual
