@@ -102,12 +102,10 @@ def choose(problem: Problem, rank: int | None = None) -> Choice:
     if problem.sparse_target is not None:
         why = "without a penalty the solution follows from leading singular triplets of a "
         return Choice(Thresholding(rank=rank), why + "sparse matrix, which stays sparse")
-    if FilledProximal.pays(problem) and _holds(problem, "FilledProximal"):
-        why = (
-            f"{name} has squared errors of most entries, and decompositions of the array with "
-        )
-        return Choice(FilledProximal(rank=rank), why + "filled holes need few steps")
     if problem.observed is not None:
+        if FilledProximal.pays(problem) and _holds(problem, "FilledProximal"):
+            why = f"{name} has squared errors of most entries, and decompositions of the array "
+            return Choice(FilledProximal(rank=rank), why + "with filled holes need few steps")
         why = f"{name} depends on observed entries only, and this method keeps X in factors"
         return Choice(FactoredProximal(rank=rank), why)
     if problem.cells is not None:

@@ -134,12 +134,13 @@ def look(state: State, candidate: Candidate, seconds: float) -> Looked:
     proves = _promising(state, candidate)
     if proves:  # if it fails, try again only when the estimate is much smaller
         below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
-        tracker = replace(tracker, prove_below=below, attempts=tracker.attempts + 1)
-        tracker = replace(tracker, powers=candidate.powers)
+        tried = {"attempts": tracker.attempts + 1, "powers": candidate.powers}
+        tracker = replace(tracker, prove_below=below, **tried)
+        state = replace(state, tracker=tracker)
     elif candidate.gap == math.inf and fixed.proves and tracker.steps >= tracker.next_proof:
         proves = True  # without an estimate, proofs follow a schedule of cost
         tracker = replace(tracker, next_proof=math.ceil(tracker.steps * PROOF_GROWTH) + 1)
-    state = replace(state, tracker=tracker)
+        state = replace(state, tracker=tracker)
     value, low = candidate.value, math.nan
     if value is None or (proves and not isinstance(candidate.dual, OWN_BOUND)):
         # for a proof, values are computed from scratch

@@ -75,6 +75,8 @@ class Factored:
         self.problem, self.engine, self.tools = problem, engine, tools
         self.form: ValueForm = form
         self.cap, self.thin = rank, thin
+        # shares of the largest value below which others are noise: above a cut-off, and without
+        self._noise = [noise_share(problem.shape, eps) for eps in (DOUBLE, engine.eps)]
         self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z
 
     def step(self, gamma: float) -> Step:
@@ -83,16 +85,17 @@ class Factored:
 
     def settle(self, state: Memory) -> Memory:
         """Add the triplets of z to the state."""
-        if self._follow is None:
-            return state
-        found, self._follow = self._follow(), None
-        return replace(state, ritz=found)
+        return replace(state, ritz=self._settled(state))
+
+    def _settled(self, state: Memory) -> Ritz | None:
+        """The triplets of z."""
+        follow, self._follow = self._follow, None
+        return state.ritz if follow is None else follow()
 
     def project(self, state: Memory, k: int) -> Memory:
         """The proximal point of z, from a block that is wide enough."""
-        state = self.settle(state)
         engine, shape, tools = self.engine, self.problem.shape, self.tools
-        z, found, powers = engine.z, state.ritz, max(COLD, state.powers)
+        z, found, powers = engine.z, self._settled(state), max(COLD, state.powers)
         if found is None:
             step = self.step(state.gamma)
             tools.spectral.counted(state.width, 2 * powers)
@@ -100,8 +103,7 @@ class Factored:
         while True:
             p = self.form.prox(found.s, state.gamma)
             shift = float(found.s[0] - p[0])
-            eps = DOUBLE if shift > 0.0 else engine.eps  # values above a cut-off are no noise
-            kept = max(1, int((p > noise_share(shape, eps) * p[0]).sum()))
+            kept = max(1, int((p > self._noise[shift <= 0.0] * p[0]).sum()))
             width = len(found.s)
             # Discarded values must be visible, also at the lower end of a symmetric z. If they
             # are close to the cut-off, single triplets converge slowly. Then only a wider block
@@ -140,8 +142,8 @@ class Factored:
         powers = state.powers
         if crowded and state.gap <= SOON * self._wanted(state, values):
             powers = max(powers, COLD)  # a proof needs all triplets above the cut-off
-        state = replace(state, powers=powers, cut=cap < kept)
-        return replace(state, values=values, h=h, ritz=found, rank=cap)
+        about = {"powers": powers, "cut": cap < kept, "rank": cap}
+        return replace(state, values=values, h=h, ritz=found, **about)
 
     def _outweighed(self, found: Ritz, shift: float) -> bool:
         """Whether power steps favour the lower end of a symmetric z over values at the cut."""
@@ -163,8 +165,8 @@ class Factored:
     def handed_over(self, state: Memory) -> TooWide:
         """Signal to continue with the fallback from here."""
         assert state.ritz is not None
-        # A block that holds both ends of a spectrum misses values at the cut-off, and if no value
-        # is cut off, all vectors are needed: then a full decomposition comes first.
+        # A block that holds both ends of a spectrum misses values at the cut-off, and if no
+        # value is cut off, all vectors are needed: then a full decomposition comes first.
         s, tau = state.ritz.s, self.form.tau
         whole = not self.form.lam and float(s.sum()) <= tau
         basis = None if self.engine.symmetric or whole else self.engine.own(state.ritz).V
@@ -227,10 +229,11 @@ class Factored:
         V, sums, self._follow = self.engine.advance(
             known, state.values, step, state.change, near, state.powers
         )
+        halves = sums.halves(step)
         if dual is None:
             # estimates must not count as the best value
             state = self._judged(state, sums, step, k, doubt=64 * self.engine.eps)
-        return replace(state, V=V), *sums.halves(step)
+        return replace(state, V=V), *halves
 
     def _judged(
         self, state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0
