@@ -10,8 +10,16 @@ import numpy as np
 import scipy.sparse
 
 import weakprox as wp
-from weakprox.losses import Completion, Custom, Denoising, Huber, Sensing
-from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, SignedL1
+from weakprox.losses import (
+    Completion,
+    Custom,
+    Denoising,
+    Huber,
+    Logistic,
+    Regression,
+    Sensing,
+)
+from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
 
 SHAPE = (24, 18)
@@ -36,6 +44,13 @@ def measurements() -> tuple[Any, ...]:
     rng = np.random.default_rng(1)
     A, b = rng.standard_normal((60, 6, 5)), rng.standard_normal(60)
     return A, b, rng.standard_normal((60, 6)), rng.standard_normal((60, 5))
+
+
+def regression() -> tuple[Any, Any]:
+    """Features of 40 rows, and responses."""
+    rng = np.random.default_rng(9)
+    X, B = rng.standard_normal((40, 12)), rng.standard_normal((12, 2))
+    return X, X @ B @ rng.standard_normal((2, 7)) + rng.standard_normal((40, 7))
 
 
 def problems(folder: Path) -> dict[str, wp.Problem]:
@@ -70,6 +85,10 @@ def problems(folder: Path) -> dict[str, wp.Problem]:
     )
     pieces = MaxAffine(np.random.default_rng(5).standard_normal((3, *SHAPE)), np.arange(3.0))
     ball, small = NuclearBall(30.0), NuclearBall(1.0)
+    X, Y = regression()
+    y = np.where(A[:, 0, 0] + 0.5 * b > 0.0, 2.0, -1.0)
+    few = scipy.sparse.csr_array(X * (X > 0.5))
+    free = np.where(np.eye(*SHAPE) > 0, 0.0, 1.0)
     terms = {
         "matrix": (Denoising(M), L1(0.3), ball),
         "map": (Denoising(np.load(folder / "M.npy", mmap_mode="r")), L1(0.3), ball),
@@ -112,6 +131,28 @@ def problems(folder: Path) -> dict[str, wp.Problem]:
             L1(1e-4),
             NuclearBall(8.0),
         ),
+        "regression": (Regression(X, Y), L1(0.01), NuclearNorm(0.2)),
+        "regression-intercept": (
+            Regression(X + 3.0, Y - 5.0, intercept=True),
+            L1(0.01),
+            NuclearNorm(0.2),
+        ),
+        "regression-sparse": (Regression(few, Y, intercept=True), None, NuclearBall(2.0)),
+        "regression-wide": (Regression(X[:8], Y[:8]), None, NuclearNorm(0.2)),
+        "regression-float32": (
+            Regression(X.astype(np.float32), Y.astype(np.float32), intercept=True),
+            GroupL2(0.01),
+            NuclearNorm(0.2),
+        ),
+        "outcomes": (Logistic(A, y), L1(1e-3), NuclearNorm(0.05)),
+        "outcomes-intercept": (Logistic(A, y, intercept=True), None, NuclearNorm(0.05)),
+        "outcomes-pairs": (Logistic((u, v), y, intercept=True), L1(1e-3), small),
+        "outcomes-sparse": (Logistic(sparse, y, shape=(6, 5)), L1(1e-3), small),
+        "outcomes-one-class": (Logistic(A, y * 0.0 + 1.0), None, NuclearNorm(0.05)),
+        "weighted-l1": (Denoising(M), L1(0.3, weights=free), ball),
+        "bounds": (Denoising(M), Box(-1.0, np.inf, 20.0), NuclearNorm(1.0)),
+        "weighted-data": (Denoising(M, weights=weights), L1(0.05), ball),
+        "outliers": (Denoising(M, loss=Huber(1.0)), None, NuclearNorm(2.0)),
         "custom": (own, L1(0.05), ball),
         "exact": (Denoising(M), L1(0.3), box),
     }

@@ -21,6 +21,10 @@ NAMES = [
     *("stream", "extreme", "psd", "sum", "sensing", "pairs", "sparse", "far", "few"),
     *("completion", "mean", "custom", "exact"),
     *("ratings", "votes", "counts", "robust", "votes-l1"),
+    *("regression", "regression-intercept", "regression-sparse", "regression-wide"),
+    *("regression-float32", "outcomes", "outcomes-intercept", "outcomes-pairs"),
+    *("outcomes-sparse", "outcomes-one-class"),
+    *("weighted-l1", "bounds", "weighted-data", "outliers"),
 ]
 
 
@@ -205,7 +209,7 @@ def test_a_false_strong_convexity_proves_nothing(monkeypatch):
     claims = {**proof.claims, "strong_convexity": 100.0}
     honest = wp.verify(wp.Proof(claims, proof.terms, proof.digests, proof.arrays), problem)
     assert honest.lower_bound <= proof.value
-    from weakprox.verifier.losses import Measurements
+    from weakprox.verifier.measurements import Measurements
 
     monkeypatch.setattr(Measurements, "convexity", lambda *_: (100.0, ()))
     fooled = wp.verify(wp.Proof(claims, proof.terms, proof.digests, proof.arrays), problem)

@@ -16,7 +16,7 @@ from soak.proofs import run, standalone
 import weakprox as wp
 from weakprox import verifier
 from weakprox.verifier import spectral, spectrum
-from weakprox.verifier.losses import Measurements, vectors
+from weakprox.verifier.measurements import Measurements, vectors
 from weakprox.verifier.sums import Factors, Near, dot, norm, total
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -79,7 +79,8 @@ def _said(term: dict[str, Any]) -> str:
 
 
 def _arrays(found: Proof, data: Path, reading: Reading) -> dict[str, Any]:
-    several = any(part["kind"] == "largest" for part in found.terms["penalty"])
+    with_arrays = ("largest", "weighted", "range")
+    several = any(part["kind"] in with_arrays for part in found.terms["penalty"])
     if found.terms["loss"]["kind"] != "Denoising" or several:
         return read_data(data)
     table = reading.table(data)

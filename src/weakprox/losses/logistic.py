@@ -130,6 +130,11 @@ class Logistic:
         second = float((slopes * slopes) @ batch[0].sqnorms()) / size
         return max(0.0, second - sqnorm(self.grad(X, batch))) * size / max(1, size - 1)
 
+    def dual(self, X: Array) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """y_i - p_i for all outcomes, the dual point of X."""
+        slopes = OfEntries().derivative(self._y, self._odds(X, self.everything()))
+        return np.asarray(-to_numpy(slopes), dtype=np.float64)
+
     def intercept(self, X: Array) -> float:
         """The intercept at X; 0 without one."""
         if not self.with_intercept:

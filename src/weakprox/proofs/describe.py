@@ -13,17 +13,18 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from weakprox import verifier as plain
 from weakprox.distributed.engine import fetch
 from weakprox.distributed.terms import Measured
 from weakprox.errors import ProofError
 from weakprox.linalg.arrays import eps_of, like, to_numpy
-from weakprox.losses import Completion, Denoising, Sensing
+from weakprox.losses import Completion, Denoising, Regression, Sensing
 from weakprox.losses.cells import Cells
 from weakprox.losses.entry_losses import Huber, Logistic, Poisson, Squared
 from weakprox.losses.entrywise import Entrywise
+from weakprox.losses.logistic import Logistic as Outcomes
 from weakprox.losses.measurements import RankOneMeasurements, SparseMeasurements
 from weakprox.penalties import L1, Box, ElasticNet, GroupL2, MaxAffine, SignedL1, Sum, Zero
 from weakprox.problem import Problem
@@ -39,6 +40,7 @@ Own = dict[Any, Any]  # the user's: "loss", "entry", "spectral", or the number o
 Pieces = list[Piece]
 ENTRYWISE = ("_weights", "_low", "_high")  # ends of names of arrays that may broadcast
 SCALINGS = ("row_scaling", "col_scaling")
+MEASURED = {"Sensing": "b", "Logistic": "y"}  # losses of measurements, and what was seen
 FLAT = 1 << 22  # entries of measurement matrices that are held at once
 
 
@@ -70,13 +72,14 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
     known: dict[str, tuple[str, ...]] = {
         "Denoising": ("M",),
         "Completion": ("rows", "cols", "values"),
+        "Regression": ("X", "Y"),
     }
     names = known.get(kind)
     if kind == "Completion" and names is not None:
         names += ("weights",) if told.get("weights") else ()
         names += SCALINGS if told.get("scaling") == "arrays" else ()
-    if kind == "Sensing":
-        names = ("A", "b") if "A" in arrays else ("U", "V", "b")
+    if kind in MEASURED:
+        names = (*(("A",) if "A" in arrays else ("U", "V")), MEASURED[kind])
     if names is None or "samples" in told or "form" in told:
         raise _needs_problem(f"a {kind} loss of another kind")
     for i, part in enumerate(terms["penalty"]):
@@ -92,8 +95,13 @@ def stated(terms: Terms, arrays: dict[str, Any]) -> Description:
     if kind == "Completion":
         _check_shapes(terms, pieces)
         pieces = _ordered(told, {one.name: one.whole() for one in pieces}, terms["shape"])
-    if kind == "Sensing":
-        pieces[names.index("b")] = piece("b", np.asarray(arrays["b"]).astype(pieces[0].dtype))
+    if kind in MEASURED:  # in the precision of the measurements, as the losses have them
+        given = np.asarray(arrays[MEASURED[kind]])
+        given = _classes(given) if kind == "Logistic" else given
+        seen = piece(MEASURED[kind], given.astype(pieces[0].dtype))
+        pieces[names.index(MEASURED[kind])] = seen
+    if kind == "Regression":
+        pieces[0] = piece("X", np.asarray(arrays["X"]).astype(pieces[1].dtype))
     _check_shapes(terms, pieces)
     return Description(terms, pieces, _statement(terms, pieces, {}))
 
@@ -128,9 +136,10 @@ def _check_shapes(terms: Terms, pieces: list[Piece]) -> None:
     """Raise unless data from files have the shapes that the proof states."""
     m, d = terms["shape"]
     count = {one.name: one.shape[0] if one.shape else 0 for one in pieces}
-    n = count.get("b", count.get("values", 0))
+    n = next((count[name] for name in ("b", "y", "Y", "values") if name in count), 0)
     wanted: dict[str, tuple[int, ...]] = {"M": (m, d), "A": (n, m, d), "U": (n, m), "V": (n, d)}
-    wanted |= dict.fromkeys(("rows", "cols", "values", "weights", "b"), (n,))
+    wanted |= dict.fromkeys(("rows", "cols", "values", "weights", "b", "y"), (n,))
+    wanted |= {"X": (n, m), "Y": (n, d)}
     wanted |= {"row_scaling": (m,), "col_scaling": (d,)}
     for i, part in enumerate(terms["penalty"]):
         if part["kind"] == "largest":
@@ -174,18 +183,16 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
     if type(loss) is Entrywise:
         return _told_cells(loss, own)
     if type(loss) is Sensing and loss.is_finite_sum:
-        terms, form = loss._terms, {}
-        if isinstance(terms, Measured):
-            pieces = measured(terms)
-        elif isinstance(terms, RankOneMeasurements):
-            pieces = [piece("U", terms.U), piece("V", terms.V)]
-        elif isinstance(terms, SparseMeasurements):
-            A, form = terms.A, {"form": "sparse"}
-            places = [indices("indices", A.indices), indices("indptr", A.indptr)]
-            pieces = [piece("data", A.data), *places]
-        else:
-            pieces = [piece("A", terms.A)]
+        form, pieces = _told_measurements(loss._terms)
         return {"kind": "Sensing", **form}, [*pieces, piece("b", loss._b)]
+    if type(loss) is Outcomes:
+        form, pieces = _told_measurements(loss._terms)
+        told = {"kind": "Logistic", "intercept": loss.with_intercept, **form}
+        return told, [*pieces, piece("y", loss._y)]
+    if type(loss) is Regression:
+        form, pieces = _told_features(loss._X)
+        told = {"kind": "Regression", "intercept": loss.intercept, **form}
+        return told, [*pieces, piece("Y", loss._Y)]
     if not loss.is_finite_sum:
         wanted = "a finite sum: a bound from samples holds at a confidence only"
         raise ProofError("problem", "a loss that is known through samples", wanted)
@@ -195,6 +202,28 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
     strong, infimum = float(loss.strong_convexity), loss_capabilities(loss).infimum
     own["loss"] = plain.OwnLoss(value, grad, shape, strong, eps_of(reference), infimum)
     return {"kind": "own", "name": type(loss).__name__}, []
+
+
+def _told_measurements(terms: Any) -> tuple[Terms, Pieces]:
+    """The matrices A_i, in the form they have."""
+    if isinstance(terms, Measured):
+        return {}, measured(terms)
+    if isinstance(terms, RankOneMeasurements):
+        return {}, [piece("U", terms.U), piece("V", terms.V)]
+    if isinstance(terms, SparseMeasurements):
+        return _told_sparse(terms.A)
+    return {}, [piece("A", terms.A)]
+
+
+def _told_features(X: Any) -> tuple[Terms, Pieces]:
+    """The features of a regression."""
+    return _told_sparse(X) if issparse(X) else ({}, [piece("X", X)])
+
+
+def _told_sparse(A: Any) -> tuple[Terms, Pieces]:
+    """A sparse matrix by rows."""
+    places = [indices("indices", A.indices), indices("indptr", A.indptr)]
+    return {"form": "sparse"}, [piece("data", A.data), *places]
 
 
 def _told_entries(loss: Completion, shape: tuple[int, int], own: Own) -> tuple[Terms, Pieces]:
@@ -274,9 +303,8 @@ def _ordered(told: Terms, data: dict[str, Any], shape: Any) -> Pieces:
             raise ProofError("data", f"{name} that do not fit", wanted)
     order = np.lexsort((cols, rows))
     values = np.asarray(data["values"])[order]
-    if told.get("loss", {}).get("kind") == "logistic":  # the larger class is 1
-        one = values.max() if values.min() < values.max() or values.max() > 0 else np.inf
-        values = (values == one).astype(piece("values", values).dtype)
+    if told.get("loss", {}).get("kind") == "logistic":
+        values = _classes(values)
     found = [indices("rows", rows[order]), indices("cols", cols[order])]
     found.append(piece("values", values))
     if told.get("weights"):
@@ -290,6 +318,12 @@ def _ordered(told: Terms, data: dict[str, Any], shape: Any) -> Pieces:
     else:
         return found
     return [*found, *(piece(name, 1.0 / x) for name, x in zip(SCALINGS, scalings, strict=True))]
+
+
+def _classes(values: Any) -> Any:
+    """Two classes as 0 and 1; the larger one is 1, and so is a single one above 0."""
+    one = values.max() if values.min() < values.max() or values.max() > 0 else np.inf
+    return (values == one).astype(piece("values", values).dtype)
 
 
 def _per_entry(told: Terms, count: int) -> float:
@@ -322,8 +356,16 @@ def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own)
         return plain.Squares(data["M"].read, shape)
     if told["kind"] == "Completion":
         return _entries(told, data, shape, own)
-    if told["kind"] == "Sensing":
-        return _sensing(data, shape)
+    if told["kind"] in MEASURED:
+        found = _measurements(data, data[MEASURED[told["kind"]]], shape)
+        free = told.get("intercept", False)
+        return (
+            found
+            if told["kind"] == "Sensing"
+            else plain.Outcomes(found, "mean" if free else "none")
+        )
+    if told["kind"] == "Regression":
+        return _regression(data, shape, told["intercept"])
     return _built({}, told, own, "loss", "a loss")  # type: ignore[no-any-return]
 
 
@@ -355,30 +397,52 @@ def _mean(stack: Piece) -> Any:
     return lambda first, last: whole()[first:last]
 
 
-def _sensing(data: dict[str, Piece], shape: tuple[int, int]) -> Loss:
+def _measurements(
+    data: dict[str, Piece], seen: Piece, shape: tuple[int, int]
+) -> plain.Measurements:
     """Dense, sparse or rank-one measurements; products u v' round once."""
-    b, size = data["b"], math.prod(shape)
-    count, step = b.shape[0], max(1, FLAT // size)
-    rank_one = "U" in data
-    sparse: Any = None
-    if "data" in data:
-        parts = tuple(data[name].whole() for name in ("data", "indices", "indptr"))
-        sparse = csr_array(parts, shape=(count, size))
+    size, rank_one = math.prod(shape), "U" in data
+    flat = _by_rows(data, "A", (seen.shape[0], size))
 
     def rows(first: int, last: int) -> Any:
-        if sparse is not None:
-            return sparse[first:last].toarray()
         if not rank_one:
-            return data["A"].read(first, last).astype(np.float64)
+            return flat(first, last).reshape(last - first, size)
         U, V = (data[name].read(first, last).astype(np.float64) for name in ("U", "V"))
-        return U[:, :, None] * V[:, None, :]
+        return (U[:, :, None] * V[:, None, :]).reshape(last - first, size)
+
+    relative = 2.0**-53 if rank_one else 0.0
+    return plain.Measurements(_blocks(rows, seen, size), seen.shape[0], shape, relative)
+
+
+def _regression(
+    data: dict[str, Piece], shape: tuple[int, int], intercept: bool
+) -> plain.Regression:
+    """Dense or sparse features."""
+    Y = data["Y"]
+    features = _by_rows(data, "X", (Y.shape[0], shape[0]))
+    read = _blocks(features, Y, sum(shape))
+    return plain.Regression(read, Y.shape[0], shape, intercept)
+
+
+def _by_rows(data: dict[str, Piece], name: str, shape: tuple[int, int]) -> Any:
+    """Reader of dense rows of the piece of this name, or of a sparse matrix of this shape."""
+    if "data" not in data:
+        return lambda first, last: data[name].read(first, last).astype(np.float64)
+    parts = tuple(data[part].whole() for part in ("data", "indices", "indptr"))
+    sparse = csr_array(parts, shape=shape)
+    return lambda first, last: sparse[first:last].toarray()
+
+
+def _blocks(rows: Any, seen: Piece, width: int) -> Any:
+    """Reader of all rows, with what was seen of them, in blocks."""
+    count, step = seen.shape[0], max(1, FLAT // width)
 
     def read() -> Iterator[tuple[Any, Any]]:
         for first in range(0, count, step):
             last = min(count, first + step)
-            yield rows(first, last).reshape(last - first, size), b.read(first, last)
+            yield rows(first, last), seen.read(first, last)
 
-    return plain.Measurements(read, count, shape, 2.0**-53 if rank_one else 0.0)
+    return read
 
 
 # penalties

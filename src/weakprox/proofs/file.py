@@ -30,7 +30,10 @@ LONGEST = 1 << 20  # bytes of the description
 FLOATS, DUALS = ("f4", "f8"), ("i1", "i2", "i4", "f4", "f8")
 ENTRIES = ("i4", "i8")  # integers of a dual point on observed entries
 SMALLEST, GREATEST = -900, 900  # exponents of their unit
-DATA = re.compile(r"M|rows|cols|values|weights|(?:row|col)_scaling|A|U|V|b|penalty\d{1,3}_[Ab]")
+DATA = re.compile(
+    r"M|rows|cols|values|weights|(?:row|col)_scaling|A|U|V|b|y|X|Y|"
+    r"penalty\d{1,3}_(?:A|b|weights|low|high)"
+)
 NUMBERS = (*DUALS, "i8", "u1", "u2", "u4", "b1")
 MAPPED = 1 << 26  # bytes from which an array is mapped instead of read
 CHUNK = 1 << 24
@@ -147,6 +150,8 @@ KINDS = {
     "box": {"above": 0.0, "below": 0.0, "curvature": 0.0},
     "groups": {"lam": 0.0, "axis": 0.0},
     "largest": {"count": 1.0},
+    "weighted": {"lam": 0.0},
+    "range": {"slope": 0.0},
     "ball": {"tau": 0.0},
     "psd": {"tau": 0.0},
     "norm": {"lam": 0.0},
@@ -186,6 +191,9 @@ def _check(path: PathLike, meta: Arrays, arrays: Arrays) -> None:
     m, d = shape
     if loss["kind"] == "Completion":
         _check_entries(refuse, loss)
+    with_intercept = loss["kind"] in ("Logistic", "Regression")
+    if with_intercept and not isinstance(loss.get("intercept"), bool):
+        raise refuse(f"a loss {loss!r:.80}", "intercept: true or false")
     if "q" in arrays:
         unit = claims.get("exponent")
         if type(unit) is not int or not SMALLEST <= unit <= GREATEST:

@@ -1,4 +1,4 @@
-"""Dual points on observed entries, in integers whose sums are exactly zero.
+"""Dual points on observed entries and outcomes, in integers whose sums are exactly zero.
 
 A free intercept forces sums of q to vanish, which floating-point numbers do not do. So q is
 stored as integers times a power of two. What rounding leaves of the sums is moved to the
@@ -9,7 +9,7 @@ spanning forest of the graph that has an edge for each observation.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,12 +18,13 @@ from weakprox import verifier as plain
 from weakprox.errors import ProofError
 from weakprox.verifier.entries import LARGEST
 
+Observed: TypeAlias = plain.Entries | plain.Outcomes
 Index = np.ndarray[Any, np.dtype[np.int64]]
 SHORT, LONG = 30, 39  # bits of the largest integer, in int32 and int64
 SHRUNK = (0.0, 1e-12, 1e-9, 1e-6)  # shares of q that are given up to stay in the domain
 
 
-def integers(q: Any, loss: plain.Entries, most: float, reach: float) -> tuple[Any, int]:
+def integers(q: Any, loss: Observed, most: float, reach: float) -> tuple[Any, int]:
     """Return integers k and an exponent e with q near k 2^e, k feasible.
 
     They are in int32 if that costs the bound at most `most`, where `reach` bounds the nuclear
@@ -51,18 +52,20 @@ def integers(q: Any, loss: plain.Entries, most: float, reach: float) -> tuple[An
     raise ProofError("result", given, "a ridge on the intercepts, or another weight")
 
 
-def _rounding(loss: plain.Entries, exponent: int) -> float:
+def _rounding(loss: Observed, exponent: int) -> float:
     """The norm of a random matrix of rounding errors at the observations, nearly."""
+    if isinstance(loss, plain.Outcomes):
+        return math.ldexp(loss.length, exponent)
     counts = (np.bincount(index).max() for index in (loss.rows, loss.cols))
     return math.ldexp(sum(math.sqrt(count) for count in counts), exponent) * loss.widest
 
 
-def _balance(k: Index, low: Any, high: Any, loss: plain.Entries) -> None:
+def _balance(k: Index, low: Any, high: Any, loss: Observed) -> None:
     """Make the sums of integers zero where an intercept is free."""
     if loss.intercepts == "none":
         return
     room = np.minimum(k - low, high - k)
-    if loss.ridge:
+    if isinstance(loss, plain.Outcomes) or loss.ridge:
         k[int(room.argmax())] -= k.sum()
     elif loss.intercepts == "both":
         _balance_both(k, room, loss)

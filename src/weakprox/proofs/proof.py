@@ -116,8 +116,9 @@ class Proof:
             at = plain.OnEntries(arrays["q"], int(self.claims["exponent"]))
         intercepts = None
         if "intercepts_mean" in arrays:
+            none = np.zeros(0)
             mean, *both = (
-                arrays[f"intercepts_{name}"].astype(np.float64)
+                arrays.get(f"intercepts_{name}", none).astype(np.float64)
                 for name in ("mean", "rows", "columns")
             )
             intercepts = plain.Intercepts(float(mean[0]), *both)
@@ -192,7 +193,7 @@ def _checked(proof: Proof, told: Description) -> Verdict:
 
 
 def _check_entries(proof: Proof, told: Description) -> None:
-    """Raise unless what is stored for observed entries fits the loss."""
+    """Raise unless what is stored for observed entries or outcomes fits the loss."""
     arrays, loss = proof.arrays, told.statement.loss
     (m, d), wanted = proof.shape, {}
     if isinstance(loss, plain.Entries):
@@ -200,6 +201,9 @@ def _check_entries(proof: Proof, told: Description) -> None:
         if loss.intercepts != "none":
             shapes = {"mean": (1,), "rows": (m,), "columns": (d,)}
             wanted |= {f"intercepts_{name}": shape for name, shape in shapes.items()}
+    if isinstance(loss, plain.Outcomes):
+        wanted = {"q": (loss.count,)}
+        wanted |= {"intercepts_mean": (1,)} if loss.intercepts != "none" else {}
     stored = [name for name in arrays if name == "q" or name.startswith("intercepts_")]
     for name in sorted({*stored, *wanted}):
         shape = arrays[name].shape if name in arrays else "none"

@@ -15,6 +15,7 @@ from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
 from weakprox.losses.entrywise import Entrywise
+from weakprox.losses.logistic import Logistic
 from weakprox.problem import Problem
 from weakprox.proofs.describe import Description, described, observed_cells
 from weakprox.proofs.duals import Loss, Rows, dual_parts, stored, width_for
@@ -106,7 +107,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     answer = _factors("X", result.low_rank, 1.0)
     arrays = dict(answer)
     at = evidence.at
-    observed = isinstance(statement.loss, plain.Entries) and not statement.loss.quadratic
+    known = (plain.Entries, plain.Outcomes)
+    observed = isinstance(statement.loss, known) and not statement.loss.quadratic
     # bounded by conjugates
     on_entries = isinstance(evidence.dual, (OnCells, OnEntries)) or observed
     if told.terms["loss"]["kind"] != "Denoising" and at is not None and not on_entries:
@@ -127,7 +129,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     exponent: dict[str, int] = {}
     bounded = told.terms["spectral"]["kind"] in ("ball", "psd")
     if on_entries:
-        assert isinstance(statement.loss, plain.Entries)
+        assert isinstance(statement.loss, known)
         q = unit * _on_entries(evidence, result)
         arrays["q"], exponent["exponent"] = integers(q, statement.loss, most, rho)
         arrays |= _intercepts(run.loss, result.low_rank, unit)
@@ -141,7 +143,8 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
             weighted = isinstance(y, Rows) and isinstance(part, (plain.WeightedL1, plain.Range))
             arrays |= _named(f"y{i}", y.scaled(unit) if weighted else y)
     strong = float(run.loss.strong_convexity)
-    if isinstance(statement.loss, plain.Measurements):  # verifiers may find less
+    if isinstance(statement.loss, (plain.Measurements, plain.Regression)):
+        # verifiers may find less
         strong = statement.loss.convexity(strong, statement.spectral.symmetric, 4.0)[0]
     claims = {
         "value": value,
@@ -158,7 +161,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
 
 
 def _on_entries(evidence: Evidence, result: Any) -> Any:
-    """The dual point on the observed entries, in the unit of the run."""
+    """The dual point on the observed entries or outcomes, in the unit of the run."""
     dual, loss = evidence.dual, cast(Any, evidence.problem.loss)  # on entries or cells
     if isinstance(dual, OnEntries):
         return np.asarray(to_numpy(dual.q), dtype=np.float64)
@@ -168,6 +171,8 @@ def _on_entries(evidence: Evidence, result: Any) -> Any:
         length = dual.length if isinstance(dual, OnCells) else 1.0
         q = length * to_numpy(cells.dual(at))
         return np.asarray(q[observed_cells(cells)], dtype=np.float64)
+    if type(loss) is Logistic:
+        return loss.dual(at.dense() if isinstance(at, LowRank) else at)
     data, x = loss.observed(), loss.entries(at)
     effects = data.fitted(x)
     q = data.feasible(data.dual(x, effects), data.curvature(x, effects))
@@ -176,6 +181,9 @@ def _on_entries(evidence: Evidence, result: Any) -> Any:
 
 def _intercepts(loss: Any, X: LowRank, unit: float) -> dict[str, Any]:
     """The best intercepts of the answer, in the user's unit; none if there are none."""
+    if type(loss) is Logistic:
+        c = np.array([loss.intercept(X.dense())])
+        return {"intercepts_mean": c} if loss.with_intercept else {}
     if getattr(loss, "intercepts", "none") == "none":
         return {}
     mean, *both = loss.effects(LowRank(X.U, X.s / unit, X.Vt))

@@ -16,8 +16,10 @@ from weakprox.verifier.entries import (
     PoissonEntry,
     SquaredEntry,
 )
-from weakprox.verifier.losses import Measurements, OwnLoss, Squares
+from weakprox.verifier.losses import OwnLoss, Squares
+from weakprox.verifier.measurements import Measurements, Outcomes
 from weakprox.verifier.penalties import Box, Groups, Largest, OwnPenalty, Range, WeightedL1
+from weakprox.verifier.regression import Regression
 from weakprox.verifier.spectral import Ball, Norm, OwnSpectral, Psd
 from weakprox.verifier.sums import Dense, Factors
 
@@ -36,6 +38,7 @@ __all__ = [
     "Measurements",
     "Norm",
     "OnEntries",
+    "Outcomes",
     "OwnEntry",
     "OwnLoss",
     "OwnPenalty",
@@ -43,6 +46,7 @@ __all__ = [
     "PoissonEntry",
     "Psd",
     "Range",
+    "Regression",
     "SquaredEntry",
     "Squares",
     "Statement",

@@ -11,6 +11,7 @@ from typing import Any
 
 from weakprox.verifier.entries import Entries, Intercepts, OnEntries
 from weakprox.verifier.losses import Loss
+from weakprox.verifier.measurements import Outcomes
 from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
 from weakprox.verifier.spectrum import Slope
@@ -32,7 +33,7 @@ class Claim:
     """A claim, and the points that support it."""
 
     X: Factors  # the answer
-    at: Point | OnEntries | None  # where G is linearised (None: X), or q on observed entries
+    at: Point | OnEntries | None  # where G is linearised (None: X), or q on entries or outcomes
     duals: Sequence[Any]  # one stored dual point for each part of the penalty
     strong_convexity: float  # of G; the check uses that of the data if it is less
     value: float  # f(X) is at most this
@@ -107,7 +108,10 @@ def worth(claim: Claim, statement: Statement) -> tuple[Near, float]:
     """f(X), and the relative distance of X from the constraint set."""
     X, loss = claim.X, statement.loss
     h, violation = statement.spectral.value(X)
-    G = loss.value(X, claim.intercepts) if isinstance(loss, Entries) else loss.value(X)
+    if isinstance(loss, (Entries, Outcomes)):
+        G = loss.value(X, claim.intercepts)
+    else:
+        G = loss.value(X)
     return added([G, *(part.value(X) for part in statement.penalties), h]), violation
 
 
@@ -126,7 +130,7 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     """Compute c = g - a X0 + K'y and w = a + curvature of R from the claim's points."""
     loss, spectral = statement.loss, statement.spectral
     shape, at = loss.shape, claim.X if claim.at is None else claim.at
-    if isinstance(at, OnEntries) and not isinstance(loss, Entries):
+    if isinstance(at, OnEntries) and not isinstance(loss, (Entries, Outcomes)):
         raise TypeError("a dual point on entries, of another loss")
     model = loss.model(at, claim.strong_convexity, spectral.symmetric)  # type: ignore[arg-type]
     parts = zip(statement.penalties, claim.duals, strict=True)

@@ -349,10 +349,16 @@ class Entries:
         """Whether the sums over observations with a common free intercept are zero."""
         if self.intercepts == "none":
             return True
+        if not summable(integers):
+            return False
         k = np.asarray(integers, dtype=np.int64)
-        if int(np.abs(k).max()) > LARGEST or len(k) > (1 << 62) // LARGEST:
-            return False  # sums might overflow
         return not any(np.any(part) for part in ([k.sum()] if self.ridge else self._sums(k)))
+
+
+def summable(integers: Any) -> bool:
+    """Whether no sum of these integers can overflow."""
+    k = np.asarray(integers, dtype=np.int64)
+    return len(k) <= (1 << 62) // LARGEST and int(np.abs(k).max()) <= LARGEST
 
 
 def xlogx(p: Matrix) -> Matrix:

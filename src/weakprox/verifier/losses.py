@@ -7,7 +7,7 @@ the gradient at X0. So the slope is g - a X0 and the constant G(X0) - <g, X0> + 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from weakprox.verifier import sums
 from weakprox.verifier.entries import Entries
-from weakprox.verifier.sums import Matrix, Model, Near, Point, U, added, norm, total
-
-GRAM_BELOW = 2000  # entries of X up to which a smallest eigenvalue is computed
+from weakprox.verifier.measurements import Measurements, Outcomes
+from weakprox.verifier.regression import Regression
+from weakprox.verifier.sums import Matrix, Model, Near, Point, U, norm, total
 
 
 @dataclass(frozen=True)
@@ -60,81 +60,6 @@ class Squares:
 
 
 @dataclass(frozen=True)
-class Measurements:
-    """G = 1/(2n) sum (<A_i, X> - b_i)^2; `read()` gives (rows of vec(A_i)', b) in blocks."""
-
-    read: Callable[[], Iterator[tuple[Any, Any]]]
-    count: int
-    shape: tuple[int, int]
-    relative: float = 0.0  # accuracy of their entries
-    infimum: ClassVar[float | None] = 0.0
-
-    def _parts(self) -> Iterator[tuple[Matrix, Matrix]]:
-        for F, b in self.read():
-            yield np.asarray(F, dtype=np.float64), np.asarray(b, dtype=np.float64)
-
-    def _residual(
-        self, F: Matrix, b: Matrix, x: Matrix, error: float
-    ) -> tuple[Matrix, Matrix, Near]:
-        """Residuals at x, bounds on their errors, and half the sum of their squares."""
-        r = F @ x - b
-        far = ((x.size + 2) * U + self.relative) * (np.abs(F) @ np.abs(x))
-        far = far + norms(F) * error + 2 * U * np.abs(r)
-        value = 0.5 * total(r * r)
-        return r, far, Near(value, float(np.abs(r) @ far + far @ far) + 4 * U * value)
-
-    def value(self, X: Point) -> Near:
-        x = X.rows(0, self.shape[0]).reshape(-1)
-        parts = [self._residual(F, b, x, X.error)[2] for F, b in self._parts()]
-        return added(parts).times(1.0 / self.count)
-
-    def model(self, X0: Point | None, claimed: float, symmetric: bool) -> Model:
-        """Strong convexity by the smallest eigenvalue of the mean Gram matrix."""
-        assert X0 is not None
-        (m, d), n = self.shape, self.count
-        X = X0.rows(0, m)
-        if symmetric:
-            X = (X + X.T) / 2  # then X0 is this matrix
-        x = X.reshape(-1)
-        a, trusted = self.convexity(claimed, symmetric)
-        g, values, error = np.zeros(m * d), [], 0.0
-        for F, b in self._parts():
-            r, far, value = self._residual(F, b, x, 0.0)
-            g += F.T @ (r / n)
-            values.append(value)
-            lengths = norms(F)
-            error += float((far + (len(b) + 4) * U * np.abs(r)) @ lengths) / n
-            error += self.relative * float(np.abs(r) @ lengths) / n
-            error += U * norm(g)
-        value = added(values).times(1.0 / n)
-        return Model.at(X, value, g.reshape(m, d), error, a, trusted)
-
-    def convexity(
-        self, claimed: float, symmetric: bool, safety: float = 1.0
-    ) -> tuple[float, tuple[str, ...]]:
-        """The claimed strong convexity, or that of the data if it is less.
-
-        `safety` multiplies the allowance for rounding.
-        """
-        (m, d), n = self.shape, self.count
-        size = m * (m + 1) // 2 if symmetric else m * d
-        if claimed <= 0.0 or size > n:
-            return 0.0, ()
-        if size > GRAM_BELOW:
-            return claimed, ("the strong convexity of the loss",)
-        gram = np.zeros((size, size))
-        lengths = 0.0
-        for F, _ in self._parts():
-            if symmetric:
-                F = vectors(F.reshape(-1, m, m))
-            gram += F.T @ F
-            lengths += float(np.sum(F * F))
-        least = float(np.linalg.eigvalsh(gram)[0])
-        allowance = safety * ((2 * n + 10 * size) * U + 2 * self.relative) * lengths
-        return max(0.0, min(claimed, (least - allowance) / n * (1 - 4 * U))), ()
-
-
-@dataclass(frozen=True)
 class OwnLoss:
     """A loss given by the user's functions, which are trusted."""
 
@@ -161,16 +86,4 @@ class OwnLoss:
         return Model.at(X, value, g, 16 * self.eps * norm(g), a, trusted)
 
 
-def vectors(F: Matrix) -> Matrix:
-    """Symmetric parts as vectors with the same inner products with symmetric matrices."""
-    i, j = np.triu_indices(F.shape[1])
-    S = (F + F.transpose(0, 2, 1)) / 2
-    return np.asarray(S[:, i, j] * np.where(i == j, 1.0, math.sqrt(2.0)))
-
-
-def norms(F: Matrix) -> Matrix:
-    """Norms of the rows, never below the exact ones."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", F, F)) * (1 + F.shape[1] * U))
-
-
-Loss: TypeAlias = Squares | Entries | Measurements | OwnLoss
+Loss: TypeAlias = Squares | Entries | Measurements | Outcomes | Regression | OwnLoss
