@@ -24,7 +24,8 @@ from weakprox import (
     TraceRegression,
     TraceRegressionCV,
 )
-from weakprox.estimators.trace_regression import CLASS_RIDGES, Classes
+from weakprox.estimators.trace_regression import CLASS_RIDGES, LAMS, RIDGE, TAUS, Classes
+from weakprox.selection.search import Deadline
 
 SEARCH = TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2, random_state=0)
 
@@ -109,7 +110,7 @@ def test_beats_ridge_and_lasso_on_low_rank_and_sparse():
         assert error < 0.9 * np.linalg.norm(other.fit(flat, b).coef_.reshape(12, 10) - B)
     assert model.result_.certified
     assert model.intercept_ == pytest.approx(3.0, abs=1.0)
-    assert len(model.cv_results_["param_tau"]) == 2 * 5 * 5
+    assert len(model.cv_results_["param_tau"]) < 2 * 5 * 5
 
 
 def test_one_standard_error_is_simpler():
@@ -361,7 +362,7 @@ def test_the_plain_weight_of_squares_is_that_of_the_best_folds():
         for w in weights
     ]
     best = weights[np.argmax(np.mean(scores, axis=1))]
-    assert design.ridges()[-1] == pytest.approx(best)
+    assert design.ridges(Deadline())[-1] == pytest.approx(best)
 
 
 def test_plain_solutions_that_are_rough_are_no_matter_for_a_warning():
@@ -373,7 +374,71 @@ def test_plain_solutions_that_are_rough_are_no_matter_for_a_warning():
     y = (odds - np.median(odds) + rng.logistic(size=150) > 0.0) * 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(Classes.of(A, y, (10, 8), intercept=True).ridges()) > 0
+        design = Classes.of(A, y, (10, 8), intercept=True)
+        assert len(design.ridges(Deadline())) > 0
+
+
+class Later(Deadline):
+    """A deadline that passes when it has been asked so many times."""
+
+    asked = 0
+
+    def __init__(self, times):
+        super().__init__()
+        vars(self)["times"] = times
+
+    @property
+    def passed(self):
+        vars(self)["asked"] = self.asked + 1
+        return self.asked > self.times
+
+
+def test_plain_classifiers_end_at_the_deadline(monkeypatch):
+    """Folds that are not complete do not count."""
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((80, 12))
+    y = (A[:, 0] - A[:, 5] + rng.logistic(size=80) > 0) * 1.0
+    design, fits = Classes.of(A, y, (4, 3), intercept=True), []
+
+    class Counted(LogisticRegression):
+        def fit(self, *data):
+            fits.append(self.C)
+            return super().fit(*data)
+
+    monkeypatch.setattr("weakprox.estimators.trace_regression.LogisticRegression", Counted)
+    least = [RIDGE * design.curvature]
+    assert design.ridges(Later(0)) == least
+    assert fits == []
+    assert design.ridges(Later(4)) == least
+    assert len(fits) == 4
+    fits.clear()
+    some = design.ridges(Later(len(CLASS_RIDGES) + 2))  # one fold, and a part of another
+    assert len(fits) == len(CLASS_RIDGES) + 2
+    assert some != least
+    model = TraceClassifier(max_seconds=0.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing is proved in no time
+        model.fit(A.reshape(80, 4, 3), y)
+    assert model.lam2_ == least[0]
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.5, 5.0])
+def test_a_path_is_as_good_as_the_whole_grid(noise):
+    """Lists are tried as a whole; the path has fewer candidates."""
+    A, b, _ = planted(60, 5, 5, noise=noise)
+    settings = {"lam2": 0.01, "cv": 3, "random_state": 0}
+    path = TraceRegression(**settings).fit(A, b)
+    table = path.cv_results_
+    lams, taus = (np.unique(table[f"param_{name}"]) for name in ("lam", "tau"))
+    assert lams[0] == 0.0
+    assert len(taus) == len(TAUS)
+    assert len(table["param_lam"]) <= len(TAUS) + 2 * len(LAMS)
+    share = lams[1] / LAMS[1]  # the weight at which all coefficients are zero
+    grid = TraceRegressionCV([share * lam for lam in LAMS], taus, **settings).fit(A, b)
+    assert len(grid.cv_results_["param_lam"]) == len(LAMS) * len(TAUS)
+    best = -grid.cv_results_["mean_test_score"].max()
+    assert -table["mean_test_score"].max() <= 1.02 * best  # both are solved roughly
+    assert path.lam_ == table["param_lam"][np.argmax(table["mean_test_score"])]
 
 
 @pytest.mark.parametrize("y", [[0, 1, 0, 1, 0, 1], [0, 0, 0, 1]])
