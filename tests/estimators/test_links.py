@@ -578,3 +578,106 @@ def test_refuses_pairs(fitted):
         fitted.score_pairs([[0, 60]])
     with pytest.raises(InputError, match="60 x 60"):
         fitted.recommend(-1)
+
+
+# --------------------------------------------------------------------------- events
+
+
+def changing(seed=0, nodes=100, count=3000):
+    """Events within groups that are drawn anew halfway, as pairs, times and the last groups."""
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.uniform(0.0, 100.0, count))
+    groups = [rng.permutation(nodes) % 4 for _ in range(2)]
+    first = rng.integers(0, nodes, count)
+    second = rng.integers(0, nodes, count)
+    for k in range(count):
+        group = groups[int(times[k] > 50.0)]
+        if rng.random() < 0.9:
+            second[k] = rng.choice(np.flatnonzero(group == group[first[k]]))
+    apart = first != second
+    return np.stack([first, second], axis=1)[apart], times[apart], groups[1]
+
+
+def test_events_count_by_their_age():
+    pairs = [[0, 1], [0, 1], [1, 2], [2, 0]]
+    times = [0.0, 10.0, 5.0, 10.0]
+    model = LinkPredictor(0.0, None, half_life=5.0, random_state=0)
+    model.fit(pairs, times=times)
+    wanted = np.zeros((3, 3))
+    wanted[0, 1], wanted[1, 2], wanted[2, 0] = 1.25, 0.5, 1.0
+    assert model.kind_ == "directed"
+    assert model.half_life_ == 5.0
+    np.testing.assert_allclose(model.adjacency_.toarray(), wanted)
+    both = clone(model).set_params(kind="undirected").fit(pairs, times=times)
+    np.testing.assert_allclose(both.adjacency_.toarray(), wanted + wanted.T)
+    wide = clone(model).set_params(half_life=None).fit(pairs, times=times, shape=(3, 5))
+    assert wide.kind_ == "bipartite"
+    assert wide.half_life_ == np.inf
+    assert wide.adjacency_.toarray()[0, 1] == 2.0
+    assert wide.adjacency_.shape == (3, 5)
+
+
+def test_events_are_the_graph_of_their_counts_without_a_half_life():
+    pairs, times, _ = changing()
+    A = coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(100, 100)).toarray()
+    events = LinkPredictor(half_life=None, random_state=0).fit(pairs, times=times)
+    graph = LinkPredictor(random_state=0).fit(A)
+    assert graph.half_life_ == np.inf
+    assert events.log_counts_ == graph.log_counts_
+    np.testing.assert_allclose(events.score_pairs(pairs[:50]), graph.score_pairs(pairs[:50]))
+
+
+def test_old_events_are_forgotten_if_that_ranks_later_ones_better():
+    pairs, times, group = changing()
+    rng = np.random.default_rng(9)
+    ranked = rng.integers(0, 100, (2000, 2))
+    ranked = ranked[ranked[:, 0] != ranked[:, 1]]
+    truth = group[ranked[:, 0]] == group[ranked[:, 1]]
+    chosen = LinkPredictor(random_state=0).fit(pairs, times=times)
+    alike = LinkPredictor(half_life=None, random_state=0).fit(pairs, times=times)
+    assert chosen.half_life_ < 60.0
+    scores = [roc_auc_score(truth, m.score_pairs(ranked)) for m in (chosen, alike)]
+    assert scores[0] > scores[1] + 0.02
+
+
+def test_events_of_one_kind_all_the_time_count_alike():
+    pairs, times, _ = changing()
+    shuffled = np.random.default_rng(5).permutation(times)
+    model = LinkPredictor(random_state=0).fit(pairs, times=shuffled)
+    assert model.half_life_ == np.inf
+    same_time = LinkPredictor(random_state=0).fit(pairs, times=np.zeros(len(pairs)))
+    assert same_time.half_life_ == np.inf
+
+
+def test_no_time_for_half_lives():
+    pairs, times, _ = changing(count=500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LinkPredictor(max_seconds=0.0, random_state=0).fit(pairs, times=times)
+    assert model.half_life_ == np.inf
+
+
+@pytest.mark.parametrize(
+    ("X", "settings", "given", "error", "name"),
+    [
+        ([[0, 1, 2]], {}, {"times": [0.0]}, ShapeError, "X"),
+        ([[0.5, 1]], {}, {"times": [0.0]}, InputError, "X"),
+        ([[0, -1]], {}, {"times": [0.0]}, InputError, "pairs"),
+        ([[0, 1]], {}, {"times": [0.0, 1.0]}, ShapeError, "times"),
+        ([[0, 1]], {}, {"times": [np.nan]}, InputError, "times"),
+        ([[0, 1]], {}, {"times": ["monday"]}, InputError, "times"),
+        (
+            [[0, 1]],
+            {"kind": "directed"},
+            {"times": [0.0], "shape": (2, 3)},
+            ShapeError,
+            "shape",
+        ),
+        ([[0, 5]], {}, {"times": [0.0], "shape": (2, 2)}, InputError, "pairs"),
+        ([[0, 1]], {"half_life": -1.0}, {"times": [0.0]}, InputError, "half_life"),
+        ([[0.0, 1.0], [1.0, 0.0]], {}, {"shape": (2, 2)}, InputError, "shape"),
+    ],
+)
+def test_events_that_cannot_be_read_are_refused(X, settings, given, error, name):
+    with pytest.raises(error, match=name):
+        LinkPredictor(**settings).fit(X, **given)

@@ -18,6 +18,7 @@ from weakprox.arguments import bound, integer, nonnegative, or_auto, positive
 from weakprox.errors import InputError
 from weakprox.estimators import _graphs as graphs
 from weakprox.estimators._base import Certified
+from weakprox.estimators._events import Events
 from weakprox.estimators._graphs import Graph, Vector
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import threshold
@@ -49,6 +50,9 @@ GUARD = 0.25, 8  # triplets more for the whole graph: a share, and a number
 GAIN = 2e-3  # of the AUC for which more triplets are computed, or more than CHEAP taken
 CHEAP = 64
 CLEAR = 2.0  # standard errors of a gain by an l1 norm before one is tried, or reverse links
+LATEST = 0.1  # of the events, by which half-lives are compared
+HALF_LIVES = 2.0 ** -np.arange(6)  # that are tried, in units of the span of the events
+PATIENCE = 2  # half-lives in a row that are no better before no shorter ones are tried
 REVERSED = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)  # weights of reverse links
 WORTH = 0.01  # gain in AUC that a graph too large for an l1 norm is warned about
 DENSE = 1 << 20  # entries up to which an l1 norm is tried: X becomes dense
@@ -230,6 +234,24 @@ def rounds(graph: Graph, seed: int) -> list[Round]:
     return found
 
 
+def latest(events: Events, seed: int) -> tuple[Events, Vector, Vector] | None:
+    """Earlier events, pairs with their first event after these, and pairs without any.
+
+    None if there are too few of either.
+    """
+    early, late = events.parted(LATEST)
+    if not len(late.times) or not len(early.distinct()):
+        return None
+    rng, pairs = stream(seed, 3), late.distinct()
+    known = np.asarray(early.matrix()[pairs[:, 0], pairs[:, 1]]).ravel() > 0.0
+    new = pairs[~known]
+    whole, _ = graphs.read_graph(events.matrix(), events.kind)
+    if min(len(new), whole.pairs - whole.count) < FEWEST:
+        return None
+    new = rng.permutation(new)[:MOST_HIDDEN]
+    return early, new, whole.some_non_edges(NON_EDGES, rng)
+
+
 def hidden_share(graph: Graph) -> float:
     """Share of the edges to hide at a time."""
     return min(HIDDEN_SHARE, MOST_HIDDEN / graph.count)
@@ -396,6 +418,11 @@ class LinkPredictor(Certified):
         In a bipartite graph rows and columns are different nodes; otherwise they are the
         same, and the diagonal is ignored. "auto" takes a symmetric matrix for an undirected
         graph and another square one for a directed graph.
+    half_life : float, None or "auto"
+        For events with times: an event counts 2^(-age / half_life), its age being the time from
+        it to the last event. None counts all events alike. "auto" tries 1 to 1/32 times the
+        span of the events and takes the half-life with which the earlier nine tenths of them
+        rank the new pairs of the last tenth best, if that is clearly better than no decay.
     {tol, max_seconds, random_state, verbose}
 
     Attributes
@@ -407,16 +434,20 @@ class LinkPredictor(Certified):
         entries that is taken as lam (None for a lam that was given), and "param_refit" whether
         each singular value has a factor of its own. Scores are areas under the ROC curve.
     adjacency_ : sparse array
-        The graph, without the diagonal unless it is bipartite.
+        The graph, without the diagonal unless it is bipartite. Weights of events with times
+        are sums of 2^(-age / half_life_).
     denoised_ : sparse array
         The graph without its noise.
+    half_life_ : float
+        The half-life used; infinite if all events count alike, or without times.
     reverse_weight_ : float
         For directed graphs: the weight that the link (j, i) has in the score of (i, j). It
         is 0 unless reverse links clearly improve the ranking of hidden edges.
     log_counts_ : bool
         Whether edges count by log(1 + weight). It is tried if the weights are integers, such
-        as numbers of events, and lam and tau are automatic; and taken if it clearly improves
-        the ranking of hidden edges. Scores and `denoised_` are then on that scale.
+        as numbers of events, or pairs have several events with times, and lam and tau are
+        automatic; and taken if it clearly improves the ranking of hidden edges. Scores and
+        `denoised_` are then on that scale.
     calibration_ : object or None
         Probability of an edge as an increasing function of its score; None if there are
         fewer than 10 edges, or fewer than 10 pairs without one.
@@ -459,27 +490,51 @@ class LinkPredictor(Certified):
     _: KW_ONLY
     smoothing: float = 0.25
     kind: Literal["auto", "undirected", "directed", "bipartite"] = "auto"
+    half_life: float | Literal["auto"] | None = "auto"
     tol: float = 1e-3
     _accepts = ("sparse", "positive_only")
 
-    def fit(self, X: Any, y: Any = None) -> LinkPredictor:
-        """Learn from a graph.
+    def fit(
+        self, X: Any, y: Any = None, *, times: Any = None, shape: Any = None
+    ) -> LinkPredictor:
+        """Learn from a graph, or from events with times.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (rows, columns)
-            Adjacency matrix: weights of edges, 0 where there is none.
+            Adjacency matrix: weights of edges, 0 where there is none. With `times`: integers
+            of shape (events, 2), the row and the column of each event.
         y : ignored
+        times : array of shape (events,), optional
+            Times of the events, as numbers. See `half_life`.
+        shape : (int, int), optional
+            Numbers of rows and of columns, for events. By default the largest indices decide,
+            and kind="auto" is a directed graph.
         """
         lam, tau = or_auto("lam", self.lam, nonnegative), or_auto("tau", self.tau, bound)
+        half_life = or_auto("half_life", self.half_life, bound)
         smoothing = positive("smoothing", self.smoothing)
+        prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
+        kind: str = self.kind
+        events, self.half_life_ = None, math.inf
+        if times is not None:
+            events = Events.read(X, times, shape, kind)
+            kind = self.kind_ = events.kind
+            self.half_life_ = (
+                self._best_half_life(events, prepare, lam, tau)
+                if half_life is None
+                else half_life
+            )
+            X = events.matrix(self.half_life_)
+        elif shape is not None:
+            raise InputError("shape", shape, "None, without times: X has the shape")
         read: Any = {"accept_sparse": "csr", "ensure_non_negative": True}
         X = validate_data(self, X, dtype=np.float64, **read)
-        graph, self.kind_ = graphs.read_graph(X, self.kind)
-        prepare = partial(Decomposed, smoothing=smoothing, lam=lam, tau=tau, seed=self._seed)
+        graph, self.kind_ = graphs.read_graph(X, kind)
         chosen = self._choose(graph, prepare, lam, tau)
         self.adjacency_, self.log_counts_ = graph.A, False
-        if lam is None and tau is None and graphs.has_repeated(graph):
+        repeated = graphs.has_repeated(graph) or (events is not None and events.repeated)
+        if lam is None and tau is None and repeated:
             logs = graphs.logs_of(graph)
             other = self._choose(logs, prepare, lam, tau)
             if _clearly_better(other, chosen):
@@ -505,18 +560,59 @@ class LinkPredictor(Certified):
             self.calibration_ = graphs.Calibration.of(hidden, others, graph.count, free)
         return self
 
+    def _best_half_life(
+        self, events: Events, prepare: Any, lam: float | None, tau: float | None
+    ) -> float:
+        """The half-life with which earlier events rank later ones best; infinite if none is.
+
+        Only pairs without an earlier event are ranked. The gain over no decay must be clear.
+        """
+        split = latest(events, self._seed)
+        if split is None:
+            return math.inf
+        early, new, others = split
+        pairs, placed = np.vstack([new, others]), dict[float, Vector]()
+        waited = 0
+        for half_life in (math.inf, *(early.span * HALF_LIVES)):
+            if not half_life or (placed and (self._search_end.passed or waited == PATIENCE)):
+                break
+            graph, _ = graphs.read_graph(early.matrix(half_life), events.kind)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the final choice warns, if any
+                parts = [Round(graph, pairs, len(new))]
+                found = self._choose(graph, prepare, lam, tau, parts=parts)
+            if found.hidden.size:
+                here = graphs.placements(found.hidden, found.others)
+                waited = (
+                    0 if all(here.mean() > x.mean() for x in placed.values()) else waited + 1
+                )
+                placed[half_life] = here
+        best = max(placed, key=lambda one: float(placed[one].mean()), default=math.inf)
+        clear = (
+            best in placed and math.inf in placed and _clear(placed[best] - placed[math.inf])
+        )
+        return best if clear else math.inf
+
     def _choose(
-        self, graph: Graph, prepare: Any, lam: float | None, tau: float | None
+        self,
+        graph: Graph,
+        prepare: Any,
+        lam: float | None,
+        tau: float | None,
+        *,
+        parts: list[Round] | None = None,
     ) -> Chosen:
         """The settings that are not given, and scores of hidden edges and other pairs.
 
+        Edges are hidden at random, unless `parts` say which are hidden.
         By the AUC: first the nuclear weight at lam = 0, where the answer has a closed form;
         then lam, if entries near zero seem to be noise; then, as lam shrinks too, whether a
         neighbouring nuclear weight is better.
         """
         zeroed = 0.5 if lam is None else None
-        parts = [(part, prepare(part.graph)) for part in rounds(graph, self._seed)]
-        if not parts:
+        hiding = rounds(graph, self._seed) if parts is None else parts
+        held = [(part, prepare(part.graph)) for part in hiding]
+        if not held:
             small = math.prod(graph.A.shape) <= DENSE
             return Chosen(Candidate(zeroed=zeroed if small else 0.0))
 
@@ -542,10 +638,10 @@ class LinkPredictor(Certified):
             if candidate not in search.losses:
                 return [(np.zeros(0), np.zeros(0))]
             kept = search.answers.get(candidate)
-            return kept or [trial(part, candidate, None)[1] for part in parts]
+            return kept or [trial(part, candidate, None)[1] for part in held]
 
-        search: Search[Candidate] = self._search(parts, trial)
-        data = [found for _, found in parts]
+        search: Search[Candidate] = self._search(held, trial)
+        data = [found for _, found in held]
         cuts = [float(cut) for cut in (CUTS if tau is None else CUTS[:1])]
         refit = not lam and not any(found.whole for found in data)
         if tau is None:
@@ -556,14 +652,14 @@ class LinkPredictor(Certified):
         if lam is not None:
             best = search.best_of([(soft if lam else best)._replace(zeroed=None)])
         else:
-            best = self._with_l1(graph, search, parts, soft, best, scores(best))
+            best = self._with_l1(graph, search, held, soft, best, scores(best))
         if tau is None and (lam or best.zeroed):
             near = [cut for cut in cuts if 0.8 < cut / best.nuclear < 1.25]
             beside = [best._replace(nuclear=cut) for cut in near if cut != best.nuclear]
             best = search.best_of([best, *beside])
         known, reverse = scores(best), 0.0
         if self.kind_ == "directed" and known[0][0].size:
-            reverse, known = _with_reverse([part for part, _ in parts], known)
+            reverse, known = _with_reverse(hiding, known)
         hidden, others = (np.concatenate(part) for part in zip(*known, strict=True))
         # with more edges the singular values of the noise fall like the root of the degrees
         lower = best._replace(nuclear=best.nuclear * math.sqrt(1.0 - hidden_share(graph)))
