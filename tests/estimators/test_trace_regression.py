@@ -25,7 +25,8 @@ from weakprox import (
     TraceRegressionCV,
 )
 from weakprox.estimators.trace_regression import CLASS_RIDGES, LAMS, RIDGE, TAUS, Classes
-from weakprox.selection.search import Deadline
+from weakprox.selection.debias import Unseen, best_refit, refit_to
+from weakprox.selection.search import Deadline, Search
 
 SEARCH = TraceRegressionCV([0.0, 0.01], [1.0, np.inf], lam2=1e-3, cv=2, random_state=0)
 
@@ -455,3 +456,77 @@ def test_two_rows_are_too_few_for_folds_of_classes():
     A = np.random.default_rng(0).standard_normal((2, 3, 2))
     with pytest.raises(InputError, match="y: got one row of each class"):
         TraceClassifier(random_state=0).fit(A, [0, 1])
+
+
+# --------------------------------------------------------------------------- debias
+
+
+def test_a_refit_undoes_the_shrinkage_where_the_folds_prefer_it():
+    rng, B = np.random.default_rng(2), np.zeros((8, 7))
+    B[1:4, 2:5] = [1.0, -1.0, 1.0]
+    A = rng.standard_normal((200, 8, 7))
+    b = np.tensordot(A, B, 2) + 2.0 * rng.standard_normal(200)
+    new = rng.standard_normal((1000, 8, 7))
+    plain = TraceRegression(random_state=0).fit(A, b)
+    model = TraceRegression(debias="auto", random_state=0).fit(A, b)
+    truth = np.tensordot(new, B, 2)
+    errors = [np.mean((m.predict(new) - truth) ** 2) for m in (plain, model)]
+    assert errors[1] < 0.8 * errors[0]
+    assert plain.refit_ == 0.0
+    assert 0.5 < model.refit_ <= 1.0
+    assert model.result_.certified
+    # the mixture has the singular vectors of the solution, and a mean residual of zero
+    X = model.result_.X
+    U, _, Vt = np.linalg.svd(X, full_matrices=False)
+    inner = U.T @ model.coef_ @ Vt.T
+    assert np.abs(inner - np.diag(np.diag(inner))).max() < 1e-6
+    assert np.mean(b - model.predict(A)) == pytest.approx(0.0, abs=1e-8)
+    assert np.linalg.norm(model.coef_) > np.linalg.norm(X)
+
+
+def test_a_refit_of_given_settings():
+    A, b, _ = planted(60)
+    model = TraceRegression(0.05, 2.0, lam2=0.01, debias="auto", random_state=0).fit(A, b)
+    alone = TraceRegression(0.05, 2.0, lam2=0.01, random_state=0).fit(A, b)
+    assert (model.lam_, model.tau_) == (0.05, 2.0)
+    np.testing.assert_allclose(model.result_.X, alone.coef_)
+    assert model.refit_ > 0.0
+    assert model.score(A, b) > alone.score(A, b)
+    assert len(model.cv_results_["mean_test_score"]) == 1
+
+
+def test_refits_are_least_squares():
+    """Against the normal equations, with values that are not negative."""
+    rng = np.random.default_rng(1)
+    P, y = rng.standard_normal((30, 3)), rng.standard_normal(30)
+    y = P @ [2.0, 0.5, -1.0] + 0.1 * y
+    t = refit_to(P, y)
+    assert t[2] == 0.0
+    np.testing.assert_allclose(t[:2], np.linalg.lstsq(P[:, :2], y, rcond=None)[0], rtol=1e-8)
+    assert refit_to(np.zeros((5, 0)), np.ones(5)).shape == (0,)
+
+
+def test_shares_of_refits_are_the_best_ones_of_all_folds():
+    """Against errors computed at many shares."""
+    rng = np.random.default_rng(2)
+    data = [rng.standard_normal((3, 20)) + np.array([[0.0], [1.0], [0.7]]) for _ in range(4)]
+    losses = [Unseen.of(*part) for part in data]
+    search = Search([None] * 4, lambda data, candidate, start: None)
+    search.losses = {"only": losses}
+    found, share = best_refit(search, "only")
+    assert found == "only"
+    grid = np.linspace(0.0, 1.0, 1001)
+    errors = [np.mean([np.mean((y - f - w * (r - f)) ** 2) for f, r, y in data]) for w in grid]
+    assert share == pytest.approx(grid[np.argmin(errors)], abs=1e-3)
+    worse = [Unseen.of(f, f + (f - y), y) for f, _, y in data]
+    search.losses = {"only": worse}
+    assert best_refit(search, "only") == ("only", 0.0)
+
+
+@pytest.mark.parametrize("value", [True, "refit", None])
+def test_other_values_of_debias_are_refused(value):
+    A, b, _ = planted(20)
+    with pytest.raises(InputError, match="debias"):
+        TraceRegression(debias=value).fit(A, b)
+    with pytest.raises(InputError, match="debias"):
+        TraceRegressionCV(debias="auto", one_standard_error=True).fit(A, b)

@@ -137,19 +137,6 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         settings |= {"deadline": self._search_end, "progress": bool(self.verbose)}
         return Search(folds, trial, **settings)
 
-    def _best(
-        self, folds: Any, trial: Any, candidates: list[C], prepare: Any, simplicity: Any = None
-    ) -> C:
-        """The best candidate on the folds.
-
-        Candidates that differ only in their last entry start from each other's answers.
-        """
-        search: Search[C] = self._search(folds, trial, prepare=prepare)
-        search.grid(list(dict.fromkeys(candidates)), lambda one, two: one[:-1] == two[:-1])
-        found = search.scores()
-        self.cv_results_ = found.table()
-        return found.best(simplicity)  # type: ignore[no-any-return]
-
     def _renamed(self, old: str, new: str) -> Any:
         """The parameter `new`, or `old` if its deprecated name was used."""
         value = getattr(self, old)

@@ -21,13 +21,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import DEPRECATED, Certified
-from weakprox.linalg import decompositions
+from weakprox.linalg import LowRank, decompositions
 from weakprox.losses import Logistic, Sensing
 from weakprox.losses.entry_losses import Logistic as LogisticEntry
 from weakprox.losses.inputs import as_shape
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
+from weakprox.selection.debias import Refit, Unseen, best_refit, refit_to, refitting
 from weakprox.selection.search import Deadline, Search
 from weakprox.spectral import NuclearBall
 
@@ -122,6 +123,13 @@ class Design:
     def intercept(self, coef: Matrix) -> float:
         """The intercept that makes the mean of the residuals zero."""
         return self.level - float(self.centre @ coef.ravel())
+
+    def refit(self, coef: LowRank) -> Matrix:
+        """Coefficients with the same singular vectors, whose values fit the data best."""
+        coef = coef.trimmed()
+        each = np.einsum("ik,kj->kij", coef.U, coef.Vt).reshape(coef.rank, -1)
+        values = np.where(coef.s > 0.0, refit_to(self.A @ each.T, self.b), 0.0)
+        return np.asarray((coef.U * values) @ coef.Vt)
 
     @staticmethod
     def miss(answers: Matrix, found: Matrix) -> float:
@@ -221,6 +229,8 @@ class _TraceModel(Certified, ABC):
     tol: float = 1e-4
     _accepts = ("sparse", "three_d_array")
     _simplest = False  # whether the one-standard-error rule applies
+    _refits = False  # whether refits are tried
+    _share = 0.0  # of the refit in the coefficients
     _by_class = False  # whether folds are stratified
     _design: ClassVar[type[Design]] = Design
 
@@ -255,6 +265,9 @@ class _TraceModel(Certified, ABC):
         self.result_ = self._solve(problem, tol=None, eps=self.tol * design.size)
         self.sparse_coef_ = self._with_zeros() if chosen.lam else None
         self.coef_ = np.asarray(self.result_.X)
+        if self._share:
+            refit = design.refit(self.result_.low_rank)
+            self.coef_ = self.coef_ + self._share * (refit - self.coef_)
         self.intercept_ = design.intercept(self.coef_)
         return self
 
@@ -305,6 +318,7 @@ class _TraceModel(Certified, ABC):
         simplest of the good ones is wanted. Otherwise a path through them is.
         """
         whole = lams is not None or taus is not None or self._simplest
+        self._share = 0.0
         if lams is None:
             lams = [share * design.largest for share in design.lams]
         lam2 = arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
@@ -324,14 +338,19 @@ class _TraceModel(Certified, ABC):
 
         def trial(
             data: tuple[Design, Any, Matrix], setting: Setting, start: Any
-        ) -> tuple[float, Result]:
+        ) -> tuple[Any, Result]:
             part, unseen, answers = data
             result = self._rough(part, setting, start)
-            X = result.X
-            found = unseen @ X.ravel() + part.intercept(X)
-            return part.miss(answers, found), result
 
-        if len(settings) == 1:
+            def predicted(B: Matrix) -> Matrix:
+                return np.asarray(unseen @ B.ravel() + part.intercept(B))
+
+            found = predicted(result.X)
+            if not self._refits:
+                return part.miss(answers, found), result
+            return Unseen.of(found, predicted(part.refit(result.low_rank)), answers), result
+
+        if len(settings) == 1 and not self._refits:
             self.cv_results_ = {}
             return settings[0]
         cv = self.cv
@@ -343,13 +362,18 @@ class _TraceModel(Certified, ABC):
                 raise InputError("y", "one row of each class", few)
             cv = min(arguments.integer("cv", cv, least=2, instead=wanted), most)
         folds = list(check_cv(cv, b, classifier=self._by_class).split(A, b))
-        if not whole:
-            search: Search[Setting] = self._search(folds, trial, prepare=prepare)
-            found = _walked(search, settings)
-            self.cv_results_ = search.scores().table()
-            return found
-        simplicity = Setting.complexity if self._simplest else None
-        return self._best(folds, trial, settings, prepare, simplicity)
+        search: Search[Setting] = self._search(folds, trial, prepare=prepare)
+        if whole:  # radii of the same weights start from each other's answers
+            settings = list(dict.fromkeys(settings))
+            search.grid(settings, lambda one, two: one[:-1] == two[:-1])
+        else:
+            _walk(search, settings)
+        found = search.scores()
+        self.cv_results_ = found.table()
+        best: Setting = found.best(Setting.complexity if self._simplest else None)
+        if self._refits:
+            best, self._share = best_refit(search, best)
+        return best
 
     def _rough(self, design: Design, setting: Setting, start: Any = None) -> Result:
         """Solve the certified problem less accurately, for the search."""
@@ -365,8 +389,21 @@ class _TraceModel(Certified, ABC):
         return Problem(design.loss, penalty, NuclearBall(max(radius, TINY)))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Regression(RegressorMixin, _TraceModel):
     """Trace models of numbers."""
+
+    debias: Refit = False
+
+    @property
+    def _refits(self) -> bool:  # type: ignore[override]
+        return refitting("debias", self.debias)
+
+    @property
+    def refit_(self) -> float:
+        """The share of the refit in `coef_`; 0 without one."""
+        check_is_fitted(self, "coef_")
+        return self._share
 
     def predict(self, X: Any) -> Matrix:
         """<A_i, B> + c for every A_i, given as in `fit`."""
@@ -408,6 +445,11 @@ class TraceRegression(_Regression):
         through them: tau at lam = 0, lam at the best tau, tau at the best lam. Otherwise all
         of them are tried. Those with the smallest mean squared error are taken, and only
         their solution is proved.
+    debias : {False, "auto"}
+        Whether to undo the shrinkage of B. "auto" also compares, for every candidate, mixtures
+        of B and its refit: the singular vectors of B with the values that fit the data best.
+        The mixture with the least error on the folds is used if it gains more than half a
+        standard error. The certificate is that of B.
     tol : float
         Accuracy of the certified problem, relative to the loss at zero.
     {max_seconds, random_state, verbose}
@@ -417,9 +459,11 @@ class TraceRegression(_Regression):
     Attributes
     ----------
     coef_ : array of shape (m, d)
-        B.
+        B, or its mixture with a refit, see `debias`.
+    refit_ : float
+        The share of the refit in it.
     sparse_coef_ : csr_array or None
-        The same with exact zeros, and therefore not exactly low-rank; ``result_.sparse`` has
+        B with exact zeros, and therefore not exactly low-rank; ``result_.sparse`` has
         its value and certificate. None if lam is 0 or nothing is proved.
     intercept_ : float
         c.
@@ -448,6 +492,7 @@ class TraceRegression(_Regression):
     lam1: Any = DEPRECATED
 
     def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+        refitting("debias", self.debias)
         lam = arguments.or_auto("lam", self._renamed("lam1", "lam"), arguments.nonnegative)
         tau = arguments.or_auto("tau", self.tau, arguments.bound)
         return None if lam is None else [lam], None if tau is None else [tau]
@@ -468,14 +513,14 @@ class TraceRegressionCV(_Regression):
     one_standard_error : bool
         Whether to take the simplest model (smallest tau, then largest lam) that is worse
         than the best by at most one standard error of their difference.
-    lam2, shape, fit_intercept, cv, tol, max_seconds, random_state, verbose
+    lam2, shape, fit_intercept, cv, debias, tol, max_seconds, random_state, verbose
         As in `TraceRegression`.
     lam1s, rule : deprecated
         Use `lams` and `one_standard_error`.
 
     Attributes
     ----------
-    coef_, sparse_coef_, intercept_, lam_, lam2_, tau_, cv_results_, result_
+    coef_, refit_, sparse_coef_, intercept_, lam_, lam2_, tau_, cv_results_, result_
         As in `TraceRegression`.
 
     Examples
@@ -506,6 +551,8 @@ class TraceRegressionCV(_Regression):
         if self.rule != DEPRECATED:
             arguments.one_of("rule", self.rule, ("one_se", "best"))
         arguments.flag("one_standard_error", self.one_standard_error)
+        if self._simplest and self._refits:
+            raise InputError("debias", repr(self.debias), "False, with one_standard_error")
         lams = _listed("lams", self._renamed("lam1s", "lams"), arguments.nonnegative)
         taus = _listed("taus", self.taus, arguments.bound)
         return lams, None if taus is None else sorted(taus)
@@ -636,8 +683,8 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
         return None if lam is None else [lam], None if tau is None else [tau]
 
 
-def _walked(search: Search[Setting], settings: Sequence[Setting]) -> Setting:
-    """The best candidate on a path through the grid, from answer to answer.
+def _walk(search: Search[Setting], settings: Sequence[Setting]) -> None:
+    """Try candidates on a path through the grid, from answer to answer.
 
     For each weight of squares, the path follows the radii at the first weight of sizes, which
     is 0, and then the weights of sizes at the best radius. It ends with the radii at the best
@@ -653,8 +700,7 @@ def _walked(search: Search[Setting], settings: Sequence[Setting]) -> Setting:
         ends.append(search.best_of(weights, start="before"))
     ends = [one for one in ends if one in search.losses]  # there may have been no time
     best = min(ends, key=search.mean)
-    radii = [one for one in settings if one[:2] == best[:2]]
-    return min((best, search.best_of(radii, start="before")), key=search.mean)
+    search.best_of([one for one in settings if one[:2] == best[:2]], start="before")
 
 
 def _listed(name: str, values: Any, check: Any) -> list[float] | None:

@@ -8,15 +8,18 @@ Lasso", 2007). Both are chosen by data that the fit has not seen.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 from weakprox.arguments import flag, is_auto
 from weakprox.errors import InputError
 from weakprox.linalg.lowrank import LowRank
 
 Debias = bool | Literal["auto"]
+Refit = Literal[False, "auto"]  # of models without a factor
+WORTH = 0.5  # standard errors that a refit must gain on the folds
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -27,6 +30,15 @@ def debiasing(argument: str, value: Any) -> Debias:
             return "auto"
         raise InputError(argument, repr(value), 'True, False or "auto"')
     return flag(argument, value)
+
+
+def refitting(argument: str, value: Any) -> bool:
+    """Whether refits are tried: True for "auto", False for False."""
+    if isinstance(value, (bool, np.bool_)) and not value:
+        return False
+    if is_auto(value):
+        return True
+    raise InputError(argument, repr(value), 'False or "auto"')
 
 
 def undone_by(scale: float, share: float) -> str:
@@ -54,3 +66,55 @@ def relaxed(towards: Values, length: Values) -> Values:
     """
     share = np.divide(towards, length, out=np.zeros_like(towards), where=length > 0.0)
     return np.clip(share, 0.0, 1.0)
+
+
+# fits that predict: folds tell how much of a refit is best
+
+
+def refit_to(predictions: Values, answers: Values) -> Values:
+    """Values t >= 0 with which the columns of `predictions` are nearest to the answers.
+
+    A column holds what one pair of singular vectors predicts.
+    """
+    if not predictions.shape[1]:
+        return np.zeros(0)
+    both = np.linalg.qr(np.column_stack([predictions, answers]), mode="r")  # of few rows
+    found: Values = nnls(both[:, :-1], both[:, -1])[0]
+    return found
+
+
+class Unseen(NamedTuple):
+    """Losses of a fit and of its refit on unseen data, for a search.
+
+    The mean squared error of fit + w (refit - fit) is error - 2 w towards + w^2 length.
+    """
+
+    error: float
+    towards: float
+    length: float
+
+    @classmethod
+    def of(cls, fitted: Values, refitted: Values, answers: Values) -> Unseen:
+        """From both predictions of the answers."""
+        apart, left = refitted - fitted, answers - fitted
+        towards, length = float(np.mean(apart * left)), float(np.mean(apart * apart))
+        return cls(float(np.mean(left * left)), towards, length)
+
+
+def best_refit(search: Any, plain: Any) -> tuple[Any, float]:
+    """The best candidate of a search with losses `Unseen`, and the share of its refit.
+
+    The share is the same for all folds. It is 0, with the candidate `plain`, unless a refit
+    gains more than half a standard error over that candidate without one.
+    """
+    scores = [search.scores(column) for column in range(len(Unseen._fields))]
+    candidates = scores[0].candidates
+    error, towards, length = (one.losses for one in scores)
+    w = relaxed(towards.sum(axis=0), length.sum(axis=0))
+    moved = error - 2.0 * w * towards + w**2 * length
+    best = int(np.argmin(moved.mean(axis=0)))
+    gain = error[:, candidates.index(plain)] - moved[:, best]
+    spread = float(gain.std(ddof=1)) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+    if float(gain.mean()) <= WORTH * spread:
+        return plain, 0.0
+    return candidates[best], float(w[best])

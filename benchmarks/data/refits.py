@@ -1,0 +1,212 @@
+"""Whether refits of singular values help models that predict: chosen by folds, judged by tests.
+
+    python benchmarks/data/refits.py               # all models
+    python benchmarks/data/refits.py completion    # some of: trace, reduced_rank, completion
+
+`TraceRegression` has `debias="auto"`. For the others, this tries what it would do: a path of
+weights of the nuclear norm, the best of which is chosen by five folds (one held-out tenth for
+completion) with and without a share of the refit, and refitted to all training data. Data:
+planted coefficients and the value of scikit-learn's digits (trace); the sets of
+`benchmarks/regression.py` (reduced rank); votes, and films with many ratings (completion).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import traces
+import votes
+from common import load
+from sklearn.datasets import load_digits
+from sklearn.model_selection import KFold
+
+import weakprox as wp
+from weakprox.linalg import LowRank
+from weakprox.selection.debias import Unseen, refit_to, relaxed
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import regression
+
+SPLITS, WEIGHTS = 5, 2.0 ** -np.arange(1, 10)
+FEW, MANY = 150, 750  # digits to train and to test
+SOME, CALLS = 60, 6  # ratings of a film that counts; every sixth roll call
+Errors = tuple[str, list[float], list[float]]
+
+
+def gained(name: str, before: list[float], after: list[float]) -> None:
+    """Print mean errors and the mean gain."""
+    gain = np.subtract(before, after)
+    error = gain.std(ddof=1) / np.sqrt(gain.size)
+    told = (
+        f"{np.mean(before):8.4f} {np.mean(after):8.4f}  gain {gain.mean():+.4f} ± {error:.4f}"
+    )
+    print(f"{name:28} {told}", flush=True)
+
+
+def digits(seed: int) -> tuple[np.ndarray, ...]:
+    """Images and the number they show."""
+    bunch = load_digits()
+    order = np.random.default_rng(seed).permutation(len(bunch.target))[: FEW + MANY]
+    X, y = bunch.images[order] / 16.0, bunch.target[order].astype(float)
+    return X[:FEW], y[:FEW], X[FEW:], y[FEW:]
+
+
+def trace() -> Iterator[Errors]:
+    """Mean squared errors of TraceRegression without and with debias."""
+    cases: dict[str, Callable[[int], tuple[np.ndarray, ...]]] = {
+        "planted, 80 matrices": lambda s: (*traces.planted(s, 80), *traces.planted(1000, 1000)),
+        "planted, 200 matrices": lambda s: (
+            *traces.planted(s, 200),
+            *traces.planted(1000, 1000),
+        ),
+        "digits, 150 images": digits,
+    }
+    for name, make in cases.items():
+        found: list[list[float]] = [[], []]
+        for seed in range(SPLITS):
+            A, b, B, truth = make(seed)
+            for errors, debias in zip(found, (False, "auto"), strict=True):
+                model = wp.TraceRegression(debias=debias, random_state=seed).fit(A, b)
+                errors.append(float(np.mean((model.predict(B) - truth) ** 2)))
+        yield name, *found
+
+
+def fitted(X: np.ndarray, Y: np.ndarray, share: float) -> tuple[Callable, Callable]:
+    """Predictions of a fit at a share of the weight where it is 0, and of its refit."""
+    loss = wp.losses.Regression(X, Y, intercept=True)
+    top = float(np.linalg.norm(loss.origin[1], 2))
+    problem = wp.Problem(loss, None, wp.spectral.NuclearNorm(share * top))
+    low = wp.minimize(problem, tol=1e-3, proof=False, progress=False).low_rank.trimmed()
+    each = loss.centred(low.U)
+    values = np.einsum("nk,nk->k", each, (Y - loss.response_means) @ low.Vt.T)
+    values = np.maximum(values, 0.0) / np.maximum(np.einsum("nk,nk->k", each, each), 1e-300)
+
+    def at(s: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        B = (low.U * s) @ low.Vt
+        return lambda Z: loss.response_means + (Z - loss.feature_means) @ B
+
+    return at(low.s), at(np.where(low.s > 0.0, values, 0.0))
+
+
+def reduced_rank() -> Iterator[Errors]:
+    """Mean squared errors in variances, without and with a share of the refit."""
+    for name, X, Y in regression.data():
+        before, after = [], []
+        for kept, left in KFold(SPLITS, shuffle=True, random_state=0).split(X):
+            scale, mean = X[kept].std(axis=0), Y[kept].mean(axis=0)
+            Z, V = X / scale, (Y - mean) / Y[kept].std(axis=0)
+            sums = np.zeros((len(WEIGHTS), 3))
+            for some, rest in KFold(SPLITS).split(kept):
+                for k, weight in enumerate(WEIGHTS):
+                    both = fitted(Z[kept[some]], V[kept[some]], weight)
+                    guesses = [guess(Z[kept[rest]]) for guess in both]
+                    sums[k] += Unseen.of(*guesses, V[kept[rest]])
+            w = relaxed(sums[:, 1], sums[:, 2])
+            best = int(np.argmin(sums[:, 0]))
+            moved = int(np.argmin(sums[:, 0] - 2 * w * sums[:, 1] + w**2 * sums[:, 2]))
+            for errors, k, part in ((before, best, 0.0), (after, moved, w[moved])):
+                one, two = (guess(Z[left]) for guess in fitted(Z[kept], V[kept], WEIGHTS[k]))
+                errors.append(float(np.mean((one + part * (two - one) - V[left]) ** 2)))
+        yield name, before, after
+
+
+def observations() -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
+    """Names, rows, columns and values."""
+    table, seen = (x[:, ::CALLS] for x in votes.votes())
+    rows, cols = np.nonzero(seen)
+    yield "votes", rows, cols, table[rows, cols].astype(float)
+    data = load("movie_tweetings_100k")
+    many = np.bincount(data["item"])[data["item"]] >= SOME
+    rated = (data["user"][many], data["item"][many], data["rating"][many].astype(float))
+    yield "films with many ratings", *rated
+
+
+def completed(train: tuple, lam: float) -> tuple[Callable, Callable]:
+    """Predictions of a completion and of its refit."""
+    model = wp.MatrixCompletion(
+        lam, intercept_ridge=2.0, scaling="none", debias=False, tol=1e-3
+    )
+    model.fit(*train)
+    at = {name: k for k, name in enumerate(model.row_ids_)}
+    across = {name: k for k, name in enumerate(model.column_ids_)}
+    U, V = model.user_factors_, model.item_factors_
+    size = np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0)
+    low = LowRank(U, np.ones(len(size)), V.T)
+
+    def each(rows: np.ndarray, cols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What intercepts predict, and every pair of factors."""
+        i = np.array([at.get(name, -1) for name in rows])
+        j = np.array([across.get(name, -1) for name in cols])
+        left, right = low.U[i] * (i >= 0)[:, None], low.Vt.T[j] * (j >= 0)[:, None]
+        base = model.intercept_ + model.row_intercepts_[i] * (i >= 0)
+        return base + model.column_intercepts_[j] * (j >= 0), left * right
+
+    base, parts = each(*train[:2])
+    values = refit_to(parts, train[2] - base) if size.size else size
+
+    def guess(s: np.ndarray) -> Callable[[tuple], np.ndarray]:
+        def found(pairs: tuple) -> np.ndarray:
+            start, more = each(*pairs)
+            return start + more @ s
+
+        return found
+
+    return guess(np.ones(len(size))), guess(values)
+
+
+def completion() -> Iterator[Errors]:
+    """Root mean squared errors: with the best factor, as `debias=True`, and with refits."""
+    for name, *columns in observations():
+        before, after = [], []
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(len(columns[2]))
+            tenth = len(order) // 10
+            test, held, rest = order[:tenth], order[tenth : 2 * tenth], order[2 * tenth :]
+            of = lambda part, columns=columns: tuple(x[part] for x in columns)  # noqa: E731
+            plain = wp.MatrixCompletion(intercept_ridge=2.0, scaling="none", random_state=0)
+            first = plain.fit(*of(order[tenth:]))
+            before.append(_rmse(first.predict(np.stack(of(test)[:2], axis=1)), of(test)[2]))
+            best = (np.inf, 0.0, 0.0)
+            for lam in first.lam_ * 2.0 ** np.arange(-1, 3):
+                guesses = [
+                    guess(of(held)) for guess in _with_pairs(completed(of(rest), 0.9 * lam))
+                ]
+                error, towards, length = Unseen.of(*guesses, of(held)[2])
+                w = float(relaxed(np.array([towards]), np.array([length]))[0])
+                best = min(best, (error - 2 * w * towards + w * w * length, lam, w))
+            both = _with_pairs(completed(of(order[tenth:]), best[1]))
+            one, two = (guess(of(test)) for guess in both)
+            after.append(_rmse(one + best[2] * (two - one), of(test)[2]))
+        yield name, before, after
+
+
+def _with_pairs(both: tuple[Callable, Callable]) -> list[Callable]:
+    """Functions of rows, columns and values instead of rows and columns."""
+    return [lambda part, guess=guess: guess(part[:2]) for guess in both]
+
+
+def _rmse(found: np.ndarray, truth: np.ndarray) -> float:
+    inside = np.clip(found, truth.min(), truth.max())
+    return float(np.sqrt(np.mean((inside - truth) ** 2)))
+
+
+MODELS = {"trace": trace, "reduced_rank": reduced_rank, "completion": completion}
+
+
+def main() -> None:
+    """Print errors without and with refits, and the gains."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", default=list(MODELS), help=", ".join(MODELS))
+    warnings.simplefilter("ignore")
+    for model in parser.parse_args().models:
+        for name, before, after in MODELS[model]():
+            gained(f"{model}: {name}", before, after)
+
+
+if __name__ == "__main__":
+    main()
