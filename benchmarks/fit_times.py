@@ -198,11 +198,19 @@ MODELS: dict[str, tuple[dict[str, Any], list[Make]]] = {
     ),
     "TraceRegressionCV": (
         {},
-        [lambda: measured(200, 8, 6), lambda: measured(500, 15, 12)],
+        [
+            lambda: measured(200, 8, 6),
+            lambda: measured(500, 15, 12),
+            lambda: measured(1000, 25, 20),
+        ],
     ),
     "TraceClassifier": (
         {},
-        [lambda: classified(200, 8, 6), lambda: classified(500, 15, 12)],
+        [
+            lambda: classified(200, 8, 6),
+            lambda: classified(500, 15, 12),
+            lambda: classified(1000, 25, 20),
+        ],
     ),
     "SubspaceClustering": (
         {},

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from weakprox import HawkesInfectivity, InputError
 from weakprox.checks import check_gradient, check_unbiased
 from weakprox.estimators import _hawkes_process as process
+from weakprox.selection.search import Weights
 
 ONE = process.Kernel(np.array([1.0]), np.array([1.0]))
 TWO = process.Kernel(np.array([0.3, 5.0]), np.array([0.4, 0.6]))
@@ -213,6 +214,37 @@ def test_what_is_learnt(record):
     taus = tried["param_tau"][tried["param_lam"] == model.lam_]
     edge = {taus.min(): "smallest", taus.max(): "largest"}.get(model.tau_)
     assert model.tau_edge_ == edge
+
+
+def test_tau_matters_after_the_refit(record):
+    """Factors of rows, which are refined at last, cannot undo the bound."""
+    A, X, model = record
+    settings = {"decays": model.decay_, "random_state": 0}
+    tight, loose = (
+        HawkesInfectivity(model.lam_, tau, **settings).fit(X, period=(0, SPAN))
+        for tau in (0.2 * model.tau_, 2.0 * model.tau_)
+    )
+    off = ~np.eye(len(A), dtype=bool)
+
+    def rows(fitted):
+        """Rows without the diagonal, of sum one."""
+        found = np.where(off, fitted.infectivity_, 0.0)
+        return found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12)
+
+    assert np.abs(rows(tight) - rows(loose)).sum() > 0.2 * len(A)
+    assert tight.rank_ < loose.rank_
+    assert abs(tight.log_likelihood_ - loose.log_likelihood_) > 1e-3
+    tried = model.cv_results_
+    here = tried["mean_test_score"][tried["param_lam"] == model.lam_]
+    assert np.ptp(here) > 1e-3
+
+
+@pytest.mark.parametrize(("place", "edge"), [(0, "smallest"), (1, None), (2, "largest")])
+def test_the_edge_of_the_grid_is_told(place, edge):
+    model = HawkesInfectivity()
+    weights = [Weights(lam, tau) for lam in (0.0, 1.0) for tau in (1.0, 2.0 + lam, 5.0)]
+    model.lam_, model.tau_ = weights[3 + place]
+    assert model._edge(weights) == edge
 
 
 def test_the_old_name_of_cv_still_works():

@@ -78,7 +78,7 @@ def refit_to(predictions: Values, answers: Values) -> Values:
     """
     if not predictions.shape[1]:
         return np.zeros(0)
-    both = np.linalg.qr(np.column_stack([predictions, answers]), mode="r")  # of few rows
+    both: Any = np.linalg.qr(np.column_stack([predictions, answers]), mode="r")  # few rows
     found: Values = nnls(both[:, :-1], both[:, -1])[0]
     return found
 
