@@ -165,7 +165,7 @@ MODELS: dict[str, tuple[dict[str, Any], list[Make]]] = {
         [
             lambda: ratings(300, 200, 6_000),
             lambda: ratings(1500, 1000, 60_000),
-            lambda: ratings(6000, 4000, 600_000),
+            lambda: ratings(2100, 1400, 120_000),
         ],
     ),
     "RobustPCA": (
