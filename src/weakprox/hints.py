@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from typing import Any, TypeVar
 
+from weakprox.display import counted
 from weakprox.errors import ArgumentError, InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -211,7 +212,9 @@ def _misfit(
     more = f", {hint}" if hint else ""
     if "too many" in reason:
         wanted = f"{name}({', '.join(places)}){more}; other arguments by name"
-        return ArgumentError(name, f"{len(args) - own} arguments by position", wanted)
+        return ArgumentError(
+            name, f"{counted(len(args) - own, 'argument')} by position", wanted
+        )
     absent = reason.removeprefix("missing a required argument: ")
     named = [
         f"{p.name}=..."

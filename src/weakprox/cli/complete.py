@@ -16,6 +16,7 @@ from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.storage.long import READS, read_long, write_long
 from weakprox.storage.matrices import write_matrix
@@ -178,7 +179,7 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: O
         ("value", f"{found['value']:.6g}"),
         ("proof", str(model.result_.certificate)),
         ("rank", str(found["rank"])),
-        ("work", f"{found['svds']} SVDs, {found['seconds']:.2f} s"),
+        ("work", f"{counted(found['svds'], 'SVD')}, {found['seconds']:.2f} s"),
         *outputs.lines(),
     ]
     warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from weakprox.display import counted
 from weakprox.losses import Completion, Huber
 from weakprox.losses.entry_losses import Squared
 from weakprox.problem import Problem
@@ -88,7 +89,8 @@ def write_completion_report(
     parts = " plus intercepts" if model.intercepts != "none" else ""
     facts = {
         "estimated": f"low-rank matrix{parts}, {m} x {d}",
-        "observed": f"{len(values)} entries ({100 * len(values) / (m * d):.3g} %)",
+        "observed": f"{counted(len(values), 'entry', 'entries')} "
+        f"({100 * len(values) / (m * d):.3g} %)",
         "rank": model.rank_,
     }
     if additive:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, is_array, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -99,7 +100,7 @@ def write_report(
     page.key_facts(_result(result, numbers))
     page.notice(" ".join(said.sentences), said.kind, said.heading)
     if found.point is not result.low_rank:
-        page.text(_difference(result.low_rank, found.point))
+        page.text(_difference(result.low_rank, found))
     add_components(page, numbers)
     add_matrices(page, found, rows, columns)
     add_residuals(page, found)
@@ -124,9 +125,14 @@ def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
     return Path(str(file)).name if title is None and file else title
 
 
-def _difference(minimiser: LowRank, estimate: LowRank) -> str:
+def _difference(minimiser: LowRank, found: Gathered) -> str:
     """How the estimate differs from the minimiser, in words."""
-    s, mine = to_numpy(minimiser.s), to_numpy(estimate.s)
+    s, mine = to_numpy(minimiser.s), to_numpy(found.point.s)
+    if not found.numbers["factored"]:
+        return (
+            "The estimate is that of the model, which has other parts than the low-rank "
+            f"minimiser, here of rank {minimiser.rank}. The proof is about the minimiser."
+        )
     how = "differs from the minimiser: the shrinkage of the penalty is undone."
     if s.shape == mine.shape and s.any():
         factor = float(mine.max() / s.max())
@@ -141,7 +147,7 @@ def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
     m, d = numbers["shape"]
     facts: dict[str, Any] = {
         "estimated": f"{numbers['estimated']}, {m} x {d}",
-        "rank": numbers["rank"],
+        "rank" if numbers["factored"] else "rank of the minimiser": numbers["rank"],
         "share of zeros": f"{100 * numbers['share_of_zeros']:.1f} %",
     }
     if numbers.get("variance_explained") is not None:
@@ -163,6 +169,9 @@ def add_components(page: Page, numbers: Mapping[str, Any]) -> None:
         return ", ".join(f"{name} ({load:+.2f})" for name, load in pairs)
 
     rest = int(np.count_nonzero(numbers["singular_values"]["estimate"])) - len(found)
+    further = f" Not listed: {counted(rest, 'further component')}." if rest > 0 else ""
+    if not numbers["factored"]:
+        further = " Further components are not listed."
     page.table(
         ["component", "singular value", "share", "rows", "columns"],
         [
@@ -178,7 +187,7 @@ def add_components(page: Page, numbers: Mapping[str, Any]) -> None:
         caption="Components, with the rows and columns that load most on each",
         stacked=True,
         note="Loads are entries of the singular vectors; shares are of the sum of squares of "
-        "the estimate." + (f" {rest} further components are not listed." if rest > 0 else ""),
+        "the estimate." + further,
     )
     entries = numbers["largest_entries"]
     names = [name for name in ("row", "column", "estimate", "residual") if name in entries[0]]
@@ -317,7 +326,9 @@ def add_matrices(
         "Singular values",
         {name: values[name] for name in ("estimate", "data") if name in values},
         y_label="singular value",
-        note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}.",
+        note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}."
+        if found.numbers["factored"]
+        else "The largest ones.",
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError, PathLike, refusing, shown_text
@@ -79,7 +80,7 @@ def _text(path: Path, names: Sequence[str], suffix: str) -> dict[str, list[str]]
             if not line:
                 continue
             if len(line) != len(header):
-                given = f"{len(line)} cells in line {reader.line_num}"
+                given = f"{counted(len(line), 'cell')} in line {reader.line_num}"
                 raise FileError(path, given, f"{len(header)}, as in the first line")
             for name, position in at.items():
                 found[name].append(line[position])

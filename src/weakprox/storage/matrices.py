@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.arguments import flag, one_of
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.resources.memory import room
 from weakprox.storage import table
@@ -256,7 +257,7 @@ def _labels(name: str, given: Sequence[str] | None, size: int) -> Labels | None:
     if given is None:
         return None
     if isinstance(given, str) or len(given) != size:
-        raise InputError(name, f"{len(given)} labels", f"{size}")
+        raise InputError(name, counted(len(given), "label"), f"{size}")
     return tuple(str(label) for label in given)
 
 
