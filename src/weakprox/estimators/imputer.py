@@ -19,7 +19,7 @@ from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
-from weakprox.selection.observed_path import path_point
+from weakprox.selection._observed_path import path_point
 from weakprox.selection.search import Search, least, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm

@@ -23,7 +23,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.observed import Effects
 from weakprox.problem import Problem
-from weakprox.selection.observed_path import automatic_cv, folds_or_share, observed_path
+from weakprox.selection._observed_path import automatic_cv, folds_or_share, observed_path
 from weakprox.selection.search import stream
 from weakprox.spectral import NuclearNorm
 

@@ -15,9 +15,9 @@ from weakprox import __version__, losses
 from weakprox.arguments import nonnegative, positive
 from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg._thin_svd import thin_svd
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_svd import thin_svd
 from weakprox.plots._cells import SUPPORT, Reduced, as_rows, reduced
 from weakprox.problem import Problem
 from weakprox.report import structure

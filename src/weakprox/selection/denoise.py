@@ -17,10 +17,10 @@ from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.memory import room
+from weakprox.selection._held_out import HeldOut, held_out
 from weakprox.selection.copies import THINNING, Copies, thinned
 from weakprox.selection.debias import Debias, refit_values
 from weakprox.selection.grid import Grid, as_grid, default_grid
-from weakprox.selection.held_out import HeldOut, held_out
 from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
 from weakprox.selection.search import Deadline, Scores, Weights, least, near, stream
 from weakprox.spectral import NuclearBall, TracePSD
