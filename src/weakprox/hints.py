@@ -127,6 +127,9 @@ def check_terms(loss: Any, penalty: Any, spectral: Any) -> None:
         if isinstance(term, type):
             wanted = f"an object of it: {term.__name__}(...)"
             raise InputError(name, shown_kind(term), wanted)
+        if isinstance(term, (list, tuple)) and term and {*map(role_of, term)} == {"penalty"}:
+            wanted = f"their sum: {' + '.join(map(repr, term))}"
+            raise InputError(name, f"a {type(term).__name__} of penalties", wanted)
         if roles[name] not in (None, name):
             raise InputError(name, _as_role(term, roles[name]), _right_order(given, roles))
         if missing := [member for member in MEMBERS[name] if member not in _members(term)]:

@@ -20,7 +20,7 @@ from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.storage.long import READS, read_long, write_long
 from weakprox.storage.matrices import write_matrix
-from weakprox.storage.table import FileError
+from weakprox.storage.table import FileError, Table
 
 if TYPE_CHECKING:
     from weakprox.estimators import MatrixCompletion
@@ -84,16 +84,17 @@ def complete(
     paths = {"output": output, "report": report, "summary": summary}
     outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
     if names is None:
-        table = reading.table(file, missing=True)
+        table = _matrix(file, reading)
         given: tuple[Any, ...] = (table.dense(),)
         wanted = None
     else:
-        columns = read_long(file, names, names[2:])
+        layout = {"sep": reading.sep, "decimal": reading.decimal}
+        columns = read_long(file, names, names[2:], **layout)
         kept = ~np.isnan(columns[names[2]])
         if not kept.any():
             raise FileError(file, f"no number in column '{names[2]}'", "observations")
         given = tuple(columns[name][kept] for name in names)
-        wanted = columns if pairs is None else read_long(pairs, names[:2], ())
+        wanted = columns if pairs is None else read_long(pairs, names[:2], (), **layout)
     from weakprox.estimators import MatrixCompletion  # needs scikit-learn
 
     left = max(0.0, max_seconds - (time.monotonic() - begun))
@@ -146,6 +147,17 @@ def complete(
     elif not quiet:
         _show(model, found, file, outputs)
     raise ended(model.result_, found)
+
+
+def _matrix(file: Path, reading: Reading) -> Table:
+    """Read a matrix; a file with text among its cells may be a long table."""
+    try:
+        return reading.table(file, missing=True)
+    except FileError as error:
+        if not str(error.given).startswith("the text "):
+            raise
+        wanted = f"{error.wanted}; a long table needs --row, --col and --value"
+        raise FileError(file, error.given, wanted) from None
 
 
 def _names(

@@ -65,6 +65,10 @@ def impute(
         )
     if gone.all():
         raise FileError(file, "no number at all", "some entries to learn from")
+    for j in np.flatnonzero(gone.all(axis=0)).tolist():
+        name = j + 1 if table.columns is None else repr(table.columns[j])
+        said = f"column {name} has no number and is filled with 0; leave it out"
+        typer.echo(f"weakprox: {shown_path(file)}: {said}", err=True)
     from weakprox.estimators import SparseLowRankImputer  # needs scikit-learn
 
     model = SparseLowRankImputer(

@@ -588,6 +588,9 @@ class Completion:
 
 def _checked_index(name: str, index: Any, limit: int, count: int | None = None) -> Array:
     """Return indices below the limit; `count` of them if it is given."""
+    if isinstance(index, (list, np.ndarray)) and np.asarray(index).dtype.kind in "UO":
+        wanted = "integers from 0; MatrixCompletion().fit(rows, cols, values) takes ids"
+        raise InputError(name, "text or objects", wanted)
     found = inputs.as_array(name, index, 1)
     xp = namespace(found)
     if not xp.isdtype(found.dtype, "integral"):
@@ -596,7 +599,10 @@ def _checked_index(name: str, index: Any, limit: int, count: int | None = None) 
         raise ShapeError(name, counted(found.shape[0], "entry", "entries"), f"{count}")
     low, high = int(xp.min(found)), int(xp.max(found))
     if low < 0 or high >= limit:
-        raise InputError(name, f"indices from {low} to {high}", f"0 to {limit - 1}")
+        wanted = f"0 to {limit - 1}"
+        if low == 1 and high == limit:
+            wanted += ": indices count from 0, so subtract 1"
+        raise InputError(name, f"indices from {low} to {high}", wanted)
     return found
 
 

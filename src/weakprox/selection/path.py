@@ -201,6 +201,10 @@ def regularization_path(
     """
     if is_matrix(loss):
         raise InputError("loss", shown_kind(loss), "a loss of it, such as losses.Denoising(M)")
+    if isinstance(loss, Problem):
+        raise InputError(
+            "loss", "a Problem", "its loss, problem.loss; weights are lams and taus"
+        )
     if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
         raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
     grid = grid_for(loss, lams, taus, spectral)

@@ -18,6 +18,7 @@ from weakprox.errors import InputError
 from weakprox.resources.memory import room
 from weakprox.storage import table
 from weakprox.storage.dialect import LOOKED_AT, MISSING, Rows, chosen
+from weakprox.storage.meant import UTF8, in_numbers
 from weakprox.storage.sheets import Cells
 from weakprox.storage.table import FileError, Labels, Matrix
 
@@ -71,7 +72,7 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
             notes = () if any(given) else tuple(dialect.words(path))
             return replace(found, notes=notes)
     except UnicodeDecodeError:
-        raise FileError(path, "bytes that are not UTF-8 text", "text") from None
+        raise FileError(path, "bytes that are not UTF-8 text", UTF8) from None
     except csv.Error as failure:
         raise FileError(path, f"text that cannot be split ({failure})", "cells") from None
 
@@ -238,6 +239,10 @@ class _Reader:
         short = names is not None and len(names) == len(cells) - 1
         # One name, or one that begins as comments do, may be a title above bare numbers.
         titled = short and names is not None and (len(names) < 2 or names[0][:1] == "#")
+        if names is not None and len(names) == 1 < len(cells) and names[0][:1] == "#":
+            given = f"the comment {table.shown_text(names[0])} in the first row"
+            wanted = "no comments (lines that begin with # are skipped in .txt files only)"
+            raise FileError(self.path, given, wanted)
         nameless = names is not None and len(names) > 1 and not names[0].strip()
         self.marked = (short and not titled) or nameless
         self.labelled = self.marked or not _is_number(cells[0])
@@ -249,7 +254,8 @@ class _Reader:
             self.columns = names[1:]
         self.width = len(cells) - self.labelled
         if self.width < 1:
-            raise FileError(self.path, "labels and no numbers", "columns of numbers")
+            wanted = "columns of numbers, or --sep to say how cells are separated"
+            raise FileError(self.path, "labels and no numbers", wanted)
         if self.columns is not None and len(self.columns) != self.width:
             count = len(self.columns)
             given = f"{count} column name{'' if count == 1 else 's'} in the first row"
@@ -265,6 +271,8 @@ class _Reader:
                 given = f"the number {label.strip()} at row {row}, column 1 (line {line})"
                 first = f"the text {table.shown_text(self.labels[0])} in row 1 of that column"
                 wanted = "numbers only, or labels only (any labels below an empty first cell)"
+                if any(digit in self.labels[0] for digit in "0123456789"):
+                    wanted = f"{in_numbers(self.labels[0])}; in all: {wanted}"
                 raise FileError(self.path, f"{given} beside {first}", wanted)
             self.labels.append(label)
         if len(cells) != self.width:
@@ -298,10 +306,12 @@ class _Reader:
                 else "an empty cell"
             )
             given = f"{kind} at {where}"
+            if column == self.width - 1 > 0 and row == 1 and not cell.strip():
+                given += ", perhaps after a separator at the end of the line"
             raise FileError(self.path, given, f"a number{table.FILLED_BY}")
         if not _is_number(cell):
             given = f"the text {table.shown_text(cell)} at {where}"
-            raise FileError(self.path, given, "a number")
+            raise FileError(self.path, given, in_numbers(cell))
         return float(cell)
 
     def _where(self, row: int, column: int, line: int) -> str:
