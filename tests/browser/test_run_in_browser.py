@@ -94,7 +94,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     assert seen["figures"] == [
         "Data",
         "Estimate",
-        "Residual: data minus estimate",
+        "Data minus estimate",
         "Support of the estimate",
         "Singular values",
         "Residual against fit",

@@ -59,10 +59,10 @@ def write_imputation_report(
         What else is to be recorded.
     """
     result, missing = model.result_, np.isnan(X)
-    estimate = model._guess(X) if result.estimate is None else result.estimate
+    table = model.transform(X) if result.estimate is None else result.estimate
     # Columns may have different units, so that only deviations can share a picture.
     standard = Scale.of(X, "standard")
-    shown = replace(result, estimate=standard.apply(estimate))
+    shown = replace(result, estimate=standard.apply(np.asarray(table)))
     problem = _problem(model, X)
     about: dict[str, Any] = {"rows": labels[0], "columns": labels[1], "settings": settings}
     found = gather(shown, problem=problem, data=standard.apply(X), **about)
@@ -76,20 +76,17 @@ def write_imputation_report(
     }
     if model.hidden_scores_:
         facts["error of hidden entries"] = _error(max(model.hidden_scores_.values()))
-    if numbers["variance_explained"] is not None:
-        facts["variance explained"] = f"{100 * numbers['variance_explained']:.1f} %"
     facts["rank of the low-rank part"] = result.rank
     page.key_facts(facts | {"proof": proved(result)})
     page.notice(" ".join(said.sentences), said.kind, said.heading)
     page.text(
-        "The estimate below is the prediction of all entries, the missing ones of which were "
-        "filled. Data and estimate are shown as deviations from the means of columns, in "
-        "standard deviations. The proof is about the low-rank part."
+        "The estimate below is the filled table; observed entries are kept. Data and estimate "
+        "are shown as deviations from the means of columns, in standard deviations. The proof "
+        "is about the low-rank part."
     )
     _models(page, model)
     run.add_components(page, numbers)
     run.add_matrices(page, found, *labels, support=False)
-    run.add_residuals(page, found)
     run.add_problem(page, problem, numbers)
     run.add_accuracy(page, result, numbers)
     run.add_history(page, result)
@@ -138,5 +135,5 @@ def _models(page: Page, model: SparseLowRankImputer) -> None:
     )
 
 
-def _weight(model: SparseLowRankImputer, name: str) -> str:
-    return f"{model.weights_[name]:.3g}" if name in model.weights_ else ""
+def _weight(model: SparseLowRankImputer, name: str) -> str | None:
+    return f"{model.weights_[name]:.3g}" if name in model.weights_ else None

@@ -23,6 +23,7 @@ from weakprox.problem import Problem
 from weakprox.report.citation import BIBTEX
 from weakprox.report.page import Page
 from weakprox.report.statement import in_words, statement, words
+from weakprox.report.structure import MOST_POINTS
 from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
 from weakprox.storage.table import FileError
@@ -213,7 +214,7 @@ def add_residuals(page: Page, found: Gathered) -> None:
         [Series("entries", x, y, points=True)],
         "estimate",
         "data minus estimate",
-        note=(part if len(x) < numbers["entries"] else "")
+        note=(part if numbers["entries"] > MOST_POINTS else "")
         + "A trend means that the estimate is still shrunk, or that the model does not fit.",
     )
     values = numbers["singular_values"]
@@ -273,13 +274,12 @@ def add_problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any])
     if problem is not None and not {"lam", "tau"} & numbers["settings"].keys():
         facts |= numbers["problem"]["weights"]
     page.facts(facts | settings)
-    if numbers["parameters"]:
+    # without the absolute accuracy if the run worked towards a relative one
+    parameters = {k: v for k, v in numbers["parameters"].items() if k != "eps" or v}
+    if parameters:
         page.table(
             ["letter", "value", "meaning"],
-            [
-                [name, words(value), MEANINGS.get(name)]
-                for name, value in numbers["parameters"].items()
-            ],
+            [[name, words(value), MEANINGS.get(name)] for name, value in parameters.items()],
             caption="Parameters that the solver used",
         )
 
@@ -302,7 +302,7 @@ def add_matrices(
     def draw(title: str, matrix: Reduced, **options: Any) -> None:
         page.heatmap(title, matrix, rows, columns, linked="matrices", **options)
 
-    if found.data is not None and found.residual is not None:
+    if found.data is not None:
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
         # Penalties shrink X: on the data's scale, a much smaller one would be all white.
         faint = own < FAINT * scale
@@ -310,7 +310,8 @@ def add_matrices(
         note = "Colours have their own scale." if faint else same
         draw("Data", found.data, limit=scale)
         draw("Estimate", found.estimate, limit=own if faint else scale, note=note)
-        draw("Residual: data minus estimate", found.residual, limit=scale, note=same)
+        if found.residual is not None:
+            draw("Data minus estimate", found.residual, limit=scale, note=same)
     else:
         draw("Estimate", found.estimate)
     if support:
@@ -328,7 +329,7 @@ def add_matrices(
         y_label="singular value",
         note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}."
         if found.numbers["factored"]
-        else "The largest ones.",
+        else f"The {len(values['estimate'])} largest.",
     )
 
 

@@ -30,6 +30,7 @@ DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
 CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
 MOST_PERCENT = 1000.0  # larger gaps are given in the units of the objective
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
+FILLED = 1e-12  # of the data, a residual by which an estimate keeps observed entries
 LEADING = 20  # singular triplets of an estimate that is not kept in factors
 GROUNDS = {  # by `Certificate.rests_on`
     "exact": "The bound rests on weak duality alone, without randomness. It holds up to "
@@ -106,10 +107,13 @@ def gather(
         difference = observed.minus(answer)
         seen, residual = reduced(observed), reduced(difference)
         whole, left = math.sqrt(observed.sqnorm()), math.sqrt(difference.sqnorm())
-        numbers["data_norm"] = whole
-        numbers["residual_norm"] = left
-        numbers["relative_residual"] = left / whole if whole > 0 else None
-        numbers["variance_explained"] = 1.0 - (left / whole) ** 2 if whole > 0 else None
+        if left <= FILLED * whole and observed.has_gaps():
+            difference = residual = None  # the data with their gaps filled: nothing is left
+        else:
+            numbers["data_norm"] = whole
+            numbers["residual_norm"] = left
+            numbers["relative_residual"] = left / whole if whole > 0 else None
+            numbers["variance_explained"] = 1.0 - (left / whole) ** 2 if whole > 0 else None
         small = _small(data, missing)
         if small is not None:
             more = MORE_VALUES if isinstance(chosen, LowRank) else 0
