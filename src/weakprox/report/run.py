@@ -215,7 +215,8 @@ def add_residuals(page: Page, found: Gathered) -> None:
         "estimate",
         "data minus estimate",
         note=(part if numbers["entries"] > MOST_POINTS else "")
-        + "A trend means that the estimate is still shrunk, or that the model does not fit.",
+        + "A rising trend means that the estimate is still shrunk, a falling one that it is "
+        "too large, and a curve that the model does not fit.",
     )
     values = numbers["singular_values"]
     residual, law = values["residual"], values.get("noise")
