@@ -66,7 +66,7 @@ class Choice:
 
 
 class Candidate(NamedTuple):
-    """A kind of model and the place of its radius, the simpler the smaller; lam and tau."""
+    """A kind of model and the index of its radius, both in order of complexity; lam and tau."""
 
     kind: int
     place: int
@@ -104,7 +104,7 @@ class Tried:
         return float(np.nanmin(self.errors.mean(axis=0)))
 
     def undecided(self) -> list[int]:
-        """Candidates that a few standard errors do not tell from the best; or none."""
+        """Candidates within a few standard errors of the best; empty if it stands alone."""
         errors = self.errors
         if len(errors) < COPIES:
             return []
