@@ -21,7 +21,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import weakprox as wp
-from weakprox.linalg.thin_svd import OVERSAMPLE
+from weakprox.linalg._thin_svd import OVERSAMPLE
 from weakprox.linalg.threads import one_thread
 from weakprox.metering import Budget, Meter
 from weakprox.passes import compiling

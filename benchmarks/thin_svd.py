@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 
 from weakprox.linalg import thin_svd
+from weakprox.linalg._thin_svd import wants_full
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.thick_svd import columns_for, thick_svd
-from weakprox.linalg.thin_svd import wants_full
 
 CASES = [
     (40, 40, 5, "clear"),

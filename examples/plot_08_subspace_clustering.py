@@ -18,6 +18,8 @@ The nuclear norm keeps the samples of a subspace connected, and the l1 norm sepa
 # The data are images of handwritten digits, 16 x 15 pixels each, 60 of every class. The rows of
 # the file are sorted by class, so we shuffle them.
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -119,4 +121,8 @@ print(
     "random subspaces, 6 of them:",
     wp.SubspaceClustering(random_state=0).fit(planes).n_clusters_,
 )
-print("digits, 10 of them:", wp.SubspaceClustering(random_state=0).fit(X).n_clusters_)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    found = wp.SubspaceClustering(random_state=0).fit(X).n_clusters_
+print("digits, 10 of them:", found)
+print(caught[0].message)

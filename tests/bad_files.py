@@ -177,9 +177,9 @@ TEXTS = {
     "text in the first cell": (".csv", lambda: b"oops,2\n3,4\n5,6\n", "'oops' at row 1"),
     "underscore in the first cell": (".tsv", lambda: b"1_0\t2\n3\t4\n", "'1_0' at row 1"),
     "hexadecimal": (".csv", lambda: b"0x10,2\n3,4\n", "'0x10' at row 1, column 1"),
-    "years for names": (
+    "numbers for names": (
         ".csv",
-        lambda: b"id,2001,2002\na,1,2\nb,3,4",
+        lambda: b"id,2001,2001\na,1,2\nb,3,4",
         "names or of numbers, or ",
     ),
     "a number in the header": (".csv", lambda: b"7,a,b\nx,1,2\n", "the number 7"),
@@ -190,7 +190,7 @@ TEXTS = {
         "the number 5 at row 2, column 1 (line 3) beside the text 'x'",
     ),
     "labels and numbers": (".csv", lambda: b"id,a\n5,1\nx,2\n", "'x' at row 2, column 'id'"),
-    "comment": (".csv", lambda: b"# made by X\n1,2\n3,4\n", "1 column name in the first row"),
+    "comment": (".csv", lambda: b"# made by X\n1,2\n3,4\n", "the comment '# made by X'"),
     "comment with a comma": (".csv", lambda: b"# by X, Y\n1,2,3\n", "2 column names"),
     "NUL": (".csv", lambda: b"1,2\0\n3,4", "a NUL byte (line 1)"),
     "NUL in a label": (".csv", lambda: b"a,b\n1,2\n3,4\0", "a NUL byte (line 3)"),

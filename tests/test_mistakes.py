@@ -241,6 +241,91 @@ MISTAKES = {
         wp.InputError,
         ["Result", "result.low_rank"],
     ),
+    "a weight to be chosen by a term": (
+        lambda: penalties.L1("auto"),
+        wp.InputError,
+        ["lam: got 'auto'", "SparseLowRank"],
+    ),
+    "numbers as text": (
+        lambda: losses.Denoising(np.array([["1", "2"], ["3", "4"]])),
+        wp.InputError,
+        ["M.astype(float)"],
+    ),
+    "separators of thousands": (
+        lambda: wp.SparseLowRank().fit(pd.DataFrame({"a": ["1,000", "2,500"], "b": [1, 2]})),
+        wp.InputError,
+        ["the text '1,000'", "thousands=','"],
+    ),
+    "a column of dates": (
+        lambda: losses.Denoising(pd.DataFrame({"t": pd.date_range("2020", periods=2), "a": 1})),
+        wp.InputError,
+        ["'t'", "the index of the frame"],
+    ),
+    "positions that count from one": (
+        lambda: losses.Completion([1, 3], [1, 2], [1.0, 2.0], (3, 3)),
+        wp.InputError,
+        ["indices from 1 to 3", "subtract 1"],
+    ),
+    "ids for positions": (
+        lambda: losses.Completion(["a", "b"], ["x", "y"], [1.0, 2.0], (2, 2)),
+        wp.InputError,
+        ["rows", "MatrixCompletion().fit(rows, cols, values)"],
+    ),
+    "a Huber loss by name": (
+        lambda: losses.Denoising(M, loss="huber"),
+        wp.InputError,
+        ["losses.Huber(k)"],
+    ),
+    "a list of penalties": (
+        lambda: wp.Problem(LOSS, [PENALTY, penalties.GroupL2(0.2)], BALL),
+        wp.InputError,
+        ["a list of penalties", "L1(lam=0.1) + GroupL2(lam=0.2, groups='rows')"],
+    ),
+    "a file to resume from": (
+        lambda: wp.minimize(PROBLEM, resume="run.safetensors"),
+        wp.InputError,
+        ["resume", "checkpoint=path"],
+    ),
+    "a path over a problem": (
+        lambda: wp.selection.regularization_path(PROBLEM),
+        wp.InputError,
+        ["a Problem", "problem.loss"],
+    ),
+    "a path of observed entries over all": (
+        lambda: wp.selection.observed_path(LOSS),
+        wp.InputError,
+        ["Denoising", "losses.Completion", "regularization_path"],
+    ),
+    "samples of different shapes": (
+        lambda: wp.SparseLowRank().fit([M, M[:5]]),
+        wp.InputError,
+        ["X: got lists of different lengths", "one shape"],
+    ),
+    "responses that are missing": (
+        lambda: wp.ReducedRankRegressor().fit(M, HOLES),
+        wp.InputError,
+        ["y: got NaN", "leave out the rows"],
+    ),
+    "an estimate before the fit": (
+        lambda: wp.SparseLowRank().matrix_,
+        AttributeError,
+        ["matrix_", "call fit first"],
+    ),
+    "predictions of a denoiser": (
+        lambda: wp.SparseLowRank(0.1, 3.0).fit(M).predict(M),
+        AttributeError,
+        ["use transform"],
+    ),
+    "a list of edges": (
+        lambda: wp.LinkPredictor().fit([(0, 1), (1, 2), (2, 3), (0, 3)]),
+        wp.InputError,
+        ["4 pairs of integers", "coo_array", "as floats"],
+    ),
+    "a data set that there is not": (
+        lambda: wp.datasets.load_votes(),
+        AttributeError,
+        ["load_un_votes"],
+    ),
     "verify of a result": (
         lambda: wp.verify(wp.minimize(PROBLEM), PROBLEM),
         wp.InputError,

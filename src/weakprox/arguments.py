@@ -40,6 +40,8 @@ def shown(value: object) -> str:
 def number(argument: str, value: object, wanted: str = "a finite number") -> float:
     """The value as a finite float; strings, booleans and arrays are not numbers."""
     if isinstance(value, (bool, str, bytes)):
+        if value == "auto" and argument in ("lam", "tau"):
+            wanted += "; models such as SparseLowRank choose it"
         raise InputError(argument, shown(value), wanted)
     try:
         found = float(value)  # type: ignore[arg-type]

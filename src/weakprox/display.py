@@ -12,6 +12,11 @@ POINTS = 80  # of a spark line at most: one for every other pixel
 LEFT = 'style="text-align:left"'
 
 
+def counted(count: float, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: "1 SVD", "2 SVDs", "3 entries"."""
+    return f"{count:.0f} {noun if count == 1 else plural or noun + 's'}"
+
+
 def card(title: str, rows: Sequence[tuple[Any, Any]], notes: Sequence[str] = ()) -> str:
     """Return a table of names and values under a title, with sentences below it.
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from typing import Any, TypeVar
 
+from weakprox.display import counted
 from weakprox.errors import ArgumentError, InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -126,6 +127,9 @@ def check_terms(loss: Any, penalty: Any, spectral: Any) -> None:
         if isinstance(term, type):
             wanted = f"an object of it: {term.__name__}(...)"
             raise InputError(name, shown_kind(term), wanted)
+        if isinstance(term, (list, tuple)) and term and {*map(role_of, term)} == {"penalty"}:
+            wanted = f"their sum: {' + '.join(map(repr, term))}"
+            raise InputError(name, f"a {type(term).__name__} of penalties", wanted)
         if roles[name] not in (None, name):
             raise InputError(name, _as_role(term, roles[name]), _right_order(given, roles))
         if missing := [member for member in MEMBERS[name] if member not in _members(term)]:
@@ -211,7 +215,9 @@ def _misfit(
     more = f", {hint}" if hint else ""
     if "too many" in reason:
         wanted = f"{name}({', '.join(places)}){more}; other arguments by name"
-        return ArgumentError(name, f"{len(args) - own} arguments by position", wanted)
+        return ArgumentError(
+            name, f"{counted(len(args) - own, 'argument')} by position", wanted
+        )
     absent = reason.removeprefix("missing a required argument: ")
     named = [
         f"{p.name}=..."

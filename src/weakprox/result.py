@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.display import card, spark
+from weakprox.display import card, counted, spark
 from weakprox.errors import InputError, ProofError, ShapeError
 from weakprox.linalg.arrays import Array, namespace, on_cpu, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -199,7 +199,7 @@ class Certificate:
             return (
                 f"The answer is within {self.gap:.3g} of the optimum at "
                 f"{100 * self.confidence:.4g} % confidence; {100 * share:.0f} % of that "
-                f"is sampling error. The statement rests on {self.samples} samples."
+                f"is sampling error. The statement rests on {counted(self.samples, 'sample')}."
             )
         how = "" if self.rests_on == "exact" else " (except with probability 1e-10)"
         between = f"between {self.lower_bound:.6g} and {self.value + self.rounding:.6g}{how}"
@@ -253,8 +253,9 @@ class Trace:
         if not self.rows:
             return "Trace(no rows)"
         value = self["value"]
-        spent = f"{self['seconds'][-1]:.2f} s, {self['svds'][-1]:.0f} SVDs"
-        return f"Trace({len(self)} rows, {spent}, value {value[0]:.6g} to {value[-1]:.6g})"
+        spent = f"{self['seconds'][-1]:.2f} s, {counted(self['svds'][-1], 'SVD')}"
+        rows = counted(len(self), "row")
+        return f"Trace({rows}, {spent}, value {value[0]:.6g} to {value[-1]:.6g})"
 
     def epochs(self) -> Trace:
         """Only the rows at epoch ends (step 0)."""
@@ -402,9 +403,10 @@ class Result:
         Names of the rows and columns of X, if the data came as a frame.
     source : object
         A weak reference to the problem, for `report`.
-    estimate : LowRank or None
+    estimate : LowRank, array or None
         The matrix that a model reports, if it differs from the answer, for example because
-        the shrinkage is undone. `report` shows it; value and certificate are the answer's.
+        the shrinkage is undone; an array if it is not of low rank. `report` shows it; value
+        and certificate are the answer's.
     """
 
     low_rank: LowRank
@@ -428,7 +430,7 @@ class Result:
     evidence: Any = None
     labels: tuple[list[str] | None, list[str] | None] = (None, None)
     source: Any = None
-    estimate: LowRank | None = None
+    estimate: LowRank | Array | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Say what an attribute of other libraries is called here."""
@@ -529,8 +531,8 @@ class Result:
         parts = {
             "Solver": f"{self.solver}: {self.reason or 'it was asked for'}.",
             "End": f"{self.status.label}. {self.status.advice}",
-            "Cost": f"{counts.svds} SVDs (of rank {mean:.0f} on average), {_gradients(self)}, "
-            f"{self.seconds:.2f} s.",
+            "Cost": f"{counted(counts.svds, 'SVD')} (of rank {mean:.0f} on average), "
+            f"{_gradients(self)}, {self.seconds:.2f} s.",
             "Answer": f"f = {self.value:.6g}, rank {self.rank}, feasible to "
             f"{self.violation:.1e}.",
             "Proof": str(proof),
@@ -617,9 +619,9 @@ class Result:
     def save(self, path: PathLike) -> Path:
         """Write the result to a .safetensors file, from which `Result.load` reads it.
 
-        The file holds the factors, the certificate, the counts and the history, but neither
-        the data nor the dual point: use `result.proof.save` for a proof that others can
-        check, and `minimize(..., checkpoint=)` for a run to be resumed.
+        The file holds the factors, the certificate, the counts, the history and the estimate
+        of a model, but neither the data nor the dual point: use `result.proof.save` for a
+        proof that others can check, and `minimize(..., checkpoint=)` for a run to be resumed.
 
         Parameters
         ----------
@@ -628,9 +630,13 @@ class Result:
             complete.
         """
         about = {**_numbers(self), "parameters": _settings(self.parameters)}
-        U, s, Vt = (to_numpy(x) for x in self.factors)
         rows = np.array(self.trace.rows, dtype=float).reshape(-1, len(COLUMNS))
-        return write_result(path, about, {"U": U, "s": s, "Vt": Vt, "trace": rows})
+        arrays = {**_named(self.low_rank), "trace": rows}
+        if isinstance(self.estimate, LowRank):
+            arrays |= _named(self.estimate, "estimate_")
+        elif self.estimate is not None:
+            arrays["estimate"] = to_numpy(self.estimate)
+        return write_result(path, about, arrays)
 
     @classmethod
     def load(cls, path: PathLike) -> Result:
@@ -668,7 +674,7 @@ class Result:
         if m * d <= COUNTED:
             zeros = 1.0 - self.nonzeros() / (m * d)
             rows.append(("zeros", f"{zeros:.1%} (below 1e-3 of the largest entry)"))
-        rows.append(("work", f"{self.counts.svds} SVDs, {self.seconds:.2f} s"))
+        rows.append(("work", f"{counted(self.counts.svds, 'SVD')}, {self.seconds:.2f} s"))
         line = spark(self.trace.gaps().tolist(), "gap")
         if line:
             rows.append(("gap by step", line))
@@ -703,7 +709,7 @@ class Result:
                 f"  gap        {gap}",
                 f"  rank       {self.rank}{filled}",
                 f"  feasible   to {self.violation:.1e}",
-                f"  work       {_gradients(self)}, {counts.svds} SVDs "
+                f"  work       {_gradients(self)}, {counted(counts.svds, 'SVD')} "
                 f"({counts.rank_one_svds} rank-one), {self.seconds:.2f} s",
                 f"  {self.status.advice}",
             ]
@@ -714,9 +720,11 @@ def _gradients(result: Result) -> str:
     """Return the samples or the full gradients that a run took."""
     counts = result.counts
     if result.sampled:
-        return f"{counts.samples} samples and {counts.evaluation_samples} to evaluate"
-    drawn = f" and {counts.samples} samples" if counts.samples else ""
-    return f"{counts.full_gradients} full gradients{drawn}"
+        return (
+            f"{counted(counts.samples, 'sample')} and {counts.evaluation_samples} to evaluate"
+        )
+    drawn = f" and {counted(counts.samples, 'sample')}" if counts.samples else ""
+    return f"{counted(counts.full_gradients, 'full gradient')}{drawn}"
 
 
 def _open_questions(result: Result, alpha: float | None) -> list[str]:
@@ -776,14 +784,17 @@ def _settings(parameters: Any) -> dict[str, Any]:
 
 def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Result:
     """Return the result of a record and arrays; raise if they do not fit together."""
-    U, s, Vt = (arrays[name] for name in ("U", "s", "Vt"))
-    if s.ndim != 1 or U.ndim != 2 or Vt.ndim != 2 or not U.shape[1] == len(s) == len(Vt):
-        raise ShapeError("factors", (U.shape, s.shape, Vt.shape), "those of one matrix")
+    X = _factored(arrays)
+    estimate = _factored(arrays, "estimate_") if "estimate_U" in arrays else None
+    estimate = arrays.get("estimate", estimate)
+    if estimate is not None and tuple(estimate.shape) != X.shape:
+        raise ShapeError("estimate", estimate.shape, f"the answer's shape {X.shape}")
     rows = [tuple(row) for row in arrays["trace"].reshape(-1, len(COLUMNS)).tolist()]
     labels = [None if names is None else [str(x) for x in names] for names in about["labels"]]
     row_names, column_names = labels
     return Result(
-        low_rank=LowRank(U, s, Vt),
+        low_rank=X,
+        estimate=estimate,
         status=Status[about["status"].upper()],
         certificate=_rebuilt(Certificate, about["certificate"]),
         counts=_rebuilt(Counts, about["counts"]),
@@ -793,6 +804,19 @@ def _restored(about: dict[str, Any], arrays: dict[str, Any]) -> Result:
         labels=(row_names, column_names),
         **{name: kind(about[name]) for name, kind in SAVED.items()},
     )
+
+
+def _named(X: LowRank, prefix: str = "") -> dict[str, Any]:
+    """Return the factors by name, in NumPy."""
+    return {prefix + name: to_numpy(getattr(X, name)) for name in ("U", "s", "Vt")}
+
+
+def _factored(arrays: dict[str, Any], prefix: str = "") -> LowRank:
+    """Return the matrix whose factors have these names; raise if they do not fit."""
+    U, s, Vt = (arrays[prefix + name] for name in ("U", "s", "Vt"))
+    if s.ndim != 1 or U.ndim != 2 or Vt.ndim != 2 or not U.shape[1] == len(s) == len(Vt):
+        raise ShapeError("factors", (U.shape, s.shape, Vt.shape), "those of one matrix")
+    return LowRank(U, s, Vt)
 
 
 def _rebuilt(kind: Any, about: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from weakprox.arguments import flag, integer, positive
+from weakprox.display import counted
 from weakprox.errors import InputError, SamplerError
 from weakprox.linalg.arrays import Array, all_finite, is_array, is_floating, is_real, namespace
 
@@ -126,7 +127,7 @@ class Stream:
 
     def __repr__(self) -> str:
         kind = "read once" if self._once else "can be opened again"
-        return f"Stream({kind}, {self._told} samples read)"
+        return f"Stream({kind}, {counted(self._told, 'sample')} read)"
 
     def tell(self) -> int:
         """Return the number of samples delivered so far."""
@@ -207,7 +208,7 @@ class Stream:
                 break
             self._stop()
         wanted = "more samples, or repeat=True with a source that can be opened again"
-        raise _Exhausted("stream", f"its end after {self._told} samples", wanted)
+        raise _Exhausted("stream", f"its end after {counted(self._told, 'sample')}", wanted)
 
     def _raw(self) -> Any:
         """The source's next item, or END; its errors become SamplerErrors."""

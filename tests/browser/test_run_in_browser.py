@@ -94,7 +94,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
     assert seen["figures"] == [
         "Data",
         "Estimate",
-        "Residual: data minus estimate",
+        "Data minus estimate",
         "Support of the estimate",
         "Singular values",
         "Residual against fit",
@@ -102,7 +102,7 @@ def test_page_shows_what_report_data_says(visit, solved, tmp_path):
         "Value",
         "Gap",
     ]
-    matrices = ["data", "estimate", "residual-data-minus-estimate", "support-of-the-estimate"]
+    matrices = ["data", "estimate", "data-minus-estimate", "support-of-the-estimate"]
     assert seen["zoomed"] == [matrices, [], ["value", "gap"], []]
     assert seen["ticks"][0] == seen["ticks"][1]  # of thin SVDs, which are whole numbers
     assert all(re.fullmatch(r"\d+|10[⁴⁵⁶]|\d·10[⁴⁵⁶]", t) for t in seen["ticks"][0].split(","))

@@ -268,9 +268,10 @@ def test_the_report_shows_the_matrix_that_is_written(folder, weakprox):
 
 def test_header_can_be_said(folder, weakprox):
     (folder / "years.csv").write_text("2001,2002,2003\n1,2,3\n4,5,6\n7,8,10\n")
-    for option, rows in ((), 4), (("--header",), 3), (("--no-header",), 4):
+    for option, rows in ((), 3), (("--header",), 3), (("--no-header",), 4):
         done = weakprox("estimate", "years.csv", "--lam", 0, "--tau", 9, "--json", *option)
         assert summary_of(done)["shape"] == [rows, 3]
+        assert ("looks like years" in done.stderr) == (option == ())
 
 
 def test_names_with_brackets_are_not_markup(folder, weakprox, matrix):

@@ -122,7 +122,11 @@ def test_impute_fills_what_is_missing_and_keeps_the_rest(folder, weakprox):
     error = np.mean((found.dense() - truth)[gone] ** 2)
     assert error < 0.2 * np.mean(truth[gone] ** 2)
     assert (found.rows[0], found.columns[0]) == ("r0", "c0")
-    assert "now filled" in weakprox("impute", "m.csv").stdout
+    done = weakprox("impute", "m.csv", "--report", "r.html")
+    assert "now filled" in done.stdout
+    page = (folder / "r.html").read_text("utf-8")
+    assert f"{gone.sum()} of 360 entries" in page
+    assert "<h1>m.csv</h1>" in page
 
 
 def test_impute_needs_something_missing_and_something_there(refused, folder):

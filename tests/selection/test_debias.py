@@ -7,10 +7,10 @@ from selection._signals import sparse_low_rank
 
 from weakprox.errors import InputError
 from weakprox.linalg.lowrank import LowRank
+from weakprox.selection._held_out import held_out
 from weakprox.selection.copies import thinned
 from weakprox.selection.debias import debiasing, refit_values, undone_by
 from weakprox.selection.grid import as_grid
-from weakprox.selection.held_out import held_out
 
 SIGNAL, M = sparse_low_rank(20, 16, density=0.5)
 SIGNAL, M = 3.0 * SIGNAL, M + 2.0 * SIGNAL

@@ -7,7 +7,7 @@ import weakprox as wp
 from weakprox import InputError, LowRank
 from weakprox.losses import Completion
 from weakprox.selection import observed_path
-from weakprox.selection.observed_path import held_out_entries, zero_weight
+from weakprox.selection._observed_path import held_out_entries, zero_weight
 from weakprox.spectral import NuclearNorm
 
 

@@ -145,12 +145,77 @@ def test_row_numbers_and_years_raise_doubts(tmp_path):
     found = read_matrix(path, index_col=1)
     assert (found.shape, found.doubts) == ((8, 4), ())
     assert read_matrix(path, index_col=False).doubts == ()
-    years = np.vstack([np.arange(2001, 2006), rng.standard_normal((8, 5))])
+    years = np.column_stack([np.arange(1960, 1968), rng.standard_normal((8, 4))])
     np.savetxt(path, years, delimiter=",", fmt="%g")
     (doubt,) = read_matrix(path).doubts
-    assert "years (2001, 2002, ...)" in doubt
-    assert "--header" in doubt
+    assert "looks like years (1960, 1961, 1962, ...)" in doubt
+    assert "--index-col 1" in doubt
+
+
+@pytest.mark.parametrize(
+    ("first", "rows"),
+    [
+        ("1970,1971,1972", ["3,4,5", "6,7,9"]),
+        ("1970,1980,2000", ["3,1975,5", "6,7,9"]),  # gaps, and a number that could be a year
+        ("1970.0,1971.0,1972.0", ["3,4,5", "6,7,9"]),  # as spreadsheets write them
+        ('"1970","1971","1972"', ["3,4,5", "6,7,9"]),
+        ("1970,1971,1972", ["a,3,4,5", "b,6,7,9"]),  # no name for the labels
+        ("country,1970,1971,1972", ["a,3,4,5", "b,6,7,9"]),
+        ("country,1970,1971", ["a,3,4", "b,6,7"]),
+        (",1970,1971,1972", ["a,3,4,5", "b,6,7,9"]),
+    ],
+)
+def test_a_first_row_of_years_names_the_columns(tmp_path, first, rows):
+    path = tmp_path / "m.csv"
+    path.write_text("\n".join([first, *rows]) + "\n")
+    found = read_matrix(path)
+    names = [cell.strip('"') for cell in first.split(",")]
+    assert found.columns == tuple(names if names[0][:1] == "1" else names[1:])
+    labelled = rows[0][0] == "a"
+    assert found.rows == (("a", "b") if labelled else None)
+    assert found.shape == (2, len(rows[0].split(",")) - labelled)
+    if not first.startswith(","):  # an empty corner says so itself
+        (doubt,) = found.doubts
+        assert f"years ({names[-3] if names[-3][:1] == '1' else names[-2]}, " in doubt
+        assert "--no-header" in doubt
+    if not labelled:
+        plain = read_matrix(path, header=False)
+        assert (plain.shape[0], plain.columns, plain.doubts) == (3, None, ())
     assert read_matrix(path, header=True).doubts == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1970,1971,1972\n1973,1974,1975\n1976,1977,1978\n",  # all are years
+        "1970,1972,1971\n1,2,3\n",  # not increasing
+        "1970,1971\n1,2\n",  # only two
+        "1970,1971,2971\n1,2,3\n",
+        "1970.5,1971,1972\n1,2,3\n",
+        "1970,1971,1972\n",  # nothing below
+    ],
+)
+def test_other_first_rows_are_data(tmp_path, text):
+    path = tmp_path / "m.csv"
+    path.write_text(text)
+    found = read_matrix(path)
+    assert found.columns is None
+    assert found.shape[0] == text.count("\n")
+    assert found.doubts == ()
+
+
+def test_labels_beside_years_in_all_rows_are_ambiguous(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("a,1970,1971,1972\nb,1973,1974,1975\n")
+    with pytest.raises(FileError, match="--no-header"):
+        read_matrix(path)
+
+
+def test_years_are_names_beside_a_column_of_labels_that_is_named(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("1970,1971,region\n3,4,a\n6,7,b\n")
+    found = read_matrix(path, index_col="region")
+    assert (found.columns, found.rows) == (("1970", "1971"), ("a", "b"))
 
 
 def test_ordinary_numbers_raise_no_doubts(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -12,7 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 import weakprox as wp
 from weakprox import losses, penalties, spectral
-from weakprox.display import Markup, card, spark, table
+from weakprox.display import Markup, card, counted, spark, table
+from weakprox.linalg.lowrank import LowRank
 from weakprox.result import Trace
 from weakprox.storage import FileError
 
@@ -145,6 +147,74 @@ def test_labels_and_infinite_numbers_survive(result, tmp_path):
     assert again.labels == (None, ["ä"] * 9)
 
 
+def estimates(result):
+    """A model's estimate in factors, and one that is not of low rank."""
+    X = result.low_rank
+    return {"factors": LowRank(X.U, 1.5 * X.s, X.Vt), "whole": result.X + np.eye(*M.shape)}
+
+
+def as_array(estimate):
+    return estimate.dense() if isinstance(estimate, LowRank) else estimate
+
+
+@pytest.mark.parametrize("kind", ["factors", "whole"])
+def test_the_estimate_of_a_model_survives(result, tmp_path, kind):
+    model = replace(result, estimate=estimates(result)[kind])
+    path = model.save(tmp_path / "r.safetensors")
+    again = wp.Result.load(path)
+    assert isinstance(again.estimate, LowRank) == (kind == "factors")
+    np.testing.assert_array_equal(as_array(again.estimate), as_array(model.estimate))
+    np.testing.assert_array_equal(again.X, result.X)
+    pages = [
+        one.report(tmp_path / "r.html", data=M).read_text("utf-8") for one in (model, again)
+    ]
+    values = [re.search(r'"estimate":(\[[^]]*\])', page)[1] for page in pages]
+    assert values[0] == values[1] != ""
+
+
+def header_of(path):
+    raw = path.read_bytes()
+    return json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
+
+
+def test_files_of_the_first_version_are_read(result, tmp_path):
+    path = result.save(tmp_path / "r.safetensors")
+    save_file(load_file(path), path, {**header_of(path), "version": "1"})
+    again = wp.Result.load(path)
+    assert again.estimate is None
+    assert again.value == result.value
+    save_file(load_file(path), path, {**header_of(path), "version": "3"})
+    with pytest.raises(FileError, match="version 3"):
+        wp.Result.load(path)
+
+
+@pytest.mark.parametrize("kind", ["factors", "whole"])
+def test_estimates_of_another_shape_are_refused(result, tmp_path, kind):
+    path = replace(result, estimate=estimates(result)[kind]).save(tmp_path / "r.safetensors")
+    name = {"factors": "estimate_U", "whole": "estimate"}[kind]
+    arrays = load_file(path)
+    save_file({**arrays, name: arrays[name][:-1].copy()}, path, header_of(path))
+    with pytest.raises(FileError, match="damaged"):
+        wp.Result.load(path)
+    arrays.pop(name)
+    save_file({**arrays, "more": M}, path, header_of(path))
+    with pytest.raises(FileError, match="unknown contents"):
+        wp.Result.load(path)
+
+
+def test_numbers_have_the_right_form_of_their_noun(result):
+    assert counted(1, "SVD") == "1 SVD"
+    assert counted(0, "SVD") == "0 SVDs"
+    assert counted(2.0, "entry", "entries") == "2 entries"
+    counts = replace(result.counts, svds=1, full_gradients=1)
+    single = replace(result, counts=counts, trace=Trace(result.trace.rows[:1]))
+    shown = [repr(single), single.explain(), single._repr_html_(), repr(single.trace)]
+    for text in shown[:3]:
+        assert re.search(r"\b1 SVD\b", text)
+    for text in shown:
+        assert not re.search(r"\b1 (SVDs|rows|full gradients)\b", text)
+
+
 def test_a_loaded_result_has_no_proof(result, tmp_path):
     again = wp.Result.load(result.save(tmp_path / "r.safetensors"))
     with pytest.raises(wp.ProofError):
@@ -208,17 +278,17 @@ def test_to_dict_is_json(result):
 
 def test_a_report_finds_the_problem_and_its_data(result, problem, tmp_path):
     text = result.report(tmp_path / "r.html").read_text("utf-8")
-    assert "Residual: data minus estimate" in text
+    assert "Data minus estimate" in text
     assert r"\frac{1}{2} \lVert X - M \rVert_F^2" in text  # read aloud; seen as MathML
 
 
 def test_a_report_needs_neither(result, tmp_path):
     again = wp.Result.load(result.save(tmp_path / "r.safetensors"))
     text = again.report(tmp_path / "r.html").read_text("utf-8")
-    assert "Residual: data minus estimate" not in text
+    assert "Data minus estimate" not in text
     assert str(result.certificate)[:20] in text
     text = again.report(tmp_path / "r.html", data=M).read_text("utf-8")
-    assert "Residual: data minus estimate" in text
+    assert "Data minus estimate" in text
 
 
 def test_results_do_not_keep_the_problem_alive():

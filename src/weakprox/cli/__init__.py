@@ -10,15 +10,9 @@ from typing import Annotated
 import typer
 
 from weakprox import __version__
-from weakprox.cli.certify import certify
+from weakprox.cli import certify, complete, estimate, impute, info, reproduce, verify
 from weakprox.cli.compile import compile_passes
-from weakprox.cli.complete import complete
 from weakprox.cli.console import EXIT_CODES, Shell
-from weakprox.cli.estimate import estimate
-from weakprox.cli.impute import impute
-from weakprox.cli.info import info
-from weakprox.cli.reproduce import reproduce
-from weakprox.cli.verify import verify
 
 app = typer.Typer(
     cls=Shell,
@@ -47,7 +41,15 @@ def weakprox(
         typer.echo(context.get_help())
 
 
-for command in (estimate, impute, complete, certify, verify, info, reproduce):
+for command in (
+    estimate.estimate,
+    impute.impute,
+    complete.complete,
+    certify.certify,
+    verify.verify,
+    info.info,
+    reproduce.reproduce,
+):
     app.command(epilog=EXIT_CODES)(command)
 app.command("compile", epilog=EXIT_CODES)(compile_passes)
 

@@ -16,10 +16,11 @@ from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.storage.long import READS, read_long, write_long
 from weakprox.storage.matrices import write_matrix
-from weakprox.storage.table import FileError
+from weakprox.storage.table import FileError, Table
 
 if TYPE_CHECKING:
     from weakprox.estimators import MatrixCompletion
@@ -83,16 +84,17 @@ def complete(
     paths = {"output": output, "report": report, "summary": summary}
     outputs = Outputs.planned([file], tables=() if names is None else READS, **paths)
     if names is None:
-        table = reading.table(file, missing=True)
+        table = _matrix(file, reading)
         given: tuple[Any, ...] = (table.dense(),)
         wanted = None
     else:
-        columns = read_long(file, names, names[2:])
+        layout = {"sep": reading.sep, "decimal": reading.decimal}
+        columns = read_long(file, names, names[2:], **layout)
         kept = ~np.isnan(columns[names[2]])
         if not kept.any():
             raise FileError(file, f"no number in column '{names[2]}'", "observations")
         given = tuple(columns[name][kept] for name in names)
-        wanted = columns if pairs is None else read_long(pairs, names[:2], ())
+        wanted = columns if pairs is None else read_long(pairs, names[:2], (), **layout)
     from weakprox.estimators import MatrixCompletion  # needs scikit-learn
 
     left = max(0.0, max_seconds - (time.monotonic() - begun))
@@ -147,6 +149,17 @@ def complete(
     raise ended(model.result_, found)
 
 
+def _matrix(file: Path, reading: Reading) -> Table:
+    """Read a matrix; a file with text among its cells may be a long table."""
+    try:
+        return reading.table(file, missing=True)
+    except FileError as error:
+        if not str(error.given).startswith("the text "):
+            raise
+        wanted = f"{error.wanted}; a long table needs --row, --col and --value"
+        raise FileError(file, error.given, wanted) from None
+
+
 def _names(
     row: str | None, col: str | None, value: str | None, pairs: Path | None
 ) -> tuple[str, str, str] | None:
@@ -178,7 +191,7 @@ def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: O
         ("value", f"{found['value']:.6g}"),
         ("proof", str(model.result_.certificate)),
         ("rank", str(found["rank"])),
-        ("work", f"{found['svds']} SVDs, {found['seconds']:.2f} s"),
+        ("work", f"{counted(found['svds'], 'SVD')}, {found['seconds']:.2f} s"),
         *outputs.lines(),
     ]
     warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"

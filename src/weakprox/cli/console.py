@@ -46,6 +46,18 @@ OPTIONS = {"lam", "tau", "rank", "eps", "tol", "seed", "key", "x_key", "solver"}
 }
 
 
+# Words for what a command does, and options whose values are chosen if they are left out.
+COMMANDS = {
+    "plan": "info",
+    **dict.fromkeys(("denoise", "fit", "solve", "run", "minimize"), "estimate"),
+    **dict.fromkeys(("fill", "interpolate"), "impute"),
+    **dict.fromkeys(("predict", "recommend"), "complete"),
+    **dict.fromkeys(("prove", "check"), "certify"),
+    "help": "--help",
+}
+CHOSEN = {"--lam", "--tau", "--rank"}
+
+
 class Shell(TyperGroup):
     """The group of commands; reports every failure by one line and an exit code."""
 
@@ -71,10 +83,21 @@ class Shell(TyperGroup):
         except Exception as error:
             if not hasattr(error, "format_message"):
                 raise  # unexpected: a bug report needs the traceback
-            code = _failed(error.format_message(), BAD)
+            code = _failed(_advised(error.format_message()), BAD)
         if code == INTERRUPTED:
             typer.echo("weakprox: interrupted", err=True)
         sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _advised(message: str) -> str:
+    """The message about a command line, with what was probably meant."""
+    unknown = re.search(r"No such command '(\w+)'\.$", message)
+    if unknown is not None and unknown[1].lower() in COMMANDS:
+        return f"{message} Did you mean weakprox {COMMANDS[unknown[1].lower()]}?"
+    option = re.match(r"Invalid value for '(--\w+)'", message)
+    if option is not None and option[1] in CHOSEN:
+        return f"{message}. Leave {option[1]} out to have it chosen."
+    return message
 
 
 def _failed(message: str, code: int) -> int:

@@ -19,6 +19,7 @@ from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.display import counted
 from weakprox.distributed.remote import connected
 from weakprox.errors import InputError, ProofError
 from weakprox.linalg.lowrank import LowRank
@@ -266,7 +267,7 @@ def _show(
         ("proof", str(result.certificate)),
         ("rank", f"{result.rank}; {nonzeros}"),
         ("feasible", f"to {result.violation:.1e}"),
-        ("work", f"{result.counts.svds} SVDs, {result.seconds:.2f} s"),
+        ("work", f"{counted(result.counts.svds, 'SVD')}, {result.seconds:.2f} s"),
         *outputs.lines(),
     ]
     title = f"{result.solver} on {shown_path(case.table.source)}, {m} x {d}"

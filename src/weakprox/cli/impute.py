@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -15,8 +15,12 @@ from weakprox.cli.console import as_json, plain_warnings, show, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.display import counted
 from weakprox.storage import FileError
 from weakprox.storage.matrices import write_matrix
+
+if TYPE_CHECKING:
+    from weakprox.estimators import SparseLowRankImputer
 
 
 @layout_options
@@ -39,6 +43,7 @@ def impute(
     output: Annotated[
         Path | None, unset(f"Write the filled table: {options.FORMATS}.", "--output", "-o")
     ] = None,
+    report: Annotated[Path | None, unset("Write a page to read: .html.")] = None,
     summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
     reading: Reading = AS_FOUND,
     json: options.Json = False,
@@ -50,7 +55,7 @@ def impute(
     `weakprox complete`.
     """
     begun = time.monotonic()
-    outputs = Outputs.planned([file], output=output, summary=summary)
+    outputs = Outputs.planned([file], output=output, report=report, summary=summary)
     table = reading.table(file, missing=True)
     M = np.asarray(table.dense(), dtype=float)
     gone = np.isnan(M)
@@ -60,6 +65,10 @@ def impute(
         )
     if gone.all():
         raise FileError(file, "no number at all", "some entries to learn from")
+    for j in np.flatnonzero(gone.all(axis=0)).tolist():
+        name = j + 1 if table.columns is None else repr(table.columns[j])
+        said = f"column {name} has no number and is filled with 0; leave it out"
+        typer.echo(f"weakprox: {shown_path(file)}: {said}", err=True)
     from weakprox.estimators import SparseLowRankImputer  # needs scikit-learn
 
     model = SparseLowRankImputer(
@@ -85,8 +94,11 @@ def impute(
         "svds": model.result_.counts.svds,
         **outputs.summary(model.result_),
     }
+    labels = table.rows, table.columns
     outputs.write(
-        found, output=lambda path: write_matrix(path, filled, table.rows, table.columns)
+        found,
+        output=lambda path: write_matrix(path, filled, *labels),
+        report=lambda path: _report(path, model, M, file, labels),
     )
     if json:
         typer.echo(as_json(found))
@@ -95,13 +107,25 @@ def impute(
     raise ended(model.result_, found)
 
 
+def _report(path: Path, model: SparseLowRankImputer, M: Any, file: Path, labels: Any) -> None:
+    from weakprox.report.imputation import write_imputation_report
+
+    settings = {
+        "file": file.name,
+        "scaling": model.scaling_,
+        "weights": "chosen by hidden entries" if model.cv_results_ else "as given",
+    }
+    write_imputation_report(path, model, M, title=file.name, labels=labels, settings=settings)
+
+
 def _show(found: dict[str, Any], proof: str, file: Path, outputs: Outputs) -> None:
     m, d = found["shape"]
     share = found["missing"] / (m * d)
-    parts = [f"{weight:.2g} {name}" for name, weight in found["weights"].items() if weight]
+    from weakprox.report.imputation import in_words
+
     lines = [
         ("missing", f"{found['missing']} of {m * d} entries ({share:.1%}), now filled"),
-        ("answer", " + ".join(parts) or "means of columns"),
+        ("filled by", in_words(found["weights"])),
         (
             "settings",
             f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, scaling {found['scaling']}",
@@ -109,7 +133,7 @@ def _show(found: dict[str, Any], proof: str, file: Path, outputs: Outputs) -> No
         ("value", f"{found['value']:.6g}"),
         ("proof", f"of the low-rank part: {proof}"),
         ("rank", str(found["rank"])),
-        ("work", f"{found['svds']} SVDs, {found['seconds']:.2f} s"),
+        ("work", f"{counted(found['svds'], 'SVD')}, {found['seconds']:.2f} s"),
         *outputs.lines(),
     ]
     warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"

@@ -13,8 +13,8 @@ from weakprox.cli import options
 from weakprox.cli.case import Case, load
 from weakprox.cli.console import as_json, show, shown_path
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
+from weakprox.linalg._thin_svd import thin_svd
 from weakprox.linalg.arrays import largest, norm
-from weakprox.linalg.thin_svd import thin_svd
 from weakprox.resources.memory import as_bytes, limited, shown_bytes
 
 

@@ -25,6 +25,14 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    """Name the data sets that there are."""
+    said = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(
+        said if name.startswith("_") else f"{said}; it has {', '.join(__all__)}"
+    )
+
+
 class Dataset(Mapping[str, Any]):
     """Arrays by name, as `data["X"]` or `data.X`."""
 

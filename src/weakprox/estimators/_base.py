@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -158,6 +159,17 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self, "result_")
         return self.result_.certificate
 
+    def __getattr__(self, name: str) -> Any:
+        """Say what to do about an attribute that there is not, or not yet."""
+        if hasattr(type(self), name):  # a property that raised: let it say why
+            return object.__getattribute__(self, name)
+        said = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name.endswith("_") and not name.startswith("_") and "result_" not in vars(self):
+            raise NotFittedError(f"{said} before it is fitted: call fit first")
+        if name == "predict" and hasattr(type(self), "transform"):
+            said += "; use transform, or fit_transform"
+        raise AttributeError(said, name=name, obj=self)
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the convergence of the fit; `weakprox.plots` has more pictures.
 
@@ -230,6 +242,11 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
         raise
     except ValueError as refusal:
         said = str(refusal)
+        if "inhomogeneous shape" in said:
+            raise InputError("X", "lists of different lengths", "arrays of one shape") from None
+        if said.startswith("Input y contains NaN"):
+            wanted = "finite numbers; leave out the rows without a response"
+            raise InputError("y", "NaN", wanted) from None
         if said.startswith("Input X contains NaN"):
             wanted = (
                 "finite numbers; SparseLowRankImputer fills the missing entries of a table, "
@@ -238,6 +255,9 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
             raise InputError("X", "NaN", wanted) from None
         if "could not convert string" in said:
             text = f"the text {said.partition(':')[2].strip()}"
+            if re.search(r"'[+-]?\d{1,3}(,\d{3})+", text):
+                wanted = "numbers; pandas.read_csv(path, thousands=',') reads such files"
+                raise InputError("X", text, wanted) from None
             if _has_text(data.get("X")):
                 index = "make a column of names the index of the frame, or leave it out"
                 raise InputError("X", text, f"numbers; {index}") from None

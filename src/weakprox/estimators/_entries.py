@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array, issparse
 from sklearn.utils.validation import validate_data
 
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 
 Vector = np.ndarray[Any, np.dtype[Any]]
@@ -284,5 +285,5 @@ def read_pairs(rows: Any, cols: Any, row_ids: Ids, column_ids: Ids) -> tuple[Vec
             rows, cols = _listed([a for a, _ in listed]), _listed([b for _, b in listed])
     row, column = row_ids.find("rows", rows), column_ids.find("cols", cols)
     if row.shape != column.shape:
-        raise ShapeError("cols", f"{column.size} ids", f"{row.size}, as rows")
+        raise ShapeError("cols", counted(column.size, "id"), f"{row.size}, as rows")
     return row, column

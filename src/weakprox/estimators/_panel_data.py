@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._entries import Ids, Vector, labels
 
@@ -168,7 +169,7 @@ def _numbers(argument: str, values: Any, axes: int) -> Vector:
     except (TypeError, ValueError):
         raise InputError(argument, "entries that are not numbers", "numbers, or NaN") from None
     if found.ndim != axes:
-        raise ShapeError(argument, f"{found.ndim} axes", f"{axes}")
+        raise ShapeError(argument, counted(found.ndim, "axis", "axes"), f"{axes}")
     if np.isinf(found).any():
         raise InputError(argument, "infinite entries", "finite numbers, or NaN")
     return found
@@ -183,7 +184,7 @@ def _flags(argument: str, values: Any, axes: int) -> Vector:
     except (TypeError, ValueError):
         raise InputError(argument, "entries of another kind", wanted) from None
     if found.ndim != axes:
-        raise ShapeError(argument, f"{found.ndim} axes", f"{axes}")
+        raise ShapeError(argument, counted(found.ndim, "axis", "axes"), f"{axes}")
     if found.dtype != bool and not np.isin(found, (0.0, 1.0)).all():
         raise InputError(argument, "other entries than 0 and 1", wanted)
     return found.astype(bool)

@@ -22,7 +22,7 @@ from weakprox.losses import Completion, EntryLoss, Huber
 from weakprox.losses.completion import INTERCEPTS
 from weakprox.losses.entry_losses import Logistic, Poisson, Squared, entry_loss
 from weakprox.problem import Problem
-from weakprox.selection.observed_path import (
+from weakprox.selection._observed_path import (
     PATIENCE,
     ROUGH,
     WEIGHTS,

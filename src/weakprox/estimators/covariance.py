@@ -423,6 +423,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             self._set_parts(self._with_diagonal(result.low_rank, sample), scale, result.rank)
         else:
             self._set_parts(closed_form(sample, chosen), scale)
+        # in the units of X, with all its parts: what a report shows
+        self.result_ = replace(self.result_, estimate=self.covariance_)
         return self
 
     def _set_parts(self, parts: Parts, scale: Values, rank: int | None = None) -> None:

@@ -19,7 +19,7 @@ from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
-from weakprox.selection.observed_path import path_point
+from weakprox.selection._observed_path import path_point
 from weakprox.selection.search import Search, least, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
@@ -43,6 +43,7 @@ GAIN = 1e-3  # of the error, relative to it, by which a candidate must be better
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 STEADY = 1e-3  # the same without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
+KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
 CHUNK = 256  # rows completed at a time: each needs a small matrix
 STEPS = 60  # of the splitting at most
@@ -344,6 +345,10 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
     The combination is taken if it predicts hidden entries better than each model alone;
     otherwise the best model is.
 
+    ``result_.report("r.html", data=X)`` shows the filled table (`result_.estimate`). It is kept
+    for at most 2**20 entries; for larger tables, the report shows the solution of the problem
+    above, on the scale of the fit.
+
     The scaling is chosen by errors in standard deviations of the columns, the other
     settings by errors on that scale: columns may have different units.
 
@@ -407,6 +412,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         self._rows = RowSpace.of(data.Z, self.result_.low_rank, self.lam_, ridge)
         self.components_ = self.result_.low_rank.Vt
         self._columns = self._learnt_columns(X)
+        if X.size <= KEPT:
+            self.result_ = replace(self.result_, estimate=self._filled(X, X))
         return self
 
     def _learnt_columns(self, X: Vector) -> Columns | None:
@@ -514,12 +521,39 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
             Observed entries as they are, the others predicted.
         """
         check_is_fitted(self)
-        given, X = self._read(X, reset=False)
+        return self._filled(*self._read(X, reset=False))
+
+    def _filled(self, given: Vector, X: Vector) -> Vector:
+        """Rows as they came, with predictions where the same rows have NaN in X."""
         missing = np.isnan(X)
         rows = missing.any(axis=1)
         filled: Vector = given.copy()
         if rows.any():
             filled[missing] = self._guess(X[rows])[missing[rows]]
+        return filled
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Vector:
+        """Learn from rows and return them with their missing entries filled.
+
+        Parameters
+        ----------
+        X : array or frame of shape (rows, columns)
+            The data.
+        y : ignored
+        **fit_params
+            Passed to `fit`.
+
+        Returns
+        -------
+        array of shape (rows, columns)
+            Observed entries as they are, the others predicted.
+        """
+        table: Any = self.fit(X, y, **fit_params).result_.estimate
+        if table is None:
+            return self.transform(X)
+        given, X = self._read(X, reset=False)
+        filled: Vector = given.copy()
+        filled[np.isnan(X)] = table[np.isnan(X)]
         return filled
 
     def _guess(self, X: Vector) -> Vector:

@@ -365,6 +365,17 @@ def _with_reverse(
     return (best, added(best)) if _clear(gains[best]) else (0.0, known)
 
 
+def _check_no_pairs(X: Any) -> None:
+    """Raise if X is a list of pairs of nodes, which would be read as a graph of two columns."""
+    if not isinstance(X, (list, np.ndarray)) or np.ndim(X) != 2:
+        return
+    pairs = np.asarray(X)
+    if pairs.shape[1] == 2 < len(pairs) and pairs.dtype.kind in "iu" and pairs.max() > 1:
+        wanted = "a matrix with a row for each node, such as scipy.sparse.coo_array((weights, "
+        wanted += "(i, j)), shape=(n, n)); if these are weights, give them as floats"
+        raise InputError("X", f"{len(pairs)} pairs of integers", wanted)
+
+
 def _clearly_better(one: Chosen, other: Chosen) -> bool:
     """Whether the first ranks the same hidden edges clearly better."""
     if one.hidden.size == 0 or one.hidden.shape != other.hidden.shape:  # no time
@@ -529,6 +540,7 @@ class LinkPredictor(Certified):
         elif shape is not None:
             raise InputError("shape", shape, "None, without times: X has the shape")
         read: Any = {"accept_sparse": "csr", "ensure_non_negative": True}
+        _check_no_pairs(X)
         X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, kind)
         chosen = self._choose(graph, prepare, lam, tau)

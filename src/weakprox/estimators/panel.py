@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
 from weakprox.arguments import flag, integer, number, one_of, or_auto, positive
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified, drawn_seed
 from weakprox.estimators._entries import Vector
@@ -22,7 +23,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Completion
 from weakprox.losses.observed import Effects
 from weakprox.problem import Problem
-from weakprox.selection.observed_path import automatic_cv, folds_or_share, observed_path
+from weakprox.selection._observed_path import automatic_cv, folds_or_share, observed_path
 from weakprox.selection.search import stream
 from weakprox.spectral import NuclearNorm
 
@@ -83,7 +84,7 @@ class PanelInterval:
         head = f"{100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g}"
         p_value = "" if np.isnan(self.p_value) else f", p = {self.p_value:.2g}"
         error = f"standard error {self.standard_error:.3g}{p_value}"
-        return f"{head} ({self.method}, {count} replicates, {error})"
+        return f"{head} ({self.method}, {counted(count, 'replicate')}, {error})"
 
 
 @dataclass(eq=False, repr=False)
@@ -353,7 +354,7 @@ class MatrixCompletionPanel(Certified):
         found = [one for one in other(treated, replicates, rng) if not np.isnan(one.att)]
         count = len(found)
         if count < 2:
-            given = f"{method!r}, {count} replicates with an effect"
+            given = f"{method!r}, {counted(count, 'replicate')} with an effect"
             raise InputError("method", given, "at least two: outcomes are missing")
         scale = 1.0 if method == "placebo" else (count - 1.0) / np.sqrt(count)
         att, by_period, by_event = (np.array(part) for part in zip(*found, strict=True))
@@ -446,10 +447,10 @@ class MatrixCompletionPanel(Certified):
         count = len(np.unique(data.rows[at]))
         lines = [
             f"Mean effect on the treated: {self.att_:.5g}",
-            f"Treated: {int(at.sum())} cells of {count} unit{'s' * (count > 1)}, "
+            f"Treated: {counted(int(at.sum()), 'cell')} of {counted(count, 'unit')}, "
             f"periods {periods[0]} to {periods[-1]}",
-            f"Untreated: {self._loss.n_terms} cells of {data.shape[0]} units "
-            f"in {data.shape[1]} periods",
+            f"Untreated: {counted(self._loss.n_terms, 'cell')} of {data.shape[0]} units "
+            f"in {counted(data.shape[1], 'period')}",
             f"Model: rank {self.rank_}, effects: {self.effects}, "
             f"lam = {self.lam_:.4g}, {chosen}",
             f"Certificate: {self.certificate_}",

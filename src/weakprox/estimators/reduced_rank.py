@@ -14,6 +14,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.linalg.decompositions import eigh
@@ -371,7 +372,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         if convexity > 0.0:
             bounds.append(math.sqrt(min(loss.shape) * 2.0 * most / convexity))
         if not bounds:
-            given = f"{self.ridge!r}, with lam = 0 and {loss.shape[0]} features"
+            given = f"{self.ridge!r}, with lam = 0 and {counted(loss.shape[0], 'feature')}"
             raise InputError("ridge", given, "a number > 0 if there are so many features")
         return ROOM * min(bounds) or 1.0, first
 

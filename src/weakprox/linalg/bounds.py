@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg import decompositions
+from weakprox.linalg._thin_svd import Vector, independent, orthonormal, thin_svd
 from weakprox.linalg.arrays import (
     DOUBLE,
     Array,
@@ -30,7 +31,6 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.gram_svd import product_error, squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products, products
-from weakprox.linalg.thin_svd import Vector, independent, orthonormal, thin_svd
 from weakprox.linalg.threads import all_threads
 
 # Failure probability of one randomised bound. A run that keeps the best of a hundred proofs is

@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 from weakprox.linalg import decompositions
+from weakprox.linalg._thin_svd import orthonormal, small_svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import Products
-from weakprox.linalg.thin_svd import orthonormal, small_svd
 from weakprox.linalg.tiled import Tile
 
 DEGREE = 4  # of the polynomial in C'C: two products each

@@ -14,9 +14,9 @@ import numpy as np
 
 from weakprox.errors import DecompositionError
 from weakprox.linalg import decompositions
+from weakprox.linalg._thin_svd import OVERSAMPLE, ThinSVD, Vector, both_residuals
 from weakprox.linalg.arrays import DOUBLE, Array, eps_of, like, namespace, to_numpy, wide
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_svd import OVERSAMPLE, ThinSVD, Vector, both_residuals
 from weakprox.linalg.threads import all_threads
 
 Active = Callable[[Vector], int]  # number of leading values that a proximal step keeps

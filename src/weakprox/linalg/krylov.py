@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.linalg import decompositions
-from weakprox.linalg.thin_svd import tall_qr
+from weakprox.linalg._thin_svd import tall_qr
 
 Block = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from weakprox.errors import DecompositionError
 from weakprox.linalg import decompositions
+from weakprox.linalg._thin_svd import OVERSAMPLE, ThinEigh, ThinSVD, Vector
 from weakprox.linalg.arrays import (
     DOUBLE,
     Array,
@@ -32,7 +33,6 @@ from weakprox.linalg.arrays import (
 )
 from weakprox.linalg.gram_svd import DIGITS_LEFT, Active, upright
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_svd import OVERSAMPLE, ThinEigh, ThinSVD, Vector
 from weakprox.linalg.threads import all_threads
 
 SMALLEST = 400  # size from which a block pays (benchmarks/thin_svd.py)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import coo_array, issparse
 
 from weakprox.arguments import nonnegative, one_of
+from weakprox.display import counted
 from weakprox.distributed import as_dask_array, is_dask
 from weakprox.distributed.observations import sorted_on_workers
 from weakprox.distributed.terms import Entries
@@ -311,7 +312,8 @@ class Completion:
             return None
         given = inputs.as_sized("weights", weights, 1)[0]
         if given.shape[0] != self.n_terms:
-            raise ShapeError("weights", f"{given.shape[0]} entries", f"{self.n_terms}")
+            count = counted(given.shape[0], "entry", "entries")
+            raise ShapeError("weights", count, f"{self.n_terms}")
         if not float(namespace(given).min(given)) > 0.0:
             raise InputError("weights", "entries <= 0", "positive numbers: leave others out")
         return wide(arrays.like(to_numpy(given), self._values))[order] * per_entry
@@ -473,7 +475,7 @@ class Completion:
 
     def __repr__(self) -> str:
         share = self.n_terms / math.prod(self.shape)
-        told = [f"{self.n_terms} entries, {share:.1%} of {self.shape}"]
+        told = [f"{counted(self.n_terms, 'entry', 'entries')}, {share:.1%} of {self.shape}"]
         if not isinstance(self.loss, Squared):
             told.append(repr(self.loss))
         if self.intercepts != "none":
@@ -586,15 +588,21 @@ class Completion:
 
 def _checked_index(name: str, index: Any, limit: int, count: int | None = None) -> Array:
     """Return indices below the limit; `count` of them if it is given."""
+    if isinstance(index, (list, np.ndarray)) and np.asarray(index).dtype.kind in "UO":
+        wanted = "integers from 0; MatrixCompletion().fit(rows, cols, values) takes ids"
+        raise InputError(name, "text or objects", wanted)
     found = inputs.as_array(name, index, 1)
     xp = namespace(found)
     if not xp.isdtype(found.dtype, "integral"):
         raise InputError(name, f"dtype {found.dtype}", "integers")
     if count is not None and found.shape[0] != count:
-        raise ShapeError(name, f"{found.shape[0]} entries", f"{count}")
+        raise ShapeError(name, counted(found.shape[0], "entry", "entries"), f"{count}")
     low, high = int(xp.min(found)), int(xp.max(found))
     if low < 0 or high >= limit:
-        raise InputError(name, f"indices from {low} to {high}", f"0 to {limit - 1}")
+        wanted = f"0 to {limit - 1}"
+        if low == 1 and high == limit:
+            wanted += ": indices count from 0, so subtract 1"
+        raise InputError(name, f"indices from {low} to {high}", wanted)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakprox.arguments import is_integer, number, refuse_foreign
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array
@@ -201,7 +202,7 @@ class Custom:
         return other
 
     def __repr__(self) -> str:
-        return f"Custom({self.shape[0]} x {self.shape[1]}, {self.n_terms} terms)"
+        return f"Custom({self.shape[0]} x {self.shape[1]}, {counted(self.n_terms, 'term')})"
 
     @property
     def chunk(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import Array, add_scaled, gaussian, norm, sqnorm
 from weakprox.protocols import Batch, Loss, LossCapabilities, loss_capabilities
@@ -53,7 +54,7 @@ class Empirical:
             self._batches, self._sizes = [self._offers.merged(self._batches)], [self.n_terms]
 
     def __repr__(self) -> str:
-        return f"Empirical({self.n_terms} samples of {self._loss!r})"
+        return f"Empirical({counted(self.n_terms, 'sample')} of {self._loss!r})"
 
     @property
     def capabilities(self) -> LossCapabilities:

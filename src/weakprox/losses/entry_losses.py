@@ -14,6 +14,7 @@ import numpy as np
 
 from weakprox.arguments import nonnegative, one_of, positive
 from weakprox.errors import InputError
+from weakprox.hints import nearest
 from weakprox.linalg.arrays import Array, namespace, to_numpy
 
 NAMES = ("squared", "logistic", "poisson")
@@ -337,6 +338,8 @@ def _xlogx(p: Array) -> Array:
 def entry_loss(loss: Any) -> EntryLoss:
     """Return the loss of this name, or the user's own."""
     if isinstance(loss, str):
+        if nearest(loss, ("huber",)):
+            raise InputError("loss", repr(loss), "losses.Huber(k), with the threshold k")
         named: dict[str, Any] = {"squared": Squared, "logistic": Logistic, "poisson": Poisson}
         found: EntryLoss = named[one_of("loss", loss, NAMES)]()
         return found

@@ -47,7 +47,10 @@ def as_array(name: str, value: Any, ndim: int) -> Array:
         wanted = f"{ndim} axes, none of them empty"
         raise ShapeError(name, f"shape {tuple(value.shape)}", wanted)
     if not arrays.is_real(value):
-        raise InputError(name, f"dtype {value.dtype}", "float32, float64 or integers")
+        wanted = "float32, float64 or integers"
+        if getattr(value.dtype, "kind", "") in "USO":
+            wanted += f"; numbers as text are converted by {name}.astype(float)"
+        raise InputError(name, f"dtype {value.dtype}", wanted)
     return value
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.arguments import flag
+from weakprox.display import counted
 from weakprox.errors import ShapeError
 from weakprox.linalg.arrays import Array, like, namespace, sqnorm, to_numpy, total, wide
 from weakprox.losses import inputs, measurements
@@ -66,7 +67,7 @@ class Logistic:
         return LossCapabilities(infimum=0.0, in_float64=self.in_float64, data=self.data)
 
     def __repr__(self) -> str:
-        of = f"{self._terms.count} outcomes, {self.shape[0]} x {self.shape[1]}"
+        of = f"{counted(self._terms.count, 'outcome')}, {self.shape[0]} x {self.shape[1]}"
         return f"Logistic({of}{', intercept' if self.with_intercept else ''})"
 
     @property

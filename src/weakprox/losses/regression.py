@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from weakprox.arguments import flag
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, is_numpy, like, namespace, sqnorm, to_numpy, wide
@@ -56,7 +57,7 @@ class Regression:
             alike = namespace(X) is namespace(self._Y) and X.dtype == self._Y.dtype
             self._X = X if alike else like(to_numpy(X), self._Y)
         if self._X.shape[0] != self._Y.shape[0]:
-            raise ShapeError("Y", f"{self._Y.shape[0]} rows", f"{self._X.shape[0]}, as X")
+            raise ShapeError("Y", counted(self._Y.shape[0], "row"), f"{self._X.shape[0]}, as X")
         self.n_terms, features = (int(k) for k in self._X.shape)
         self.shape = (features, int(self._Y.shape[1]))
         self.reference = like(np.zeros(self.shape), self._Y)
@@ -71,7 +72,8 @@ class Regression:
 
     def __repr__(self) -> str:
         p, q = self.shape
-        return f"Regression({self.n_terms} rows, {p} features, {q} responses)"
+        sizes = {"row": self.n_terms, "feature": p, "response": q}
+        return f"Regression({', '.join(counted(n, name) for name, n in sizes.items())})"
 
     @property
     def capabilities(self) -> LossCapabilities:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from weakprox.arguments import nonnegative, refuse_foreign
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace, wide
@@ -82,7 +83,7 @@ class MaxAffine(Combinable):
 
     def __repr__(self) -> str:
         n, m, d = self.A.shape
-        return f"MaxAffine({n} pieces on {m} x {d} matrices)"
+        return f"MaxAffine({counted(n, 'piece')} on {m} x {d} matrices)"
 
     def __rmul__(self, factor: float) -> MaxAffine:
         """Positive multiple: multiply all pieces by the factor."""

@@ -54,6 +54,11 @@ class Rows:
         parts = map(self.read, self.slices(0, self.shape[0]))
         return float(sum(np.nansum(np.square(part)) for part in parts))
 
+    def has_gaps(self) -> bool:
+        """Whether entries are missing."""
+        parts = map(self.read, self.slices(0, self.shape[0]))
+        return any(bool(np.isnan(part).any()) for part in parts)
+
     def count_above(self, threshold: float) -> int:
         """Number of entries larger in size than the threshold."""
         parts = map(self.read, self.slices(0, self.shape[0]))

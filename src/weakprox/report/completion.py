@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from weakprox.display import counted
 from weakprox.losses import Completion, Huber
 from weakprox.losses.entry_losses import Squared
 from weakprox.problem import Problem
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 COLUMNS = {  # of the table of the search
-    "param_lam": "weight of the nuclear norm (lam)",
-    "param_intercept_ridge": "ridge of the intercepts",
+    "param_lam": "lam",
+    "param_intercept_ridge": "ridge",
     "param_scaling": "scaling",
     "mean_test_score": "held-out error",
 }
@@ -88,7 +89,8 @@ def write_completion_report(
     parts = " plus intercepts" if model.intercepts != "none" else ""
     facts = {
         "estimated": f"low-rank matrix{parts}, {m} x {d}",
-        "observed": f"{len(values)} entries ({100 * len(values) / (m * d):.3g} %)",
+        "observed": f"{counted(len(values), 'entry', 'entries')} "
+        f"({100 * len(values) / (m * d):.3g} %)",
         "rank": model.rank_,
     }
     if additive:
@@ -156,8 +158,9 @@ def _search(page: Page, model: MatrixCompletion) -> None:
         return
     page.section(
         "Choice of the weights",
-        "Errors are mean losses of held-out entries; of the squared loss, mean squared errors. "
-        "An infinite weight stands for intercepts alone.",
+        "lam is the weight of the nuclear norm, infinite for intercepts alone, and ridge that "
+        "of the intercepts. Errors are mean losses of held-out entries; of the "
+        "squared loss, mean squared errors.",
     )
     found = {name: np.asarray(results[name]).tolist() for name in COLUMNS}
     found["mean_test_score"] = [f"{-score:.4g}" for score in found["mean_test_score"]]

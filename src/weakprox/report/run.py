@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, is_array, to_numpy
 from weakprox.linalg.lowrank import LowRank
@@ -22,6 +23,7 @@ from weakprox.problem import Problem
 from weakprox.report.citation import BIBTEX
 from weakprox.report.page import Page
 from weakprox.report.statement import in_words, statement, words
+from weakprox.report.structure import MOST_POINTS
 from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
 from weakprox.storage.table import FileError
@@ -99,7 +101,7 @@ def write_report(
     page.key_facts(_result(result, numbers))
     page.notice(" ".join(said.sentences), said.kind, said.heading)
     if found.point is not result.low_rank:
-        page.text(_difference(result.low_rank, found.point))
+        page.text(_difference(result.low_rank, found))
     add_components(page, numbers)
     add_matrices(page, found, rows, columns)
     add_residuals(page, found)
@@ -124,9 +126,14 @@ def _title(title: str | None, settings: Mapping[str, Any] | None) -> str | None:
     return Path(str(file)).name if title is None and file else title
 
 
-def _difference(minimiser: LowRank, estimate: LowRank) -> str:
+def _difference(minimiser: LowRank, found: Gathered) -> str:
     """How the estimate differs from the minimiser, in words."""
-    s, mine = to_numpy(minimiser.s), to_numpy(estimate.s)
+    s, mine = to_numpy(minimiser.s), to_numpy(found.point.s)
+    if not found.numbers["factored"]:
+        return (
+            "The estimate is that of the model, which has other parts than the low-rank "
+            f"minimiser, here of rank {minimiser.rank}. The proof is about the minimiser."
+        )
     how = "differs from the minimiser: the shrinkage of the penalty is undone."
     if s.shape == mine.shape and s.any():
         factor = float(mine.max() / s.max())
@@ -141,7 +148,7 @@ def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
     m, d = numbers["shape"]
     facts: dict[str, Any] = {
         "estimated": f"{numbers['estimated']}, {m} x {d}",
-        "rank": numbers["rank"],
+        "rank" if numbers["factored"] else "rank of the minimiser": numbers["rank"],
         "share of zeros": f"{100 * numbers['share_of_zeros']:.1f} %",
     }
     if numbers.get("variance_explained") is not None:
@@ -163,6 +170,9 @@ def add_components(page: Page, numbers: Mapping[str, Any]) -> None:
         return ", ".join(f"{name} ({load:+.2f})" for name, load in pairs)
 
     rest = int(np.count_nonzero(numbers["singular_values"]["estimate"])) - len(found)
+    further = f" Not listed: {counted(rest, 'further component')}." if rest > 0 else ""
+    if not numbers["factored"]:
+        further = " Further components are not listed."
     page.table(
         ["component", "singular value", "share", "rows", "columns"],
         [
@@ -178,7 +188,7 @@ def add_components(page: Page, numbers: Mapping[str, Any]) -> None:
         caption="Components, with the rows and columns that load most on each",
         stacked=True,
         note="Loads are entries of the singular vectors; shares are of the sum of squares of "
-        "the estimate." + (f" {rest} further components are not listed." if rest > 0 else ""),
+        "the estimate." + further,
     )
     entries = numbers["largest_entries"]
     names = [name for name in ("row", "column", "estimate", "residual") if name in entries[0]]
@@ -204,8 +214,9 @@ def add_residuals(page: Page, found: Gathered) -> None:
         [Series("entries", x, y, points=True)],
         "estimate",
         "data minus estimate",
-        note=(part if len(x) < numbers["entries"] else "")
-        + "A trend means that the estimate is still shrunk, or that the model does not fit.",
+        note=(part if numbers["entries"] > MOST_POINTS else "")
+        + "A rising trend means that the estimate is still shrunk, a falling one that it is "
+        "too large, and a curve that the model does not fit.",
     )
     values = numbers["singular_values"]
     residual, law = values["residual"], values.get("noise")
@@ -264,13 +275,12 @@ def add_problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any])
     if problem is not None and not {"lam", "tau"} & numbers["settings"].keys():
         facts |= numbers["problem"]["weights"]
     page.facts(facts | settings)
-    if numbers["parameters"]:
+    # without the absolute accuracy if the run worked towards a relative one
+    parameters = {k: v for k, v in numbers["parameters"].items() if k != "eps" or v}
+    if parameters:
         page.table(
             ["letter", "value", "meaning"],
-            [
-                [name, words(value), MEANINGS.get(name)]
-                for name, value in numbers["parameters"].items()
-            ],
+            [[name, words(value), MEANINGS.get(name)] for name, value in parameters.items()],
             caption="Parameters that the solver used",
         )
 
@@ -293,7 +303,7 @@ def add_matrices(
     def draw(title: str, matrix: Reduced, **options: Any) -> None:
         page.heatmap(title, matrix, rows, columns, linked="matrices", **options)
 
-    if found.data is not None and found.residual is not None:
+    if found.data is not None:
         scale, own = colour_limit(found.data.cells), colour_limit(found.estimate.cells)
         # Penalties shrink X: on the data's scale, a much smaller one would be all white.
         faint = own < FAINT * scale
@@ -301,7 +311,8 @@ def add_matrices(
         note = "Colours have their own scale." if faint else same
         draw("Data", found.data, limit=scale)
         draw("Estimate", found.estimate, limit=own if faint else scale, note=note)
-        draw("Residual: data minus estimate", found.residual, limit=scale, note=same)
+        if found.residual is not None:
+            draw("Data minus estimate", found.residual, limit=scale, note=same)
     else:
         draw("Estimate", found.estimate)
     if support:
@@ -317,7 +328,9 @@ def add_matrices(
         "Singular values",
         {name: values[name] for name in ("estimate", "data") if name in values},
         y_label="singular value",
-        note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}.",
+        note=f"The singular values of the estimate sum to {sum(values['estimate']):.6g}."
+        if found.numbers["factored"]
+        else f"The {len(values['estimate'])} largest.",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from weakprox import losses, penalties, spectral
+from weakprox.display import counted
 from weakprox.losses.entry_losses import Squared
 from weakprox.passes import SeparableForm
 from weakprox.problem import Problem
@@ -56,7 +57,9 @@ def _loss(loss: Any, where: list[tuple[str, str]]) -> str:
         if loss.target is not None:
             where.append(("M", "the data"))
         else:
-            what = f"{loss.n_terms} samples" if loss.n_terms else "what the sampler draws"
+            what = "what the sampler draws"
+            if loss.n_terms:
+                what = counted(loss.n_terms, "sample")
             where.append(("M", f"the mean of {what}"))
         return r"\frac{1}{2} \lVert X - M \rVert_F^2"
     if isinstance(loss, losses.Sensing):

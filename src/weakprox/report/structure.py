@@ -37,15 +37,14 @@ class Labels:
         return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
-def components(X: LowRank, rows: Labels, columns: Labels) -> list[dict[str, Any]]:
+def components(X: LowRank, whole: float, rows: Labels, columns: Labels) -> list[dict[str, Any]]:
     """The leading singular triplets, with the rows and columns of largest loads.
 
-    Signs are such that the largest load of a row is positive. The share is that of the sum of
-    squares of the estimate.
+    Signs are such that the largest load of a row is positive. Shares are of `whole`, the sum
+    of squares of the estimate, which may have more triplets than X.
     """
     U, s, Vt = (np.asarray(to_numpy(part), dtype=float) for part in (X.U, X.s, X.Vt))
     order = np.argsort(-s, kind="stable")
-    whole = float(np.sum(np.square(s)))
     found = []
     for number, k in enumerate(order[:MOST_COMPONENTS], start=1):
         if s[k] <= 0.0:

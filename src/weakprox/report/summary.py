@@ -13,10 +13,11 @@ import scipy.sparse
 
 from weakprox import __version__, losses
 from weakprox.arguments import nonnegative, positive
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
+from weakprox.linalg._thin_svd import thin_svd
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.lowrank import LowRank
-from weakprox.linalg.thin_svd import thin_svd
 from weakprox.plots._cells import SUPPORT, Reduced, as_rows, reduced
 from weakprox.problem import Problem
 from weakprox.report import structure
@@ -29,6 +30,8 @@ DENSE_BELOW = 1 << 22  # entries of an answer that may be formed at once, 32 MiB
 CHEAP_BELOW = 1 << 22  # stored entries of data up to which singular values are computed
 MOST_PERCENT = 1000.0  # larger gaps are given in the units of the objective
 MORE_VALUES = 5  # singular values of the data beyond the answer's rank
+FILLED = 1e-12  # of the data, a residual by which an estimate keeps observed entries
+LEADING = 20  # singular triplets of an estimate that is not kept in factors
 GROUNDS = {  # by `Certificate.rests_on`
     "exact": "The bound rests on weak duality alone, without randomness. It holds up to "
     "rounding, however the run went.",
@@ -44,7 +47,7 @@ class Gathered:
     """All that a report shows: numbers as plain JSON types, and matrices as they are drawn."""
 
     numbers: dict[str, Any]
-    point: LowRank  # the estimate in factors
+    point: LowRank  # the estimate in factors, or its leading triplets
     estimate: Reduced
     data: Reduced | None
     residual: Reduced | None
@@ -66,11 +69,14 @@ def gather(
     _check(result, problem, data, rows, columns)
     scale = positive("scale", scale)
     noise = None if noise is None else nonnegative("noise", noise)
-    point = shown_estimate(result, scale)
-    own = point is result.low_rank
-    # dense if it is available or small, otherwise from its factors
-    dense = (own and "X" in vars(result)) or math.prod(point.shape) <= DENSE_BELOW
-    shown = (result.X if own else point.rounded()) if dense else point
+    chosen = shown_estimate(result, scale)
+    own = chosen is result.low_rank
+    if isinstance(chosen, LowRank):
+        # dense if it is available or small, otherwise from its factors
+        dense = (own and "X" in vars(result)) or math.prod(chosen.shape) <= DENSE_BELOW
+        shown, point = (result.X if own else chosen.rounded()) if dense else chosen, chosen
+    else:
+        shown, point = chosen, _leading(chosen, LEADING)
     answer = as_rows("result", shown)
     estimate = reduced(answer)
     # Cells keep the extremes of their blocks, so the largest entry is one of them.
@@ -85,6 +91,7 @@ def gather(
         **_run_numbers(result),
         "estimated": what_was_estimated(problem),
         "scale": scale,
+        "factored": isinstance(chosen, LowRank),
         "nonzeros": nonzeros,
         "entries": entries,
         "share_of_zeros": 1.0 - nonzeros / entries,
@@ -100,19 +107,23 @@ def gather(
         difference = observed.minus(answer)
         seen, residual = reduced(observed), reduced(difference)
         whole, left = math.sqrt(observed.sqnorm()), math.sqrt(difference.sqnorm())
-        numbers["data_norm"] = whole
-        numbers["residual_norm"] = left
-        numbers["relative_residual"] = left / whole if whole > 0 else None
-        numbers["variance_explained"] = 1.0 - (left / whole) ** 2 if whole > 0 else None
+        if left <= FILLED * whole and observed.has_gaps():
+            difference = residual = None  # the data with their gaps filled: nothing is left
+        else:
+            numbers["data_norm"] = whole
+            numbers["residual_norm"] = left
+            numbers["relative_residual"] = left / whole if whole > 0 else None
+            numbers["variance_explained"] = 1.0 - (left / whole) ** 2 if whole > 0 else None
         small = _small(data, missing)
         if small is not None:
-            leading = _leading_values(small, point.rank + MORE_VALUES)
+            more = MORE_VALUES if isinstance(chosen, LowRank) else 0
+            leading = to_numpy(_leading(small, point.rank + more).s)
             numbers["singular_values"]["data"] = leading
         if noise is None and isinstance(small, np.ndarray) and min(small.shape) > 1:
             noise = noise_level(small)
     numbers["noise"] = noise
     names = structure.Labels("row", rows), structure.Labels("column", columns)
-    numbers["components"] = structure.components(point, *names)
+    numbers["components"] = structure.components(point, answer.sqnorm(), *names)
     numbers["largest_entries"] = structure.largest_entries(answer, difference, *names)
     if difference is not None:
         scatter = structure.scatter(answer, difference)
@@ -123,8 +134,11 @@ def gather(
     return Gathered(clean(numbers), point, estimate, seen, residual, scatter)
 
 
-def shown_estimate(result: Result, scale: float = 1.0) -> LowRank:
-    """The matrix that a report shows: the answer times a factor, or that of a model."""
+def shown_estimate(result: Result, scale: float = 1.0) -> Any:
+    """The matrix that a report shows: the answer times a factor, or that of a model.
+
+    An array if the model's is not of low rank, else in factors.
+    """
     X = result.low_rank
     if scale != 1.0:
         return LowRank(X.U, scale * X.s, X.Vt)
@@ -145,7 +159,7 @@ def _check(result: Any, problem: Any, data: Any, rows: Any, columns: Any) -> Non
         raise ShapeError("data", given, f"a matrix of the answer's shape {shape}")
     for name, labels, length in (("rows", rows, shape[0]), ("columns", columns, shape[1])):
         if labels is not None and len(labels) != length:
-            raise ShapeError(name, f"{len(labels)} labels", f"{length}, one each")
+            raise ShapeError(name, counted(len(labels), "label"), f"{length}, one each")
 
 
 def _run_numbers(result: Result) -> dict[str, Any]:
@@ -187,11 +201,10 @@ def _small(data: Any, missing: bool) -> Any:
     return matrix if np.all(np.isfinite(entries)) else None
 
 
-def _leading_values(matrix: Any, count: int) -> Any:
-    """The leading singular values."""
+def _leading(matrix: Any, count: int) -> LowRank:
+    """The leading singular triplets."""
     rank = min(count, *matrix.shape)
-    found = thin_svd(matrix, rank, rng=np.random.default_rng(0), strict=False)
-    return to_numpy(found.triplets.s)
+    return thin_svd(matrix, rank, rng=np.random.default_rng(0), strict=False).triplets
 
 
 class Verdict(NamedTuple):

@@ -107,7 +107,8 @@ def last_state(
             raise InputError("resume", "a result of another problem", "one of this problem")
         _check_call(call, resume.checkpoint.call, "a result", "start", *besides)
     elif resume is not None and not isinstance(resume, bool):
-        raise InputError("resume", type(resume).__name__, "a Result of minimize, or True")
+        wanted = "a Result of minimize, or True; a file is given by checkpoint=path"
+        raise InputError("resume", type(resume).__name__, wanted)
     elif resume:
         if keeper is None:
             raise InputError("resume", "True, without a file", "a checkpoint, too")

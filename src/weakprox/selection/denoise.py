@@ -17,10 +17,10 @@ from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.resources.memory import room
+from weakprox.selection._held_out import HeldOut, held_out
 from weakprox.selection.copies import THINNING, Copies, thinned
 from weakprox.selection.debias import Debias, refit_values
 from weakprox.selection.grid import Grid, as_grid, default_grid
-from weakprox.selection.held_out import HeldOut, held_out
 from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
 from weakprox.selection.search import Deadline, Scores, Weights, least, near, stream
 from weakprox.spectral import NuclearBall, TracePSD
@@ -66,7 +66,7 @@ class Choice:
 
 
 class Candidate(NamedTuple):
-    """A kind of model and the place of its radius, the simpler the smaller; lam and tau."""
+    """A kind of model and the index of its radius, both in order of complexity; lam and tau."""
 
     kind: int
     place: int
@@ -104,7 +104,7 @@ class Tried:
         return float(np.nanmin(self.errors.mean(axis=0)))
 
     def undecided(self) -> list[int]:
-        """Candidates that a few standard errors do not tell from the best; or none."""
+        """Candidates within a few standard errors of the best; empty if it stands alone."""
         errors = self.errors
         if len(errors) < COPIES:
             return []

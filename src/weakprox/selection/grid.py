@@ -11,7 +11,7 @@ import numpy as np
 from weakprox.arguments import integer, nonnegative, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
-from weakprox.linalg.thin_svd import thin_eigh, thin_svd
+from weakprox.linalg._thin_svd import thin_eigh, thin_svd
 from weakprox.selection.noise import Values, matrix, noise_edge, noise_level, shrunk_values
 
 LOWEST, HIGHEST = 0.2, 0.9  # radii, as shares of the leading singular values

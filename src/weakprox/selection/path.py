@@ -13,7 +13,7 @@ import numpy as np
 from weakprox._minimize import minimize
 from weakprox.arguments import integer, positive
 from weakprox.certificates.split import SplitDual
-from weakprox.display import card
+from weakprox.display import card, counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.hints import is_matrix, shown_kind
 from weakprox.linalg.arrays import on_cpu, to_numpy
@@ -98,9 +98,8 @@ class Path:
         (n, k), (m, d) = self.taus.shape, self.loss.shape
         ranks = f"ranks {self.ranks.min()} to {self.ranks.max()}"
         gaps = f"{'proved' if self.certified else 'estimated'} gaps"
-        return (
-            f"Path({n} weights x {k} radii on {m} x {d}, {ranks}, {gaps}, {self.seconds:.2f} s)"
-        )
+        size = f"{counted(n, 'weight')} x {counted(k, 'radius', 'radii')} on {m} x {d}"
+        return f"Path({size}, {ranks}, {gaps}, {self.seconds:.2f} s)"
 
     def _repr_html_(self) -> str:
         """A table for notebooks: the ranks of the answers, and how to go on."""
@@ -110,7 +109,7 @@ class Path:
             ("radii", f"{k} for each weight"),
             ("ranks", f"{self.ranks.min()} to {self.ranks.max()}"),
             ("gaps", "proved" if self.certified else "estimated by the solver"),
-            ("work", f"{self.svds.sum()} SVDs, {self.seconds:.2f} s"),
+            ("work", f"{counted(self.svds.sum(), 'SVD')}, {self.seconds:.2f} s"),
         ]
         notes = ["path.answers[i][j] belongs to path.lams[i] and path.taus[i, j]."]
         return card("Regularisation path", rows, notes)
@@ -202,6 +201,10 @@ def regularization_path(
     """
     if is_matrix(loss):
         raise InputError("loss", shown_kind(loss), "a loss of it, such as losses.Denoising(M)")
+    if isinstance(loss, Problem):
+        raise InputError(
+            "loss", "a Problem", "its loss, problem.loss; weights are lams and taus"
+        )
     if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
         raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
     grid = grid_for(loss, lams, taus, spectral)

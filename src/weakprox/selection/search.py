@@ -299,7 +299,7 @@ def _followed(
     deadline: Deadline,
     show: Callable[[C, Loss | None], None] | None = None,
 ) -> list[Loss]:
-    """Losses of the candidates on one fold, until the deadline but one at least."""
+    """Losses of the candidates on one fold, tried until the deadline, but at least one."""
     data, found = prepare(fold), list[Loss]()
     answer: Any = None
     for i, candidate in enumerate(candidates):

@@ -16,11 +16,11 @@ import numpy as np
 
 from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import InputError
+from weakprox.linalg._thin_svd import FRESH, FULL_SHARE, thin_svd
 from weakprox.linalg.arrays import Array
 from weakprox.linalg.filtered import filtered, ritz
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.operators import products
-from weakprox.linalg.thin_svd import FRESH, FULL_SHARE, thin_svd
 from weakprox.linalg.tiled import Factored, Tile
 from weakprox.passes import ValueForm
 from weakprox.problem import Problem

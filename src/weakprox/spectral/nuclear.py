@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from weakprox.arguments import positive
+from weakprox.linalg._thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
 from weakprox.linalg.arrays import DOUBLE, Array, eps_of, like, to_numpy
 from weakprox.linalg.bounds import norm_estimate, spectral_norm_bound
 from weakprox.linalg.lowrank import LowRank, random_lowrank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
-from weakprox.linalg.thin_svd import ThinEigh, ThinSVD, Vector, thin_svd
 from weakprox.passes import ValueForm
 from weakprox.protocols import Extreme, SpectralCapabilities, Tolerance, WeakProx
 from weakprox.spectral import singular

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weakprox.linalg._thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
 from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.thick_svd import SMALLEST, columns_for, thick_svd
-from weakprox.linalg.thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
 from weakprox.protocols import Tolerance, WeakProx
 
 RestsOn = Literal["exact", "high-probability"]

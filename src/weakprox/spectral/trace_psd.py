@@ -10,6 +10,7 @@ import numpy as np
 
 from weakprox.errors import ShapeError
 from weakprox.linalg import bounds, decompositions
+from weakprox.linalg._thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.arrays import (
     Array,
     device_of,
@@ -23,7 +24,6 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import project_capped, rounded_inside, threshold
 from weakprox.linalg.thick_svd import columns_for, thick_eigh
-from weakprox.linalg.thin_svd import ThinEigh, Vector, thin_eigh
 from weakprox.linalg.threads import all_threads
 from weakprox.protocols import Extreme, Tolerance, WeakProx
 from weakprox.spectral.nuclear import LINEAR, Bounded

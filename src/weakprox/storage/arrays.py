@@ -17,6 +17,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.lib import format as npy
 
+from weakprox.display import counted
 from weakprox.resources.memory import shown_bytes
 from weakprox.storage import table
 from weakprox.storage.table import FileError, Labels, Matrix
@@ -90,7 +91,7 @@ def read_npy(path: Path) -> Matrix:
     table.checked_shape(path, header.shape)
     held = path.stat().st_size
     if held < header.end:
-        given = f"{held} bytes, a truncated file"
+        given = f"{counted(held, 'byte')}, a truncated file"
         raise FileError(path, given, f"{header.end}, as its header says")
     order: Any = "F" if header.by_columns else "C"
     return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
@@ -129,7 +130,7 @@ def _headers(path: Path, archive: zipfile.ZipFile) -> dict[str, Header]:
         with archive.open(info) as handle:
             header = read_header(path, handle, f" in '{name}'")
         if header.dtype.kind not in "OV" and header.end != info.file_size:
-            given = f"'{name}' with {info.file_size} bytes"
+            given = f"'{name}' with {counted(info.file_size, 'byte')}"
             raise FileError(path, given, f"{header.end}, as its header says")
         found[name] = header
     return found
@@ -189,7 +190,7 @@ def _is_text(path: Path, header: Header | None, side: str, size: int) -> bool:
     if header.dtype.kind != "U":
         return False
     if header.shape[0] != size:
-        given = f"{header.shape[0]} labels in '{side}'"
+        given = f"{counted(header.shape[0], 'label')} in '{side}'"
         raise FileError(path, given, f"{size}, one for each of the {side}")
     return True
 

@@ -134,6 +134,8 @@ def _share(dialect: Dialect, lines: list[str], path: Path) -> float:
         width < 2 and dialect.separator != SEPARATORS.get(path.suffix.lower())
     ):
         return -1.0
+    if rows and abs(len(rows[0]) - width) > 1:  # a header may lack a name for the labels
+        return -1.0
     return _numbers(body) + FIRST * _numbers(rows[:1])
 
 

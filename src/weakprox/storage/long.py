@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.errors import InputError
+from weakprox.storage.dialect import LOOKED_AT, MISSING, SEPARATORS, chosen
+from weakprox.storage.meant import in_numbers, local
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError, PathLike, refusing, shown_text
 
@@ -26,9 +29,17 @@ Column = np.ndarray[Any, np.dtype[Any]]
 
 
 def read_long(
-    path: PathLike, names: Sequence[str], numbers: Sequence[str]
+    path: PathLike,
+    names: Sequence[str],
+    numbers: Sequence[str],
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
 ) -> dict[str, Column]:
     """Return these columns of a long table; those of `numbers` as floats, NaN where empty.
+
+    The separator of a text file is the one with which its first line has these names, and
+    the decimal sign is detected, unless `sep` and `decimal` give them.
 
     Raises
     ------
@@ -40,8 +51,11 @@ def read_long(
     if suffix not in READS:
         raise FileError(source, f"the suffix '{suffix}'", " or ".join(READS))
     if not source.is_file():
-        raise FileError(source, "no such file", "an existing one")
-    found = _parquet(source, names) if suffix == ".parquet" else _text(source, names, suffix)
+        raise FileError(source, "no such file", local(source))
+    if suffix == ".parquet":
+        found = _parquet(source, names)
+    else:
+        found = _text(source, names, sep, decimal)
     return {
         name: _numbers(source, name, column) if name in numbers else np.asarray(column)
         for name, column in found.items()
@@ -64,22 +78,37 @@ def write_long(path: PathLike, columns: Mapping[str, Any]) -> None:
         writer.writerows(zip(*lists, strict=True))
 
 
-def _text(path: Path, names: Sequence[str], suffix: str) -> dict[str, list[str]]:
+def _separator(start: str, names: Sequence[str], usual: str) -> str:
+    """The separator with which the first line has these names; the usual one if none does."""
+    for sep in (usual, ";", "\t", "|", ","):
+        if set(names) <= set(next(csv.reader(start.splitlines()[:1], delimiter=sep), [])):
+            return sep
+    return usual
+
+
+def _text(
+    path: Path, names: Sequence[str], sep: str | None, decimal: str | None
+) -> dict[str, list[str]]:
     wanted = "a table in UTF-8 whose first line names the columns"
     bad = (UnicodeDecodeError, csv.Error)
     with (
         refusing(path, "text that cannot be read ({})", wanted, *bad),
         path.open(newline="", encoding="utf-8-sig") as handle,
     ):
-        reader = csv.reader(handle, delimiter="\t" if suffix == ".tsv" else ",")
-        header = next(reader, [])
+        start = handle.read(LOOKED_AT)
+        usual = SEPARATORS[path.suffix.lower()]
+        dialect = chosen(path, start, sep or _separator(start, names, usual), decimal)
+        handle.seek(0)
+        reader = dialect.rows(handle, path)
+        rows = iter(reader)
+        header = next(rows, [])
         at = _positions(path, header, names)
         found: dict[str, list[str]] = {name: [] for name in names}
-        for line in reader:
+        for line in rows:
             if not line:
                 continue
             if len(line) != len(header):
-                given = f"{len(line)} cells in line {reader.line_num}"
+                given = f"{counted(len(line), 'cell')} in line {reader.line_num}"
                 raise FileError(path, given, f"{len(header)}, as in the first line")
             for name, position in at.items():
                 found[name].append(line[position])
@@ -124,10 +153,10 @@ def _numbers(path: Path, name: str, column: Any) -> Column:
     found = np.empty(len(column))
     for i, text in enumerate(column):
         try:
-            found[i] = float(text) if text.strip() else np.nan
+            found[i] = np.nan if text.strip().lower() in MISSING else float(text)
         except ValueError:
-            given = f"'{shown_text(text)}' in column '{name}', line {i + 2}"
-            raise FileError(path, given, "a number, or nothing") from None
+            given = f"{shown_text(text)} in column '{name}', line {i + 2}"
+            raise FileError(path, given, in_numbers(text, "a number, or nothing")) from None
     return found
 
 

@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.storage import table
 from weakprox.storage.table import FileError, Matrix
 
@@ -42,10 +43,12 @@ def read_mtx(path: Path, max_bytes: int | None) -> Any:
         held = path.stat().st_size
         # + 1, since the last newline may be missing
         if about.entries * FEWEST_BYTES[about.layout] > held + 1:
-            given = f"{held} bytes, a truncated file"
+            given = f"{counted(held, 'byte')}, a truncated file"
             raise FileError(path, given, f"{about.entries} entries, as its header says")
         size = m * d * 8 if about.layout == "array" else about.entries * 64  # mirrored
-        table.claim(path, size, max_bytes, f"{m} x {d}, {about.entries} entries")
+        table.claim(
+            path, size, max_bytes, f"{m} x {d}, {counted(about.entries, 'entry', 'entries')}"
+        )
         if about.layout == "array":
             return _dense(about, _numbers(path, handle, about.entries))
         width = 2 if about.field == "pattern" else 3
@@ -113,12 +116,12 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
             bad = next(word.decode("latin-1") for word in words if not table.is_number(word))
             raise _unreadable(path, "entries", table.shown_text(bad))
         if filled + len(part) > count:
-            given = f"more than {count} numbers in its entries"
+            given = f"more than {counted(count, 'number')} in its entries"
             raise FileError(path, given, f"{count}, as its header says")
         found[filled : filled + len(part)] = part
         filled += len(part)
     if filled < count:
-        given = f"{filled} numbers in its entries, a truncated file"
+        given = f"{counted(filled, 'number')} in its entries, a truncated file"
         raise FileError(path, given, f"{count}, as its header says")
     return found
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.arguments import flag, one_of
+from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
 from weakprox.resources.memory import room
 from weakprox.storage import table
@@ -19,6 +20,7 @@ from weakprox.storage.arrays import read_npy, read_npz
 from weakprox.storage.atomic import atomic
 from weakprox.storage.dialect import SEPARATORS
 from weakprox.storage.market import read_mtx
+from weakprox.storage.meant import ELSEWHERE, local
 from weakprox.storage.parquet import read_parquet, write_parquet
 from weakprox.storage.sheets import read_sheet
 from weakprox.storage.table import FileError, Labels, PathLike, Table
@@ -149,7 +151,7 @@ def _checked_file(path: Path) -> str:
     if path.is_dir():
         raise FileError(path, "a directory", "a file")
     if not path.exists():
-        raise FileError(path, "no such file", "one that exists")
+        raise FileError(path, "no such file", local(path))
     known_suffix(path, table.READS)
     if not path.is_file():
         raise FileError(path, "something that is not a plain file", "a file")
@@ -247,7 +249,10 @@ def known_suffix(path: PathLike, known: tuple[str, ...] = table.WRITES) -> str:
         given = f"the suffix '{Path(path).suffix}'" if suffix else "no suffix"
         if suffix in table.READS:
             given += ", which is only read"
-        raise FileError(path, given, f"one of {', '.join(known)}")
+        wanted = f"one of {', '.join(known)}"
+        if known is table.READS and suffix in ELSEWHERE:
+            wanted += f"; {ELSEWHERE[suffix]}"
+        raise FileError(path, given, wanted)
     return suffix
 
 
@@ -256,7 +261,7 @@ def _labels(name: str, given: Sequence[str] | None, size: int) -> Labels | None:
     if given is None:
         return None
     if isinstance(given, str) or len(given) != size:
-        raise InputError(name, f"{len(given)} labels", f"{size}")
+        raise InputError(name, counted(len(given), "label"), f"{size}")
     return tuple(str(label) for label in given)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.display import counted
 from weakprox.resources.memory import shown_bytes
 from weakprox.storage.table import FileError, Labels, Matrix, checked_shape, claim
 
@@ -93,7 +94,9 @@ def _read(
             rows += found
         filled += batch.num_rows
     if filled != m:
-        raise FileError(path, f"{filled} rows, a truncated file", f"{m}, as its header says")
+        raise FileError(
+            path, f"{counted(filled, 'row')}, a truncated file", f"{m}, as its header says"
+        )
     return values, None if label is None else tuple(rows), names
 
 

@@ -13,9 +13,12 @@ import numpy as np
 from weakprox.storage.atomic import atomic
 from weakprox.storage.table import FileError, PathLike
 
-FORMAT, VERSION = "weakprox result", "1"
+FORMAT = "weakprox result"
+VERSIONS = ("1", "2")  # that are read; the last, with an estimate, is written
 SUFFIX = ".safetensors"
 ARRAYS = ("U", "s", "Vt", "trace")
+# The estimate of a model, if there is one: in factors, or as a whole matrix.
+ESTIMATES = ((), ("estimate_U", "estimate_s", "estimate_Vt"), ("estimate",))
 LARGEST = 64 << 20  # bytes of JSON about a result that are read
 
 
@@ -27,7 +30,7 @@ def write_result(path: PathLike, about: Mapping[str, Any], arrays: Mapping[str, 
         raise FileError(path, f"the suffix {Path(path).suffix!r}", f"a name with {SUFFIX}")
     text = json.dumps(_written(about), allow_nan=False)
     kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    content = save(kept, {"format": FORMAT, "version": VERSION, "result": text})
+    content = save(kept, {"format": FORMAT, "version": VERSIONS[-1], "result": text})
     with atomic(path) as temporary:
         temporary.write_bytes(content)
     return Path(path)
@@ -46,13 +49,14 @@ def read_result(path: PathLike) -> tuple[dict[str, Any], dict[str, Any]]:
             if about.get("format") != FORMAT:
                 given = f"a {about['format']}" if "format" in about else "another file"
                 raise FileError(path, given, wanted)
-            if about.get("version") != VERSION:
+            if about.get("version") not in VERSIONS:
                 given = f"version {about.get('version')} of the format"
-                raise FileError(path, given, f"version {VERSION}, or a newer weakprox")
+                raise FileError(path, given, f"version {VERSIONS[-1]}, or a newer weakprox")
             text = about.get("result", "")
-            if len(text) > LARGEST or sorted(file.keys()) != sorted(ARRAYS):
+            known = [sorted((*ARRAYS, *more)) for more in ESTIMATES]
+            if len(text) > LARGEST or sorted(file.keys()) not in known:
                 raise FileError(path, "unknown contents", wanted)
-            arrays = {name: file.get_tensor(name) for name in ARRAYS}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             record = _read(json.loads(text))
     except (SafetensorError, OSError, ValueError, RecursionError) as problem:
         if isinstance(problem, FileError):

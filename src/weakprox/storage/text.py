@@ -6,17 +6,19 @@ import csv
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 
 from weakprox.arguments import is_integer
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.resources.memory import room
 from weakprox.storage import table
 from weakprox.storage.dialect import LOOKED_AT, MISSING, Rows, chosen
+from weakprox.storage.meant import UTF8, in_numbers
 from weakprox.storage.sheets import Cells
 from weakprox.storage.table import FileError, Labels, Matrix
 
@@ -24,6 +26,7 @@ SAY = "header= (--header, --no-header) to say which it is"
 Header = bool | Literal["auto"]
 IndexCol = int | str | Literal[False] | None  # number from 1 or name; False: there is none
 YEARS = range(1500, 2201)
+BODY = 5  # rows below a row of years that are looked at: are they years, too?
 COUNTED = 5  # rows from which a first column of 1, 2, 3, ... looks like numbers of rows
 
 
@@ -52,9 +55,10 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
     """Return numbers, row labels and column labels; all that `layout` leaves is detected.
 
     The first row is a header if none of its cells is a number, or if its first is empty;
-    it may be one cell shorter than the next row. A row of both text and numbers raises an
-    error unless `header` says what it is. The first column holds labels if the header has
-    no name for it, or if none of its cells is a number.
+    it may be one cell shorter than the next row. It is also a header if its cells, perhaps
+    but for the first, are increasing years while those below are not. Any other row of both
+    text and numbers raises an error unless `header` says what it is. The first column holds
+    labels if the header has no name for it, or if none of its cells is a number.
     """
     allowed = room() if max_bytes is None else max_bytes
     try:
@@ -68,7 +72,7 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
             notes = () if any(given) else tuple(dialect.words(path))
             return replace(found, notes=notes)
     except UnicodeDecodeError:
-        raise FileError(path, "bytes that are not UTF-8 text", "text") from None
+        raise FileError(path, "bytes that are not UTF-8 text", UTF8) from None
     except csv.Error as failure:
         raise FileError(path, f"text that cannot be split ({failure})", "cells") from None
 
@@ -80,33 +84,53 @@ def read_cells(
     reader = _Reader(path, missing, allowed, layout.index_col)
     values, labels, names = reader.read(rows, layout.header)
     doubts = () if layout.index_col is False or labels is not None else _numbered(values)
-    if layout.header == "auto" and names is None:
-        doubts += _years(values)
+    if reader.years:
+        said = f"the first row looks like years ({', '.join(reader.years[:2])}, ...)"
+        doubts += (f"{said} and is taken as names; --no-header takes it as data",)
     return Text(values, labels, names, doubts=doubts)
 
 
 def _numbered(values: Matrix) -> tuple[str, ...]:
-    """A doubt about a first column that counts the rows, which nothing but an index does."""
+    """A doubt about a first column that counts rows or years, as an index does."""
     rows, width = values.shape
     first = values[:, 0]
     if rows < COUNTED or width < 3 or not np.array_equal(np.diff(first), np.ones(rows - 1)):
         return ()
-    if first[0] not in (0.0, 1.0) or np.array_equal(np.diff(values[:, 1]), np.ones(rows - 1)):
+    counts = first[0] in (0.0, 1.0)
+    if not (counts or first[0] in YEARS) or np.all(np.diff(values[:, 1]) == 1.0):
         return ()
-    said = f"the first column counts rows ({first[0]:.0f}, {first[1]:.0f}, {first[2]:.0f}, ...)"
+    what = "counts rows" if counts else "looks like years"
+    said = f"the first column {what} ({first[0]:.0f}, {first[1]:.0f}, {first[2]:.0f}, ...)"
     return (f"{said} and is taken as data; --index-col 1 takes it as labels",)
 
 
-def _years(values: Matrix) -> tuple[str, ...]:
-    """A doubt about a first row of years, taken as data."""
-    first, steps = values[0], np.diff(values[0])
-    regular = values.shape[1] > 2 and np.all(steps == steps[0]) and steps[0] > 0
-    if not regular or len(values) < 2 or not all(year in YEARS for year in first):
-        return ()
-    if all(year in YEARS for year in values[1]):
-        return ()
-    said = f"the first row looks like years ({first[0]:.0f}, {first[1]:.0f}, ...)"
-    return (f"{said} and is taken as data; --header takes it as names",)
+def _year(cell: str) -> int | None:
+    """The year that a cell holds; None if it holds none."""
+    whole = cell.strip().removesuffix(".0")  # as sheets have it
+    year = int(whole) if len(whole) == 4 and whole.isdecimal() else None
+    return year if year in YEARS else None
+
+
+def _are_years(cells: list[str]) -> bool:
+    """Whether all cells are years, in increasing order, and at least two of them."""
+    years = [_year(cell) for cell in cells]
+    found = [year for year in years if year is not None]
+    return len(found) == len(years) > 1 and all(a < b for a, b in pairwise(found))
+
+
+def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> list[str]:
+    """The years in a first row that names columns by them; empty if it does not.
+
+    `body` are the next rows, and `labelled` says whether the first column holds labels.
+    """
+    whole = _are_years(cells) and len(cells) > 2  # two may well be numbers
+    corner = _are_years(cells[1:]) and (labelled or not _is_number(cells[0]))
+    if not (whole or corner):
+        return []
+    years = cells[1:] if corner else cells
+    below = [cell for row in body for cell in row[-len(years) :]]
+    among = sum(_year(cell) is not None for cell in below)
+    return years if 2 * among < len(below) else []
 
 
 def _lines(path: Path, handle: IO[str], allowed: int) -> Iterator[str]:
@@ -157,6 +181,7 @@ class _Reader:
     columns: list[str] | None = None
     labelled: bool = False
     marked: bool = False  # whether the header says that there are labels
+    years: list[str] = field(default_factory=list)  # of a header that was recognised by them
     labels: list[str] = field(default_factory=list)
     values: list[Matrix] = field(default_factory=list)
 
@@ -168,9 +193,12 @@ class _Reader:
         if first is None:
             raise FileError(self.path, "no cells", "a matrix")
         own = 1 if self.index not in (None, False) else 0  # the label says nothing about it
-        if header is True or (
-            header == "auto" and _is_header(self.path, first[0], first[1][own:])
-        ):
+        if header == "auto":
+            body = list(islice(rows, BODY)) if _are_years(first[1][1:]) else []
+            rows = chain(body, rows)
+            self.years = _years_above(first[1], [cells for _, cells in body], bool(own))
+            header = bool(self.years) or _is_header(self.path, first[0], first[1][own:])
+        if header:
             self.columns = first[1]
             first = next(rows, None)
         if first is None:
@@ -211,6 +239,10 @@ class _Reader:
         short = names is not None and len(names) == len(cells) - 1
         # One name, or one that begins as comments do, may be a title above bare numbers.
         titled = short and names is not None and (len(names) < 2 or names[0][:1] == "#")
+        if names is not None and len(names) == 1 < len(cells) and names[0][:1] == "#":
+            given = f"the comment {table.shown_text(names[0])} in the first row"
+            wanted = "no comments (lines that begin with # are skipped in .txt files only)"
+            raise FileError(self.path, given, wanted)
         nameless = names is not None and len(names) > 1 and not names[0].strip()
         self.marked = (short and not titled) or nameless
         self.labelled = self.marked or not _is_number(cells[0])
@@ -222,7 +254,8 @@ class _Reader:
             self.columns = names[1:]
         self.width = len(cells) - self.labelled
         if self.width < 1:
-            raise FileError(self.path, "labels and no numbers", "columns of numbers")
+            wanted = "columns of numbers, or --sep to say how cells are separated"
+            raise FileError(self.path, "labels and no numbers", wanted)
         if self.columns is not None and len(self.columns) != self.width:
             count = len(self.columns)
             given = f"{count} column name{'' if count == 1 else 's'} in the first row"
@@ -238,10 +271,12 @@ class _Reader:
                 given = f"the number {label.strip()} at row {row}, column 1 (line {line})"
                 first = f"the text {table.shown_text(self.labels[0])} in row 1 of that column"
                 wanted = "numbers only, or labels only (any labels below an empty first cell)"
+                if any(digit in self.labels[0] for digit in "0123456789"):
+                    wanted = f"{in_numbers(self.labels[0])}; in all: {wanted}"
                 raise FileError(self.path, f"{given} beside {first}", wanted)
             self.labels.append(label)
         if len(cells) != self.width:
-            given = f"{len(cells)} numbers in row {row} (line {line})"
+            given = f"{counted(len(cells), 'number')} in row {row} (line {line})"
             raise FileError(self.path, given, f"{self.width}, as in the first row")
         try:
             found = np.array([float(cell) for cell in cells])
@@ -271,10 +306,12 @@ class _Reader:
                 else "an empty cell"
             )
             given = f"{kind} at {where}"
+            if column == self.width - 1 > 0 and row == 1 and not cell.strip():
+                given += ", perhaps after a separator at the end of the line"
             raise FileError(self.path, given, f"a number{table.FILLED_BY}")
         if not _is_number(cell):
             given = f"the text {table.shown_text(cell)} at {where}"
-            raise FileError(self.path, given, "a number")
+            raise FileError(self.path, given, in_numbers(cell))
         return float(cell)
 
     def _where(self, row: int, column: int, line: int) -> str:

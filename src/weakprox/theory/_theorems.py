@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weakprox.arguments import number, one_of, optional_numbers, positive
-from weakprox.display import table
+from weakprox.display import counted, table
 from weakprox.errors import InputError
 from weakprox.hints import needs_problem
 from weakprox.linalg.arrays import Array, add_scaled, inner, sqnorm, zeros
@@ -154,8 +154,9 @@ class Parameters:
         """A table of the letters, their values and their meaning, for notebooks."""
         rows = [(name, *both) for name, both in self.letters.items()]
         kind = "finite sum (Algorithm 2)" if self.finite_sum else "sampled (Algorithm 1)"
-        note = f"Predicted: {self.predicted_svds} SVDs, {self.predicted_samples} samples, "
-        note += f"{self.predicted_gradients} gradients of single terms."
+        note = f"Predicted: {counted(self.predicted_svds, 'SVD')}, "
+        note += f"{counted(self.predicted_samples, 'sample')}, "
+        note += f"{counted(self.predicted_gradients, 'gradient')} of single terms."
         title = f"Parameters of SVRGCG, {kind}, {self.constants} constants"
         return table(title, ("letter", "value", "meaning"), rows, [note])
 
@@ -169,10 +170,10 @@ class Parameters:
                 f"R {self.beta_R:.4g}, worst term {self.beta_term:.4g}, "
                 f"sigma {self.sigma:.4g}, C0 {self.C0:.4g}",
                 f"  mu {self.mu:.4g}, delta {self.delta:.4g}, eta {self.eta:.4g}",
-                f"  {self.epochs} epochs (S = {self.S}) of {self.inner} steps "
+                f"  {counted(self.epochs, 'epoch')} (S = {self.S}) of {self.inner} steps "
                 f"(T = {self.T}); k_s = {self.k_s(1)}{growth}; k_t = {self.k_t}",
-                f"  predicted: {self.predicted_svds} SVDs, {self.predicted_samples} "
-                f"samples, {self.predicted_gradients} gradients",
+                f"  predicted: {counted(self.predicted_svds, 'SVD')}, {self.predicted_samples} "
+                f"samples, {counted(self.predicted_gradients, 'gradient')}",
             ]
         )
 

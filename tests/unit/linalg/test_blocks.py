@@ -5,9 +5,9 @@ import pytest
 from registry import DOUBLE, NUMPY, NUMPY32, TORCH, TORCH32, numbers
 
 from weakprox.linalg import LowRank
+from weakprox.linalg._thin_svd import orthonormal, small_svd, tall_qr
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.bounds import deflated_norm, power_bound
-from weakprox.linalg.thin_svd import orthonormal, small_svd, tall_qr
 
 B = numbers(40, 6, seed=11)
 SCALES = 10.0 ** np.array([8.0, -8.0, 0.0, 3.0, -3.0, 5.0])

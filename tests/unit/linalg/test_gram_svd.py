@@ -7,10 +7,10 @@ import pytest
 from exact_values import gap, singular_values, square
 from registry import NUMPY, NUMPY32, TORCH, TORCH32, generator, numbers
 
+from weakprox.linalg._thin_svd import OVERSAMPLE
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.decompositions import eigh_error
 from weakprox.linalg.gram_svd import DIGITS_LEFT, gram_error, gram_svd, squared
-from weakprox.linalg.thin_svd import OVERSAMPLE
 from weakprox.spectral.singular import decompose
 
 SHAPES = [(9, 5), (5, 9), (7, 7), (1, 4), (4, 1), (60, 33)]

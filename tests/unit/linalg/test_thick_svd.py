@@ -5,9 +5,9 @@ import pytest
 from registry import NUMPY, NUMPY32, TORCH
 
 from weakprox.linalg import thick_svd as module
+from weakprox.linalg._thin_svd import OVERSAMPLE
 from weakprox.linalg.arrays import eps_of, to_numpy
 from weakprox.linalg.thick_svd import columns_for, thick_eigh, thick_svd
-from weakprox.linalg.thin_svd import OVERSAMPLE
 
 SIZE, CUT = (130, 120), 1.0
 BACKENDS = [NUMPY, TORCH, NUMPY32]

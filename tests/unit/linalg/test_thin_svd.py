@@ -8,8 +8,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from weakprox.errors import DecompositionError
 from weakprox.linalg import thin_svd
+from weakprox.linalg._thin_svd import new_directions
 from weakprox.linalg.arrays import to_numpy
-from weakprox.linalg.thin_svd import new_directions
 
 METHODS = ("auto", "block", "lapack", "arpack", "propack")
 by_method = pytest.mark.parametrize("method", METHODS)

@@ -12,6 +12,7 @@ import weakprox as wp
 from weakprox.losses import Completion, Denoising
 from weakprox.penalties import L1, ElasticNet
 from weakprox.report import summary, write_report
+from weakprox.report.imputation import write_imputation_report
 from weakprox.report.summary import gather, percentage, verdict
 from weakprox.selection.noise import noise_level
 from weakprox.spectral import NuclearBall
@@ -61,7 +62,7 @@ def test_numbers_are_the_results_own(tmp_path):
     assert data["title"] == "a.npy"
 
     maps = {figure["title"]: figure for figure in data["figures"]}
-    left = np.array(maps["Residual: data minus estimate"]["cells"], dtype=float)
+    left = np.array(maps["Data minus estimate"]["cells"], dtype=float)
     np.testing.assert_allclose(left, M - result.X, rtol=1e-4)
     size = np.abs(result.X)
     support = np.array(maps["Support of the estimate"]["cells"])
@@ -167,6 +168,57 @@ def test_the_result_of_a_model_shows_its_estimate(tmp_path):
     assert report["report"]["variance_explained"] == pytest.approx(1.0 - left**2)
     assert report["report"]["value"] == model.result_.value
     assert f"the minimiser multiplied by {model.scale_:.4g}" in text
+
+
+def test_the_report_of_a_covariance_shows_the_covariance(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12))
+    X = (X + rng.standard_normal(X.shape)) * np.geomspace(1.0, 50.0, 12)
+    model = wp.SparseLowRankCovariance(random_state=0).fit(X)
+    data, text = report_in(model.result_.report(tmp_path / "r.html", data=np.cov(X.T)))
+    shown = next(one for one in data["figures"] if one["title"] == "Estimate")
+    size = np.abs(model.covariance_).max()
+    np.testing.assert_allclose(shown["cells"], model.covariance_, rtol=1e-4, atol=1e-4 * size)
+    values = np.linalg.svd(model.covariance_, compute_uv=False)
+    assert data["report"]["singular_values"]["estimate"] == pytest.approx(values, rel=1e-6)
+    first = data["report"]["components"][0]
+    assert first["share"] == pytest.approx(values[0] ** 2 / np.sum(values**2))
+    assert "The proof is about the minimiser." in text
+
+
+def test_the_report_of_an_imputer_shows_the_filled_table(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 9))
+    X = 20 + (X + 0.3 * rng.standard_normal(X.shape)) * np.geomspace(1.0, 50.0, 9)
+    seen = np.where(rng.random(X.shape) < 0.8, X, np.nan)
+    model = wp.SparseLowRankImputer(random_state=0)
+    filled = model.fit_transform(seen)
+    np.testing.assert_allclose(filled, model.transform(seen), rtol=1e-9)
+    estimate = model.result_.estimate
+    np.testing.assert_allclose(estimate, filled, rtol=1e-9)
+    data, _ = report_in(model.result_.report(tmp_path / "r.html", data=seen))
+    shown = next(one for one in data["figures"] if one["title"] == "Estimate")
+    np.testing.assert_allclose(shown["cells"], estimate, rtol=1e-4)
+    assert "variance_explained" not in data["report"]  # observed entries explain nothing
+    titles = [one["title"] for one in data["figures"]]
+    assert "Data" in titles
+    assert "Data minus estimate" not in titles
+
+    about = {"title": "mine", "labels": (None, list("abcdefghi")), "settings": {"file": "x"}}
+    data, text = report_in(write_imputation_report(tmp_path / "i.html", model, seen, **about))
+    shown = next(one for one in data["figures"] if one["title"] == "Estimate")
+    standard = (estimate - np.nanmean(seen, axis=0)) / np.nanstd(seen, axis=0)
+    np.testing.assert_allclose(shown["cells"], standard, rtol=1e-3, atol=1e-4)
+    assert f"{np.isnan(seen).sum()} of 360 entries" in text
+    assert "standard deviations" in text
+
+
+def test_large_tables_keep_no_predictions(monkeypatch):
+    monkeypatch.setattr("weakprox.estimators.imputer.KEPT", 10)
+    seen = np.where(np.random.default_rng(0).random((8, 5)) < 0.7, 1.0, np.nan)
+    model = wp.SparseLowRankImputer(0.0, 1.0, random_state=0)
+    assert np.isfinite(model.fit_transform(seen)).all()
+    assert model.result_.estimate is None
 
 
 def test_results_of_completion_and_links_have_their_estimates():

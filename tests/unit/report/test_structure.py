@@ -20,7 +20,7 @@ def low_rank(rng, m=30, d=20, rank=3):
 
 def test_components_are_singular_triplets_with_their_largest_loads():
     X = low_rank(np.random.default_rng(0))
-    found = structure.components(X, ROWS, COLUMNS)
+    found = structure.components(X, X.sqnorm, ROWS, COLUMNS)
     assert [one["number"] for one in found] == [1, 2, 3]
     assert [one["singular_value"] for one in found] == [5.0, 3.0, 2.0]
     assert [one["share"] for one in found] == pytest.approx([25 / 38, 9 / 38, 4 / 38])
@@ -37,7 +37,7 @@ def test_components_are_singular_triplets_with_their_largest_loads():
 
 def test_a_zero_estimate_has_no_components_or_entries():
     X = LowRank(np.zeros((3, 1)), np.zeros(1), np.zeros((1, 2)))
-    assert structure.components(X, Labels("row", None), COLUMNS) == []
+    assert structure.components(X, 0.0, Labels("row", None), COLUMNS) == []
     assert structure.largest_entries(as_rows("X", X), None, ROWS, COLUMNS) == []
 
 

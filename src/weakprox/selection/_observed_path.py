@@ -15,6 +15,7 @@ from weakprox._minimize import minimize
 from weakprox.arguments import flag, integer, is_integer, number, positive
 from weakprox.certificates.observed import ObservedDual, triplets
 from weakprox.errors import InputError
+from weakprox.hints import shown_kind
 from weakprox.linalg.arrays import gaussian, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import one_thread
@@ -280,6 +281,9 @@ def observed_path(
     ObservedPath
     """
     begun, deadline = time.perf_counter(), Deadline.after(max_seconds)
+    if not isinstance(loss, Completion):
+        wanted = "a losses.Completion; for other losses see selection.regularization_path"
+        raise InputError("loss", shown_kind(loss), wanted)
     folds = folds_or_share("cv", cv)
     flag("one_standard_error", one_standard_error)
     tol, rank = positive("tol", tol), None if rank is None else integer("rank", rank, 1)
