@@ -15,7 +15,12 @@ from unusual_data import UNUSUAL
 from weakprox import InputError, SparseLowRankCovariance, Status
 from weakprox.checks import check_gradient
 from weakprox.estimators import covariance as module
-from weakprox.estimators._simple_covariances import Sample, log_loss, shrunk_eigenvalues
+from weakprox.estimators._simple_covariances import (
+    Parts,
+    Sample,
+    log_loss,
+    shrunk_eigenvalues,
+)
 from weakprox.estimators.covariance import FreeDiagonal, common_problem, cut
 
 
@@ -403,6 +408,34 @@ def test_log_loss_is_that_of_the_gaussian():
     assert log_loss(C, new) == pytest.approx(squares.mean() + np.linalg.slogdet(C)[1])
     assert log_loss(S - 2 * np.eye(len(S)), new) == np.inf
     assert log_loss(np.ones((2, 2)), new[:, :2]) == np.inf
+
+
+def test_log_loss_of_factors_and_a_diagonal():
+    """A small inverse gives the same; none is possible without specific variances."""
+    rng = np.random.default_rng(0)
+    A, own = rng.standard_normal((4, 30)), rng.uniform(0.1, 2.0, 30)
+    new = rng.standard_normal((20, 30))
+    parts = Parts(A, own)
+    assert parts.thin
+    assert parts.log_loss(new) == pytest.approx(log_loss(parts.dense, new), rel=1e-10)
+    empty = Parts(np.zeros((0, 30)), own)
+    assert empty.log_loss(new) == pytest.approx(log_loss(np.diag(own), new), rel=1e-10)
+    singular = Parts(A, np.where(np.arange(30) < 5, 0.0, own))
+    assert not singular.thin
+    assert singular.log_loss(new) == np.inf
+    assert parts.distance_loss(new) == pytest.approx(
+        np.linalg.norm(parts.dense - new.T @ new / 20) ** 2
+    )
+
+
+def test_an_indefinite_rest_of_many_variables():
+    """The smallest eigenvalue comes from Lanczos' method, and is as good as the exact one."""
+    Z = np.random.default_rng(0).standard_normal((80, 240))
+    found = Sample(Z, 80).factors(0, 0.5)
+    own = found.own
+    relative = found.sparse / np.sqrt(np.outer(own, own))
+    assert np.linalg.eigvalsh(relative)[0] == pytest.approx(-0.995, abs=2e-3)
+    assert np.linalg.eigvalsh(found.dense)[0] > 0.0
 
 
 def kinds(model):

@@ -19,7 +19,7 @@ from unusual_data import UNUSUAL
 
 import weakprox as wp
 from weakprox import SparseLowRank, SparseLowRankCV
-from weakprox.selection import denoise, noise_level
+from weakprox.selection import denoise, noise_level, search
 from weakprox.selection.denoise import NoisyMatrix
 from weakprox.selection.search import Deadline
 
@@ -639,7 +639,7 @@ def test_large_matrices_need_fewer_comparisons(monkeypatch):
     data = NoisyMatrix(dense + rng.standard_normal(dense.shape), seed=0)
     every = data.search(1.0, repeats=1)
     monkeypatch.setattr(denoise, "REPEATED", 0)
-    monkeypatch.setattr(denoise, "SURE", 1.0)  # since this matrix is small
+    monkeypatch.setattr(search, "SURE", 1.0)  # since this matrix is small
     fewer = replace(data, _known={}).search(1.0, repeats=1)
     assert (fewer.lam, fewer.tau) == (every.lam, every.tau)
     tried, before = fewer.table["param_lam"], every.table["param_lam"]

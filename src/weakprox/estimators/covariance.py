@@ -29,8 +29,6 @@ from weakprox.estimators._simple_covariances import (
     TARGETS,
     Parts,
     Sample,
-    distance_loss,
-    log_loss,
 )
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
@@ -49,6 +47,7 @@ SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # of the trace
 ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
 CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
+FIRST, MANY = 2, 200  # folds that show if a candidate is clearly worse, from so many variables
 LEAP = 4  # step along a line of closed forms at first
 SHORT = 2  # the same for "factors": estimates of a rank near n take longest
 EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
@@ -342,7 +341,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     {cv_results_}
         Scores are minus twice the negative log-likelihood up to a constant, or minus squared
         distances. "share" is tau over the trace, and "standard_errors" is lam or the threshold
-        in standard errors. Estimates that are not positive definite are left out.
+        in standard errors. Estimates that are not positive definite are left out, and from
+        200 variables on those that are clearly worse on the first two folds.
     {result_, certificate_}
 
     See Also
@@ -351,8 +351,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     Notes
     -----
-    The comparison takes seconds for 500 variables and most of a minute for 1000 on one core
-    (``benchmarks/fit_times.py``).
+    ``benchmarks/fit_times.py`` measures how long the comparison takes.
 
     Examples
     --------
@@ -511,7 +510,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         if (lam is None or tau is None) and trace > 0.0 and len(sample.Z) >= FEWEST:
             prepared = {"centred": self.assume_centered, "standardized": standardized}
             parts = folds(sample.Z, self.cv, seed=self._seed, **prepared)
-            search: Search[Candidate] = self._search(parts, self._trial)
+            first = FIRST if len(sample.S) >= MANY else None
+            search: Search[Candidate] = self._search(parts, self._trial, first=first)
             free = lam is None and tau is None and self.diagonal
             fewest = min(min(len(fold.kept.Z) - 1, len(fold.S)) for fold in parts)
             most = fewest if self.rank is None else min(fewest, self.rank)
@@ -520,7 +520,9 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
                 share=best.share if tau is None else tau / trace,
                 errors=best.errors if lam is None else lam / unit,
             )
-            lines = {"share": SHARES} if tau is None else {}
+            # all variance is common in the sample covariance only, which is singular if p > n
+            shares = SHARES if fewest == len(sample.S) else SHARES[:-1]
+            lines = {"share": shares} if tau is None else {}
             lines |= {"errors": ERRORS} if lam is None else {}
             chosen = best = coordinate_search(search, best, lines, SHORT)
             if simple is not None:
@@ -563,5 +565,5 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         else:
             estimate = closed_form(fold.kept, candidate)
         likely = self.diagonal and self.scoring == "likelihood"
-        loss = log_loss if likely else distance_loss
-        return loss(estimate.dense, fold.unseen), result
+        loss = estimate.log_loss if likely else estimate.distance_loss
+        return loss(fold.unseen), result

@@ -22,15 +22,22 @@ from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.held_out import HeldOut, held_out
 from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
 from weakprox.selection.path import walk
-from weakprox.selection.search import Deadline, Scores, Weights, least, near, stream
+from weakprox.selection.search import (
+    Deadline,
+    Scores,
+    Weights,
+    clearly_positive,
+    least,
+    near,
+    stream,
+)
 from weakprox.spectral import NuclearBall, TracePSD
 
 COPIES = 5  # that one matrix is split into; each is held out once
 REPEATS = 5  # sets of copies that candidates are compared by if the first set is undecided
 CLOSE = 3.0  # standard errors within which it is
 REPEATED = 100_000  # entries up to which there are further sets: larger ones average more
-FIRST = 2  # copies that a weight is first compared by if the matrix is larger than that,
-SURE = 10.0  # and standard errors by which it must be worse to be dropped (one time in thirty)
+FIRST = 2  # copies that a weight is first compared by if the matrix is larger than that
 REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their places
@@ -110,9 +117,7 @@ class Tried:
         errors, found = self.errors, first.errors(debias=self.debias)
         count = len(found)
         best = errors[:count, int(np.nanargmin(errors.mean(axis=0)))]
-        away = found.reshape(count, -1) - best[:, None]
-        error = away.std(axis=0, ddof=1) / math.sqrt(count)
-        return bool((away.mean(axis=0) > SURE * error).all())
+        return bool(clearly_positive(found.reshape(count, -1) - best[:, None]).all())
 
     def undecided(self) -> list[int]:
         """Candidates that a few standard errors do not tell from the best; or none."""
