@@ -110,6 +110,20 @@ class Sample:
         A = np.vstack(rows) if amount < 1.0 or len(rows) > 1 else np.zeros((0, len(v)))
         return Parts(A, amount * d)
 
+    @property
+    def ledoit_wolf(self) -> float:
+        """The shrinkage towards the identity of least expected squared error, estimated.
+
+        The formula of Ledoit & Wolf, "A well-conditioned estimator for large-dimensional
+        covariance matrices" (2004): the variance of S over its distance from the target.
+        """
+        S, squares = self.S, self.Z**2
+        length = float(np.vdot(S, S))
+        distance = length - float(np.trace(S)) ** 2 / len(S)
+        variance = float(np.sum(squares.sum(axis=1) ** 2)) / len(squares) - length
+        variance /= len(squares)
+        return min(1.0, max(0.0, variance / distance)) if distance > 0.0 else 1.0
+
     def target_parts(self, target: str) -> tuple[Values, Values]:
         """v and d of the target v v' + diag(d).
 

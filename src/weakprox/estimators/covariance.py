@@ -38,10 +38,11 @@ from weakprox.problem import Problem
 from weakprox.protocols import Loss
 from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Search
+from weakprox.selection.search import Search, least, near, stream
 from weakprox.spectral import TracePSD
 
 DIAGONAL_WEIGHT = 0.1  # of squared errors on the diagonal, relative to those off it
+CLOSE = 3.0  # standard errors within which one set of folds does not decide
 FEWEST = 4  # samples with which folds make sense; fewer get the first candidate
 SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # of the trace
 ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
@@ -54,6 +55,9 @@ EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of differ
 SIZES = (1e-60, 1e60)  # of the largest deviation from a mean: fourth powers are computed
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 FACTORS, SAMPLE, NONLINEAR, THRESHOLDED = "factors", "sample", "nonlinear", "thresholded"
+LEDOIT_WOLF = "Ledoit-Wolf"
+REPEATS = 4  # ways to split few variables into folds: the choice of a kind is noisy there
+SPLITTING = 0xC0  # name of the random stream of the further ways
 
 
 class Candidate(NamedTuple):
@@ -220,10 +224,17 @@ def _along(
     return line[i]
 
 
+def finite(losses: dict[Candidate, list[Any]]) -> dict[Candidate, list[Any]]:
+    """The candidates whose estimates are positive definite on all folds."""
+    return {c: found for c, found in losses.items() if np.isfinite(found).all()}
+
+
 def closed_form(sample: Sample, candidate: Candidate) -> Parts:
     """The estimate of a kind that needs no iterations."""
     if candidate.kind == SAMPLE:
         return sample.unchanged()
+    if candidate.kind == LEDOIT_WOLF:
+        return sample.shrunk("identity", sample.ledoit_wolf)
     if candidate.kind == NONLINEAR:
         return sample.nonlinear()
     if candidate.kind == THRESHOLDED:
@@ -231,14 +242,17 @@ def closed_form(sample: Sample, candidate: Candidate) -> Parts:
     return sample.shrunk(candidate.kind, candidate.shrinkage)
 
 
-def simple_search(search: Search[Candidate], most: int) -> Candidate:
-    """The best estimate in closed form, the first of equals; ranks up to `most`."""
+def simple_search(search: Search[Candidate], most: int) -> list[Candidate]:
+    """The best estimates in closed form, one of each kind; ranks up to `most`."""
     middle = AMOUNTS[len(AMOUNTS) // 2]
     starts = [Candidate(target, shrinkage=middle) for target in TARGETS]
     shrunk = [coordinate_search(search, start, {"shrinkage": AMOUNTS}) for start in starts]
     lines = {"errors": CUTS, "rank": [rank for rank in RANKS if rank <= most]}
     thresholded = coordinate_search(search, Candidate(THRESHOLDED, errors=2.0), lines)
-    return search.best_of([Candidate(SAMPLE), *shrunk, Candidate(NONLINEAR), thresholded])
+    plain = [Candidate(kind) for kind in (LEDOIT_WOLF, SAMPLE, NONLINEAR)]
+    for candidate in plain:
+        search.best_of([candidate])
+    return [*plain, *shrunk, thresholded]
 
 
 @dataclass(eq=False, repr=False)
@@ -266,6 +280,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     ==========================  =========================================================
     `kind_`                     estimate
     ==========================  =========================================================
+    "Ledoit-Wolf"               the sample covariance, shrunk towards a multiple of the
+                                identity by a formula for the amount
     "sample"                    the sample covariance
     "identity", "diagonal",     the sample covariance, shrunk towards a multiple of the
     "constant correlation"      identity, its diagonal, or equal correlations
@@ -279,8 +295,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     The first ones have closed forms. The problem above is searched by turns along shares of
     the trace for tau and multiples of the standard error of a covariance for lam, and begins
-    with lam = 0. The best estimate is taken, and the first of equals. The certificate is about
-    the problem above in any case. If lam or tau is given, the kind is "factors".
+    with lam = 0. The best estimate is taken if it is better than Ledoit and Wolf's by more than
+    one standard error. With fewer than 200 variables, kinds that are within three standard
+    errors are compared by four ways to split the samples. The certificate is about the problem
+    above in any case. If lam or tau is given, the kind is "factors".
 
     Parameters
     ----------
@@ -418,6 +436,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         result = cut(self._solve(problem, **accuracy), problem, self.rank)
         self.result_ = replace(result, checkpoint=None)  # several matrices of S's size
         self.kind_, self.shrinkage_ = chosen.kind, chosen.shrinkage
+        if chosen.kind == LEDOIT_WOLF:
+            self.shrinkage_ = sample.ledoit_wolf
         if chosen.kind == FACTORS:
             self._set_parts(self._with_diagonal(result.low_rank, sample), scale, result.rank)
         else:
@@ -515,7 +535,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             free = lam is None and tau is None and self.diagonal
             fewest = min(min(len(fold.kept.Z) - 1, len(fold.S)) for fold in parts)
             most = fewest if self.rank is None else min(fewest, self.rank)
-            simple = simple_search(search, most) if free else None
+            simple = simple_search(search, most) if free else []
             best = best._replace(
                 share=best.share if tau is None else tau / trace,
                 errors=best.errors if lam is None else lam / unit,
@@ -525,12 +545,41 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             lines = {"share": shares} if tau is None else {}
             lines |= {"errors": ERRORS} if lam is None else {}
             chosen = best = coordinate_search(search, best, lines, SHORT)
-            if simple is not None:
-                chosen = search.best_of([simple, best])
+            if simple:
+                search.best_of([best])  # time may have been short
+                chosen = self._simplest(search, [*simple, best], sample.Z, prepared)
             self.cv_results_ = self._table(search, trace, unit)
         self.lam_ = best.errors * unit if lam is None else lam
         self.tau_ = (best.share * trace or 1.0) if tau is None else tau
         return chosen
+
+    def _simplest(
+        self, search: Search[Candidate], kinds: list[Candidate], Z: Values, prepared: Any
+    ) -> Candidate:
+        """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
+
+        The kinds that one set of folds hardly tells apart are compared by further sets. The
+        standard error remains that of one set, since further sets add no samples.
+        """
+        tried = finite({c: search.losses[c] for c in kinds if c in search.losses})
+        if not tried:
+            return Candidate()
+        losses, sets = np.array(list(tried.values())).T, 1
+        if len(losses) < FEWEST:  # no standard error to speak of
+            return list(tried)[least(losses)]
+        close = [c for c, is_close in zip(tried, near(losses, CLOSE), strict=True) if is_close]
+        if Z.shape[1] < MANY and len(close) > 1:
+            seeds = stream(self._seed, SPLITTING).integers(2**31, size=REPEATS - 1)
+            parts = [folds(Z, self.cv, seed=seed, **prepared) for seed in seeds.tolist()]
+            further = self._search([fold for part in parts for fold in part], self._trial)
+            for candidate in close:
+                further.best_of([candidate])
+            found, count = further.losses.items(), len(further.folds)
+            more = finite({c: x for c, x in found if len(x) == count})
+            if more and not self._search_end.passed:
+                tried, sets = {c: tried[c] + x for c, x in more.items()}, REPEATS
+        simplicity = [c.kind != LEDOIT_WOLF for c in tried]
+        return list(tried)[least(np.array(list(tried.values())).T, simplicity, sets)]
 
     def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
         """What was tried, in the units of the data."""
