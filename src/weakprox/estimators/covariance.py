@@ -295,10 +295,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     The first ones have closed forms. The problem above is searched by turns along shares of
     the trace for tau and multiples of the standard error of a covariance for lam, and begins
-    with lam = 0. The best estimate is taken if it is better than Ledoit and Wolf's by more than
-    one standard error. With fewer than 200 variables, kinds that are within three standard
-    errors are compared by four ways to split the samples. The certificate is about the problem
-    above in any case. If lam or tau is given, the kind is "factors".
+    with lam = 0. The best estimate is taken, by likelihood only if it is better than Ledoit and
+    Wolf's by more than one standard error. With fewer than 200 variables, kinds that are within
+    three standard errors are compared by four ways to split the samples. The certificate is
+    about the problem above in any case. If lam or tau is given, the kind is "factors".
 
     Parameters
     ----------
@@ -558,8 +558,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     ) -> Candidate:
         """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
 
-        The kinds that one set of folds hardly tells apart are compared by further sets. The
-        standard error remains that of one set, since further sets add no samples.
+        By distance the best kind is taken: most of a distance is the noise of the samples left
+        out, so that its standard error hardly tells kinds apart. Kinds that one set of folds
+        does not decide are compared by further sets. The standard error remains that of one
+        set, since further sets add no samples.
         """
         tried = finite({c: search.losses[c] for c in kinds if c in search.losses})
         if not tried:
@@ -578,7 +580,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             more = finite({c: x for c, x in found if len(x) == count})
             if more and not self._search_end.passed:
                 tried, sets = {c: tried[c] + x for c, x in more.items()}, REPEATS
-        simplicity = [c.kind != LEDOIT_WOLF for c in tried]
+        likely = self.scoring == "likelihood"
+        simplicity = [c.kind != LEDOIT_WOLF for c in tried] if likely else None
         return list(tried)[least(np.array(list(tried.values())).T, simplicity, sets)]
 
     def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
