@@ -157,7 +157,7 @@ MODELS: dict[str, tuple[dict[str, Any], list[Make]]] = {
     ),
     "SparseLowRankCovariance": (
         {},
-        [lambda: samples(100, 50), lambda: samples(200, 200), lambda: samples(1000, 300)],
+        [lambda: samples(100, 50), lambda: samples(200, 200), lambda: samples(300, 1000)],
     ),
     "LinkPredictor": ({}, [lambda: graph(200), lambda: graph(1000), lambda: graph(2000)]),
     "MatrixCompletion": (

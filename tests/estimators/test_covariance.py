@@ -8,15 +8,21 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.covariance import LedoitWolf
+from sklearn.covariance import LedoitWolf, ledoit_wolf_shrinkage
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from unusual_data import UNUSUAL
 
 from weakprox import InputError, SparseLowRankCovariance, Status
 from weakprox.checks import check_gradient
 from weakprox.estimators import covariance as module
-from weakprox.estimators._simple_covariances import Sample, log_loss, shrunk_eigenvalues
-from weakprox.estimators.covariance import FreeDiagonal, common_problem, cut
+from weakprox.estimators._simple_covariances import (
+    Parts,
+    Sample,
+    log_loss,
+    shrunk_eigenvalues,
+)
+from weakprox.estimators.covariance import Candidate, FreeDiagonal, common_problem, cut
+from weakprox.selection.search import Search
 
 
 def factors(seed, n=30, p=40, density=0.3):
@@ -405,6 +411,34 @@ def test_log_loss_is_that_of_the_gaussian():
     assert log_loss(np.ones((2, 2)), new[:, :2]) == np.inf
 
 
+def test_log_loss_of_factors_and_a_diagonal():
+    """A small inverse gives the same; none is possible without specific variances."""
+    rng = np.random.default_rng(0)
+    A, own = rng.standard_normal((4, 30)), rng.uniform(0.1, 2.0, 30)
+    new = rng.standard_normal((20, 30))
+    parts = Parts(A, own)
+    assert parts.thin
+    assert parts.log_loss(new) == pytest.approx(log_loss(parts.dense, new), rel=1e-10)
+    empty = Parts(np.zeros((0, 30)), own)
+    assert empty.log_loss(new) == pytest.approx(log_loss(np.diag(own), new), rel=1e-10)
+    singular = Parts(A, np.where(np.arange(30) < 5, 0.0, own))
+    assert not singular.thin
+    assert singular.log_loss(new) == np.inf
+    assert parts.distance_loss(new) == pytest.approx(
+        np.linalg.norm(parts.dense - new.T @ new / 20) ** 2
+    )
+
+
+def test_an_indefinite_rest_of_many_variables():
+    """The smallest eigenvalue comes from Lanczos' method, and is as good as the exact one."""
+    Z = np.random.default_rng(0).standard_normal((80, 240))
+    found = Sample(Z, 80).factors(0, 0.5)
+    own = found.own
+    relative = found.sparse / np.sqrt(np.outer(own, own))
+    assert np.linalg.eigvalsh(relative)[0] == pytest.approx(-0.995, abs=2e-3)
+    assert np.linalg.eigvalsh(found.dense)[0] > 0.0
+
+
 def kinds(model):
     """Best mean score on the folds of each kind tried."""
     table = model.cv_results_
@@ -482,3 +516,61 @@ def test_data_whose_fourth_powers_are_no_numbers_are_refused(size):
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="X: got deviations"):
         SparseLowRankCovariance(random_state=0).fit(size * rng.standard_normal((20, 4)))
+
+
+@pytest.mark.parametrize(("n", "p"), [(20, 10), (30, 60)])
+def test_the_formula_for_the_amount_of_shrinkage(n, p):
+    Z = np.random.default_rng(0).standard_normal((n, p)) * np.arange(1.0, p + 1.0)
+    Z -= Z.mean(axis=0)
+    assert Sample(Z, n - 1).ledoit_wolf == pytest.approx(ledoit_wolf_shrinkage(Z))
+    assert Sample(np.ones((4, 3)), 4).ledoit_wolf == 0.0
+    assert Sample(np.eye(3), 3).ledoit_wolf == 1.0
+
+
+@pytest.mark.parametrize(
+    ("losses", "kind"),
+    [
+        ([0.9, 1.9, 2.9, 3.9, 4.9], "nonlinear"),  # better on all folds
+        ([0.5, 2.4, 2.6, 4.5, 4.9], "Ledoit-Wolf"),  # better by less than a standard error
+        ([0.5, 1.0, 2.0, np.inf, 3.0], "Ledoit-Wolf"),  # not positive definite
+    ],
+)
+def test_another_kind_must_be_better_by_a_standard_error(losses, kind):
+    search = Search(range(5), lambda *_: None)
+    plain, other = Candidate("Ledoit-Wolf"), Candidate("nonlinear")
+    search.losses = {plain: [1.0, 2.0, 3.0, 4.0, 5.0], other: losses}
+    many = np.zeros((5, 200))  # so many variables that there are no further folds
+    chosen = SparseLowRankCovariance()._simplest(search, [plain, other], many, {})
+    assert chosen.kind == kind
+
+
+def test_shrinkage_by_the_formula(monkeypatch):
+    """With no other candidate, the estimate is scikit-learn's."""
+    plain = [Candidate("Ledoit-Wolf")]
+
+    def only(search, most):
+        search.best_of(plain)
+        return plain
+
+    monkeypatch.setattr(module, "simple_search", only)
+    monkeypatch.setattr(module, "least", lambda losses, *_: 0)
+    model = SparseLowRankCovariance(random_state=0, standardize=False).fit(X)
+    expected = LedoitWolf().fit(X)
+    assert model.kind_ == "Ledoit-Wolf"
+    assert model.shrinkage_ == pytest.approx(expected.shrinkage_)
+    np.testing.assert_allclose(model.covariance_, expected.covariance_, atol=1e-10)
+    assert "Ledoit-Wolf" in model.cv_results_["param_kind"]
+
+
+def test_kinds_that_one_set_of_folds_does_not_decide_are_compared_again(monkeypatch):
+    seeds = []
+    split = module.folds
+
+    def recorded(*args, seed, **named):
+        seeds.append(seed)
+        return split(*args, seed=seed, **named)
+
+    monkeypatch.setattr(module, "folds", recorded)
+    few = np.random.default_rng(0).standard_t(5, (20, 6))
+    SparseLowRankCovariance(random_state=0).fit(few)
+    assert len(set(seeds)) == 4

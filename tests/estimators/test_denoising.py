@@ -1,6 +1,7 @@
 """SparseLowRank and SparseLowRankCV: scikit-learn's rules, the model, and what it gains."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from unusual_data import UNUSUAL
 
 import weakprox as wp
 from weakprox import SparseLowRank, SparseLowRankCV
+from weakprox.selection import denoise, noise_level, search
 from weakprox.selection.denoise import NoisyMatrix
 from weakprox.selection.search import Deadline
 
@@ -628,3 +630,39 @@ def test_the_choice_does_not_depend_on_the_random_state():
 def test_repeats_end_with_the_time():
     spent = NoisyMatrix(M, seed=0, deadline=Deadline.after(0.0))
     assert spent.search(0.5).tau > 0.0
+
+
+def test_large_matrices_need_fewer_comparisons(monkeypatch):
+    """Weights that are clearly worse on two copies are not compared with the others."""
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 90))
+    data = NoisyMatrix(dense + rng.standard_normal(dense.shape), seed=0)
+    every = data.search(1.0, repeats=1)
+    monkeypatch.setattr(denoise, "REPEATED", 0)
+    monkeypatch.setattr(search, "SURE", 1.0)  # since this matrix is small
+    fewer = replace(data, _known={}).search(1.0, repeats=1)
+    assert (fewer.lam, fewer.tau) == (every.lam, every.tau)
+    tried, before = fewer.table["param_lam"], every.table["param_lam"]
+    assert tried.size < before.size
+    assert tried.tolist() == before[: tried.size].tolist()
+    errors = [-table["mean_test_score"][: tried.size] for table in (fewer.table, every.table)]
+    np.testing.assert_allclose(*errors, rtol=1e-9)
+
+
+def test_a_confirmed_noise_level_is_searched_once(monkeypatch):
+    calls = []
+    compare = denoise.held_out
+
+    def counted(*args, **named):
+        calls.append(args)
+        return compare(*args, **named)
+
+    monkeypatch.setattr(denoise, "held_out", counted)
+    data = NoisyMatrix(M, seed=0)
+    level = data.noise()
+    assert level == noise_level(M)
+    first = len(calls)
+    found = data.search(level, repeats=1)
+    assert len(calls) == first
+    anew = NoisyMatrix(M, seed=0).search(level, repeats=1)
+    assert (found.lam, found.tau) == (anew.lam, anew.tau)

@@ -7,6 +7,7 @@ from selection._signals import sparse_low_rank
 import weakprox as wp
 from weakprox.selection import (
     Copies,
+    HeldOut,
     default_grid,
     folded,
     held_out,
@@ -104,6 +105,16 @@ def test_errors_are_those_of_the_answers():
     assert (judged.scales(debias=False) == 1.0).all()
 
 
+def test_some_of_the_copies():
+    copies = thinned(M, 0.5, 4)
+    small = default_grid(M, 0.5, n_lams=2, n_taus=2)
+    every = held_out(copies, small)
+    parts = [held_out(copies, small, folds=2), held_out(copies, small, folds=[2, 3])]
+    joined = HeldOut.joined(parts, folds=True)
+    for name in ("along", "squares", "constants"):
+        np.testing.assert_allclose(getattr(joined, name), getattr(every, name), rtol=1e-9)
+
+
 def test_the_choice_is_nearly_that_of_an_oracle():
     copies = thinned(M, 0.5, 5)
     judged = held_out(copies, GRID)
@@ -153,6 +164,9 @@ def test_jobs_find_the_same():
         (lambda: folded(np.full((3, 2, 2), np.nan)), "samples"),
         (lambda: folded(np.zeros((3, 2, 2)), 1), "folds"),
         (lambda: held_out(thinned(M, 1.0), GRID, folds=0), "folds"),
+        (lambda: held_out(thinned(M, 1.0), GRID, folds=[]), "folds"),
+        (lambda: held_out(thinned(M, 1.0), GRID, folds=[1, 1]), "folds"),
+        (lambda: held_out(thinned(M, 1.0), GRID, folds=[0, 5]), "folds"),
     ],
 )
 def test_bad_input(call, argument):

@@ -121,6 +121,19 @@ def test_warm_starts_save_decompositions():
     assert path.svds.sum() < 0.7 * cold
 
 
+def test_answers_that_are_not_low_rank_start_from_their_neighbours():
+    """From this size on, the method for low ranks comes first and would begin anew."""
+    _, noisy = sparse_low_rank(240, 220, density=0.3)
+    loss = wp.losses.Denoising(noisy)
+    size = np.linalg.norm(noisy, "nuc")
+    path = regularization_path(loss, [0.5], [0.2 * size, 0.22 * size, 0.24 * size], tol=1e-4)
+    assert (path.ranks > 40).all()
+    assert (path.svds[0, 1:] < path.svds[0, 0]).all()
+    for j in range(3):
+        exact = path.solve(0, j, tol=1e-6)
+        assert exact.certificate.lower_bound <= path.values[0, j] <= exact.value * (1.0 + 1e-4)
+
+
 def test_a_ball_without_effect_is_solved_once():
     path = regularization_path(LOSS, [0.4], [1e3, 2e3, 3e3])
     assert path.svds[0].tolist()[1:] == [0, 0]

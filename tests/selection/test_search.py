@@ -68,6 +68,25 @@ def test_patience_ends_a_line():
     assert len(trial.calls) == 3
 
 
+def test_a_candidate_that_is_clearly_worse_is_given_up():
+    """1 and 5 are worse by the same on all folds; 3 is better on one of the first two."""
+    trial = Recorder()
+
+    def uneven(fold, candidate, start):
+        loss, answer = trial(fold, candidate, start)
+        return loss - 3.0 * (candidate == 3 and fold == 1), answer
+
+    search = Search([0, 1, 2, 3], uneven, first=2)
+    assert search.best_of([2, 1, 3, 5]) == 2
+    tried = [candidate for _, candidate, _ in trial.calls]
+    assert [tried.count(candidate) for candidate in (1, 2, 3, 5)] == [2, 4, 4, 2]
+    assert search.losses[1] == [5.0, 6.0, np.inf, np.inf]
+    assert list(search.answers) == [2]
+    patient = Search([0, 1, 2, 3], uneven)
+    assert patient.best_of([2, 1, 3, 5]) == 2
+    assert patient.losses[3] == search.losses[3]
+
+
 def test_several_losses():
     def trial(fold, candidate, start):
         return (candidate, -candidate), None

@@ -98,19 +98,28 @@ def some_rows(shape: tuple[int, ...], rng: np.random.Generator) -> Vector:
 def _minimised(P: Vector, X: Vector, free: Vector, steps: int, tol: float) -> Vector:
     """Minimise x'Px / 2 over the free entries of each row, by conjugate gradients."""
     tiny = np.finfo(float).tiny
-    scale = np.diag(P)
-    residual = np.where(free, -(X @ P), 0.0)
-    ahead = residual / scale
-    way, size = ahead, np.sum(residual * ahead, axis=1)
+    inverse = 1.0 / np.diag(P)
+    X, residual = X.copy(), X @ -P
+    residual *= free
+    way = residual * inverse
+    size = _inner(residual, way)
     enough = tol**2 * size
     for _ in range(steps):
         if np.all(size <= enough):
             break
-        product = np.where(free, way @ P, 0.0)
-        length = size / np.maximum(np.sum(way * product, axis=1), tiny)
-        X = X + length[:, None] * way
-        residual = residual - length[:, None] * product
-        ahead = residual / scale
-        last, size = size, np.sum(residual * ahead, axis=1)
-        way = ahead + (size / np.maximum(last, tiny))[:, None] * way
+        product = way @ P
+        product *= free
+        length = size / np.maximum(_inner(way, product), tiny)
+        product *= length[:, None]
+        residual -= product
+        X += np.multiply(way, length[:, None], out=product)
+        ahead = np.multiply(residual, inverse, out=product)
+        last, size = size, _inner(residual, ahead)
+        way *= (size / np.maximum(last, tiny))[:, None]
+        way += ahead
     return X
+
+
+def _inner(X: Vector, Y: Vector) -> Vector:
+    """Inner products of the rows."""
+    return np.asarray(np.einsum("ij,ij->i", X, Y))

@@ -100,16 +100,28 @@ def running(times: Vector, decay: float) -> Vector:
     return total
 
 
-def pulls_of(times: Vector, decays: Vector, at: Vector) -> Matrix:
-    """Sums over the events of one group strictly before each time: (decay, time)."""
-    last = np.searchsorted(times, at, side="left") - 1
-    seen = last >= 0
-    age = at[seen] - times[last[seen]]
-    found = np.zeros((len(decays), len(at)))
-    for k, decay in enumerate(decays):
-        state = running(times, float(decay))
-        found[k, seen] = decay * state[last[seen]] * np.exp(-decay * age)
-    return found
+@dataclass(frozen=True)
+class Past:
+    """Events of one group, with the sums at them by which later sums are computed."""
+
+    times: Vector
+    decays: Vector
+
+    @cached_property
+    def states(self) -> list[Vector]:
+        """At each event, the sum up to and with it, one for each decay."""
+        return [running(self.times, float(decay)) for decay in self.decays]
+
+    def pulls(self, at: Vector) -> Matrix:
+        """Sums over the events strictly before each time: (decay, time)."""
+        last = np.searchsorted(self.times, at, side="left") - 1
+        seen = last >= 0
+        before = last[seen]
+        age = at[seen] - self.times[before]
+        found = np.zeros((len(self.decays), len(at)))
+        for k, (decay, state) in enumerate(zip(self.decays, self.states, strict=True)):
+            found[k, seen] = decay * state[before] * np.exp(-decay * age)
+        return found
 
 
 def own_past(events: Events, decays: Vector) -> Matrix:
@@ -117,17 +129,25 @@ def own_past(events: Events, decays: Vector) -> Matrix:
     found = np.zeros((len(decays), len(events.times)))
     for node in range(events.count):
         own = events.nodes == node
-        found[:, own] = pulls_of(events.times[own], decays, events.times[own])
+        times = events.times[own]
+        found[:, own] = Past(times, decays).pulls(times)
     return found
 
 
 def excitation(events: Events, kernel: Kernel, at: Vector) -> Matrix:
     """Kernel sums over each node's earlier events, (node, time)."""
-    found = np.zeros((events.count, len(at)))
-    for node in range(events.count):
-        times = events.times[events.nodes == node]
-        found[node] = kernel.shares @ pulls_of(times, kernel.decays, at)
-    return found
+    return _excitation(pasts(events, kernel), kernel, at)
+
+
+def pasts(events: Events, kernel: Kernel) -> list[Past]:
+    """The events of each node."""
+    nodes = range(events.count)
+    return [Past(events.times[events.nodes == node], kernel.decays) for node in nodes]
+
+
+def _excitation(past: list[Past], kernel: Kernel, at: Vector) -> Matrix:
+    """The same from the events of each node, whose sums are kept from call to call."""
+    return np.array([kernel.shares @ group.pulls(at) for group in past])
 
 
 def exposure(events: Events, kernel: Kernel, start: float, stop: float) -> Vector:
@@ -375,7 +395,7 @@ def pilot(events: Events, decays: Vector, *, steps: int = STEPS) -> Pilot:
     """Fit the first model and the shares of the decays by EM."""
     count, n = events.count, len(events.times)
     own = own_past(events, decays)
-    every = pulls_of(events.times, decays, events.times)
+    every = Past(events.times, decays).pulls(events.times)
     ages = events.stop - events.times
     gained = -np.expm1(-np.multiply.outer(decays, ages))  # (decay, event)
     own_due = np.array([np.bincount(events.nodes, row, count) for row in gained])
@@ -512,20 +532,21 @@ def contrasts(events: Events, first: Pilot, edges: Vector) -> list[Contrast]:
     """The contrast over each piece of time between the edges."""
     scale = np.sqrt(np.maximum(events.totals, 1.0))
     reaction = first.own + first.shared.sum()
+    kernel, past = first.kernel, pasts(events, first.kernel)
     found = []
     for start, stop in pairwise(edges):
         last = stop >= events.stop
         chosen = (events.times >= start) & ((events.times < stop) | last)
         gram = np.zeros((events.count + 1, events.count + 1))
-        finest = FINEST / float(first.kernel.decays.max())
+        finest = FINEST / float(kernel.decays.max())
         for nodes, weights in panels(events.times, start, stop, finest):
             step = max(1, CHUNK // events.count)
             for i in range(0, len(nodes), step):
-                part = excitation(events, first.kernel, nodes[i : i + step])
+                part = _excitation(past, kernel, nodes[i : i + step])
                 total = first.baseline.sum() + reaction @ part
                 rows = np.vstack([np.ones(part.shape[1]), part / scale[:, None]])
                 gram += (rows * (weights[i : i + step] / total)) @ rows.T
-        at = excitation(events, first.kernel, events.times[chosen])
+        at = _excitation(past, kernel, events.times[chosen])
         total = first.baseline.sum() + reaction @ at
         rows = np.vstack([np.ones(at.shape[1]), at / scale[:, None]]) / total
         slopes = np.zeros((events.count, events.count + 1))

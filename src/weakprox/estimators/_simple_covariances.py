@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from weakprox.linalg import decompositions
 from weakprox.selection.noise import Values
@@ -17,6 +18,8 @@ TARGETS = ("identity", "diagonal", "constant correlation")
 AMOUNTS = (0.001, 0.002, 0.005, 0.01, 0.02, *(round(0.05 * k, 2) for k in range(1, 21)))
 LEAST_OWN = (0.005, 0.05)  # least share of a variance that is specific: 1/n between these
 POSITIVE = 1e-13  # least pivot of a positive definite matrix, relative to the largest
+SPECIFIC = 1e-8  # share of specific variances from which they can be divided by
+LARGE = 200  # variables from which Lanczos' method finds one eigenvalue faster
 ROOT5 = math.sqrt(5.0)
 
 
@@ -34,6 +37,36 @@ class Parts:
         C = self.A.T @ self.A
         C[np.diag_indices(len(C))] += self.own
         return C if self.sparse is None else C + self.sparse
+
+    @property
+    def thin(self) -> bool:
+        """Whether the inverse is best computed from that of a small matrix."""
+        if self.sparse is not None or 2 * len(self.A) > len(self.own):
+            return False
+        shared = np.einsum("ij,ij->j", self.A, self.A)
+        return bool((self.own > SPECIFIC * shared).all() and self.own.min() > 0.0)
+
+    def log_loss(self, unseen: Values) -> float:
+        """Mean of minus twice the Gaussian log-density of rows, up to a constant.
+
+        Infinite if the covariance is not positive definite.
+        """
+        if not self.thin:
+            return log_loss(self.dense, unseen)
+        scale = np.sqrt(self.own)
+        B, away = self.A / scale, unseen / scale
+        # det(I + B'B) = det(I + BB'), and the inverse of I + B'B is I - B'(I + BB')^-1 B
+        small = B @ B.T
+        small[np.diag_indices(len(small))] += 1.0
+        root = np.linalg.cholesky(small)
+        along = solve_triangular(root, B @ away.T, lower=True, check_finite=False)
+        squares = float(np.vdot(away, away)) - float(np.vdot(along, along))
+        logs = float(np.log(np.diag(root)).sum()) + float(np.log(scale).sum())
+        return squares / len(unseen) + 2.0 * logs
+
+    def distance_loss(self, unseen: Values) -> float:
+        """Squared distance to the covariance of rows."""
+        return float(np.sum((self.dense - unseen.T @ unseen / len(unseen)) ** 2))
 
 
 @dataclass(frozen=True)
@@ -76,6 +109,20 @@ class Sample:
         rows += [math.sqrt(amount) * v[None]] if v.any() else []
         A = np.vstack(rows) if amount < 1.0 or len(rows) > 1 else np.zeros((0, len(v)))
         return Parts(A, amount * d)
+
+    @property
+    def ledoit_wolf(self) -> float:
+        """The shrinkage towards the identity of least expected squared error, estimated.
+
+        The formula of Ledoit & Wolf, "A well-conditioned estimator for large-dimensional
+        covariance matrices" (2004): the variance of S over its distance from the target.
+        """
+        S, squares = self.S, self.Z**2
+        length = float(np.vdot(S, S))
+        distance = length - float(np.trace(S)) ** 2 / len(S)
+        variance = float(np.sum(squares.sum(axis=1) ** 2)) / len(squares) - length
+        variance /= len(squares)
+        return min(1.0, max(0.0, variance / distance)) if distance > 0.0 else 1.0
 
     def target_parts(self, target: str) -> tuple[Values, Values]:
         """v and d of the target v v' + diag(d).
@@ -122,13 +169,14 @@ class Sample:
         rest = self.S - A.T @ A
         scale = np.sqrt(own)
         cut = errors / math.sqrt(len(self.Z)) * np.outer(scale, scale)
-        sparse = np.sign(rest) * np.maximum(np.abs(rest) - cut, 0.0)
+        sparse = rest - np.clip(rest, -cut, cut)
         np.fill_diagonal(sparse, 0.0)
-        if not _is_positive(sparse + np.diag(own)):
-            inverse = _inverse(scale)
-            lowest = float(decompositions.eigvalsh(sparse * np.outer(inverse, inverse))[0])
-            sparse *= min(1.0, (1.0 - LEAST_OWN[0]) / -lowest) if lowest < 0.0 else 1.0
-        return Parts(A, own, sparse)
+        inverse = _inverse(scale)
+        relative = sparse * np.outer(inverse, inverse)
+        found = sparse * _reduction(_about_lowest(relative))
+        if not _is_positive(found, own):
+            found = sparse * _reduction(float(decompositions.eigvalsh(relative)[0]))
+        return Parts(A, own, found)
 
 
 def _inverse(scale: Values) -> Values:
@@ -136,8 +184,28 @@ def _inverse(scale: Values) -> Values:
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
 
 
-def _is_positive(C: Values) -> bool:
+def _is_positive(sparse: Values, own: Values) -> bool:
+    """Whether sparse + diag(own) is positive definite."""
+    C = sparse.copy()
+    C[np.diag_indices(len(C))] += own
     return decompositions.cholesky(C) is not None
+
+
+def _reduction(lowest: float) -> float:
+    """Factor by which this eigenvalue becomes just above -1, at most 1."""
+    return min(1.0, (1.0 - LEAST_OWN[0]) / -lowest) if lowest < 0.0 else 1.0
+
+
+def _about_lowest(C: Values) -> float:
+    """The smallest eigenvalue of a symmetric matrix, of a large one approximately."""
+    if len(C) >= LARGE:
+        first = np.random.default_rng(0).standard_normal(len(C))
+        how: Any = {"which": "SA", "tol": LEAST_OWN[0] / 5, "v0": first}
+        try:
+            return float(eigsh(C, k=1, return_eigenvectors=False, **how)[0])
+        except ArpackError:
+            pass
+    return float(decompositions.eigvalsh(C)[0])
 
 
 def shrunk_eigenvalues(values: Values, degrees: int) -> Values:
@@ -188,8 +256,3 @@ def log_loss(C: Values, unseen: Values) -> float:
         return math.inf
     away = solve_triangular(root, unseen.T, lower=True, check_finite=False)
     return float(np.vdot(away, away)) / len(unseen) + 2.0 * float(np.log(np.diag(root)).sum())
-
-
-def distance_loss(C: Values, unseen: Values) -> float:
-    """Squared distance to the covariance of rows."""
-    return float(np.sum((C - unseen.T @ unseen / len(unseen)) ** 2))

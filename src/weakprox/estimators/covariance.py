@@ -29,8 +29,6 @@ from weakprox.estimators._simple_covariances import (
     TARGETS,
     Parts,
     Sample,
-    distance_loss,
-    log_loss,
 )
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
@@ -40,21 +38,26 @@ from weakprox.problem import Problem
 from weakprox.protocols import Loss
 from weakprox.result import Result, Status
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Search
+from weakprox.selection.search import Search, least, near, stream
 from weakprox.spectral import TracePSD
 
 DIAGONAL_WEIGHT = 0.1  # of squared errors on the diagonal, relative to those off it
+CLOSE = 3.0  # standard errors within which one set of folds does not decide
 FEWEST = 4  # samples with which folds make sense; fewer get the first candidate
 SHARES = (0.02, *(round(0.05 * k, 2) for k in range(1, 21)))  # of the trace
 ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of a covariance
 CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
+FIRST, MANY = 2, 200  # folds that show if a candidate is clearly worse, from so many variables
 LEAP = 4  # step along a line of closed forms at first
 SHORT = 2  # the same for "factors": estimates of a rank near n take longest
 EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
 SIZES = (1e-60, 1e60)  # of the largest deviation from a mean: fourth powers are computed
 ROUGH = 1e-2  # relative accuracy of the fits of the search
 FACTORS, SAMPLE, NONLINEAR, THRESHOLDED = "factors", "sample", "nonlinear", "thresholded"
+LEDOIT_WOLF = "Ledoit-Wolf"
+REPEATS = 4  # ways to split few variables into folds: the choice of a kind is noisy there
+SPLITTING = 0xC0  # name of the random stream of the further ways
 
 
 class Candidate(NamedTuple):
@@ -221,10 +224,17 @@ def _along(
     return line[i]
 
 
+def finite(losses: dict[Candidate, list[Any]]) -> dict[Candidate, list[Any]]:
+    """The candidates whose estimates are positive definite on all folds."""
+    return {c: found for c, found in losses.items() if np.isfinite(found).all()}
+
+
 def closed_form(sample: Sample, candidate: Candidate) -> Parts:
     """The estimate of a kind that needs no iterations."""
     if candidate.kind == SAMPLE:
         return sample.unchanged()
+    if candidate.kind == LEDOIT_WOLF:
+        return sample.shrunk("identity", sample.ledoit_wolf)
     if candidate.kind == NONLINEAR:
         return sample.nonlinear()
     if candidate.kind == THRESHOLDED:
@@ -232,14 +242,17 @@ def closed_form(sample: Sample, candidate: Candidate) -> Parts:
     return sample.shrunk(candidate.kind, candidate.shrinkage)
 
 
-def simple_search(search: Search[Candidate], most: int) -> Candidate:
-    """The best estimate in closed form, the first of equals; ranks up to `most`."""
+def simple_search(search: Search[Candidate], most: int) -> list[Candidate]:
+    """The best estimates in closed form, one of each kind; ranks up to `most`."""
     middle = AMOUNTS[len(AMOUNTS) // 2]
     starts = [Candidate(target, shrinkage=middle) for target in TARGETS]
     shrunk = [coordinate_search(search, start, {"shrinkage": AMOUNTS}) for start in starts]
     lines = {"errors": CUTS, "rank": [rank for rank in RANKS if rank <= most]}
     thresholded = coordinate_search(search, Candidate(THRESHOLDED, errors=2.0), lines)
-    return search.best_of([Candidate(SAMPLE), *shrunk, Candidate(NONLINEAR), thresholded])
+    plain = [Candidate(kind) for kind in (LEDOIT_WOLF, SAMPLE, NONLINEAR)]
+    for candidate in plain:
+        search.best_of([candidate])
+    return [*plain, *shrunk, thresholded]
 
 
 @dataclass(eq=False, repr=False)
@@ -267,6 +280,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     ==========================  =========================================================
     `kind_`                     estimate
     ==========================  =========================================================
+    "Ledoit-Wolf"               the sample covariance, shrunk towards a multiple of the
+                                identity by a formula for the amount
     "sample"                    the sample covariance
     "identity", "diagonal",     the sample covariance, shrunk towards a multiple of the
     "constant correlation"      identity, its diagonal, or equal correlations
@@ -280,8 +295,10 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     The first ones have closed forms. The problem above is searched by turns along shares of
     the trace for tau and multiples of the standard error of a covariance for lam, and begins
-    with lam = 0. The best estimate is taken, and the first of equals. The certificate is about
-    the problem above in any case. If lam or tau is given, the kind is "factors".
+    with lam = 0. The best estimate is taken, by likelihood only if it is better than Ledoit and
+    Wolf's by more than one standard error. With fewer than 200 variables, kinds that are within
+    three standard errors are compared by four ways to split the samples. The certificate is
+    about the problem above in any case. If lam or tau is given, the kind is "factors".
 
     Parameters
     ----------
@@ -342,7 +359,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     {cv_results_}
         Scores are minus twice the negative log-likelihood up to a constant, or minus squared
         distances. "share" is tau over the trace, and "standard_errors" is lam or the threshold
-        in standard errors. Estimates that are not positive definite are left out.
+        in standard errors. Estimates that are not positive definite are left out, and from
+        200 variables on those that are clearly worse on the first two folds.
     {result_, certificate_}
 
     See Also
@@ -351,8 +369,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     Notes
     -----
-    The comparison takes seconds for 500 variables and most of a minute for 1000 on one core
-    (``benchmarks/fit_times.py``).
+    ``benchmarks/fit_times.py`` measures how long the comparison takes.
 
     Examples
     --------
@@ -419,6 +436,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         result = cut(self._solve(problem, **accuracy), problem, self.rank)
         self.result_ = replace(result, checkpoint=None)  # several matrices of S's size
         self.kind_, self.shrinkage_ = chosen.kind, chosen.shrinkage
+        if chosen.kind == LEDOIT_WOLF:
+            self.shrinkage_ = sample.ledoit_wolf
         if chosen.kind == FACTORS:
             self._set_parts(self._with_diagonal(result.low_rank, sample), scale, result.rank)
         else:
@@ -513,24 +532,59 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         if (lam is None or tau is None) and trace > 0.0 and len(sample.Z) >= FEWEST:
             prepared = {"centred": self.assume_centered, "standardized": standardized}
             parts = folds(sample.Z, self.cv, seed=self._seed, **prepared)
-            search: Search[Candidate] = self._search(parts, self._trial)
+            first = FIRST if len(sample.S) >= MANY else None
+            search: Search[Candidate] = self._search(parts, self._trial, first=first)
             free = lam is None and tau is None and self.diagonal
             fewest = min(min(len(fold.kept.Z) - 1, len(fold.S)) for fold in parts)
             most = fewest if self.rank is None else min(fewest, self.rank)
-            simple = simple_search(search, most) if free else None
+            simple = simple_search(search, most) if free else []
             best = best._replace(
                 share=best.share if tau is None else tau / trace,
                 errors=best.errors if lam is None else lam / unit,
             )
-            lines = {"share": SHARES} if tau is None else {}
+            # all variance is common in the sample covariance only, which is singular if p > n
+            shares = SHARES if fewest == len(sample.S) else SHARES[:-1]
+            lines = {"share": shares} if tau is None else {}
             lines |= {"errors": ERRORS} if lam is None else {}
             chosen = best = coordinate_search(search, best, lines, SHORT)
-            if simple is not None:
-                chosen = search.best_of([simple, best])
+            if simple:
+                search.best_of([best])  # time may have been short
+                chosen = self._simplest(search, [*simple, best], sample.Z, prepared)
             self.cv_results_ = self._table(search, trace, unit)
         self.lam_ = best.errors * unit if lam is None else lam
         self.tau_ = (best.share * trace or 1.0) if tau is None else tau
         return chosen
+
+    def _simplest(
+        self, search: Search[Candidate], kinds: list[Candidate], Z: Values, prepared: Any
+    ) -> Candidate:
+        """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
+
+        By distance the best kind is taken: most of a distance is the noise of the samples left
+        out, so that its standard error hardly tells kinds apart. Kinds that one set of folds
+        does not decide are compared by further sets. The standard error remains that of one
+        set, since further sets add no samples.
+        """
+        tried = finite({c: search.losses[c] for c in kinds if c in search.losses})
+        if not tried:
+            return Candidate()
+        losses, sets = np.array(list(tried.values())).T, 1
+        if len(losses) < FEWEST:  # no standard error to speak of
+            return list(tried)[least(losses)]
+        close = [c for c, is_close in zip(tried, near(losses, CLOSE), strict=True) if is_close]
+        if Z.shape[1] < MANY and len(close) > 1:
+            seeds = stream(self._seed, SPLITTING).integers(2**31, size=REPEATS - 1)
+            parts = [folds(Z, self.cv, seed=seed, **prepared) for seed in seeds.tolist()]
+            further = self._search([fold for part in parts for fold in part], self._trial)
+            for candidate in close:
+                further.best_of([candidate])
+            found, count = further.losses.items(), len(further.folds)
+            more = finite({c: x for c, x in found if len(x) == count})
+            if more and not self._search_end.passed:
+                tried, sets = {c: tried[c] + x for c, x in more.items()}, REPEATS
+        likely = self.scoring == "likelihood"
+        simplicity = [c.kind != LEDOIT_WOLF for c in tried] if likely else None
+        return list(tried)[least(np.array(list(tried.values())).T, simplicity, sets)]
 
     def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
         """What was tried, in the units of the data."""
@@ -565,5 +619,5 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         else:
             estimate = closed_form(fold.kept, candidate)
         likely = self.diagonal and self.scoring == "likelihood"
-        loss = log_loss if likely else distance_loss
-        return loss(estimate.dense, fold.unseen), result
+        loss = estimate.log_loss if likely else estimate.distance_loss
+        return loss(fold.unseen), result

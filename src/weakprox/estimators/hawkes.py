@@ -56,14 +56,30 @@ class Pieces:
         inside = times >= self.edges[k]
         return np.asarray(inside & ((times < self.edges[k + 1]) | last))
 
+    @cached_property
+    def own(self) -> Vector:
+        """The sum over the past of its own node at each event."""
+        return self.pulls[self.events.nodes, np.arange(len(self.events.nodes))]
+
+    @cached_property
+    def _of_nodes(self) -> list[tuple[np.ndarray[Any, Any], Matrix]]:
+        """The events of each node, and the kernel sums at them."""
+        found = (np.flatnonzero(self.events.nodes == node) for node in range(len(self.pulls)))
+        return [(at, np.ascontiguousarray(self.pulls[:, at].T)) for at in found]
+
+    def mutual(self, A: Matrix) -> Vector:
+        """A's pull at each event."""
+        found = np.empty(len(self.events.nodes))
+        for row, (at, pulls) in zip(A, self._of_nodes, strict=True):
+            found[at] = pulls @ row
+        return found
+
     def sources(
-        self, A: Matrix, chosen: np.ndarray[Any, Any], due: Vector, length: float
+        self, A: Matrix, mutual: Vector, chosen: Any, due: Vector, length: float
     ) -> process.Sources:
         """Baseline, own past and A's pull at the chosen events; `due` is the exposure."""
-        nodes, pulls = self.events.nodes[chosen], self.pulls[:, chosen]
-        own = pulls[nodes, np.arange(len(nodes))]
-        mutual = np.einsum("vn,nv->n", pulls, A[nodes])
-        at = np.array([np.ones(len(nodes)), own, mutual])
+        nodes = self.events.nodes[chosen]
+        at = np.array([np.ones(len(nodes)), self.own[chosen], mutual[chosen]])
         exposures = np.array([np.full(len(A), length), due, A @ due])
         return process.Sources(at, exposures, nodes, length)
 
@@ -273,9 +289,10 @@ class HawkesInfectivity(Certified):
             problem, eps = self._stated(reduced, candidate, LOOSE)
             result = self._unproved(problem, before, eps=eps)
             A = unscaled(result.X, events)
-            rest = kept.sources(A, ~inside, every - due, events.length - length)
+            mutual = kept.mutual(A)
+            rest = kept.sources(A, mutual, ~inside, every - due, events.length - length)
             factors = rest.improved(start, process.POLISH)
-            found = kept.sources(A, inside, due, length).log_likelihood(factors)
+            found = kept.sources(A, mutual, inside, due, length).log_likelihood(factors)
             return -found * len(parts) / len(events.times), result
 
         data = [prepare(k) for k in range(len(parts))]
@@ -300,7 +317,7 @@ class HawkesInfectivity(Certified):
         events = kept.events
         A = unscaled(np.asarray(self.result_.X), events)
         due = process.exposure(events, kept.kernel, events.start, events.stop)
-        sources = kept.sources(A, np.ones(len(events.times), bool), due, events.length)
+        sources = kept.sources(A, kept.mutual(A), slice(None), due, events.length)
         factors = sources.improved(first_factors(first, self.self_excitation), process.POLISH)
         self.baseline_ = factors[0]
         self.infectivity_ = factors[2][:, None] * A + np.diag(factors[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -115,7 +115,7 @@ def held_out(
     copies: Copies,
     grid: Grid,
     *,
-    folds: int | None = None,
+    folds: int | Sequence[int] | None = None,
     penalty: Callable[[float], Penalty] = L1,
     spectral: Callable[[float], SpectralTerm] = NuclearBall,
     tol: float = 1e-3,
@@ -137,8 +137,8 @@ def held_out(
         From `thinned` or `folded`.
     grid : Grid
         Weights and radii.
-    folds : int, optional
-        Number of copies to leave out, one after the other; all by default.
+    folds : int or sequence of int, optional
+        Number of copies to leave out, one after the other, or which ones; all by default.
     penalty, spectral, tol, rank, seed, progress
         As in `regularization_path`; there is no progress bar with `n_jobs`.
     n_jobs : int, optional
@@ -149,8 +149,7 @@ def held_out(
     refit : bool
         Whether refits of the answers are compared as well, for ``debias="auto"``.
     """
-    count = len(copies) if folds is None else integer("folds", folds, least=1)
-    count = min(count, len(copies))
+    left_out = _chosen(folds, len(copies))
     deadline = Deadline.after(max_seconds)
     settings = {"tol": tol, "rank": rank, "seed": seed, "deadline": deadline}
     prepare = partial(_left_out, copies, grid, penalty, spectral, settings)
@@ -164,15 +163,27 @@ def held_out(
 
     limits["describe"] = describe
     compare = partial(_compared, refit)
-    search: Search[tuple[int, int]] = Search(range(count), compare, prepare=prepare, **limits)
+    search: Search[tuple[int, int]] = Search(left_out, compare, prepare=prepare, **limits)
     search.grid(list(np.ndindex(grid.shape)))
     count = len(search.losses[0, 0])
     found = np.full((5 if refit else 2, count, *grid.shape), np.nan)
     for (i, j), losses in search.losses.items():
         found[:, :, i, j] = np.array(losses).T
-    constants = np.array([np.sum(Z * Z) for Z in copies.means[:count]])
+    constants = np.array([np.sum(copies.means[k] ** 2) for k in left_out[:count]])
     refits = found[2:] if refit else None
     return HeldOut(found[0], found[1], constants, copies.means[0].size, refits)
+
+
+def _chosen(folds: int | Sequence[int] | None, copies: int) -> Sequence[int]:
+    """Indices of the copies to leave out."""
+    if folds is None:
+        return range(copies)
+    if not isinstance(folds, Sequence):
+        return range(min(integer("folds", folds, least=1), copies))
+    found = [integer("folds", k, 0, copies - 1) for k in folds]
+    if not found or len(set(found)) < len(found):
+        raise InputError("folds", found, "different copies, one at least")
+    return found
 
 
 def _left_out(

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from weakprox._minimize import minimize
 from weakprox.arguments import is_auto
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import row_blocks
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
-from weakprox.problem import Problem
 from weakprox.resources.memory import room
 from weakprox.selection._held_out import HeldOut, held_out
 from weakprox.selection.copies import THINNING, Copies, thinned
 from weakprox.selection.debias import Debias, refit_values
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values, is_poisson, matrix, noise_level, resolution
-from weakprox.selection.search import Deadline, Scores, Weights, least, near, stream
+from weakprox.selection.path import walk
+from weakprox.selection.search import (
+    Deadline,
+    Scores,
+    Weights,
+    clearly_positive,
+    least,
+    near,
+    stream,
+)
 from weakprox.spectral import NuclearBall, TracePSD
 
 COPIES = 5  # that one matrix is split into; each is held out once
 REPEATS = 5  # sets of copies that candidates are compared by if the first set is undecided
 CLOSE = 3.0  # standard errors within which it is
 REPEATED = 100_000  # entries up to which there are further sets: larger ones average more
+FIRST = 2  # copies that a weight is first compared by if the matrix is larger than that
 REPEATING = 0x4EA7  # name of the random stream of further sets
 KINDS = ("copy", "sparse", "low-rank", "both")  # kinds of models, from simple to rich
 COPY, SOFT, LOW_RANK, BOTH = range(4)  # their places
@@ -102,6 +111,13 @@ class Tried:
     def least(self) -> float:
         """The least mean error."""
         return float(np.nanmin(self.errors.mean(axis=0)))
+
+    def surpasses(self, first: HeldOut) -> bool:
+        """Whether the best candidate is clearly better than all those of `first`."""
+        errors, found = self.errors, first.errors(debias=self.debias)
+        count = len(found)
+        best = errors[:count, int(np.nanargmin(errors.mean(axis=0)))]
+        return bool(clearly_positive(found.reshape(count, -1) - best[:, None]).all())
 
     def undecided(self) -> list[int]:
         """Candidates within a few standard errors of the best; empty if it stands alone."""
@@ -188,6 +204,8 @@ class NoisyMatrix:
     seed: int = 0
     deadline: Deadline = Deadline()  # noqa: RUF009 (immutable)
     progress: bool | Literal["auto"] = False
+    # comparisons by what they depend on: the noise level is often confirmed by a first fit
+    _known: dict[Hashable, Tried] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def ball(self) -> type[TracePSD | NuclearBall]:
@@ -243,6 +261,19 @@ class NoisyMatrix:
         so that the choice does not depend on the random numbers of one set. The standard
         error remains that of one set: further sets do not make the noise of M smaller.
         """
+        tried = self._compared(noise, lam, tau)
+        found, again = tried.choice(), noise > 0.0 and self.M.size <= REPEATED
+        some = tried.undecided() if again else []
+        further = self._further(noise, [tried.points[i] for i in some], repeats) if some else []
+        if not further:
+            return found
+        return replace(tried.again(some, further).choice(), table=found.table)
+
+    def _compared(self, noise: float, lam: float | None, tau: float | None) -> Tried:
+        """The comparison of candidates by one set of copies."""
+        key = (noise, lam, tau, self.debias, self.seed)
+        if key in self._known:
+            return self._known[key]
         grid = self.grid(noise, lam, tau, *QUICK)
         copies = self.copies(noise, COPIES)
         tried = Tried(self.debias)
@@ -259,16 +290,30 @@ class NoisyMatrix:
                 row = Grid(row.lams, np.sort(np.concatenate([row.taus, middle], axis=1)))
             kind = BOTH if row.lams[0] else LOW_RANK
             points = [Candidate(kind, j, *pair) for j, pair in enumerate(_pairs(row))]
-            tried.add(points, self.held_out(copies, row))
+            found = self._row(copies, row, tried if kind == BOTH else None)
+            if found is None:
+                break
+            tried.add(points, found)
             before, best = best, min(best, tried.least)
             if self.deadline.passed or best >= before:
                 break
-        found, again = tried.choice(), noise > 0.0 and self.M.size <= REPEATED
-        some = tried.undecided() if again else []
-        further = self._further(noise, [tried.points[i] for i in some], repeats) if some else []
-        if not further:
-            return found
-        return replace(tried.again(some, further).choice(), table=found.table)
+        self._known[key] = tried
+        return tried
+
+    def _row(self, copies: Copies, row: Grid, tried: Tried | None) -> HeldOut | None:
+        """Errors of a row on copies that are left out; None if it is clearly worse.
+
+        The first copies of a large matrix tell whether the others are worth their time.
+        """
+        if tried is None or self.M.size <= REPEATED or len(copies) <= FIRST:
+            return self.held_out(copies, row)
+        first = self.held_out(copies, row, folds=FIRST)
+        if len(first.constants) < FIRST:  # no time
+            return first
+        if tried.surpasses(first):
+            return None
+        others = self.held_out(copies, row, folds=range(FIRST, len(copies)))
+        return HeldOut.joined([first, others], folds=True)
 
     def _further(self, noise: float, points: list[Candidate], repeats: int) -> list[HeldOut]:
         """Comparisons of candidates with further sets of copies, as far as time allows."""
@@ -315,10 +360,10 @@ class NoisyMatrix:
         if first == 0.0 or noise_level(self.M, "entries") == 0.0:
             return first
         found = replace(self, debias=bool(self.debias)).search(first, repeats=1)
-        problem = Problem(Denoising(self.M), L1(found.lam), self.ball(found.tau))
-        settings: dict[str, Any] = {"max_seconds": self.deadline.left, "progress": False}
-        fit = minimize(problem, tol=ROUGH, seed=self.seed, **settings).X
-        left = noise_level(self.M - found.scale * fit, "entries")
+        point = Grid(np.array([found.lam]), np.array([[found.tau]]))
+        how: Any = {"tol": ROUGH, "seed": self.seed, "deadline": self.deadline}
+        _, _, fit = next(walk(Denoising(self.M), point, L1, self.ball, **how))
+        left = noise_level(self.M - found.scale * fit.low_rank.dense(), "entries")
         return left if resolution(self.M) < left < CLEARLY * first else first
 
 

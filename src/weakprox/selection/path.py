@@ -35,6 +35,7 @@ from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
 from weakprox.selection.search import Deadline, least
 from weakprox.solvers.base import Warmth
+from weakprox.solvers.davis_yin import LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 TINY = float(np.finfo(float).tiny)
@@ -324,7 +325,9 @@ class Chain:
         entries = math.prod(self.loss.shape)
         held = entries if on_cpu(self.loss.reference) else 0  # on the host
         with one_thread(held), compiling.passes(compiling.chosen(entries)):
-            found = self._lean(problem, past) or self._whole(problem, past)
+            found = self._lean(problem, past)
+            if found is None:
+                found = self._whole(problem, past)
         self._keep(found.warmth)
         loose = inside(found.low_rank, problem.spectral, tau)
         found = self._cut(found, problem)
@@ -356,7 +359,8 @@ class Chain:
     def _whole(self, problem: Problem, past: Warmth | None) -> Solved:
         """Solve by an ordinary run."""
         how: Any = {"seed": self.seed, "deadline": self.deadline, "certify": self.certify}
-        result = rough(problem, past, tol=self.tol, **how)
+        # factored steps were tried before, unless a proof is wanted or they do not apply
+        result = rough(problem, past, tol=self.tol, not_low=not self.certify, **how)
         answer, warmth = result.low_rank, None
         # a problem whose ball has no effect is nearly solved: neighbours need no warm start
         loose = inside(answer, problem.spectral, self.tau)
@@ -394,17 +398,22 @@ def rough(
     seed: int = 0,
     deadline: Deadline = Deadline(),  # noqa: B008 (immutable)
     certify: bool = False,
+    not_low: bool = False,
 ) -> Result:
     """Solve one of many problems from a warm start, by default without a proof.
 
     The run ends when the method's own estimate of its gap is small enough. Methods that
-    cannot start from `past` begin anew.
+    cannot start from `past` begin anew. If the solution is known to be of no low rank,
+    `not_low`, the fallback of a method for low ranks is used at once.
     """
     choice, left = choose(problem), deadline.left
-    if not choice.solver.warm_starts:
+    solver = choice.solver
+    if not_low and isinstance(solver, LeanSplitting) and solver.affordable(problem):
+        solver = solver.fallback
+    if not solver.warm_starts:
         quiet: Any = {"max_seconds": left, "progress": False, "proof": False}
         return minimize(problem, eps=eps, tol=tol, seed=seed, **quiet)
-    choice.solver.check(problem)
+    solver.check(problem)
     settings = Settings(
         eps=eps or 0.0,
         tol=tol or 0.0,
@@ -414,7 +423,7 @@ def rough(
         estimated=not certify,
         proof=False,
     )
-    return Run(problem, choice.solver, settings, None, past).execute(None)
+    return Run(problem, solver, settings, None, past).execute(None)
 
 
 def warm(problem: Problem, result: Result | None) -> Warmth | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -14,6 +15,7 @@ from weakprox.errors import InputError
 from weakprox.progress import Progress
 from weakprox.selection.noise import Values
 
+SURE = 10.0  # standard errors by which a candidate must be worse to be given up early
 SEARCH_SHARE = 0.75  # of the seconds of a fit, what its search may use
 
 C = TypeVar("C", bound=Hashable)
@@ -73,6 +75,16 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
     close = away.mean(axis=0) <= errors * away.std(axis=0, ddof=1) / size
     close[best] = True
     return np.asarray(close)
+
+
+def clearly_positive(away: Values) -> Any:
+    """Whether differences of losses, a row per fold, leave no doubt about their sign.
+
+    Even the differences of two folds exceed so many standard errors only one time in thirty
+    if there is nothing to tell. Infinite ones do.
+    """
+    error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if np.isfinite(away).all() else 0.0
+    return away.mean(axis=0) > SURE * error
 
 
 def least(losses: Any, simplicity: Sequence[Any] | None = None, repeats: int = 1) -> int:
@@ -137,7 +149,8 @@ class Search(Generic[C]):
     more than one) and the answer. No candidate is begun after the deadline, except the first.
     `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. The
     progress display shows the candidate at work, and what `describe(fold, candidate, loss)`
-    says of one that was tried.
+    says of one that was tried. With `first`, `best_of` gives up a candidate that is clearly
+    worse than the best on so many folds; its losses on the others are infinite.
     """
 
     folds: Sequence[Any]
@@ -148,6 +161,7 @@ class Search(Generic[C]):
     progress: bool | Literal["auto"] = False
     n_jobs: int | None = None
     describe: Callable[[Any, C, Loss], str] | None = None
+    first: int | None = None
     losses: dict[C, list[Loss]] = field(default_factory=dict, init=False)
     # of the candidates that `best_of` returned
     answers: dict[C, list[Any]] = field(default_factory=dict, init=False)
@@ -208,7 +222,7 @@ class Search(Generic[C]):
             for k, candidate in enumerate(candidates):
                 origin = before if start == "before" else best if start == "best" else None
                 display.advance(bar, 0.0, note=named(candidate))
-                if not self._try(candidate, origin):
+                if not self._try(candidate, origin, best):
                     break
                 before, waited = candidate, waited + 1
                 here = self.mean(candidate)
@@ -252,8 +266,8 @@ class Search(Generic[C]):
         found = [[_columns(x)[column] for x in self.losses[c]] for c in tried]
         return Scores(tried, np.array(found, dtype=float).T)
 
-    def _try(self, candidate: C, origin: C | None) -> bool:
-        """Try a candidate on all folds; False if there is no time for it."""
+    def _try(self, candidate: C, origin: C | None, best: C | None) -> bool:
+        """Try a candidate on the folds; False if there is no time for it."""
         if candidate in self.losses:
             return True
         starts = self.answers.get(origin) if origin is not None else None
@@ -263,12 +277,22 @@ class Search(Generic[C]):
         for k, data in enumerate(self._data):
             if self.deadline.passed and (self.losses or done):
                 break
+            if k == self.first and best is not None and self._loses(done, best):
+                missing = [math.inf] * (len(self._data) - k)
+                self.losses[candidate] = [*(loss for loss, _ in done), *missing]
+                return True
             done.append(self.trial(data, candidate, starts[k] if starts else None))
         if len(done) < len(self._data) and self.losses:
             return False
         self.losses[candidate] = [loss for loss, _ in done]
         self.answers[candidate] = [answer for _, answer in done]
         return True
+
+    def _loses(self, done: list[tuple[Loss, Any]], best: C) -> bool:
+        """Whether the first losses of a candidate are clearly larger than those of the best."""
+        known = self.losses[best]
+        away = [_columns(loss)[0] - _columns(known[k])[0] for k, (loss, _) in enumerate(done)]
+        return bool(clearly_positive(np.array(away)))
 
 
 def named(candidate: Any) -> str:
