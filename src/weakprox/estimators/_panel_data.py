@@ -54,6 +54,11 @@ class PanelData:
         np.minimum.at(first, self.treated_rows, self.treated_columns)
         return first
 
+    def untreated(self) -> tuple[Vector, Vector, Vector]:
+        """Unit, period and outcome of each untreated cell."""
+        free = ~self.treated
+        return self.rows[free], self.columns[free], self.values[free]
+
     def comparable(self) -> tuple[Vector, Vector]:
         """Which units, and which periods, have an untreated outcome."""
         m, d = self.shape
@@ -93,8 +98,8 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
     flags = _flags("treated", treated, 2)
     if flags.shape != values.shape:
         raise ShapeError("treated", f"shape {flags.shape}", f"{values.shape}, that of Y")
-    rows, columns = np.nonzero(~np.isnan(values))
-    treated_rows, treated_columns = np.nonzero(flags)
+    rows, columns = _short(np.nonzero(~np.isnan(values)))
+    treated_rows, treated_columns = _short(np.nonzero(flags))
     return PanelData(
         rows,
         columns,
@@ -106,6 +111,11 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
         np.arange(values.shape[1]) if times is None else times,
         units is not None,
     )
+
+
+def _short(indices: tuple[Vector, ...]) -> tuple[Vector, ...]:
+    """Indices as 32-bit integers: there is one pair for each cell."""
+    return tuple(index.astype(np.int32) for index in indices)
 
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:

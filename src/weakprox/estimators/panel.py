@@ -202,9 +202,7 @@ class MatrixCompletionPanel(Certified):
         positive("tol", self.tol)
         data = read_panel(Y, treated, (unit, time, outcome, treatment))
         known = _comparable(data)
-        free = ~data.treated
-        cells = data.rows[free], data.columns[free], data.values[free]
-        loss = Completion(*cells, data.shape, intercepts=intercepts)
+        loss = Completion(*data.untreated(), data.shape, intercepts=intercepts)
         self.cv_results_, start = {}, None
         if lam is None:
             if loss.n_terms < FEWEST:

@@ -7,6 +7,11 @@ With the best intercepts a, b at each X, the target X - grad G / L of a proximal
 So a step is a function of the *fill*: the entries of X in the holes and the intercepts at X. A
 fill is one vector. Intercepts are multiplied by the root of the number of their observations:
 the distance of two fills is then about that of their targets.
+
+G does not change if means of rows (or columns) of X are taken off and intercepts of rows (or
+columns) take their place, and no spectral norm grows. So some solution has none, and the target
+may be taken among such points: its means are taken off. Otherwise only the threshold shrinks
+them, a little in each step.
 """
 
 from __future__ import annotations
@@ -97,6 +102,22 @@ class Filled:
         """X in the orientation of the array, or that of the array as X."""
         return LowRank(V.Vt.T, V.s, V.U.T) if self.turned else V
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether there is an intercept for each row of the array."""
+        return self.data.by_columns if self.turned else self.data.by_rows
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether there is an intercept for each column of the array."""
+        return self.data.by_rows if self.turned else self.data.by_columns
+
+    def seen(self) -> Matrix:
+        """Ones at the observed entries, zeros in the holes."""
+        found = np.ones(self.values.shape)
+        found.reshape(-1)[self.holes] = 0.0
+        return found
+
     def empty(self) -> Matrix:
         """The fill of X = 0."""
         return np.zeros(len(self.holes) + sum(self.values.shape))
@@ -110,11 +131,15 @@ class Filled:
         return hidden, _over(rows, long), _over(columns, short)
 
     def target(self, fill: Matrix) -> Matrix:
-        """The target of a proximal step."""
+        """The target of a proximal step among points without means."""
         hidden, rows, columns = self._parts(fill)
         T = self.values - columns
         T -= rows[:, None]
         T.reshape(-1)[self.holes] = hidden
+        if self.by_rows:
+            T -= T.mean(axis=1, keepdims=True)
+        if self.by_columns:
+            T -= T.mean(axis=0)
         return T
 
     def after(self, X: Matrix) -> tuple[Matrix, float]:
@@ -143,6 +168,11 @@ class Filled:
         R.reshape(-1)[self.holes] = 0.0
         R *= self.weight
         return R
+
+    def entries(self, R: Matrix) -> Matrix:
+        """The observed entries of an array, in the order of the observations."""
+        P: Any = self.data.pattern
+        return np.asarray((R.T if self.turned else R)[P.rows, P.columns])
 
     def effects(self, fill: Matrix) -> Effects:
         """The intercepts of a fill, as `Observed.fitted` returns them."""

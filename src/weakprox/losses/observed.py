@@ -36,6 +36,8 @@ FLAT = 1e-12  # curvature relative to that of the preconditioner that is roundin
 DOUBLE = 2.0**-52
 THIN = 8  # columns up to which products at the observations cost less than all of them
 FULL = 0.25  # share of observed entries from which S may be an array
+FEWER = 0.02  # share of entries from which a product of all costs less than those alone
+PIECE = 1 << 20  # entries of factors that are gathered at once
 REFINED = 1e-10  # accuracy of intercepts, from which a factorisation needs a second solve
 
 
@@ -403,10 +405,15 @@ class Observed:
     def predicted(self, X: LowRank, effects: Effects, rows: Any, columns: Any) -> Array:
         """Predictions at any positions, in host memory."""
         U, V = to_numpy(self._scaled(X.U * X.s, 0)), to_numpy(self._scaled(X.Vt.T, 1))
-        if int(U.shape[1]) > THIN and len(rows) >= FULL * math.prod(self.shape):
+        count, rank = len(rows), int(U.shape[1])
+        least = FEWER if self.is_full() else FULL  # an array of all takes little more memory
+        if rank > THIN and count >= least * math.prod(self.shape):
             found = np.asarray((U @ V.T)[rows, columns], dtype=float)
         else:
-            found = np.einsum("ij,ij->i", U[rows], V[columns], dtype=float)
+            found, piece = np.empty(count), max(1, PIECE // max(1, rank))
+            for low in range(0, count, piece):
+                at = slice(low, low + piece)
+                found[at] = np.einsum("ij,ij->i", U[rows[at]], V[columns[at]], dtype=float)
         if self.intercepts != "none":
             found += effects.mean
             found += to_numpy(effects.rows)[rows] + to_numpy(effects.columns)[columns]

@@ -6,7 +6,7 @@ The normal equations of effects a of rows and b of columns with weights W on the
 
 D_r and D_c being the sums of W. With a = D_r^-1 (r - W b) there remain as many equations as the
 shorter side has entries, whose matrix D_c - W' D_r^-1 W is factorised once. Each solve then
-takes two products with W.
+takes two products with W, which is an array if most of its entries are not zero.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import block_array, csr_array
+from scipy.sparse import csr_array
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 PIECE = 1 << 22  # entries of a dense block of rows
+FULL = 0.5  # share of entries from which W is an array, which takes little more memory
 REPAID = 1 << 12  # multiplications per observation that the factorisation may cost
 
 
@@ -28,7 +29,7 @@ REPAID = 1 << 12  # multiplications per observation that the factorisation may c
 class TwoWay:
     """Factorised normal equations of both effects; rows are the longer side of `W`."""
 
-    W: Any  # CSR, transposed if it has more columns than rows
+    W: Any  # CSR or an array, transposed if it has more columns than rows
     inverse: Vector  # of D_r, 0 for empty rows
     factor: Any
     turned: bool
@@ -56,14 +57,15 @@ class TwoWay:
             part = W[low : low + step].toarray()
             S -= part.T @ (inverse[low : low + step, None] * part)
         label = np.zeros(W.shape[1])
-        whole = W.has_canonical_format and bool((np.diff(W.indptr) == W.shape[1]).any())
-        if not whole:  # no row connects all columns
+        shared = S != 0.0  # pairs of columns with entries in one row
+        if not shared[0].all():  # the first column is not beside all others
             from scipy.sparse.csgraph import connected_components  # slow to import
 
-            graph = block_array([[None, W], [W.T, None]])
-            label = connected_components(graph, directed=False)[1][W.shape[0] :]
+            label = connected_components(csr_array(shared), directed=False)[1]
         size = float(others.mean()) / len(others)
         S += size * (label[:, None] == label)
+        if W.nnz >= FULL * math.prod(W.shape):
+            W = W.toarray()
         return cls(W, inverse, cho_factor(S, overwrite_a=True), turned)
 
     def solved(self, rows: Vector, columns: Vector) -> tuple[Vector, Vector]:

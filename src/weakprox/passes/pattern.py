@@ -191,7 +191,9 @@ def pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> tuple[Pattern, A
     kind: Any = xp.int32 if small else xp.int64
     order = _order(rows, columns, shape[1])
     rows, columns = rows[order], columns[order]
-    again = xp.argsort(columns, stable=True)  # rows stay ordered within a column
+    # rows stay ordered within a column; NumPy sorts short integers in linear time
+    short = is_numpy(columns) and shape[1] < 1 << 16
+    again = xp.argsort(xp.astype(columns, xp.uint16) if short else columns, stable=True)
     pointers, column_pointers = (
         _pointers(index, size) for index, size in ((rows, shape[0]), (columns, shape[1]))
     )

@@ -132,6 +132,11 @@ class Tools:
         """The spectral term, with its calls counted."""
         return MeteredSpectral(self.problem.spectral, self.meter)
 
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What a method makes from the data once and needs in each of its steps."""
+        return {}
+
     def accuracy(self, value: float, guess: float = 0.0, size: float = 0.0) -> float:
         """Return the accuracy to aim at if f has this value, or this guess while unknown.
 

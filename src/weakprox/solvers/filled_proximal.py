@@ -5,11 +5,12 @@ more memory than the observations (`losses/filled.py`). Its decomposition comes 
 matrix of its shorter side, or from one power step with a warm block if the singular values
 beyond the block are small, or if the target changes slowly.
 
-A step maps a fill (entries in the holes and intercepts) to that of the proximal point. First
-steps have momentum (Beck & Teboulle, 2009) with restarts by the gradient (O'Donoghue & Candes,
-2015). Then the rank hardly changes, the map is smooth, and Anderson's acceleration takes its
-place (Walker & Ni, 2011): the next fill is the combination of the last ones whose residuals
-cancel best. If that raises f, the step is repeated from the last proximal point.
+A step maps a fill (entries in the holes and intercepts) to that of the proximal point. From a
+first point near the solution (`_ridge_sweeps.py`) the rank hardly changes, the map is smooth,
+and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the combination of
+the last ones whose residuals cancel best. If that raises f, the step is repeated from the last
+proximal point. The first steps from X = 0 have momentum instead (Beck & Teboulle, 2009), with
+restarts by the gradient (O'Donoghue & Candes, 2015).
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 from weakprox.losses.cells import Sums
 from weakprox.losses.filled import Filled
+from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
 from weakprox.passes.ritz import independent
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
+from weakprox.solvers._ridge_sweeps import strong_factors
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal
 
-WITH_MOMENTUM = 10  # steps before Anderson's acceleration, which needs a rank that has settled
+WITH_MOMENTUM = 10  # steps from X = 0 before Anderson's acceleration, until the rank settles
 HISTORY = 10  # earlier steps that are combined: 5 take a quarter more steps, 20 save a tenth
 DAMPED = 1e-10  # of the squares of residuals: keeps their combination determined
 SPARE, QUARTER = 16, 4  # columns of a block beside the rank: at least so many, and a share
@@ -58,7 +61,7 @@ class Memory:
     image: Array  # that of V
     parameters: Plan
     rank: int = 0
-    momentum: float = 1.0
+    momentum: float = 1.0  # zero if the first point was near the solution
     residuals: tuple[Array, ...] = ()  # differences of residuals of steps, over `Filled.unit`
     images: tuple[Array, ...] = ()  # differences of images
     squares: Array | None = None  # inner products of the former
@@ -126,7 +129,14 @@ class FilledProximal(GapDriven):
         """The user's first point, or zero."""
         plan = Plan(tools.eps, 0.0, problem.loss.smoothness)
         first = None if X is None else tools.compressed(X, self.rank or min(problem.shape))
-        return Steps.of(problem, self.rank).begun(first, plan)
+        return self._steps(problem, tools).begun(first, plan)
+
+    def _steps(self, problem: Problem, tools: Tools) -> Steps:
+        """The steps of this run; their array is made once."""
+        found: Steps | None = tools.kept.get("filled")
+        if found is None:
+            tools.kept["filled"] = found = Steps.of(problem, self.rank)
+        return found
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last point."""
@@ -134,11 +144,16 @@ class FilledProximal(GapDriven):
 
     def dual(self, problem: Problem, memory: Memory) -> DualPoint:
         """The dual point at X."""
-        return Steps.of(problem, self.rank).dual(memory)  # type: ignore[return-value]
+        data, form = problem.observed, problem.of_spectral.form
+        assert data is not None
+        assert form is not None
+        x = data.entries(memory.V)
+        effects = data.fitted(x)
+        return _dual(data, form, data.dual(x, effects), effects)  # type: ignore[return-value]
 
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         """Make a stretch of steps."""
-        steps, state = Steps.of(problem, self.rank), memory
+        steps, state = self._steps(problem, tools), memory
         for k in range(memory.done + 1, memory.done + STRETCH + 1):
             width = min(problem.shape) if state.block is None else int(state.block.shape[1])
             tools.spectral.counted(width, 2)
@@ -148,11 +163,13 @@ class FilledProximal(GapDriven):
             aim = tools.accuracy(state.value)
             dual: Any = None
             if R is not None and k > state.due and before - state.last <= aim:
-                state = steps.judged(state, R, k, aim)
-                dual = steps.dual(state) if state.gap <= aim and state.tried == k else None
+                state, q = steps.judged(state, R, k, aim)
+                dual = steps.dual(state, q) if state.gap <= aim and state.tried == k else None
+            R = q = None  # frees their array before the next one is made
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
         if self.stalled(state) >= SLOW and not state.cut:
+            del tools.kept["filled"]
             raise TooWide
         return replace(state, epoch=memory.epoch + 1)
 
@@ -176,13 +193,20 @@ class Steps:
     def begun(self, X: LowRank | None, plan: Plan) -> Memory:
         """The state at X, or at zero."""
         filled = self.filled
-        if X is None:
+        V = self._first() if X is None else LowRank(wide(X.U), wide(X.s), wide(X.Vt))
+        if V is None:
             zero = LowRank.zero(filled.data.shape, filled.values)
             return Memory(zero, filled.empty(), filled.empty(), plan)
-        V = LowRank(wide(X.U), wide(X.s), wide(X.Vt))
         fill, smooth = filled.after(filled.point(V).dense())
         f = smooth + self._h(V.s)
-        return Memory(V, fill, fill, plan, rank=V.rank, last=f, value=f)
+        return Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
+
+    def _first(self) -> LowRank | None:
+        """A low-rank point near the solution; None if h is not a nuclear norm."""
+        if not 0.0 < self.form.lam < math.inf or math.isfinite(self.form.tau):
+            return None
+        found = strong_factors(self.filled, self.form.lam / self.filled.weight)
+        return None if found is None else self.filled.point(found)
 
     def _h(self, s: Any) -> float:
         return float(self.form.lam * s.sum())
@@ -201,7 +225,7 @@ class Steps:
             forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
             return replace(state, **found, **forgotten, rest=None, fill=state.image), None
         found |= {"V": V, "last": f, "value": min(f, state.value), "image": image}
-        if k <= WITH_MOMENTUM:
+        if state.momentum and k <= WITH_MOMENTUM:
             found |= self._with_momentum(state, image)
         else:
             found |= self._combined(state, image)
@@ -278,8 +302,11 @@ class Steps:
 
     # the gap
 
-    def judged(self, state: Memory, R: Any, k: int, aim: float) -> Memory:
-        """The state with an estimate of the gap at the last point, from its residuals."""
+    def judged(self, state: Memory, R: Any, k: int, aim: float) -> tuple[Memory, Any]:
+        """Return the state with an estimate of the gap, and the dual point as an array.
+
+        Both are those of the last point, from its residuals.
+        """
         filled = self.filled
         q = filled.residual(R, state.image)
         along = float(np.vdot(q, filled.values))
@@ -296,17 +323,21 @@ class Steps:
             wait = min(max(0.7 * math.log10(gap / aim) / rate, SOONEST), LATEST)
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
-        return replace(
+        state = replace(
             state, gap=least, tried=k, due=k + int(wait) - 1, progress=progress, strict=strict
         )
+        return state, q
 
-    def dual(self, state: Memory) -> ObservedDual:
-        """The dual point at the last point."""
-        data = self.filled.data
-        x = data.entries(state.V)
-        effects = data.fitted(x)
-        q = data.feasible(data.dual(x, effects), data.curvature(x, effects))
-        return ObservedDual(data, q, self.form, None, effects)
+    def dual(self, state: Memory, q: Any) -> ObservedDual:
+        """The dual point at the last point, whose array is q."""
+        filled = self.filled
+        return _dual(filled.data, self.form, filled.entries(q), filled.effects(state.image))
+
+
+def _dual(data: Observed, form: ValueForm, q: Any, effects: Effects) -> ObservedDual:
+    """A feasible dual point near q, one number for each observation."""
+    q = data.feasible(q, np.broadcast_to(data.weights, q.shape))
+    return ObservedDual(data, q, form, None, effects)
 
 
 def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:

@@ -242,3 +242,18 @@ def test_intercepts_of_very_unequal_counts_are_fitted():
     q = data.dual(x, data.fitted(x, data.fitted(0.0 * x)))
     for sums in (data.pattern.row_sums, data.pattern.column_sums):
         assert np.abs(sums(q)).max() <= 1e-9 * sums(np.abs(q)).max()
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.parametrize("rank", [3, 12])
+def test_predictions_at_some_positions_are_those_of_the_product(share, rank, monkeypatch):
+    """By a product of all entries, or by pieces of the factors."""
+    monkeypatch.setattr("weakprox.losses.observed.PIECE", 40)
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((30, 20)) < share)
+    loss = Completion(rows, cols, rng.standard_normal(len(rows)), (30, 20), intercepts="both")
+    Q, P = (np.linalg.qr(rng.standard_normal((n, rank)))[0] for n in (30, 20))
+    X, (i, j) = LowRank(Q, np.linspace(2.0, 1.0, rank), P.T), rng.integers(0, 20, (2, 50))
+    effects = loss.effects(X)
+    whole = X.dense() + effects.mean + effects.rows[:, None] + effects.columns
+    assert np.allclose(loss.observed().predicted(X, effects, i, j), whole[i, j])

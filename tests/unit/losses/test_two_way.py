@@ -19,11 +19,14 @@ def separate_parts(shape):
     return seen
 
 
+@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("shape", [(9, 7), (7, 9), (8, 8)])
-def test_solves_the_normal_equations(shape):
+def test_solves_the_normal_equations(shape, full):
     rng = np.random.default_rng(0)
-    W = separate_parts(shape) * rng.uniform(0.5, 2.0, shape)
+    seen = rng.random(shape) < 0.8 if full else separate_parts(shape)
+    W = seen * rng.uniform(0.5, 2.0, shape)
     two_way = TwoWay.of(csr_array(W))
+    assert isinstance(two_way.W, np.ndarray) == full
     a, b = rng.standard_normal(shape[0]), rng.standard_normal(shape[1])
     rows, columns = W.sum(axis=1) * a + W @ b, W.T @ a + W.sum(axis=0) * b
     found, other = two_way.solved(rows, columns)

@@ -44,6 +44,16 @@ def test_the_optimum_of_another_solver(intercepts, shape, ball):
     assert wp.verify(result.proof, given)
 
 
+@pytest.mark.parametrize("intercepts", ["rows", "columns", "both"])
+def test_free_intercepts_take_the_means_of_the_solution(intercepts):
+    given = problem(intercepts=intercepts)
+    X = wp.minimize(given, FilledProximal(), tol=1e-6).X
+    if intercepts != "columns":
+        assert np.abs(X.mean(axis=1)).max() < 1e-12 * np.abs(X).max()
+    if intercepts != "rows":
+        assert np.abs(X.mean(axis=0)).max() < 1e-12 * np.abs(X).max()
+
+
 def test_means_of_errors_and_float32_data():
     mean, single = problem(reduction="mean", lam=2e-3), problem(dtype=np.float32)
     result = wp.minimize(mean, FilledProximal(), tol=1e-6)
