@@ -244,7 +244,7 @@ def test_settings_that_cannot_be(options, name):
 @pytest.mark.parametrize("prefetch", [0, 4])
 def test_ten_thousand_samples_take_the_memory_of_a_few(prefetch):
     """Peak at the tenth part of the samples and at the end: the same."""
-    side = 32
+    side = 16
 
     def source():
         rng = np.random.default_rng(0)
