@@ -45,7 +45,13 @@ MATRICES = {
 }
 
 
-MORE = ("tall", "much noise", "rank one", "wide")  # show little beyond the others
+MORE = (
+    "tall",
+    "much noise",
+    "rank one",
+    "wide",
+    "noise alone",
+)  # show little beyond the others
 
 
 @pytest.mark.parametrize(
