@@ -175,11 +175,12 @@ def test_errors_of_the_source_are_passed_on(prefetch):
 
 
 def test_a_source_that_stalls_is_not_waited_for_forever():
-    go = threading.Event()
+    go, made = threading.Event(), threading.Event()
 
     def source():
         yield ALL[0]
         go.wait(300.0)
+        made.set()
         yield ALL[1]
 
     stream = Stream(source, prefetch=1, timeout=1.0)  # enough for the first, beside other work
@@ -187,7 +188,7 @@ def test_a_source_that_stalls_is_not_waited_for_forever():
     with pytest.raises(SamplerError, match=r"no item 1 within 1 s"):
         stream(None, 1)
     go.set()
-    wait_for(lambda: stream._ahead._made.qsize() == 1)
+    assert made.wait(300.0)
     np.testing.assert_array_equal(stream(None, 1), ALL[1:2])  # and nothing is lost
     stream.close()
 
