@@ -1,6 +1,7 @@
 """Measure the tests by mutation: change an expression of the library, see whether a test fails.
 
-    python tests/mutants.py --group certificates='certificates/*.py' --count 100
+    python tests/mutants.py --count 100
+    python tests/mutants.py --group certificates='certificates/*.py' --count 30
 
 All tests run once on the unmutated library, which shows how long each takes and which functions
 it calls; tests that fail there are left out. For each mutant, tests that call the changed
@@ -44,6 +45,12 @@ NAMES = {a: b for pair in NAMES for a, b in (pair.split(), pair.split()[::-1])}
 WORDS = (ast.Raise, ast.Import, ast.ImportFrom, ast.JoinedStr)  # nothing that is computed with
 TEXT = (ast.JoinedStr, ast.List, ast.Tuple)  # operands of a + that has no -
 SHOWN = ("__repr__", "__str__", "_repr_html_")
+GROUPS = (
+    "certificates=certificates/*.py",
+    "bounds=linalg/bounds.py,linalg/gram_svd.py,spectral/*.py,penalties/*.py",
+    "solvers=solvers/*.py,solvers/paper/*.py,run/evaluate.py",
+    "parameters=theory/*.py,selection/*.py,problem.py",
+)
 SHARE = 600  # tests of one process on the unmutated library
 PATIENCE = 10  # times as long as its processor time may a run take, beside other work
 
@@ -366,7 +373,7 @@ def main() -> int:
         default=Path(),
         help="folder of src/weakprox, tests, pyproject.toml",
     )
-    add("--group", action="append", required=True, help="NAME=GLOB,...: modules of weakprox")
+    add("--group", action="append", help="NAME=GLOB,...: modules of weakprox")
     add("--also-in", type=Path, help="another such root: make only mutants that both have")
     add("--tests", nargs="+", default=["tests"], help="paths of tests, relative to the root")
     add(
@@ -383,6 +390,7 @@ def main() -> int:
     add("--out", type=Path, help="JSON file of the results")
     add("--again", type=Path, help="such a file: try only the survivors that it names")
     args = parser.parse_args()
+    args.group = args.group or list(GROUPS)
     runs = Runs(args.root.resolve(), args.jobs, args.seconds)
     found = candidates(runs.base / "weakprox", args.group)
     watch = {str(runs.base / x["module"]) for x in found.values()}
