@@ -436,15 +436,15 @@ def test_new_rows_are_scored_by_what_other_columns_say_about_them():
     factors = rng.standard_normal((3, 30))
     train, test = (rng.standard_normal((n, 3)) @ factors for n in (80, 40))
     train, test = (X + 0.5 * rng.standard_normal(X.shape) for X in (train, test))
-    scores = [
-        SparseLowRank(0.0, 1e3, rank=rank, noise=0.5, random_state=0).fit(train).score(test)
+    models = [
+        SparseLowRank(0.0, 1e3, rank=rank, noise=0.5, random_state=0).fit(train)
         for rank in (1, 3, 20)
     ]
+    scores = [model.score(test) for model in models]
     assert scores[1] == max(scores)  # the right rank predicts best
     assert scores[1] == pytest.approx(-0.25, rel=0.3)  # and leaves little but the noise
-    frame = pd.DataFrame(test)
-    model = SparseLowRank(0.0, 1e3, rank=3, noise=0.5, random_state=0).fit(train)
-    assert model.score(frame) == model.score(sp.csr_array(test)) == scores[1]
+    right = models[1]
+    assert right.score(pd.DataFrame(test)) == right.score(sp.csr_array(test)) == scores[1]
 
 
 def test_cross_validation_and_grid_search():
