@@ -40,9 +40,9 @@ def test_max_svds(problem, limit):
     assert result.counts.svds == limit
 
 
-@pytest.mark.parametrize("limit", [0, 100, 250])
+@pytest.mark.parametrize("limit", [0, 100, pytest.param(250, marks=pytest.mark.long)])
 def test_max_samples(limit):
-    result = wp.minimize(SAMPLED, SOLVER, eps=0.2, max_samples=limit)
+    result = wp.minimize(SAMPLED, SOLVER, eps=0.02, max_samples=limit)
     check(result, wp.Status.MAX_SAMPLES)
     assert result.counts.samples <= limit
 
