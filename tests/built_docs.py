@@ -59,7 +59,7 @@ def dumped(browser: str, page: Path, *flags: str) -> str:
     """Return the page as the browser sees it after its scripts have run, without network."""
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     command += ["--host-resolver-rules=MAP * ~NOTFOUND", *flags, "--dump-dom", page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     return done.stdout
 
 

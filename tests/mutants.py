@@ -1,11 +1,13 @@
 """Measure the tests by mutation: change an expression of the library, see whether a test fails.
 
-    python tests/mutants.py --group certificates='certificates/*.py' --count 100
+    python tests/mutants.py --count 100
+    python tests/mutants.py --group certificates='certificates/*.py' --count 30
 
 All tests run once on the unmutated library, which shows how long each takes and which functions
 it calls; tests that fail there are left out. For each mutant, tests that call the changed
 function then run until one fails: the quickest variant of each test first, as far as `--budget`
 seconds go. A mutant is killed by a failure, by an error at import, or by running for too long.
+Times are those of the processor, so that other work on the machine changes no verdict.
 
 Each mutant has its own copy of the source tree. Numba keeps compiled code beside the source and
 compares the time of the source file, so a copy takes along what is compiled, and only what
@@ -17,9 +19,11 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -28,6 +32,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import mkdtemp
@@ -40,6 +45,14 @@ NAMES = {a: b for pair in NAMES for a, b in (pair.split(), pair.split()[::-1])}
 WORDS = (ast.Raise, ast.Import, ast.ImportFrom, ast.JoinedStr)  # nothing that is computed with
 TEXT = (ast.JoinedStr, ast.List, ast.Tuple)  # operands of a + that has no -
 SHOWN = ("__repr__", "__str__", "_repr_html_")
+GROUPS = (
+    "certificates=certificates/*.py",
+    "bounds=linalg/bounds.py,linalg/gram_svd.py,spectral/*.py,penalties/*.py",
+    "solvers=solvers/*.py,solvers/paper/*.py,run/evaluate.py",
+    "parameters=theory/*.py,selection/*.py,problem.py",
+)
+SHARE = 600  # tests of one process on the unmutated library
+PATIENCE = 10  # times as long as its processor time may a run take, beside other work
 
 
 class Sites(ast.NodeVisitor):
@@ -130,7 +143,7 @@ class Tests:
         self.files = frozenset(spec["watch"])
         self.items: list[str] = []
         self.bad: list[str] = []
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {}
         self.outcome: dict[str, str] = {}
         self.calls: dict[str, list] = {}
 
@@ -145,6 +158,7 @@ class Tests:
         self.items = [x.nodeid for x in session.items]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.began = time.process_time()
         if self.files:
             self.seen: set = set()
             threading.settrace(self.called)
@@ -155,13 +169,13 @@ class Tests:
             self.seen.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self.seconds[nodeid] = time.process_time() - self.began
         if self.files:
             sys.settrace(None)
             threading.settrace(None)
             self.calls[nodeid] = sorted(self.seen)
 
     def pytest_runtest_logreport(self, report) -> None:
-        self.seconds[report.nodeid] += report.duration
         if not report.passed:
             self.outcome[report.nodeid] = report.outcome
 
@@ -171,6 +185,9 @@ def inner(path: str) -> int:
     import pytest
 
     spec = json.loads(Path(path).read_text())
+    if spec["limit"] is not None:
+        own = time.process_time()
+        resource.setrlimit(resource.RLIMIT_CPU, 2 * (math.ceil(own + spec["limit"]),))
     tests = Tests(spec)
     done = pytest.main(spec["args"], plugins=[tests])
     seen = ("items", "bad", "seconds", "outcome", "calls")
@@ -188,11 +205,15 @@ class Runs:
         built = shutil.ignore_patterns("__pycache__", "*.egg-info")
         shutil.copytree(root / "src", self.base, ignore=built)
 
-    def pytest(self, src: Path, args, tests=(), watch=(), limit=1e9, thinned=False):
-        """Exit status and output of tests on a copy of the source, and what they did."""
+    def pytest(self, src: Path, args, tests=(), watch=(), limit=None, thinned=False):
+        """Exit status and output of tests on a copy of the source, and what they did.
+
+        The status is None after `limit` seconds of the processor.
+        """
         own = Path(mkdtemp(dir=self.work))
         flags = ["-q", "-p", "no:cacheprovider", "-rfE", "-c", "pyproject.toml", "--rootdir=."]
         spec = {"args": [*args, *flags], "tests": list(tests), "watch": list(watch)}
+        spec["limit"] = limit
         (own / "spec").write_text(json.dumps(spec))
         paths = [
             str(src),
@@ -210,12 +231,15 @@ class Runs:
             run = subprocess.Popen(
                 command, cwd=self.root, env=env, start_new_session=True, **to
             )
+            wait = math.inf if limit is None else PATIENCE * limit
             try:
-                status = run.wait(max(0.0, min(limit, self.end - time.monotonic())))
+                status = run.wait(max(0.0, min(wait, self.end - time.monotonic())))
             except subprocess.TimeoutExpired:
                 status = None
+            with suppress(ProcessLookupError):  # what it started, too
                 os.killpg(run.pid, signal.SIGKILL)
-                run.wait()
+            run.wait()
+        status = None if status in (-signal.SIGXCPU, -signal.SIGKILL) else status
         seen = json.loads((own / "spec").read_text())
         output = (own / "out").read_text(errors="replace")
         shutil.rmtree(own, ignore_errors=True)
@@ -229,16 +253,18 @@ class Runs:
         by_file = defaultdict(list)
         for x in seen["items"]:
             by_file[x.split("::")[0]].append(x)
-        shares = [
-            (f, x[i : i + 100]) for f, x in by_file.items() for i in range(0, len(x), 100)
-        ]
-        shares.sort(key=lambda x: -len(x[1]))
+        shares: list[tuple[list[str], list[str]]] = [([], [])]
+        for file, of_file in by_file.items():
+            if len(shares[-1][1]) + len(of_file) > SHARE:
+                shares.append(([], []))
+            shares[-1][0].append(file)
+            shares[-1][1].extend(of_file)
         with ThreadPoolExecutor(self.jobs) as pool:
-            done = list(pool.map(lambda x: self.pytest(self.base, [x[0]], x[1], watch), shares))
+            done = list(pool.map(lambda x: self.pytest(self.base, *x, watch), shares))
         tests, left_out = {}, dict.fromkeys(seen["bad"], "error at import")
-        for (file, share), (status, output, run) in zip(shares, done, strict=True):
+        for (files, share), (status, output, run) in zip(shares, done, strict=True):
             if "items" not in run:
-                left_out[file] = f"ended with {status}: {output[-300:]}"
+                left_out[" ".join(files)] = f"ended with {status}: {output[-300:]}"
                 continue
             for x in share:
                 if run["outcome"].get(x) == "failed" or x not in run["calls"]:
@@ -304,6 +330,10 @@ def sampled(found: dict[tuple, dict], count: int, seed: int) -> list[dict]:
     return [x for turn in zip_longest(*in_turn) for x in turn if x][:count]
 
 
+def identity(mutant: dict) -> tuple:
+    return (mutant["module"], *mutant["at"], mutant["new"])
+
+
 def attempt(runs: Runs, mutant: dict, tests: dict, args: argparse.Namespace) -> dict:
     """Run the tests on one mutant and add what became of it."""
     file = runs.base / mutant["module"]
@@ -343,7 +373,7 @@ def main() -> int:
         default=Path(),
         help="folder of src/weakprox, tests, pyproject.toml",
     )
-    add("--group", action="append", required=True, help="NAME=GLOB,...: modules of weakprox")
+    add("--group", action="append", help="NAME=GLOB,...: modules of weakprox")
     add("--also-in", type=Path, help="another such root: make only mutants that both have")
     add("--tests", nargs="+", default=["tests"], help="paths of tests, relative to the root")
     add(
@@ -354,13 +384,13 @@ def main() -> int:
     )
     add("--seed", type=int, default=0)
     add("--jobs", type=int, default=2, help="runs at once")
-    add("--budget", type=float, default=40, help="seconds of tests for a mutant")
-    add(
-        "--limit", type=float, default=120, help="seconds after which a mutant counts as killed"
-    )
+    add("--budget", type=float, default=40, help="processor seconds of tests for a mutant")
+    add("--limit", type=float, default=120, help="processor seconds that kill a mutant")
     add("--seconds", type=float, default=3600, help="limit of the whole")
     add("--out", type=Path, help="JSON file of the results")
+    add("--again", type=Path, help="such a file: try only the survivors that it names")
     args = parser.parse_args()
+    args.group = args.group or list(GROUPS)
     runs = Runs(args.root.resolve(), args.jobs, args.seconds)
     found = candidates(runs.base / "weakprox", args.group)
     watch = {str(runs.base / x["module"]) for x in found.values()}
@@ -374,6 +404,10 @@ def main() -> int:
     )
     with ThreadPoolExecutor(args.jobs) as pool:
         mutants = sampled(found, args.count, args.seed)
+        if args.again:
+            before = json.loads(args.again.read_text())["mutants"]
+            left = {identity(x) for x in before if x["status"] in ("survived", "not called")}
+            mutants = [x for x in found.values() if identity(x) in left]
         waiting = [pool.submit(attempt, runs, x, tests, args) for x in mutants]
         mutants = []
         for x in (y.result() for y in waiting):

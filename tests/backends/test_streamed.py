@@ -121,10 +121,10 @@ def test_files_and_tensors(tmp_path, device):
 def test_a_run_resumes_from_its_moves(tmp_path, device):
     M, tau = matrix(80, 60)
     problem = Problem(streaming(M, device), L1(0.7), NuclearBall(tau))
-    options = {"tol": 1e-5, "progress": False}
+    options = {"tol": 1e-3, "progress": False}
     whole = wp.minimize(problem, **options)
     options |= {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
-    part = wp.minimize(problem, max_svds=17, **options)
+    part = wp.minimize(problem, max_svds=3, **options)
     assert part.status is wp.Status.MAX_SVDS
     resumed = wp.minimize(problem, resume=True, **options)
     assert torch.equal(resumed.low_rank.U, whole.low_rank.U)

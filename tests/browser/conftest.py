@@ -111,7 +111,7 @@ def browse(chromium, folder, *words):
         *flags,
         page.as_uri(),
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def summaries():
     with pytest.MonkeyPatch.context() as patch:
         for name in ("figure1", "figure2"):
             setup = figures.SETUPS[name]
-            made = replace(setup, d=30, quick_runs={0.01: 2}, quick_cap={0.01: 300})
+            made = replace(setup, d=20, quick_runs={0.01: 1}, quick_cap={0.01: 60})
             patch.setitem(figures.SETUPS, name, made)
         return run(["figure1", "figure2"], quick=True, processes=1, progress=False)
 

@@ -38,14 +38,20 @@ MATRICES = {
     "little noise": lambda: patterns((30, 30), 2, 0.1, 6),
     "much noise": lambda: patterns((30, 30), 2, 8.0, 7),
     "rank one": lambda: patterns((40, 20), 1, 1.0, 8),
-    "single precision": lambda: patterns((30, 20), 2, 1.0, 9).astype(np.float32),
-    "noise alone": lambda: np.random.default_rng(10).standard_normal((25, 20)),
+    "single precision": lambda: patterns((20, 15), 2, 1.0, 9).astype(np.float32),
+    "noise alone": lambda: np.random.default_rng(10).standard_normal((12, 10)),
     "digits": digits,
     "iris": iris,
 }
 
 
-MORE = ("tall", "much noise", "rank one", "wide")  # show little beyond the others
+MORE = (
+    "tall",
+    "much noise",
+    "rank one",
+    "wide",
+    "noise alone",
+)  # show little beyond the others
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from weakprox.solvers import DavisYin
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 M, TAU = matrix()
-TOL = 1e-6
+TOL = 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_nothing_as_large_as_x_is_made_here(monkeypatch):
 
 def test_a_run_goes_on_from_its_moves(here):
     D = da.from_array(M, chunks=(90, 120))
-    part = wp.minimize(problem(D, TAU), tol=TOL, max_svds=17)
+    part = wp.minimize(problem(D, TAU), tol=TOL, max_svds=4)
     assert part.status is wp.Status.MAX_SVDS
     whole = wp.minimize(problem(D, TAU), tol=TOL)
     on = wp.minimize(problem(D, TAU), tol=TOL, resume=part)
@@ -96,7 +96,7 @@ def test_a_run_goes_on_from_its_moves(here):
 def test_a_run_goes_on_from_a_file(tmp_path):
     D, path = da.from_array(M, chunks=(90, 120)), tmp_path / "run.safetensors"
     options = {"tol": TOL, "checkpoint": path, "checkpoint_every": 0.0}
-    wp.minimize(problem(D, TAU), max_svds=17, **options)
+    wp.minimize(problem(D, TAU), max_svds=4, **options)
     assert path.stat().st_size < M.nbytes
     on = wp.minimize(problem(D, TAU), resume=True, **options)
     whole = wp.minimize(problem(D, TAU), tol=TOL)
@@ -202,7 +202,7 @@ def test_workers_use_memory_again_and_give_it_back(monkeypatch):
     again = work._fresh(like)
     assert again.ctypes.data == where
     assert len(work.SHARED._arrays) == 2
-    patience = time.monotonic() + 60.0
+    patience = time.monotonic() + 300.0
     while work.SHARED._arrays and time.monotonic() < patience:
         time.sleep(0.02)
     assert not work.SHARED._arrays

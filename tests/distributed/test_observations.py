@@ -92,7 +92,7 @@ def test_the_answer_of_arrays(kind, options):
     for name in ("smoothness", "term_smoothness", "strong_convexity", "size", "n_terms"):
         assert getattr(there, name) == pytest.approx(getattr(here, name), rel=1e-12)
     lam = 1.0 / N if options.get("reduction") == "mean" else 1.0
-    tol = 0.05  # each of the hundreds of passes over few numbers costs dask's time
+    tol = 0.2  # each of the hundreds of passes over few numbers costs dask's time
     h = NuclearBall(20.0) if kind == "huber" else NuclearNorm(lam)
     one, two = (wp.minimize(wp.Problem(x, None, h), tol=tol) for x in (here, there))
     same(one, two)
@@ -108,7 +108,7 @@ def test_columns_of_a_frame():
     there = Completion(frame["u"], frame["i"], frame["y"], SHAPE, weights=frame["w"])
     here = Completion(ROWS, COLS, VALUES, SHAPE, weights=WEIGHTS)
     h = NuclearNorm(1.0)
-    same(*(wp.minimize(wp.Problem(x, None, h), tol=0.05) for x in (here, there)))
+    same(*(wp.minimize(wp.Problem(x, None, h), tol=0.2) for x in (here, there)))
 
 
 @pytest.mark.usefixtures("one_by_one")
@@ -141,11 +141,11 @@ def test_resumed_runs_end_at_the_same_bits(tmp_path):
     def problem():
         return wp.Problem(pair("huber")[1], None, NuclearNorm(1.0))
 
-    whole = wp.minimize(problem(), tol=0.03)
+    whole = wp.minimize(problem(), tol=0.1)
     kept = {"checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 0.0}
-    part = wp.minimize(problem(), max_svds=3, tol=0.03, **kept)
+    part = wp.minimize(problem(), max_svds=3, tol=0.1, **kept)
     assert part.status is wp.Status.MAX_SVDS
-    again = wp.minimize(problem(), tol=0.03, resume=True, **kept)
+    again = wp.minimize(problem(), tol=0.1, resume=True, **kept)
     np.testing.assert_array_equal(again.X, whole.X)
     assert again.certificate == whole.certificate
 

@@ -115,7 +115,7 @@ def simple_methods(noisy, signal):
 def test_automatic_settings_beat_the_simple_methods(density):
     """On average over seeds, though those methods get the best settings there are."""
     ours, theirs = [], []
-    for seed in range(3):
+    for seed in range(2):
         signal, noisy = sparse_low_rank(60, 50, density=density, seed=seed)
         ours.append(error(SparseLowRank(random_state=0).fit(noisy), signal))
         theirs.append(simple_methods(noisy, signal))
@@ -207,13 +207,13 @@ def steps_apart(fits):
 )
 def test_the_choice_hardly_depends_on_the_random_state(example):
     _, noisy = sparse_low_rank(**example)
-    fits = [SparseLowRank(random_state=k, noise=0.5).fit(noisy) for k in range(5)]
+    fits = [SparseLowRank(random_state=k, noise=0.5).fit(noisy) for k in range(3)]
     lam, tau = steps_apart(fits)
     assert lam <= 1
     assert tau <= 1
 
 
-def test_simple_models_are_chosen_where_they_suffice():
+def test_simple_models_are_chosen_where_they_suffice(fitted):
     rng = np.random.default_rng(0)
     noise = 0.5 * rng.standard_normal((50, 40))
     low = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 40))
@@ -222,10 +222,12 @@ def test_simple_models_are_chosen_where_they_suffice():
     assert model.sparse_ is None
     spikes = np.where(rng.random((50, 40)) < 0.05, 8.0, 0.0)
     assert SparseLowRank(random_state=0).fit(spikes + noise).kind_ == "sparse"
-    assert SparseLowRank(random_state=0).fit(M).kind_ == "both"
+    assert fitted.kind_ == "both"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(k, marks=pytest.mark.long) for k in (1, 2))]
+)
 def test_no_simple_model_scores_better_on_the_same_copies(seed):
     """By more than one standard error of the difference."""
     _, noisy = sparse_low_rank(50, 40, density=0.3, seed=seed)
@@ -384,13 +386,14 @@ def test_batches_lead_to_the_same_as_all_at_once():
     stack = SIGNAL + rng.standard_normal((7, 50, 40))
     whole = SparseLowRank(random_state=0).fit(stack)
     parts = SparseLowRank(random_state=0)
-    for batch in (stack[:1], stack[1], stack[2:5], stack[5:]):
+    first = error(parts.partial_fit(stack[0]))
+    for batch in (stack[1:5], stack[5:]):
         parts.partial_fit(batch)
     assert parts.n_samples_seen_ == whole.n_samples_seen_ == 7
     assert parts.noise_ == pytest.approx(whole.noise_, rel=1e-9)
     assert whole.noise_ == pytest.approx(1.0 / 7**0.5, rel=0.03)
     np.testing.assert_allclose(parts.matrix_, whole.matrix_, atol=1e-6)
-    assert error(whole) < error(SparseLowRank(random_state=0).fit(stack[0]))
+    assert error(whole) < first
 
 
 def test_nothing_grows_with_the_number_of_batches():
@@ -399,9 +402,9 @@ def test_nothing_grows_with_the_number_of_batches():
     sizes = []
     for _ in range(6):
         model.partial_fit(SIGNAL + rng.standard_normal(SIGNAL.shape))
-        seen = model._seen
-        sizes.append(seen.mean.nbytes)
-    assert len(set(sizes)) == 1
+        del model.result_  # its trace is as long as the run
+        sizes.append(len(pickle.dumps(model)))
+    assert max(sizes) < sizes[0] + SIGNAL.nbytes / 2  # no copy is kept
     assert model.n_samples_seen_ == 6
 
 
@@ -435,15 +438,15 @@ def test_new_rows_are_scored_by_what_other_columns_say_about_them():
     factors = rng.standard_normal((3, 30))
     train, test = (rng.standard_normal((n, 3)) @ factors for n in (80, 40))
     train, test = (X + 0.5 * rng.standard_normal(X.shape) for X in (train, test))
-    scores = [
-        SparseLowRank(0.0, 1e3, rank=rank, noise=0.5, random_state=0).fit(train).score(test)
+    models = [
+        SparseLowRank(0.0, 1e3, rank=rank, noise=0.5, random_state=0).fit(train)
         for rank in (1, 3, 20)
     ]
+    scores = [model.score(test) for model in models]
     assert scores[1] == max(scores)  # the right rank predicts best
     assert scores[1] == pytest.approx(-0.25, rel=0.3)  # and leaves little but the noise
-    frame = pd.DataFrame(test)
-    model = SparseLowRank(0.0, 1e3, rank=3, noise=0.5, random_state=0).fit(train)
-    assert model.score(frame) == model.score(sp.csr_array(test)) == scores[1]
+    right = models[1]
+    assert right.score(pd.DataFrame(test)) == right.score(sp.csr_array(test)) == scores[1]
 
 
 def test_cross_validation_and_grid_search():
@@ -550,9 +553,8 @@ def test_a_grid_of_ones_own():
     assert model.errors_.shape == (2, 2, 2)
 
 
-def test_same_seed_same_bits():
-    one, two = (SparseLowRank(random_state=3).fit(M).matrix_ for _ in "ab")
-    assert one.tobytes() == two.tobytes()
+def test_same_seed_same_bits(fitted):
+    assert SparseLowRank(random_state=0).fit(M).matrix_.tobytes() == fitted.matrix_.tobytes()
 
 
 def test_clone_pickle_and_pipeline(fitted):

@@ -165,7 +165,7 @@ def test_rows_of_zeros():
     assert ReducedRankRegressor(0.05, **options).fit(X, Y).sparsity_weight_ > 0.0
 
 
-@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("intercept", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_sparse_features(intercept):
     X, Y = planted()
     X[np.abs(X) < 1.0] = 0.0

@@ -155,7 +155,7 @@ def test_frames_keep_their_labels():
 
 
 def test_a_rank_can_be_given():
-    model = RobustPCA(0.5, rank=1, random_state=0, max_seconds=5.0).fit(hit()[2])
+    model = RobustPCA(0.5, rank=1, random_state=0).fit(hit()[2])
     assert model.rank_ == 1
 
 

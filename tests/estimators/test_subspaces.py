@@ -60,8 +60,15 @@ def fitted():
 
 
 @pytest.mark.filterwarnings("ignore:SubspaceClustering. no number of clusters:UserWarning")
-@parametrize_with_checks([SubspaceClustering(), SubspaceClustering(zero_diagonal=True)])
+@parametrize_with_checks([SubspaceClustering(2)])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:SubspaceClustering. no number of clusters:UserWarning")
+@parametrize_with_checks([SubspaceClustering(), SubspaceClustering(zero_diagonal=True)])
+def test_scikit_learn_checks_of_the_search(estimator, check):
     check(estimator)
 
 

@@ -45,4 +45,4 @@ def test_a_finite_sum_counts_all_its_terms():
 
 
 def test_the_cost_of_a_sample_is_measured():
-    assert 0 < seconds_per_sample((30, 30), repeats=3) < 1.0
+    assert 0 < seconds_per_sample((30, 30), repeats=3) < 60.0

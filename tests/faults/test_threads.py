@@ -100,7 +100,7 @@ def at_once(cases):
     ready = threading.Barrier(len(cases))
 
     def work(case):
-        ready.wait(30)
+        ready.wait(300)
         return solved(case)
 
     with ThreadPoolExecutor(len(cases)) as pool:

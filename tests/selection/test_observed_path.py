@@ -137,7 +137,7 @@ def test_first_points_in_factors_are_checked():
     ("settings", "argument"),
     [
         ({"cv": 1}, "cv"),
-        ({"cv": 1.5}, "cv"),
+        ({"cv": 1.2}, "cv"),
         ({"lams": [1.0, -1.0]}, "lams"),
         ({"patience": 0}, "patience"),
         ({"one_standard_error": "yes"}, "one_standard_error"),

@@ -51,9 +51,9 @@ def test_a_proved_gap_is_a_certificate_and_an_estimate_is_near_it():
 @pytest.mark.parametrize(
     ("m", "d", "rank", "density", "size"),
     [
-        (60, 20, 2, 0.3, 2.0),
+        pytest.param(60, 20, 2, 0.3, 2.0, marks=pytest.mark.long),
         (20, 70, 1, 1.0, 10.0),
-        (50, 50, 5, 0.1, 5.0),
+        pytest.param(50, 50, 5, 0.1, 5.0, marks=pytest.mark.long),
         (8, 40, 2, 0.5, 1.0),
     ],
 )

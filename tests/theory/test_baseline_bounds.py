@@ -351,7 +351,9 @@ def epoch_means(case, solver, seeds):
     return np.mean(gaps, 0), np.std(gaps, 0), result.parameters
 
 
-@pytest.mark.parametrize("constants", ["paper", "repaired"])
+@pytest.mark.parametrize(
+    "constants", ["paper", pytest.param("repaired", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     "option", [{"oracle": "exact"}, {"variance_reduction": False}], ids=str
 )

@@ -124,7 +124,7 @@ def best_of_rank(case, rank):
     return min(points, key=case.value)
 
 
-@pytest.mark.parametrize(("case", "seeds"), [(FINITE[0][0], 1), (SAMPLED[0][0], 16)], ids=name)
+@pytest.mark.parametrize(("case", "seeds"), [(FINITE[0][0], 1), (SAMPLED[0][0], 8)], ids=name)
 def test_rank_below_that_of_the_optimum_costs_delta2(case, seeds):
     rank = case.rank_of_optimum() - 2
     assert rank >= 1

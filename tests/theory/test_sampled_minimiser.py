@@ -23,7 +23,7 @@ N = 4000
 
 
 def solved(loss):
-    result = wp.minimize(wp.Problem(loss, PENALTY, BALL), tol=1e-9, progress=False)
+    result = wp.minimize(wp.Problem(loss, PENALTY, BALL), tol=1e-7, progress=False)
     return result.X
 
 

@@ -158,7 +158,12 @@ def test_another_memory_or_rank_is_another_run():
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("matrix", "plain"), ("psd", "capped"), ("norm", "capped"), ("sensing", "plain")],
+    [
+        pytest.param("matrix", "plain", marks=pytest.mark.long),
+        ("psd", "capped"),
+        ("norm", "capped"),
+        ("sensing", "plain"),
+    ],
 )
 def test_what_rounding_forbids_ends_by_itself(kind, name):
     """An estimate below zero once counted as progress, for ever."""

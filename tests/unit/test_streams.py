@@ -35,7 +35,7 @@ def threads():
 
 
 def wait_for(condition):
-    until = time.monotonic() + 60.0
+    until = time.monotonic() + 300.0
     while not condition() and time.monotonic() < until:
         time.sleep(0.001)
     assert condition()
@@ -175,19 +175,20 @@ def test_errors_of_the_source_are_passed_on(prefetch):
 
 
 def test_a_source_that_stalls_is_not_waited_for_forever():
-    go = threading.Event()
+    go, made = threading.Event(), threading.Event()
 
     def source():
         yield ALL[0]
-        go.wait(60.0)
+        go.wait(300.0)
+        made.set()
         yield ALL[1]
 
-    stream = Stream(source, prefetch=1, timeout=0.5)  # enough for the first, beside other work
+    stream = Stream(source, prefetch=1, timeout=1.0)  # enough for the first, beside other work
     stream(None, 1)
-    with pytest.raises(SamplerError, match=r"no item 1 within 0\.5 s"):
+    with pytest.raises(SamplerError, match=r"no item 1 within 1 s"):
         stream(None, 1)
     go.set()
-    wait_for(lambda: stream._ahead._made.qsize() == 1)
+    assert made.wait(300.0)
     np.testing.assert_array_equal(stream(None, 1), ALL[1:2])  # and nothing is lost
     stream.close()
 
@@ -244,7 +245,7 @@ def test_settings_that_cannot_be(options, name):
 @pytest.mark.parametrize("prefetch", [0, 4])
 def test_ten_thousand_samples_take_the_memory_of_a_few(prefetch):
     """Peak at the tenth part of the samples and at the end: the same."""
-    side = 32
+    side = 16
 
     def source():
         rng = np.random.default_rng(0)

@@ -14,6 +14,7 @@ from weakprox.certificates.sampled import (
     Noise,
     Proof,
     contradicted,
+    evaluated,
     even_sizes,
     groups_that_fit,
     least_samples,
@@ -295,6 +296,32 @@ def test_without_strong_convexity_bounded_sets_help():
             assert part == pytest.approx(0.1 * h.diameter)
             bound, _ = lower_bound(problem, X.dense(), dual, rank=5, rng=rng)
             assert gap - part == pytest.approx(problem.value(X) - bound, rel=1e-6)
+
+
+def test_samples_that_were_looked_at_count_as_seen():
+    """They chose X, so their mean proves nothing, but a rare large one widens the bound."""
+    rng, far = np.random.default_rng(4), [1.0]
+
+    def sampler(rng, k):
+        return far[0] * rng.standard_normal((k, *SHAPE))
+
+    loss = Denoising(sampler=sampler, shape=SHAPE)
+    problem = wp.Problem(loss, L1(0.3), NuclearBall(4.0))
+    fresh = [(loss.draw(rng, 200), 200) for _ in range(20)]
+    X = near(problem, numbers(*SHAPE), rng, 0.1)
+    dual = FixedDual(problem.penalty, problem.penalty.ascend(None, X.dense(), 10.0))
+    proofs = []
+    for far[0], size in ((1.0, None), (0.01, 5), (50.0, 5)):
+        looked = None if size is None else loss.draw(rng, size)
+        proofs.append(evaluated(problem, X, dual, fresh, 0.95, rng, looked=looked))
+    alone, near_ones, far_ones = proofs
+    assert near_ones.noise.reach == alone.noise.reach
+    assert far_ones.noise.reach > 10.0 * alone.noise.reach
+    assert math.isfinite(alone.gap)
+    assert far_ones.error > near_ones.error == alone.error
+    assert far_ones.gap > 1.01 * alone.gap
+    few = evaluated(problem, X, dual, fresh[:1], 0.95, rng, rarest=1e-3)
+    assert few.gap == math.inf  # too few to have seen the rarest
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, 1e9])

@@ -109,15 +109,15 @@ def visited(problem, limit):
     return watched(problem, limit)[1]
 
 
-def holds(problem, rng, *, rounding=1e-12):
-    """All bounds are below the best value that a run has found; the largest of them."""
+def check_bounds(problem, rng, *, rounding=1e-12):
+    """All bounds are below the best value that a run has found, and not all are far below."""
     result, duals = watched(problem, 40 if problem.penalty.separable else 8)
     found = [b for b, _ in bounds(problem, rng, [*duals, *arbitrary(problem, rng, 3)])]
     assert len(found) >= 10
     assert not np.isnan(found).any()
     best = min(result.value, float(result.trace["value"].min()))
     assert max(found) <= best + rounding * (1 + abs(best))
-    return max(found)
+    assert max(found) >= best - (1 + abs(best))  # and some are of use
 
 
 @pytest.mark.parametrize("spectral", ["ball-tight", "norm", "exact-box"])
@@ -125,7 +125,7 @@ def holds(problem, rng, *, rounding=1e-12):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_below_the_optimum(loss, penalty, spectral):
     problem = problem_of(loss, penalty, spectral)
-    assert holds(problem, np.random.default_rng(1)) > -np.inf  # and some are of use
+    check_bounds(problem, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("spectral", ["psd-tight", "psd-loose", "ball-loose", "norm-heavy"])
@@ -133,7 +133,7 @@ def test_below_the_optimum(loss, penalty, spectral):
 @pytest.mark.parametrize("loss", ["denoising", "sensing", "completion", "custom"])
 def test_below_the_optimum_on_square_matrices(loss, penalty, spectral):
     problem = problem_of(loss, penalty, spectral)
-    assert holds(problem, np.random.default_rng(2)) > -np.inf
+    check_bounds(problem, np.random.default_rng(2))
 
 
 def soft(x, c):

@@ -20,13 +20,13 @@ from weakprox.report.reproduction import (
 def summaries():
     with pytest.MonkeyPatch.context() as patch:
         for name, setup in list(figures.SETUPS.items()):
-            runs, cap = {0.01: 1}, {0.01: 200}
+            runs, cap = {0.01: 1}, {0.01: 60}
             made = replace(setup, d=20, quick_runs=runs, quick_cap=cap)
             patch.setitem(figures.SETUPS, name, made)
         patch.setattr(ablation, "D", 20)
         patch.setattr(table1, "N", 20)
         patch.setattr(table1, "QUICK_DRAWS", 3)
-        patch.setattr(table2, "QUICK_CAP", 60)
+        patch.setattr(table2, "QUICK_CAP", 20)
         patch.setattr(table2, "QUICK_ACCURACIES", (0.08, 0.04, 0.02))
         names = ["table1", "figure1", "figure2", "table2", "ablation", "epochs"]
         return run(names, quick=True, processes=1, progress=False)

@@ -136,6 +136,10 @@ def test_bounds_need_no_gram_matrix(monkeypatch):
     result = wp.minimize(problem, tol=1e-6)
     assert result.certified
     assert result.certificate.rests_on == "high-probability"
+    # the Gram matrix of the shorter side decides
+    monkeypatch.setattr("weakprox.certificates.cells.GRAM", 10)
+    assert min(M.shape) < 10 < max(M.shape)
+    assert wp.minimize(problem, tol=1e-4).certificate.rests_on == "exact"
 
 
 def test_sums_tell_the_dual_function():

@@ -217,14 +217,14 @@ def test_a_user_s_own_loss_of_entries():
 @pytest.mark.parametrize("dtype", [np.float32, float])
 @pytest.mark.parametrize("h", [NuclearNorm(1.0), NuclearBall(20.0)])
 def test_resumed_runs_end_at_the_same_bits(dtype, h, tmp_path):
-    problem = wp.Problem(completion("huber", (40, 30), dtype=dtype, intercepts="both"), None, h)
-    options = {"tol": 1e-6, "checkpoint_every": 0.0}
-    whole = wp.minimize(problem, tol=1e-6)
+    problem = wp.Problem(completion("huber", (20, 15), dtype=dtype, intercepts="both"), None, h)
+    options = {"tol": 1e-5, "checkpoint_every": 0.0}
+    whole = wp.minimize(problem, tol=1e-5)
     path = tmp_path / "run.safetensors"
     part = wp.minimize(problem, max_svds=20, checkpoint=path, **options)
     assert part.status is wp.Status.MAX_SVDS
     for other in (
-        wp.minimize(problem, tol=1e-6, resume=part),
+        wp.minimize(problem, tol=1e-5, resume=part),
         wp.minimize(problem, checkpoint=path, resume=True, **options),
     ):
         assert np.array_equal(other.X, whole.X)
@@ -329,7 +329,7 @@ def test_nothing_of_the_size_of_x_is_made(monkeypatch):
 
 def test_the_largest_shape_is_planned_and_evaluated():
     """7.3 TiB as an array: whatever makes one fails."""
-    problem = large(2_000_000, 500_000, 1_000_000, 100.0)
+    problem = large(2_000_000, 500_000, 200_000, 100.0)
     tracemalloc.start()
     try:
         need = wp.plan(problem)["FactoredProximal"]
@@ -366,12 +366,12 @@ def test_where_most_entries_are_observed_arrays_give_the_same(shape, spectral, m
     decomposed = []
     plain = Steps._prox_of_array
     monkeypatch.setattr(Steps, "_prox_of_array", lambda *a: decomposed.append(1) or plain(*a))
-    by_array = wp.minimize(problem, tol=1e-7)
+    by_array = wp.minimize(problem, tol=1e-5)
     assert decomposed
     monkeypatch.setattr(Steps, "_as_array", lambda self, block: False)
-    by_blocks = wp.minimize(problem, tol=1e-7)
+    by_blocks = wp.minimize(problem, tol=1e-5)
     assert by_array.status.name == by_blocks.status.name == "CERTIFIED"
-    assert by_array.value == pytest.approx(by_blocks.value, rel=2e-7)
+    assert by_array.value == pytest.approx(by_blocks.value, rel=2e-5)
     assert by_array.certificate.lower_bound <= by_blocks.value
     assert by_blocks.certificate.lower_bound <= by_array.value
 
