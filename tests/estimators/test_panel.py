@@ -305,7 +305,7 @@ def test_display(smoking):
         ({"treated": np.ones((14, 10))}, InputError, "no untreated outcome"),
         ({"treated": np.full((14, 10), 2)}, InputError, "0 and 1"),
         ({"treated": np.ones((14, 9))}, ShapeError, r"treated: got shape \(14, 9\)"),
-        ({"Y": np.zeros(14)}, ShapeError, "Y: got 1 axes"),
+        ({"Y": np.zeros(14)}, ShapeError, "Y: got 1 axis"),
         ({"Y": np.full((14, 10), np.inf)}, InputError, "infinite"),
         ({"Y": [["a"]]}, InputError, "not numbers"),
         ({"unit": "u"}, InputError, "treated"),

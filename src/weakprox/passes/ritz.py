@@ -108,18 +108,18 @@ def stepped(
     does the rest, so there is one transfer to the host. Otherwise it falls back to careful
     steps. Only the first `needed` columns of U must be orthonormal to the last digits.
     """
-    last, image = near, product
-    for _ in range(powers):
+    last = near
+    for step in range(powers):
         found = None
         if last.s[-1] > LEAST * last.s[0]:
-            image = wide(image)
+            image = wide(product) if step == 0 else last.U * like(last.s, last.U)
             damping = like(1.0 / last.s**2, image) if last.damping is None else last.damping
             Y = wide(A.left(image * damping))
             B = wide(A.right(Y))
             found = _triplets(A, Y, B, _squares(B, Y), needed) or _straightly(A, Y, needed)
         if found is None:
             return _carefully(A, near.V, product, powers)
-        last, image = found, found.U * like(found.s, found.U)
+        last = found
     return last
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
 
 from weakprox.arguments import flag, is_auto
 from weakprox.errors import InputError
@@ -79,6 +78,8 @@ def refit_to(predictions: Values, answers: Values) -> Values:
     if not predictions.shape[1]:
         return np.zeros(0)
     both: Any = np.linalg.qr(np.column_stack([predictions, answers]), mode="r")  # few rows
+    from scipy.optimize import nnls  # slow to import
+
     found: Values = nnls(both[:, :-1], both[:, -1])[0]
     return found
 

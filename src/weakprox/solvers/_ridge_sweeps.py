@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.filled import Filled
 
@@ -33,7 +34,7 @@ def strong_factors(filled: Filled, cut: float) -> LowRank | None:
     Y = filled.values
     B = _block(Y)
     Z = Y @ B
-    _, s, Vt = np.linalg.svd(Z, full_matrices=False)
+    _, s, Vt = decompositions.svd(Z)
     rank = min(RANK, int((s > STRONG * cut).sum()))
     if rank == 0:
         return None
@@ -44,7 +45,7 @@ def strong_factors(filled: Filled, cut: float) -> LowRank | None:
         A, a = _regressed(seen, Y, B, b, cut, free=filled.by_rows)
         B, b = _regressed(seen.T, Y.T, A, a, cut, free=filled.by_columns)
     (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
-    U, s, Vt = np.linalg.svd(left @ right.T)
+    U, s, Vt = decompositions.svd(left @ right.T)
     return LowRank(Q @ U, s, Vt @ P.T)
 
 
