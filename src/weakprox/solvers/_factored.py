@@ -75,6 +75,7 @@ class Factored:
         self.problem, self.engine, self.tools = problem, engine, tools
         self.form: ValueForm = form
         self.cap, self.thin = rank, thin
+        self._without_penalty = not (step.above or step.below or step.curvature or step.grouped)
         # shares of the largest value below which others are noise: above a cut-off, and without
         self._noise = [noise_share(problem.shape, eps) for eps in (DOUBLE, engine.eps)]
         self._follow: Callable[[], Ritz] | None = None  # computes the triplets of z
@@ -174,10 +175,13 @@ class Factored:
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:
         """A dual point at z, before it moves, if the gap is expected to be small enough."""
-        if state.gap == math.inf:
-            return state, None
+        gap = state.gap
+        if math.isinf(gap):
+            if k > 1 or not self._without_penalty:
+                return state, None
+            gap = 0.0  # the first target is that of the solution
         wanted = self._wanted(state, state.values)
-        if not state.gap * state.ratio <= 1.5 * wanted:
+        if not gap * state.ratio <= 1.5 * wanted:
             return state, None
         if state.gamma * state.parameters.beta < SMALL_STEP:
             # a proof divides the residuals by gamma, so they must be more accurate

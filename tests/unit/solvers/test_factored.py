@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 import weakprox as wp
 from weakprox.passes.engine import Engine
@@ -28,3 +29,24 @@ def test_float32_steps_keep_small_values_above_the_cut_off():
     found = steps.project(state, 1)
     assert len(found.values) == 7
     assert np.allclose(found.values[1:], 4.0, atol=0.5)
+
+
+@pytest.mark.parametrize("spectral", ["ball", "norm", "cone"])
+def test_without_a_penalty_one_decomposition_is_proved_at_once(spectral):
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((90, 3))
+    M = Y @ Y.T + 0.1 * np.triu(rng.standard_normal((90, 90)), 1)
+    M = 0.5 * (M + M.T)
+    h = {
+        "ball": wp.spectral.NuclearBall(200.0),
+        "norm": wp.spectral.NuclearNorm(10.0),
+        "cone": wp.spectral.TracePSD(200.0),
+    }[spectral]
+    problem = wp.Problem(wp.losses.Denoising(M), None, h)
+    result = wp.minimize(problem, "lean-splitting", tol=1e-6, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.counts.svds == 1
+    w, V = np.linalg.eigh(M)
+    w, V = w[::-1][:3], V[:, ::-1][:, :3]
+    cut = 10.0 if spectral == "norm" else (w.sum() - 200.0) / 3
+    np.testing.assert_allclose(result.X, (V * (w - cut)) @ V.T, atol=1e-4)
