@@ -681,3 +681,11 @@ def test_no_time_for_half_lives():
 def test_events_that_cannot_be_read_are_refused(X, settings, given, error, name):
     with pytest.raises(error, match=name):
         LinkPredictor(**settings).fit(X, **given)
+
+
+def test_counts_of_two_columns_may_be_a_bipartite_graph():
+    counts = np.array([[3, 0], [0, 2], [1, 1], [0, 4]])
+    model = LinkPredictor(kind="bipartite", random_state=0).fit(counts)
+    assert model.adjacency_.shape == counts.shape
+    with pytest.raises(InputError, match="pairs of integers"):
+        LinkPredictor().fit(counts)

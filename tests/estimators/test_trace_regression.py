@@ -530,3 +530,16 @@ def test_other_values_of_debias_are_refused(value):
         TraceRegression(debias=value).fit(A, b)
     with pytest.raises(InputError, match="debias"):
         TraceRegressionCV(debias="auto", one_standard_error=True).fit(A, b)
+
+
+def test_a_refit_of_nothing_is_nothing():
+    A = np.random.default_rng(0).standard_normal((40, 4, 3))
+    model = TraceRegression(debias="auto", random_state=0).fit(A, np.ones(40))
+    assert not model.coef_.any()
+    assert np.allclose(model.predict(A), 1.0)
+
+
+def test_attributes_before_a_fit_say_so():
+    for name in ("coef_", "refit_", "certificate_"):
+        with pytest.raises(NotFittedError):
+            getattr(TraceRegression(), name)

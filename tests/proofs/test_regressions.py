@@ -230,3 +230,26 @@ def test_the_command_reads_data_of_every_kind(made, tmp_path):
         done = CliRunner().invoke(app, [*command, "--json"])
         assert done.exit_code == 0, done.output
         assert json.loads(done.output)["valid"] is True
+
+
+@pytest.mark.parametrize("loss", ["outcomes", "entries"])
+def test_integers_whose_sum_overflows_prove_nothing(loss, tmp_path):
+    """An even number of least integers adds up to zero modulo 2^64."""
+    rng, n = np.random.default_rng(0), 101
+    y = np.zeros(n)
+    y[-1] = 1.0
+    G = Logistic(rng.standard_normal((n, 3, 3)), y, intercept=True)
+    if loss == "entries":
+        rows, columns = np.zeros(n, dtype=int), np.arange(n)
+        G = wp.losses.Completion(rows, columns, y, (1, n), loss="logistic", intercepts="rows")
+    problem = wp.Problem(G, None, NuclearBall(1e-6))
+    result = wp.minimize(problem, tol=1e-4, proof=True, progress=False)
+    proof = result.proof
+    assert wp.verify(proof, problem)
+    least = np.where(y == 1.0, 0, np.iinfo(np.int64).min)
+    for q in (least, np.where(y == 1.0, 0.0, -0.5)):
+        lower = 1.5 * result.value
+        claims = {**proof.claims, "exponent": -64 if q is least else 0}
+        claims |= {"lower_bound": lower, "value": 1.1 * lower, "certified": False}
+        false = wp.Proof(claims, proof.terms, proof.digests, {**proof.arrays, "q": q})
+        assert not wp.verify(false, problem)

@@ -5,6 +5,7 @@ import pytest
 
 from weakprox import InputError
 from weakprox.storage import FileError, read_matrix
+from weakprox.storage.long import read_long
 
 GOOD = np.array([[1.5, -2.0, 3.25], [4.0, 5.5, -6.75], [7.0, 8.0, 9.125]])
 
@@ -156,7 +157,7 @@ def test_row_numbers_and_years_raise_doubts(tmp_path):
     ("first", "rows"),
     [
         ("1970,1971,1972", ["3,4,5", "6,7,9"]),
-        ("1970,1980,2000", ["3,1975,5", "6,7,9"]),  # gaps, and a number that could be a year
+        ("1970,1980,1990", ["3,1975,5", "6,7,9"]),  # decades, and a number like a year
         ("1970.0,1971.0,1972.0", ["3,4,5", "6,7,9"]),  # as spreadsheets write them
         ('"1970","1971","1972"', ["3,4,5", "6,7,9"]),
         ("1970,1971,1972", ["a,3,4,5", "b,6,7,9"]),  # no name for the labels
@@ -355,3 +356,17 @@ def ods():
 
 
 SHEETS = {".xlsx": xlsx, ".ods": ods}
+
+
+def test_ids_keep_their_commas_beside_decimal_commas(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("i;j;v\n0,5;a;1,25\n1,5;b;2,5\n0,5;b;3,75\n")
+    found = read_long(path, ["i", "j", "v"], ["v"])
+    assert found["i"].tolist() == ["0,5", "1,5", "0,5"]
+    assert found["v"].tolist() == [1.25, 2.5, 3.75]
+
+
+def test_increasing_numbers_at_unequal_distances_are_no_years(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("1612,1733,2011\n900,1250,3000\n811,1199,2777\n")
+    assert read_matrix(path).values.shape == (3, 3)

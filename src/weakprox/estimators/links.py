@@ -431,8 +431,9 @@ class LinkPredictor(Certified):
         graph and another square one for a directed graph.
     half_life : float, None or "auto"
         For events with times: an event counts 2^(-age / half_life), its age being the time from
-        it to the last event. None counts all events alike. "auto" tries 1 to 1/32 times the
-        span of the events and takes the half-life with which the earlier nine tenths of them
+        it to the last event. None counts all events alike. "auto" tries 1, 1/2, ...,
+        1/32 times the span of the earlier nine tenths of the events, until two in turn are no
+        better, and takes the half-life with which the earlier nine tenths of them
         rank the new pairs of the last tenth best, if that is clearly better than no decay.
     {tol, max_seconds, random_state, verbose}
 
@@ -540,7 +541,8 @@ class LinkPredictor(Certified):
         elif shape is not None:
             raise InputError("shape", shape, "None, without times: X has the shape")
         read: Any = {"accept_sparse": "csr", "ensure_non_negative": True}
-        _check_no_pairs(X)
+        if kind != "bipartite":
+            _check_no_pairs(X)
         X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, kind)
         chosen = self._choose(graph, prepare, lam, tau)

@@ -127,7 +127,7 @@ class Design:
     def refit(self, coef: LowRank) -> Matrix:
         """Coefficients with the same singular vectors, whose values fit the data best."""
         coef = coef.trimmed()
-        each = np.einsum("ik,kj->kij", coef.U, coef.Vt).reshape(coef.rank, -1)
+        each = np.einsum("ik,kj->kij", coef.U, coef.Vt).reshape(len(coef.s), -1)
         values = np.where(coef.s > 0.0, refit_to(self.A @ each.T, self.b), 0.0)
         return np.asarray((coef.U * values) @ coef.Vt)
 
@@ -296,7 +296,7 @@ class _TraceModel(Certified, ABC):
     def __getattr__(self, name: str) -> Any:
         """`lam1_` is the deprecated name of `lam_`."""
         if name != "lam1_" or "lam_" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            return super().__getattr__(name)
         warnings.warn("lam1_ is now called lam_", DeprecationWarning, stacklevel=2)
         return self.lam_
 

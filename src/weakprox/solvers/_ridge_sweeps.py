@@ -26,24 +26,30 @@ FREE = 1e-9  # ridge of intercepts, over the number of their observations
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def strong_factors(filled: Filled, cut: float) -> LowRank | None:
+def strong_factors(filled: Filled, cut: float, cap: int | None = None) -> LowRank | None:
     """Return a first point in the orientation of the array; None if no factor is strong.
 
-    `cut` is the weight of the nuclear norm, in units of the weight of a squared error.
+    `cut` is the weight of the nuclear norm, in units of the weight of a squared error, and
+    `cap` the largest rank. None also if the regressions are singular to rounding.
     """
     Y = filled.values
     B = _block(Y)
     Z = Y @ B
     _, s, Vt = decompositions.svd(Z)
-    rank = min(RANK, int((s > STRONG * cut).sum()))
+    rank = min(RANK, cap or RANK, int((s > STRONG * cut).sum()))
     if rank == 0:
         return None
     seen = filled.seen()
     B = (B @ Vt[:rank].T) * np.sqrt(s[:rank])
     b = np.zeros(Y.shape[1])
-    for _ in range(SWEEPS):
-        A, a = _regressed(seen, Y, B, b, cut, free=filled.by_rows)
-        B, b = _regressed(seen.T, Y.T, A, a, cut, free=filled.by_columns)
+    try:
+        for _ in range(SWEEPS):
+            A, a = _regressed(seen, Y, B, b, cut, free=filled.by_rows)
+            B, b = _regressed(seen.T, Y.T, A, a, cut, free=filled.by_columns)
+    except np.linalg.LinAlgError:
+        return None
+    if not (np.isfinite(A).all() and np.isfinite(B).all()):
+        return None
     (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
     U, s, Vt = decompositions.svd(left @ right.T)
     return LowRank(Q @ U, s, Vt @ P.T)

@@ -126,7 +126,7 @@ class FilledProximal(GapDriven):
         return problem.observed is not None and Filled.pays(problem.observed)
 
     def start(self, problem: Problem, X: Array | LowRank | None, tools: Tools) -> Memory:
-        """The user's first point, or zero."""
+        """The user's first point, or one of strong factors, or zero."""
         plan = Plan(tools.eps, 0.0, problem.loss.smoothness)
         first = None if X is None else tools.compressed(X, self.rank or min(problem.shape))
         return self._steps(problem, tools).begun(first, plan)
@@ -191,7 +191,7 @@ class Steps:
         return cls(Filled.of(data), form, cap)
 
     def begun(self, X: LowRank | None, plan: Plan) -> Memory:
-        """The state at X, or at zero."""
+        """The state at X, or at a first point of its own."""
         filled = self.filled
         V = self._first() if X is None else LowRank(wide(X.U), wide(X.s), wide(X.Vt))
         if V is None:
@@ -205,7 +205,7 @@ class Steps:
         """A low-rank point near the solution; None if h is not a nuclear norm."""
         if not 0.0 < self.form.lam < math.inf or math.isfinite(self.form.tau):
             return None
-        found = strong_factors(self.filled, self.form.lam / self.filled.weight)
+        found = strong_factors(self.filled, self.form.lam / self.filled.weight, self.cap)
         return None if found is None else self.filled.point(found)
 
     def _h(self, s: Any) -> float:

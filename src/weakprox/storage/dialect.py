@@ -63,10 +63,16 @@ class Rows:
     def __iter__(self) -> Iterator[list[str]]:
         if self._dialect.decimal == ".":
             return self._cells
-        return ([self._pointed(cell) for cell in row] for row in self._cells)
+        return ([self.pointed(cell) for cell in row] for row in self._cells)
 
-    def _pointed(self, cell: str) -> str:
+    def cells(self) -> Iterator[list[str]]:
+        """The rows as they are, with the decimal signs of the file."""
+        return self._cells
+
+    def pointed(self, cell: str) -> str:
         """The cell with a decimal point; raises on a point, which may separate thousands."""
+        if self._dialect.decimal == ".":
+            return cell
         if _COMMA.fullmatch(cell):
             return cell.replace(",", ".")
         if "." in cell and is_number(cell):

@@ -55,7 +55,7 @@ def read_long(
     if suffix == ".parquet":
         found = _parquet(source, names)
     else:
-        found = _text(source, names, sep, decimal)
+        found = _text(source, names, numbers, sep, decimal)
     return {
         name: _numbers(source, name, column) if name in numbers else np.asarray(column)
         for name, column in found.items()
@@ -87,7 +87,11 @@ def _separator(start: str, names: Sequence[str], usual: str) -> str:
 
 
 def _text(
-    path: Path, names: Sequence[str], sep: str | None, decimal: str | None
+    path: Path,
+    names: Sequence[str],
+    numbers: Sequence[str],
+    sep: str | None,
+    decimal: str | None,
 ) -> dict[str, list[str]]:
     wanted = "a table in UTF-8 whose first line names the columns"
     bad = (UnicodeDecodeError, csv.Error)
@@ -100,7 +104,7 @@ def _text(
         dialect = chosen(path, start, sep or _separator(start, names, usual), decimal)
         handle.seek(0)
         reader = dialect.rows(handle, path)
-        rows = iter(reader)
+        rows = reader.cells()  # ids stay as they are
         header = next(rows, [])
         at = _positions(path, header, names)
         found: dict[str, list[str]] = {name: [] for name in names}
@@ -111,7 +115,8 @@ def _text(
                 given = f"{counted(len(line), 'cell')} in line {reader.line_num}"
                 raise FileError(path, given, f"{len(header)}, as in the first line")
             for name, position in at.items():
-                found[name].append(line[position])
+                cell = line[position]
+                found[name].append(reader.pointed(cell) if name in numbers else cell)
     return found
 
 

@@ -14,7 +14,7 @@ from weakprox.storage.atomic import atomic
 from weakprox.storage.table import FileError, PathLike
 
 FORMAT = "weakprox result"
-VERSIONS = ("1", "2")  # that are read; the last, with an estimate, is written
+VERSIONS = ("1", "2")  # without an estimate, and with one
 SUFFIX = ".safetensors"
 ARRAYS = ("U", "s", "Vt", "trace")
 # The estimate of a model, if there is one: in factors, or as a whole matrix.
@@ -30,7 +30,8 @@ def write_result(path: PathLike, about: Mapping[str, Any], arrays: Mapping[str, 
         raise FileError(path, f"the suffix {Path(path).suffix!r}", f"a name with {SUFFIX}")
     text = json.dumps(_written(about), allow_nan=False)
     kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    content = save(kept, {"format": FORMAT, "version": VERSIONS[-1], "result": text})
+    version = VERSIONS[any(name.startswith("estimate") for name in kept)]
+    content = save(kept, {"format": FORMAT, "version": version, "result": text})
     with atomic(path) as temporary:
         temporary.write_bytes(content)
     return Path(path)

@@ -55,10 +55,11 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
     """Return numbers, row labels and column labels; all that `layout` leaves is detected.
 
     The first row is a header if none of its cells is a number, or if its first is empty;
-    it may be one cell shorter than the next row. It is also a header if its cells, perhaps
-    but for the first, are increasing years while those below are not. Any other row of both
-    text and numbers raises an error unless `header` says what it is. The first column holds
-    labels if the header has no name for it, or if none of its cells is a number.
+    it may be one cell shorter than the next row. It is also a header if its cells are years at
+    equal distances while those below are not, or increasing years after a first cell that is
+    text or stands above labels. Any other row of both text and numbers raises an error unless
+    `header` says what it is. The first column holds labels if the header has no name for it, or
+    if none of its cells is a number.
     """
     allowed = room() if max_bytes is None else max_bytes
     try:
@@ -123,7 +124,11 @@ def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> lis
 
     `body` are the next rows, and `labelled` says whether the first column holds labels.
     """
-    whole = _are_years(cells) and len(cells) > 2  # two may well be numbers
+    # two may well be numbers, and so may years at unequal distances
+    whole = (
+        _are_years(cells) and len({int(float(b) - float(a)) for a, b in pairwise(cells)}) == 1
+    )
+    whole = whole and len(cells) > 2
     corner = _are_years(cells[1:]) and (labelled or not _is_number(cells[0]))
     if not (whole or corner):
         return []

@@ -356,9 +356,11 @@ class Entries:
 
 
 def summable(integers: Any) -> bool:
-    """Whether no sum of these integers can overflow."""
-    k = np.asarray(integers, dtype=np.int64)
-    return len(k) <= (1 << 62) // LARGEST and int(np.abs(k).max()) <= LARGEST
+    """Whether these are integers, and no sum of them can overflow."""
+    k = np.asarray(integers)
+    if k.dtype.kind != "i" or not 0 < k.size <= (1 << 62) // LARGEST:
+        return False
+    return int(k.min()) >= -LARGEST and int(k.max()) <= LARGEST  # |least integer| overflows
 
 
 def xlogx(p: Matrix) -> Matrix:

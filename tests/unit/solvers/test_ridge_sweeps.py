@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import weakprox as wp
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
 from weakprox.solvers._ridge_sweeps import _regressed, strong_factors
@@ -55,3 +56,25 @@ def test_a_row_without_entries_and_a_weight_above_all_factors():
     rows, cols = rows[kept], cols[kept]
     loss = Completion(rows, cols, np.cos(rows * cols), (30, 20), intercepts="both")
     assert np.isfinite(strong_factors(Filled.of(loss.observed()), 0.1).dense()).all()
+
+
+def sparse_row(weight):
+    rng = np.random.default_rng(3)
+    M = rng.standard_normal((30, 3)) @ rng.standard_normal((3, 20))
+    seen = rng.random(M.shape) < 0.8
+    seen[0] = np.arange(20) == 0
+    rows, columns = np.nonzero(seen)
+    loss = wp.losses.Completion(rows, columns, M[seen], M.shape)
+    return wp.Problem(loss, None, wp.spectral.NuclearNorm(weight))
+
+
+@pytest.mark.parametrize("weight", [1e-15, 1e-16, 1e-17])
+def test_ridges_lost_in_rounding_do_no_harm(weight):
+    result = wp.minimize(sparse_row(weight), "filled-proximal", max_seconds=2.0, progress=False)
+    assert np.isfinite(result.value)
+
+
+def test_the_first_point_respects_the_rank():
+    problem = sparse_row(1e-3)
+    result = wp.minimize(problem, "filled-proximal", rank=1, max_svds=0, progress=False)
+    assert result.rank <= 1
