@@ -447,7 +447,7 @@ class LinkPredictor(Certified):
         each singular value has a factor of its own. Scores are areas under the ROC curve.
     adjacency_ : sparse array
         The graph, without the diagonal unless it is bipartite. Weights of events with times
-        are sums of 2^(-age / half_life_).
+        are sums of `2^(-age / half_life_)`.
     denoised_ : sparse array
         The graph without its noise.
     half_life_ : float
