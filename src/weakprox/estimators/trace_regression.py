@@ -688,8 +688,7 @@ def _walk(search: Search[Setting], settings: Sequence[Setting]) -> None:
 
     For each weight of squares, the path follows the radii at the first weight of sizes, which
     is 0, and then the weights of sizes at the best radius. It ends with the radii at the best
-    of these weights. On the data of `benchmarks/data/traces.py` it finds the same candidate as
-    the whole grid or one as good, with half of the solves.
+    of these weights. It may miss the best candidate of the whole grid, but needs fewer solves.
     """
     ends = []
     for squares in dict.fromkeys(one.lam2 for one in settings):

@@ -25,7 +25,8 @@ STRETCH = 512  # least number of columns per program
 WIDEST = 128  # widest block that fits next to its tiles
 WIDEST_LOOK = 256
 NARROW = 32  # widest block whose products within a kernel are faster than the library's
-# rows, columns, warps and stages: the fastest of at least eleven on an H200, d = 20,000
+# rows, columns, warps and stages: the fastest of at least eleven on an H200, d = 20,000; for
+# float64 of six, d = 8,000
 ADVANCE, ADVANCE_64, MOVED, LOOK, VALUE, TIMES, TRANSPOSE = (
     (32, 32, 2, 4),
     (16, 16, 1, 3),
