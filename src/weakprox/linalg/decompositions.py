@@ -29,6 +29,8 @@ Matrix = np.ndarray[Any, np.dtype[Any]]
 Triplets = tuple[Array, Array, Array]
 
 SMALL = 64  # rows up to which NumPy's overhead exceeds the time spent in LAPACK
+# Block, number of products, and ratio of values, for pairs far above the others.
+FAR_COLUMNS, FAR_STEPS, FAR = 32, 4, 100.0
 SWEEPS = 40  # limit on Jacobi sweeps; they converge quadratically, in about ten
 # Exceptions of the routines: LinAlgError (NumPy, SciPy) or RuntimeError (torch).
 FAILURES = (np.linalg.LinAlgError, RuntimeError)
@@ -69,6 +71,38 @@ def eigh(A: Array) -> tuple[Array, Array]:
     """Ascending eigenvalues and eigenvectors of a symmetric matrix (reads its lower half)."""
     values, V = _quickly(A, "eigh", 0) or _carefully(A, "eigenvalues", EIGH_ROUTINES)
     return values, V
+
+
+def rough_eigh(A: Matrix) -> tuple[Matrix, Matrix, Matrix] | None:
+    """Eigenpairs of a positive semidefinite matrix on the host, by LAPACK in single precision.
+
+    Return all values in descending order, the vectors of the first few, and the others in
+    float32. It takes about half the time of `eigh`. Errors are relative to the largest value,
+    so pairs far above the others are computed in float64 and removed first. None if these are
+    too many, or if a routine fails.
+    """
+    Q = np.random.default_rng(0).standard_normal((len(A), FAR_COLUMNS))
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(FAR_STEPS):
+                Q = np.linalg.qr(A @ Q)[0]
+            B = A @ Q
+            values, W = eigh(Q.T @ B)
+        values, W = values[::-1], W[:, ::-1]
+        far = int((values > FAR * max(float(values[-1]), 0.0)).sum())
+        if far == len(values):
+            return None
+        values, V, AV = values[:far], Q @ W[:, :far], B @ W[:, :far]
+        half = AV - 0.5 * V * values
+        rest = A - np.hstack([half, V]) @ np.vstack([V.T, half.T]) if far else A
+        below, others = scipy.linalg.eigh(
+            rest.astype(np.float32), driver="evd", overwrite_a=True, check_finite=False
+        )
+    except (np.linalg.LinAlgError, DecompositionError):
+        return None
+    if not _fine(below):
+        return None
+    return np.concatenate([values, below[far:][::-1]]), V, others[:, far:][:, ::-1]
 
 
 def eigvalsh(A: Array) -> Array:

@@ -8,25 +8,45 @@ result is None and the caller uses LAPACK's SVD.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from weakprox.errors import DecompositionError
 from weakprox.linalg import decompositions
 from weakprox.linalg._thin_svd import OVERSAMPLE, ThinSVD, Vector, both_residuals
-from weakprox.linalg.arrays import DOUBLE, Array, eps_of, like, namespace, to_numpy, wide
+from weakprox.linalg.arrays import (
+    DOUBLE,
+    Array,
+    eps_of,
+    is_numpy,
+    like,
+    namespace,
+    to_numpy,
+    wide,
+)
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
 
 Active = Callable[[Vector], int]  # number of leading values that a proximal step keeps
 
 DIGITS_LEFT = 1e5  # kept squares are at least this many roundings of the largest
+SINGLE = float(np.finfo(np.float32).eps)
+SINGLE_LEFT = 1e3  # the same in single precision
+SINGLE_ERROR = 16  # roundings by which its eigenvectors may miss
+ROUGH = 1500  # columns from which single precision is faster
 ROWS = 512  # rows multiplied at once
 
 
 def gram_svd(
-    A: Array, active: Active, most: int, width: Callable[[Vector], int] | None = None
+    A: Array,
+    active: Active,
+    most: int,
+    width: Callable[[Vector], int] | None = None,
+    *,
+    rough: bool = False,
 ) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`; None if squaring is unsafe.
 
@@ -34,30 +54,91 @@ def gram_svd(
 
     All computation is in float64. The squares of the singular values (before rounding to the
     dtype of A) have an error of at most `square_error`, which bounds based on them take into
-    account.
+    account. `rough` triplets are computed on the host from eigenvectors in single precision,
+    if that is faster.
     """
-    xp = namespace(A)
     flat = int(A.shape[0]) < int(A.shape[1])
     B = wide(A.T if flat else A)
     n = int(B.shape[1])
     with all_threads(n):
+        G = squared(B)
+        solved = _single(G) if rough and is_numpy(B) and n >= ROUGH else None
+        found = None if solved is None else _triplets(A, B, solved, active, most, width)
+        if found is not None:
+            return found
         try:
-            squares, W = decompositions.eigh(squared(B))
+            return _triplets(A, B, _double(G), active, most, width)
         except DecompositionError:  # squares overflow or underflow
             return None
-    square = np.maximum(np.asarray(to_numpy(squares), dtype=float)[::-1], 0.0)
-    s, error = np.sqrt(square), gram_error(int(B.shape[0]), square)
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """Eigenpairs of a Gram matrix, in descending order."""
+
+    squares: Vector
+    columns: Callable[[int], Array]  # the first vectors
+    left: float  # least share of the reference value that a kept square must have
+    reference: int = 0  # index of the value that rounding errors are relative to
+    exact: bool = True
+
+
+def _double(G: Array) -> _Solved:
+    squares, W = decompositions.eigh(G)
+    values = np.maximum(np.asarray(to_numpy(squares), dtype=float)[::-1], 0.0)
+    xp = namespace(W)
+    return _Solved(values, lambda k: xp.flip(W[:, -k:], axis=1), DIGITS_LEFT * DOUBLE)
+
+
+def _single(G: Array) -> _Solved | None:
+    found = decompositions.rough_eigh(G)
+    if found is None:
+        return None
+    squares, first, others = found
+    far = int(first.shape[1])
+
+    def columns(k: int) -> Array:
+        more = others[:, : max(0, k - far)].astype(float)
+        return np.hstack([first, more - first @ (first.T @ more)])[:, :k]
+
+    return _Solved(np.maximum(squares, 0.0), columns, SINGLE_LEFT * SINGLE, far, exact=False)
+
+
+def _triplets(
+    A: Array,
+    B: Array,
+    solved: _Solved,
+    active: Active,
+    most: int,
+    width: Callable[[Vector], int] | None,
+) -> ThinSVD | None:
+    """Triplets of A from the eigenvectors of B'B, B being A or its transpose in float64."""
+    xp, flat, exact = namespace(A), int(A.shape[0]) < int(A.shape[1]), solved.exact
+    s, error = np.sqrt(solved.squares), gram_error(int(B.shape[0]), solved.squares)
     kept = max(1, min(active(s), most))
-    if not s[kept - 1] ** 2 > max(DIGITS_LEFT * DOUBLE * s[0] ** 2, 8 * error):
+    reference = float(s[min(solved.reference, kept - 1)]) ** 2
+    if not s[kept - 1] ** 2 > max(solved.left * reference, 8 * error):
         return None
     wide_as = kept + OVERSAMPLE if width is None else max(kept, width(s))
-    W = xp.flip(W[:, -wide_as:], axis=1)
-    V, BW = W[:, :kept], B @ (W if flat else W[:, :kept])
-    top, BV = like(s[:kept], B), BW[:, :kept]
-    U = upright(BV / top)
-    residuals = both_residuals(LowRank(U, top, V.T), BV, B.T @ U)
+    W = solved.columns(wide_as)
+    BW = B @ W if flat else None
+    if exact:
+        V, top = W[:, :kept], like(s[:kept], B)
+        BV = B @ V if BW is None else BW[:, :kept]
+        U = upright(BV / top)
+        residuals = both_residuals(LowRank(U, top, V.T), BV, B.T @ U)
+    else:
+        V = upright(W[:, :kept])
+        BV = B @ V
+        top = np.linalg.norm(BV, axis=0)
+        order = np.argsort(-top, kind="stable")
+        V, top = V[:, order], top[order]
+        U = upright(BV[:, order] / top)
+        # an estimate, since another product would take a tenth of the time
+        residuals = SINGLE_ERROR * SINGLE * reference / np.minimum(top, math.sqrt(reference))
     # a basis need not be orthonormal
-    basis = BW / like(np.maximum(s[:wide_as], DOUBLE * s[0]), B) if flat else W
+    scale = like(np.maximum(s[:wide_as], DOUBLE * s[0]), B)
+    basis = W if BW is None else BW / scale
     U, V, basis = (xp.astype(x, A.dtype, copy=False) for x in (U, V, basis))
     top = xp.astype(top, A.dtype, copy=False)
     return ThinSVD(
@@ -67,8 +148,8 @@ def gram_svd(
         next_value=float(s[kept]) if kept < s.size else 0.0,
         basis=basis,
         passes=0,
-        exact=True,
-        square_error=error,
+        exact=exact,
+        square_error=error if exact else 0.0,
     )
 
 

@@ -24,13 +24,14 @@ from weakprox.linalg.arrays import (
     inner,
     namespace,
     norm,
+    on_cpu,
     rough_inner,
     row_blocks,
     sqnorm,
     zeros,
 )
 from weakprox.linalg.lowrank import LowRank, dense
-from weakprox.linalg.thick_svd import SMALLEST
+from weakprox.linalg.thick_svd import LARGEST, SMALLEST
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, Penalty, WeakProx
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
 STALLING = 8  # iterations without progress after which decompositions are more accurate
+NEXT = 1.3  # multiple of the accuracy from which the next iteration is likely to reach it
+FULL = 3  # power steps from which full decompositions are in float64
 POWERS = 5  # power steps from which decompositions are exact
 STEADY = 0.01  # relative change below which two moves count as equal
 LONGEST = 2.0**16  # stride, in moves
@@ -187,7 +190,15 @@ class Stored:
             return max(state.powers, POWERS - 1)
         if state.gap <= aim:  # but it was not proved
             return min(POWERS, state.powers + 1)
+        if state.gap <= NEXT * aim and self._is_full(state):
+            return max(state.powers, FULL)
         return max(state.powers, 2) if state.gap <= SOON * aim else state.powers
+
+    def _is_full(self, state: Memory) -> bool:
+        """Whether the next decomposition is a full one, which is rough with fewer powers."""
+        basis = state.basis
+        least = min(self.problem.shape)
+        return basis is not None and int(basis.shape[1]) > LARGEST * least and on_cpu(basis)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, None]:
         """Return the state unchanged: z is stored, so the loop may prove later."""

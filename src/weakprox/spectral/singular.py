@@ -32,6 +32,8 @@ GRAM_BELOW = 96
 GRAM_BELOW_COLD = 350
 GRAM_SHARE = 0.15
 
+ROUGH_POWERS = 2  # steps up to which vectors in single precision are as accurate
+
 # Relative accuracy at which an SVD may stop for any tolerance. A value a thousand times
 # larger kept runs from proving relative gaps of 1e-8.
 FLOOR = 1e-15
@@ -173,12 +175,14 @@ def decompose(
     """
     small = certify and min(A.shape) <= EXACT_BELOW
     shape, svd = (int(A.shape[0]), int(A.shape[1])), None
-    if powers and not certify:
+    many = powers > 0 and not certify and min(shape) >= SMALLEST
+    if many:
         svd = thick_svd(A, active, level, min(shape), start, rng, powers)
+        if svd is None:  # a larger share of all triplets
+            width = lambda s: columns_for(s, level(s))  # noqa: E731
+            svd = gram_svd(A, active, min(shape), width, rough=powers <= ROUGH_POWERS)
     if svd is None and (small or gram_is_cheaper(shape, rank, start is not None)):
-        wide = powers > 0 and min(A.shape) >= SMALLEST
-        width = (lambda s: columns_for(s, level(s))) if wide else None
-        svd = gram_svd(A, active, rank, width)
+        svd = gram_svd(A, active, rank)
     if svd is None:
         method: Method = "lapack" if small else "auto"
         svd = thin_svd(

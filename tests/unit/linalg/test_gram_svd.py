@@ -201,3 +201,41 @@ def test_rounding_does_not_lower_the_bound_itself():
     of_products = Fraction(gram_error(1000, squares)) / eps - own
     chain = 512 + 2  # products in a block of rows, and blocks
     assert of_products >= Fraction(chain, 2) * sum(map(Fraction, squares))
+
+
+@pytest.fixture
+def rough_at_any_size(monkeypatch):
+    monkeypatch.setattr("weakprox.linalg.gram_svd.ROUGH", 1)
+
+
+@pytest.mark.usefixtures("rough_at_any_size")
+@pytest.mark.parametrize("shape", [(160, 120), (120, 160)], ids=str)
+@pytest.mark.parametrize("far", [0, 3])
+def test_rough_triplets_keep_orthonormal_vectors_and_the_point_they_give(shape, far):
+    rng = generator(5)
+    s = np.linspace(9.0, 1.0, 120)
+    s[:far] = [4e4, 3e3, 200.0][:far]  # in single precision they would hide the others
+    A = with_values(rng, shape, s)
+    found = gram_svd(A, lambda s: int((s > 3.0).sum()), 120, rough=True)
+    top, kept = found.triplets, int((s > 3.0).sum())
+    assert not found.exact
+    assert top.rank == kept
+    for Q in (top.U, top.Vt.T):
+        assert np.abs(Q.T @ Q - np.eye(kept)).max() <= 1e-9
+    np.testing.assert_allclose(top.s, s[:kept], rtol=1e-5)
+    U, _, Vt = np.linalg.svd(A, full_matrices=False)
+    error = (top.U * (top.s - 3.0)) @ top.Vt - (U[:, :kept] * (s[:kept] - 3.0)) @ Vt[:kept]
+    assert np.linalg.norm(error, 2) <= 1e-4 * 3.0
+    residuals = np.linalg.norm(A.T @ top.U - top.Vt.T * top.s, axis=0)
+    assert np.all(residuals <= found.residuals)
+
+
+@pytest.mark.usefixtures("rough_at_any_size")
+@pytest.mark.parametrize(
+    "s", [np.geomspace(1e3, 1.0, 120), np.r_[np.full(60, 1e4), np.full(60, 1.0)]], ids=str
+)
+def test_values_that_single_precision_would_lose_are_computed_in_double(s):
+    A = with_values(generator(6), (120, 120), s)
+    found = gram_svd(A, every, 120, rough=True)
+    assert found.exact
+    np.testing.assert_allclose(found.triplets.s, s, rtol=1e-6)
