@@ -51,6 +51,8 @@ STUCK = 5  # iterations without progress
 ON_DEVICE = 384  # columns on a device, where eigenproblems take longer relative to products
 SMALL_STEP = 0.1  # step size times smoothness
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
+BURIED = 0.5  # share of the largest eigenvalue of noise below which a cut-off keeps many
+FAR = 5.0  # multiple of that eigenvalue from which one is not noise
 DENSE = 0.8  # share from which one step hardly separates it from those that are kept
 SHARPLY = 0.1  # factor by which the gap is expected to fall at first
 
@@ -114,8 +116,8 @@ class Factored:
             beside = int((found.s[kept:] > DENSE * shift).sum())
             stuck = k - state.progress > STUCK
             slow = (kept >= MANY and beside >= kept // 4) or stuck
-            if shift <= 0.0 and self.thin() and self._inside(found):
-                raise self.handed_over(replace(state, ritz=found))
+            if k <= EARLY and seen < width and self._buried(found, shift) and self.thin():
+                raise self.handed_over(replace(state, ritz=found), early=True)
             lost = stuck if self._outweighed(found, shift) else crowded and slow
             if lost and k > EARLY and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
@@ -150,27 +152,41 @@ class Factored:
         """Whether power steps favour the lower end of a symmetric z over values at the cut."""
         return self.engine.symmetric and float(found.s[-1]) < -shift
 
-    def _inside(self, found: Ritz) -> bool:
-        """Whether z is in the ball, so that all its triplets are kept."""
-        if math.isinf(self.form.tau) or self.form.lam or self.engine.symmetric:
+    def _buried(self, found: Ritz, shift: float) -> bool:
+        """Whether many values of z beyond the block are kept.
+
+        The ball may hold all of z. Of a symmetric z, the largest eigenvalue beyond the block
+        is estimated as that of noise with the same norm (Wigner's semicircle), or by the
+        lower end of the spectrum unless that is far from noise.
+        """
+        if math.isinf(self.form.tau) or self.form.lam:
             return False
-        more = min(self.problem.shape) - len(found.s)
+        symmetric, least = self.engine.symmetric, min(self.problem.shape)
+        if shift > 0.0 and not symmetric:
+            return False
         rest = max(0.0, sqnorm(self.engine.z) - float(found.s @ found.s))
-        return float(found.s.sum()) + math.sqrt(more * rest) <= self.form.tau
+        if symmetric:
+            edge, lowest = 2.0 * math.sqrt(rest / least), -float(found.s[-1])
+            return shift < BURIED * (lowest if edge < lowest < FAR * edge else edge)
+        most = math.sqrt((least - len(found.s)) * rest)
+        return float(found.s.sum()) + most <= self.form.tau
 
     def _wanted(self, state: Memory, values: Vector) -> float:
         """The accuracy to reach."""
         size = 0.5 * self.problem.loss.smoothness * float(values @ values)
         return self.tools.accuracy(state.value, size=size)
 
-    def handed_over(self, state: Memory) -> TooWide:
+    def handed_over(self, state: Memory, *, early: bool = False) -> TooWide:
         """Signal to continue with the fallback from here."""
         assert state.ritz is not None
         # A block that holds both ends of a spectrum misses values at the cut-off, and if no
         # value is cut off, all vectors are needed: then a full decomposition comes first.
-        s, tau = state.ritz.s, self.form.tau
-        whole = not self.form.lam and float(s.sum()) <= tau
-        basis = None if self.engine.symmetric or whole else self.engine.own(state.ritz).V
+        # On a device that takes long, and in the first iterations the rank is still moderate.
+        symmetric = self.engine.symmetric
+        whole = not self.form.lam and float(state.ritz.s.sum()) <= self.form.tau
+        moderate = symmetric and early and not on_cpu(self.engine.z)
+        full = (symmetric or whole) and not moderate
+        basis = None if full else self.engine.own(state.ritz).V
         return TooWide(self.engine.kept(), state.gamma, basis)
 
     def prove(self, state: Memory, k: int) -> tuple[Memory, FactoredDual | None]:

@@ -7,7 +7,7 @@ import pytest
 
 import weakprox as wp
 from weakprox.passes.engine import Engine
-from weakprox.solvers._factored import Factored
+from weakprox.solvers._factored import EARLY, Factored
 from weakprox.solvers._gap_driven import Plan
 from weakprox.solvers.davis_yin import Memory
 
@@ -50,3 +50,29 @@ def test_without_a_penalty_one_decomposition_is_proved_at_once(spectral):
     w, V = w[::-1][:3], V[:, ::-1][:, :3]
     cut = 10.0 if spectral == "norm" else (w.sum() - 200.0) / 3
     np.testing.assert_allclose(result.X, (V * (w - cut)) @ V.T, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("low", "tau", "solver"),
+    [
+        (0.0, 0.97, "DavisYin"),  # the trace does not reach the bound: noise is kept
+        (0.0, 0.8, "LeanSplitting"),
+        (1.0, 0.8, "LeanSplitting"),  # negative eigenvalues that are not noise
+    ],
+)
+def test_a_cone_that_keeps_noise_is_handed_over_early(low, tau, solver, monkeypatch):
+    steps, real = [], Factored.project
+    monkeypatch.setattr(
+        Factored, "project", lambda self, state, k: steps.append(k) or real(self, state, k)
+    )
+    rng, n = np.random.default_rng(0), 400
+    Y, W = 3.0 * rng.standard_normal((2, n, 3))
+    noise = rng.standard_normal((n, n))
+    M = Y @ Y.T - low * W @ W.T + (noise + noise.T) / np.sqrt(2.0)
+    cone = wp.spectral.TracePSD(tau * float((Y**2).sum()))
+    problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(2.0), cone)
+    result = wp.minimize(problem, "lean-splitting", tol=1e-3, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.solver == solver
+    if solver == "DavisYin":
+        assert max(steps) <= EARLY
