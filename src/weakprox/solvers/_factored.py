@@ -20,6 +20,7 @@ from weakprox.linalg.arrays import (
     Array,
     copied,
     gaussian,
+    is_array,
     namespace,
     on_cpu,
     sqnorm,
@@ -50,6 +51,7 @@ SEVERAL = 16  # columns beyond the rank
 STUCK = 5  # iterations without progress
 ON_DEVICE = 384  # columns on a device, where eigenproblems take longer relative to products
 SMALL_STEP = 0.1  # step size times smoothness
+CLEAR = 4.0  # multiple of the cut-off from which values are not noise
 NEAR = 0.5  # share of the cut-off from which a discarded value counts as near it
 BURIED = 0.5  # share of the largest eigenvalue of noise below which a cut-off keeps many
 FAR = 5.0  # multiple of that eigenvalue from which one is not noise
@@ -116,7 +118,8 @@ class Factored:
             beside = int((found.s[kept:] > DENSE * shift).sum())
             stuck = k - state.progress > STUCK
             slow = (kept >= MANY and beside >= kept // 4) or stuck
-            if k <= EARLY and seen < width and self._buried(found, shift) and self.thin():
+            doubtful = k <= EARLY and seen < width and (shift <= 0.0 or engine.symmetric)
+            if doubtful and self.thin() and self._buried(found, shift):
                 raise self.handed_over(replace(state, ritz=found), early=True)
             lost = stuck if self._outweighed(found, shift) else crowded and slow
             if lost and k > EARLY and self.thin():
@@ -131,9 +134,11 @@ class Factored:
             most = most if on_cpu(z) else min(most, ON_DEVICE)
             if width >= most and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
-            # a block that was far too narrow only starts the next one
-            powers = 1 if seen == width else powers
-            width = min(WIDER * width, most if width < most else WIDER * width, *shape)
+            wider = WIDER * width
+            if seen == width:  # a block that was far too narrow only starts the next one
+                powers = 1
+                wider = max(wider, _rounded_up(width + self._missing(found, shift) + SPARE))
+            width = min(wider, most if width < most else wider, *shape)
             block = _wider(found.V, gaussian(tools.rng(k, width), (shape[1], width), z))
             tools.spectral.counted(width, 2 * powers)
             found = engine.ritz(block, None, powers)
@@ -161,15 +166,26 @@ class Factored:
         """
         if math.isinf(self.form.tau) or self.form.lam:
             return False
-        symmetric, least = self.engine.symmetric, min(self.problem.shape)
-        if shift > 0.0 and not symmetric:
-            return False
-        rest = max(0.0, sqnorm(self.engine.z) - float(found.s @ found.s))
-        if symmetric:
+        least, rest = min(self.problem.shape), self._rest(found)
+        if self.engine.symmetric:
             edge, lowest = 2.0 * math.sqrt(rest / least), -float(found.s[-1])
             return shift < BURIED * (lowest if edge < lowest < FAR * edge else edge)
         most = math.sqrt((least - len(found.s)) * rest)
         return float(found.s.sum()) + most <= self.form.tau
+
+    def _rest(self, found: Ritz) -> float:
+        """Sum of the squares of the values of z beyond the block."""
+        return max(0.0, sqnorm(self.engine.z) - float(found.s @ found.s))
+
+    def _missing(self, found: Ritz, shift: float) -> int:
+        """Least number of values of z beyond the block, if its own are far above the cut-off.
+
+        None of them is larger than the last one of the block.
+        """
+        last = float(found.s[-1])
+        if not last > CLEAR * shift or not is_array(self.engine.z):
+            return 0
+        return int(self._rest(found) / last**2)
 
     def _wanted(self, state: Memory, values: Vector) -> float:
         """The accuracy to reach."""
@@ -298,6 +314,11 @@ def factored(
             copied(memory.z, engine.z)  # the checkpoint keeps its own array
             state = replace(memory, ritz=engine.adopt(memory.ritz))
         yield Factored(problem, engine, tools, rank=rank, thin=thin, step=step), state
+
+
+def _rounded_up(width: int) -> int:
+    """The next power of two, for which kernels are compiled."""
+    return 1 << (width - 1).bit_length()
 
 
 def _block(state: Memory, problem: Problem, rng: np.random.Generator) -> Array:

@@ -76,3 +76,16 @@ def test_a_cone_that_keeps_noise_is_handed_over_early(low, tau, solver, monkeypa
     assert result.solver == solver
     if solver == "DavisYin":
         assert max(steps) <= EARLY
+
+
+def test_a_block_grows_by_as_many_columns_as_the_norm_of_the_target_shows():
+    """Of 60 equal values 16 are seen; the others have 44 times the square of the last one."""
+    rng, n = np.random.default_rng(0), 300
+    U, V = (np.linalg.qr(rng.standard_normal((n, 60)))[0] for _ in range(2))
+    problem = wp.Problem(
+        wp.losses.Denoising(10.0 * U @ V.T), None, wp.spectral.NuclearNorm(1.0)
+    )
+    result = wp.minimize(problem, "lean-splitting", tol=1e-6, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.rank == 60
+    assert result.counts.svds == 2  # with 16 and 64 columns
