@@ -10,9 +10,7 @@ import numpy as np
 from weakprox.arguments import one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.plots._display import Display
-from weakprox.plots._panels import COLOURS
-
-GREY = "#7a7a7a"
+from weakprox.plots._panels import COLOURS, GREY
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -113,15 +113,13 @@ def _candidates(
     usual: str | None, sep: str | None, decimal: str | None, comments: bool
 ) -> list[Dialect]:
     """Dialects to compare, the usual one first."""
-    order = [usual] if usual else []
-    order += [x for x in ("\t", ";", ",", "|", " ") if x != usual]
-    pairs = [
-        (separator, sign)
-        for separator in ([sep] if sep else order)
+    order = [sep] if sep else dict.fromkeys((usual or "\t", "\t", ";", ",", "|", " "))
+    return [
+        Dialect(separator, sign, comments)
+        for separator in order
         for sign in ([decimal] if decimal else [".", ","])
-        if separator != sign and separator is not None
+        if separator != sign
     ]
-    return [Dialect(separator, sign, comments) for separator, sign in pairs]
 
 
 def _share(dialect: Dialect, lines: list[str], path: Path) -> float:

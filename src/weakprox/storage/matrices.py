@@ -23,12 +23,11 @@ from weakprox.storage.market import read_mtx
 from weakprox.storage.meant import ELSEWHERE, local
 from weakprox.storage.parquet import read_parquet, write_parquet
 from weakprox.storage.sheets import read_sheet
-from weakprox.storage.table import FileError, Labels, PathLike, Table
+from weakprox.storage.table import Contents, FileError, Labels, PathLike, Table
 from weakprox.storage.text import (
     Header,
     IndexCol,
     Layout,
-    Text,
     read_cells,
     read_text,
     write_text_table,
@@ -104,12 +103,12 @@ def read_matrix(
         if getattr(layout, name) is not None and suffix not in TEXTS:
             raise InputError(name, repr(getattr(layout, name)), "none: this is not a text file")
 
-    def sheet() -> Text:
+    def sheet() -> Contents:
         allowed = room() if max_bytes is None else max_bytes
         cells = read_sheet(source, key, max_bytes)
         return read_cells(source, cells, layout, missing, allowed)
 
-    readers: dict[str, Callable[[], Any]] = {  # each returns values, or labels as well
+    readers: dict[str, Callable[[], Contents]] = {
         ".npy": lambda: read_npy(source),
         ".npz": lambda: read_npz(source, key, max_bytes),
         ".zarr": lambda: read_zarr(source, max_bytes),
@@ -118,16 +117,13 @@ def read_matrix(
         **dict.fromkeys(SHEETS, sheet),
         **dict.fromkeys(TEXTS, lambda: read_text(source, layout, missing, max_bytes)),
     }
-    text: Text | None = None
     try:
         found = readers[suffix]()
-        if isinstance(found, Text):
-            text, found = found, (found.values, found.rows, found.columns)
-        values, rows, columns = found if isinstance(found, tuple) else (found, None, None)
     except MemoryError:
         raise FileError(source, "more than fits into memory", "a smaller matrix") from None
     except PermissionError:
         raise FileError(source, "a file that may not be read", "a readable one") from None
+    values = found.values
     if suffix == ".zarr":
         with table.zarr_chunks(source):
             table.check_finite(source, values, missing)
@@ -139,8 +135,8 @@ def read_matrix(
         if values.dtype != np.float32:
             values = values.astype(np.float64)
         table.check_finite(source, values.data[None, :], missing)
-    told = {} if text is None else {"notes": text.notes, "doubts": text.doubts}
-    return Table(values, rows, columns, source, suffix.removeprefix("."), **told)
+    kind, said = suffix.removeprefix("."), (found.notes, found.doubts)
+    return Table(values, found.rows, found.columns, source, kind, *said)
 
 
 def _checked_file(path: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -20,7 +20,7 @@ from weakprox.storage import table
 from weakprox.storage.dialect import LOOKED_AT, MISSING, Rows, chosen
 from weakprox.storage.meant import UTF8, in_numbers
 from weakprox.storage.sheets import Cells
-from weakprox.storage.table import FileError, Labels, Matrix
+from weakprox.storage.table import Contents, FileError, Labels, Matrix
 
 SAY = "header= (--header, --no-header) to say which it is"
 Header = bool | Literal["auto"]
@@ -40,18 +40,7 @@ class Layout:
     index_col: IndexCol = None
 
 
-@dataclass(frozen=True)
-class Text:
-    """Numbers and labels, and what a reader should know about how they were found."""
-
-    values: Matrix
-    rows: Labels | None
-    columns: Labels | None
-    notes: tuple[str, ...] = ()  # what was detected
-    doubts: tuple[str, ...] = ()  # what may have been misunderstood
-
-
-def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) -> Text:
+def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) -> Contents:
     """Return numbers, row labels and column labels; all that `layout` leaves is detected.
 
     The first row is a header if none of its cells is a number, or if its first is empty;
@@ -71,7 +60,7 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
             found = read_cells(path, rows, layout, missing, allowed)
             given = layout.sep is not None, layout.decimal is not None
             notes = () if any(given) else tuple(dialect.words(path))
-            return replace(found, notes=notes)
+            return found._replace(notes=notes)
     except UnicodeDecodeError:
         raise FileError(path, "bytes that are not UTF-8 text", UTF8) from None
     except csv.Error as failure:
@@ -80,7 +69,7 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
 
 def read_cells(
     path: Path, rows: Rows | Cells, layout: Layout, missing: bool, allowed: int
-) -> Text:
+) -> Contents:
     """Return the numbers and labels in rows of cells."""
     reader = _Reader(path, missing, allowed, layout.index_col)
     values, labels, names = reader.read(rows, layout.header)
@@ -88,7 +77,7 @@ def read_cells(
     if reader.years:
         said = f"the first row looks like years ({', '.join(reader.years[:2])}, ...)"
         doubts += (f"{said} and is taken as names; --no-header takes it as data",)
-    return Text(values, labels, names, doubts=doubts)
+    return Contents(values, labels, names, doubts=doubts)
 
 
 def _numbered(values: Matrix) -> tuple[str, ...]:
@@ -283,13 +272,10 @@ class _Reader:
         if len(cells) != self.width:
             given = f"{counted(len(cells), 'number')} in row {row} (line {line})"
             raise FileError(self.path, given, f"{self.width}, as in the first row")
-        try:
-            found = np.array([float(cell) for cell in cells])
-            plain = not any("_" in cell for cell in cells)
-        except ValueError:
-            plain = False
-        if not plain:
-            found = np.array([self._number(c, row, j, line) for j, c in enumerate(cells)])
+        numbers = table.as_numbers(cells)
+        if numbers is None:
+            numbers = [self._number(c, row, j, line) for j, c in enumerate(cells)]
+        found = np.array(numbers)
         if not (self.missing or np.isfinite(found).all()):
             j = int(np.flatnonzero(~np.isfinite(found))[0])
             given = f"{found[j]} at {self._where(row, j, line)}"
