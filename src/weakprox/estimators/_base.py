@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.arguments import is_integer, nonnegative
+from weakprox.arguments import is_integer
 from weakprox.errors import InputError, ProofError
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
@@ -281,9 +281,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     @wraps(fit)
     def fitted(model: Any, *args: Any, **named: Any) -> Any:
-        limit = model.max_seconds
-        limit = None if limit is None else nonnegative("max_seconds", limit)
-        model._deadline = Deadline.after(limit)
+        model._deadline = Deadline.after(model.max_seconds)
         model._search_end = model._deadline.share()
         model._seed = drawn_seed(model.random_state)
         try:

@@ -279,7 +279,12 @@ def read_pairs(rows: Any, cols: Any, row_ids: Ids, column_ids: Ids) -> tuple[Vec
                 raise ShapeError("pairs", f"shape {rows.shape}", "(n, 2), or two arrays")
             rows, cols = rows[:, 0], rows[:, 1]
         else:
-            listed = [tuple(pair) for pair in rows]
+            try:
+                listed = [tuple(pair) for pair in rows]
+            except TypeError:
+                raise InputError(
+                    "pairs", "entries of another kind", "pairs, or two arrays"
+                ) from None
             if any(len(pair) != 2 for pair in listed):
                 raise ShapeError("pairs", "entries of another length", "pairs, or two arrays")
             rows, cols = _listed([a for a, _ in listed]), _listed([b for _, b in listed])

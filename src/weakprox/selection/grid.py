@@ -99,7 +99,12 @@ def as_grid(lams: Any, taus: Any, *, rising: bool = True) -> Grid:
     """The user's weights and radii, checked and sorted."""
     weights = _vector("lams", lams, zero=True)
     order = np.argsort(-weights, kind="stable")
-    radii = np.asarray(taus, dtype=float)
+    try:
+        radii = np.asarray(taus, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(
+            "taus", repr(taus), "numbers, in a list or rows of equal length"
+        ) from None
     if radii.ndim == 1:
         radii = np.tile(_vector("taus", radii, zero=not rising), (weights.size, 1))
     elif radii.ndim != 2 or radii.shape[0] != weights.size or radii.shape[1] == 0:
