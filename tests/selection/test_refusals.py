@@ -12,6 +12,7 @@ from weakprox.selection import (
     noise_level,
     observed_path,
     regularization_path,
+    sure,
     thinned,
 )
 
@@ -62,6 +63,12 @@ def test_a_generator_fixes_the_random_numbers():
         (lambda: regularization_path(LOSS, *GRID_OF, spectral=2.0), "spectral"),
         (lambda: regularization_path(LOSS, [1.0], "abc"), "taus"),
         (lambda: regularization_path(LOSS, *GRID_OF).best("abc"), "scores"),
+        (lambda: default_grid(M, psd=True), "M"),
+        (lambda: sure(M, M, 1.0, None), "divergence"),
+        (lambda: wp.theory.complexity(None, tau=1.0, rank=1), "p"),
+        (lambda: wp.theory.parameters(PROBLEM, 0.1, delta2=None), "delta2"),
+        (lambda: ENTRIES.part(np.zeros(ENTRIES.n_terms, bool)), "kept"),
+        (lambda: ENTRIES.part(np.ones(3, bool)), "kept"),
         (lambda: held_out(M, GRID), "copies"),
         (lambda: held_out(COPIES, [1.0]), "grid"),
         (lambda: held_out(COPIES, GRID, n_jobs=0), "n_jobs"),

@@ -26,7 +26,7 @@ from weakprox.report.statement import in_words, statement, words
 from weakprox.report.structure import MOST_POINTS
 from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
-from weakprox.storage.table import FileError
+from weakprox.storage.table import FileError, as_path
 from weakprox.theory._theorems import MEANINGS
 
 if TYPE_CHECKING:
@@ -84,8 +84,9 @@ def write_report(
     Path
         The file written.
     """
-    if Path(path).suffix.lower() not in SUFFIXES:
-        given = f"the suffix '{Path(path).suffix}'" if Path(path).suffix else "no suffix"
+    suffix = as_path(path).suffix
+    if suffix.lower() not in SUFFIXES:
+        given = f"the suffix '{suffix}'" if suffix else "no suffix"
         raise FileError(path, given, "a name with .html: a report is a web page")
     labels: Any = {"rows": rows, "columns": columns}
     model: Any = {"problem": problem, "data": data, "scale": scale, "noise": noise}

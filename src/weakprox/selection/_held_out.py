@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from weakprox.arguments import integer, is_integer, nonnegative, positive, seed_number
+from weakprox.arguments import integer, is_integer, nonnegative, number, positive, seed_number
 from weakprox.errors import InputError
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
@@ -239,7 +239,8 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
     if A.shape != B.shape:
         raise InputError("X", f"shape {B.shape}", f"shape {A.shape}, that of M")
     variance = nonnegative("noise", noise) ** 2
-    return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * divergence)
+    freedom = number("divergence", divergence, "a finite number")
+    return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * freedom)
 
 
 def sure_over_grid(
@@ -262,9 +263,9 @@ def sure_over_grid(
     parameters are those of `held_out`; the estimates are summed over entries.
     """
     A, noise = matrix("M", M), positive("noise", noise)
-    number = seed_number("seed", seed)
-    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": number}
-    rng = stream(number, THINNING)
+    named_by = seed_number("seed", seed)
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": named_by}
+    rng = stream(named_by, THINNING)
     symmetric = bool(np.array_equal(A, A.T)) and getattr(spectral, "symmetric", False)
 
     def answers(B: Values) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import integer, nonnegative, number
+from weakprox.arguments import flag, integer, nonnegative, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg._thin_svd import thin_eigh, thin_svd
@@ -57,6 +57,8 @@ def default_grid(
     A = matrix("M", M)
     for name, count in (("n_lams", n_lams), ("n_taus", n_taus)):
         integer(name, count, least=2)
+    if flag("psd", psd) and A.shape[0] != A.shape[1]:
+        raise ShapeError("M", f"shape {A.shape}", "a square matrix, with psd")
     noise = noise_level(A) if noise is None else nonnegative("noise", noise)
     largest = float(np.abs(A).max())
     if largest == 0.0:

@@ -92,7 +92,7 @@ def read_matrix(
     FileError
         If the file is not such a matrix; the message names the file.
     """
-    source = Path(path)
+    source = table.as_path(path)
     suffix = _checked_file(source)
     if key is not None and suffix not in (".npz", *SHEETS):
         raise InputError("key", repr(key), "a key for .npz files and sheets only")
@@ -240,9 +240,10 @@ def write_text(path: PathLike, text: str) -> None:
 
 def known_suffix(path: PathLike, known: tuple[str, ...] = table.WRITES) -> str:
     """The suffix, if there is a format for it."""
-    suffix = Path(path).suffix.lower()
+    own = table.as_path(path).suffix
+    suffix = own.lower()
     if suffix not in known:
-        given = f"the suffix '{Path(path).suffix}'" if suffix else "no suffix"
+        given = f"the suffix '{own}'" if suffix else "no suffix"
         if suffix in table.READS:
             given += ", which is only read"
         wanted = f"one of {', '.join(known)}"

@@ -143,6 +143,13 @@ def claim(
         raise FileError(path, given, most)
 
 
+def as_path(path: PathLike) -> Path:
+    """The path as such; raises if it is something else, such as the data themselves."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("path", type(path).__name__, "the name of a file")
+    return Path(path)
+
+
 def shown_path(path: PathLike) -> str:
     """The path on one line, whatever characters it has."""
     text = os.fspath(path)
