@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.arguments import is_integer
+from weakprox.arguments import integer, is_integer
 from weakprox.errors import InputError, ProofError
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
@@ -231,6 +231,13 @@ def drawn_seed(state: Any) -> int:
     except ValueError:
         wanted = "None, an integer >= 0, a RandomState or a Generator"
         raise InputError("random_state", repr(state), wanted) from None
+
+
+def at_most(cv: Any, most: int) -> Any:
+    """`cv` for scikit-learn; a number of folds, at least 2, is cut to `most`."""
+    if not is_integer(cv):
+        return cv
+    return min(integer("cv", cv, least=2, instead="a splitter or an iterable"), most)
 
 
 @contextmanager

@@ -784,9 +784,9 @@ class LinkPredictor(Certified):
             The best first.
         """
         check_is_fitted(self)
-        shape = self.adjacency_.shape
-        graphs.checked_pairs([[node, 0]], shape)
-        open_ = np.ones(shape[1], dtype=bool)
+        m, d = self.adjacency_.shape
+        node = integer("node", node, 0, m - 1)
+        open_ = np.ones(d, dtype=bool)
         open_[self.adjacency_[[node]].indices] = False
         if self.kind_ != "bipartite":
             open_[node] = False

@@ -101,11 +101,11 @@ def _year(cell: str) -> int | None:
     return year if year in YEARS else None
 
 
-def _are_years(cells: list[str]) -> bool:
-    """Whether all cells are years, in increasing order, and at least two of them."""
+def _steps(cells: list[str]) -> set[int]:
+    """Distances of neighbours if all cells are years in increasing order; empty if not."""
     years = [_year(cell) for cell in cells]
-    found = [year for year in years if year is not None]
-    return len(found) == len(years) > 1 and all(a < b for a, b in pairwise(found))
+    found = {b - a for a, b in pairwise(years) if a is not None and b is not None}
+    return found if None not in years and min(found, default=0) > 0 else set()
 
 
 def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> list[str]:
@@ -114,11 +114,8 @@ def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> lis
     `body` are the next rows, and `labelled` says whether the first column holds labels.
     """
     # two may well be numbers, and so may years at unequal distances
-    whole = (
-        _are_years(cells) and len({int(float(b) - float(a)) for a, b in pairwise(cells)}) == 1
-    )
-    whole = whole and len(cells) > 2
-    corner = _are_years(cells[1:]) and (labelled or not _is_number(cells[0]))
+    whole = len(_steps(cells)) == 1 and len(cells) > 2
+    corner = _steps(cells[1:]) and (labelled or not _is_number(cells[0]))
     if not (whole or corner):
         return []
     years = cells[1:] if corner else cells
@@ -188,7 +185,7 @@ class _Reader:
             raise FileError(self.path, "no cells", "a matrix")
         own = 1 if self.index not in (None, False) else 0  # the label says nothing about it
         if header == "auto":
-            body = list(islice(rows, BODY)) if _are_years(first[1][1:]) else []
+            body = list(islice(rows, BODY)) if _steps(first[1][1:]) else []
             rows = chain(body, rows)
             self.years = _years_above(first[1], [cells for _, cells in body], bool(own))
             header = bool(self.years) or _is_header(self.path, first[0], first[1][own:])
