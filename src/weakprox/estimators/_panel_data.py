@@ -16,31 +16,17 @@ COLUMNS = ("unit", "time", "outcome", "treatment")  # arguments that name those 
 
 @dataclass(frozen=True)
 class PanelData:
-    """Observed cells of a panel, by rows, then by columns.
+    """Observed cells of a panel, by rows, then by columns."""
 
-    Attributes
-    ----------
-    rows, columns, values : arrays of shape (n,)
-        Unit, period and outcome of each observed cell.
-    treated : array of bool of shape (n,)
-        Whether the cell is treated.
-    treated_rows, treated_columns : arrays
-        All treated cells, also those whose outcome is missing.
-    units, times : arrays
-        Labels of units and periods.
-    framed : bool
-        Whether the data came as a pandas frame.
-    """
-
-    rows: Vector
+    rows: Vector  # unit, period and outcome of each observed cell
     columns: Vector
     values: Vector
-    treated: Vector
-    treated_rows: Vector
+    treated: Vector  # whether each of these cells is treated
+    treated_rows: Vector  # all treated cells, also those whose outcome is missing
     treated_columns: Vector
-    units: Vector
+    units: Vector  # labels of units and of periods
     times: Vector
-    framed: bool
+    framed: bool  # whether the data came as a pandas frame
 
     @property
     def shape(self) -> tuple[int, int]:

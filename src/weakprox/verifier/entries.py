@@ -185,18 +185,10 @@ class Intercepts:
 
 
 class Entries:
-    """The loss of observed entries, which may be repeated.
+    """The loss of observed entries, ordered by rows and then by columns, perhaps repeated.
 
-    Parameters
-    ----------
-    rows, cols, values : arrays
-        The observations, ordered by rows and then by columns.
-    weight : float or array
-        Of all observations, or of each.
-    intercepts : {"none", "rows", "columns", "both"}
-        Those that are fitted, with this `ridge`.
-    left, right : arrays, optional
-        The scalings c and e.
+    `weight` is that of all observations, or of each. `intercepts`, "none", "rows", "columns" or
+    "both", are fitted with this `ridge`. `left` and `right` are the scalings c and e.
     """
 
     infimum: float | None = 0.0  # a number that G is never below
