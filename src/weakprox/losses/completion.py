@@ -364,8 +364,8 @@ class Completion:
         found = data.pattern
         if kept is not None:
             chosen = np.asarray(kept)
-            if chosen.shape != (self.n_terms,) or chosen.dtype != bool or not chosen.any():
-                given = f"{chosen.dtype} of shape {chosen.shape}"
+            if chosen.shape != (self.n_terms,) or not chosen.any():
+                given = f"an array of shape {chosen.shape}"
                 wanted = f"booleans of shape ({self.n_terms},), one of them True at least"
                 raise InputError("kept", given, wanted)
             keep = np.flatnonzero(chosen)
