@@ -576,8 +576,9 @@ def test_refuses_pairs(fitted):
         fitted.score_pairs([[0.5, 1.0]])
     with pytest.raises(InputError, match="60 x 60"):
         fitted.score_pairs([[0, 60]])
-    with pytest.raises(InputError, match="60 x 60"):
-        fitted.recommend(-1)
+    for node in (-1, 60, True, [1, 2]):
+        with pytest.raises(InputError, match="node"):
+            fitted.recommend(node)
 
 
 # --------------------------------------------------------------------------- events

@@ -265,5 +265,11 @@ def test_refuses_pairs(fitted):
         fitted.predict([("a", "b")])
     with pytest.raises(ShapeError, match="pairs"):
         fitted.predict(np.zeros((4, 3), int))
+    for numbers in ([1, 2], None):
+        with pytest.raises(InputError, match="pairs"):
+            fitted.predict(numbers)
+    for several in ([1, 2], np.array([1, 2])):
+        with pytest.raises(InputError, match="one id"):
+            fitted.recommend(several)
     with pytest.raises(InputError, match="column of the table"):
         MatrixCompletion().fit(pd.DataFrame({"a": R}), row="a", col="b", value="c")

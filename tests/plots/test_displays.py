@@ -8,7 +8,13 @@ from selection._signals import sparse_low_rank
 
 import weakprox as wp
 from weakprox import SparseLowRank, SparseLowRankCV
-from weakprox.plots import ConvergenceDisplay, MatrixDisplay, PathDisplay, SpectrumDisplay
+from weakprox.plots import (
+    ConvergenceDisplay,
+    EventStudyDisplay,
+    MatrixDisplay,
+    PathDisplay,
+    SpectrumDisplay,
+)
 
 M = sparse_low_rank()[1]
 
@@ -137,6 +143,16 @@ def test_path_of_anything():
     ax = drawn(PathDisplay.from_path(path, path.ranks, name="rank"))
     assert ax.get_xlabel() == "tau"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["0.3", "0.1"]
+
+
+def test_paths_of_an_event_study_without_names_of_periods():
+    both = {"observed": [1.0, 2.0, 4.0], "counterfactual": [1.0, 2.0, 3.0]}
+    display = EventStudyDisplay(event_times=[-1, 0, 1], effects=[0.0, 0.5, 1.0], **both)
+    ax = drawn(display.plot(kind="paths"))
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[0, 1, 2]] * 2
+    plain = EventStudyDisplay(event_times=[0], effects=[1.0], observed=[1.0])
+    with pytest.raises(wp.InputError, match="counterfactual"):
+        plain.plot(kind="paths")
 
 
 @pytest.mark.parametrize(

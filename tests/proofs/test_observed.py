@@ -322,3 +322,14 @@ def test_a_large_proof_is_verified_without_the_matrix(monkeypatch):
     verdict = wp.verify(result.proof, case)
     assert verdict, str(verdict)
     assert verdict.rests_on == "high-probability"
+
+
+def test_repeated_observations_count_once_in_the_slope():
+    """Its size, on which allowances rest, is that of the sums in each cell."""
+    rows, cols = np.repeat([0, 2], 50), np.repeat([1, 3], 50)
+    loss = verifier.Entries(rows, cols, np.ones(100), (4, 5), 1.0)
+    model = loss.model(verifier.OnEntries(np.full(100, 1 << 29), -30), 0.0, False)
+    assert model.sparse.nnz == 2
+    np.testing.assert_allclose(model.sparse.toarray()[[0, 2], [1, 3]], -25.0)
+    np.testing.assert_allclose(model.rows(0, 4), model.sparse.toarray())
+    assert np.linalg.norm(model.sparse.data) >= np.linalg.norm(model.rows(0, 4))

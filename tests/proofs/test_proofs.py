@@ -11,7 +11,7 @@ from proofs._cases import matrix, measurements, problems, simple
 
 import weakprox as wp
 from weakprox.errors import InputError, ProofError
-from weakprox.losses import Denoising, Sensing
+from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet
 from weakprox.solvers import FISTA, DavisYin, DualAscent, Extragradient, LeanSplitting
 from weakprox.spectral import NuclearBall
@@ -224,6 +224,21 @@ def test_what_is_taken_at_its_word_is_listed(cases):
         assert word in str(verdict)
     problem = cases["matrix"]
     assert wp.verify(wp.minimize(problem).proof, problem).trusted == ()
+
+
+def test_functions_of_a_spectral_term_are_listed_for_observed_entries():
+    """Without a penalty the slope is sparse, which is another path of the verifier."""
+
+    class Mine(NuclearBall):
+        pass
+
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 9))
+    loss = Completion.from_dense(np.where(rng.random(M.shape) < 0.6, M, np.nan))
+    problem = wp.Problem(loss, None, Mine(3.0))
+    verdict = wp.verify(wp.minimize(problem, tol=1e-3).proof, problem)
+    assert verdict
+    assert verdict.trusted == ("the functions of the spectral term",)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8])

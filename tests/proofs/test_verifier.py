@@ -88,6 +88,17 @@ def test_the_randomised_bound_also_reads_by_rows(monkeypatch):
     assert found.largest >= np.linalg.svd(c, compute_uv=False)[0]
 
 
+def test_the_randomised_bound_allows_for_the_error_in_all_values(monkeypatch):
+    """The exact matrix may have larger values than the one that is read, also those that are
+    not bounded one by one."""
+    monkeypatch.setattr(spectrum, "FULL", 5)
+    c, exact = np.eye(30), 1.01 * np.eye(30)
+    error = float(np.linalg.norm(exact - c))
+    found = spectrum.singular_values(slope(c, error), 1, lambda _: 1.001)
+    for t in (0.0, 0.3, 0.9):
+        assert found.beyond(t) >= 30 * (1.01 - t) ** 2
+
+
 def test_the_randomised_bound_is_never_below_the_norm(monkeypatch):
     monkeypatch.setattr(spectrum, "FULL", 2)
     monkeypatch.setattr(spectrum, "POWERS", 4)

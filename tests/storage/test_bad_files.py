@@ -9,7 +9,7 @@ from scipy import sparse
 
 from weakprox.errors import InputError
 from weakprox.resources.memory import room, shown_bytes
-from weakprox.storage import FileError, read_matrix
+from weakprox.storage import FileError, read_matrix, write_matrix
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +61,13 @@ def test_key_and_header_are_checked(tmp_path):
         read_matrix(tmp_path / "a.npy", key="b")
     with pytest.raises(InputError, match="header"):
         read_matrix(tmp_path / "a.npy", header="maybe")
+
+
+@pytest.mark.parametrize("call", [read_matrix, lambda path: write_matrix(path, GOOD)])
+def test_data_in_place_of_a_path(call):
+    for given in (GOOD, None, 3):
+        with pytest.raises(InputError, match="path: got"):
+            call(given)
 
 
 LARGE = np.zeros((200, 300))

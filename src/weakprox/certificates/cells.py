@@ -36,11 +36,6 @@ class CellsDual:
     form: ValueForm
     at: LowRank
 
-    def bound(self, rng: np.random.Generator) -> tuple[float, str]:
-        """Return a lower bound on min f, and what it rests on."""
-        lower, _, _, rests_on = self.proved(rng)
-        return lower, rests_on
-
     def proved(self, rng: np.random.Generator) -> tuple[float, float, float, str]:
         """Return the bound, the multiple t of q that proves it, the norm of t q, and why."""
         norm, sums, rests_on = self._norm(rng)

@@ -125,10 +125,6 @@ class ObservedDual:
             kept["_estimate"] = self.best(norm)[0]
         return kept["_estimate"]
 
-    def bound(self, rng: np.random.Generator) -> tuple[float, str]:
-        """Return a lower bound on min f, and what it rests on."""
-        return self.proved(rng)[0], self.rests_on
-
     def proved(self, rng: np.random.Generator) -> tuple[float, Array, float]:
         """Return a lower bound, the multiple of q that proves it, and the norm of its S."""
         norm = self.norm(rng)

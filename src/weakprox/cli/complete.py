@@ -12,11 +12,10 @@ import typer
 
 from weakprox.arguments import one_of
 from weakprox.cli import options
-from weakprox.cli.console import as_json, plain_warnings, show, shown_path
+from weakprox.cli.console import as_json, plain_warnings
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
-from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.storage.long import READS, read_long, write_long
 from weakprox.storage.matrices import write_matrix
@@ -66,11 +65,11 @@ def complete(
             "-o",
         ),
     ] = None,
-    report: Annotated[Path | None, unset("Write a page to read: .html.")] = None,
-    summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
+    report: options.Report = None,
+    summary: options.Summary = None,
     reading: Reading = AS_FOUND,
     json: options.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Predict missing entries of a matrix from observed ones, and prove how good the fit is.
 
@@ -145,7 +144,13 @@ def complete(
     if json:
         typer.echo(as_json(found))
     elif not quiet:
-        _show(model, found, file, outputs)
+        ridge = f"; ridge of the intercepts {model.intercept_ridge_:.3g}"
+        lines = [
+            ("lam", f"{model.lam_:.4g}{ridge}; scaling {model.scaling_}"),
+            ("value", f"{model.result_.value:.6g}"),
+            ("proof", str(model.certificate_)),
+        ]
+        outputs.show(model, found, file, lines)
     raise ended(model.result_, found)
 
 
@@ -181,22 +186,6 @@ def _filled(model: MatrixCompletion, M: Any) -> Any:
     if len(rows):
         filled[rows, columns] = model.predict(rows, columns)
     return filled
-
-
-def _show(model: MatrixCompletion, found: dict[str, Any], file: Path, outputs: Outputs) -> None:
-    m, d = found["shape"]
-    ridge = f"; ridge of the intercepts {found['intercept_ridge']:.3g}"
-    lines = [
-        ("lam", f"{found['lam']:.4g}{ridge}; scaling {found['scaling']}"),
-        ("value", f"{found['value']:.6g}"),
-        ("proof", str(model.result_.certificate)),
-        ("rank", str(found["rank"])),
-        ("work", f"{counted(found['svds'], 'SVD')}, {found['seconds']:.2f} s"),
-        *outputs.lines(),
-    ]
-    warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
-    title = f"{found['solver']} on {shown_path(file)}, {m} x {d}"
-    show(f"{title}: {model.result_.status.label}", lines, warning)
 
 
 def _report(path: Path, model: MatrixCompletion, given: tuple[Any, ...], about: Any) -> None:

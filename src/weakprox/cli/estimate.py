@@ -71,11 +71,11 @@ def estimate(
     ] = None,
     factors: Annotated[Path | None, unset("Write U, s, Vt: .npz.")] = None,
     proof: Annotated[Path | None, unset("Write a proof for `weakprox verify`: .npz.")] = None,
-    report: Annotated[Path | None, unset("Write a page to read: .html.")] = None,
+    report: options.Report = None,
     figures: Annotated[
         Path | None, unset("Directory for the report's plots as PNG, SVG.")
     ] = None,
-    summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
+    summary: options.Summary = None,
     checkpoint: Annotated[
         Path | None,
         unset(
@@ -108,7 +108,7 @@ def estimate(
     ] = None,
     reading: Reading = AS_FOUND,
     json: options.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Find the low-rank and sparse matrix in a noisy one, and prove how good it is.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from pathlib import Path
@@ -11,11 +12,10 @@ import numpy as np
 import typer
 
 from weakprox.cli import options
-from weakprox.cli.console import as_json, plain_warnings, show, shown_path
+from weakprox.cli.console import as_json, plain_warnings, shown_path
 from weakprox.cli.options import unset
 from weakprox.cli.outputs import Outputs, ended
 from weakprox.cli.reading import AS_FOUND, Reading, layout_options
-from weakprox.display import counted
 from weakprox.storage import FileError
 from weakprox.storage.matrices import write_matrix
 
@@ -43,11 +43,11 @@ def impute(
     output: Annotated[
         Path | None, unset(f"Write the filled table: {options.FORMATS}.", "--output", "-o")
     ] = None,
-    report: Annotated[Path | None, unset("Write a page to read: .html.")] = None,
-    summary: Annotated[Path | None, unset("Write the summary: .json.")] = None,
+    report: options.Report = None,
+    summary: options.Summary = None,
     reading: Reading = AS_FOUND,
     json: options.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Fill the missing entries of a table of measurements; observed ones are kept.
 
@@ -103,7 +103,7 @@ def impute(
     if json:
         typer.echo(as_json(found))
     elif not quiet:
-        _show(found, str(model.result_.certificate), file, outputs)
+        outputs.show(model, found, file, _lines(model, found))
     raise ended(model.result_, found)
 
 
@@ -118,25 +118,19 @@ def _report(path: Path, model: SparseLowRankImputer, M: Any, file: Path, labels:
     write_imputation_report(path, model, M, title=file.name, labels=labels, settings=settings)
 
 
-def _show(found: dict[str, Any], proof: str, file: Path, outputs: Outputs) -> None:
-    m, d = found["shape"]
-    share = found["missing"] / (m * d)
+def _lines(model: SparseLowRankImputer, found: dict[str, Any]) -> list[tuple[str, str]]:
+    """For the reader: what was filled, and how."""
     from weakprox.report.imputation import in_words
 
-    lines = [
-        ("missing", f"{found['missing']} of {m * d} entries ({share:.1%}), now filled"),
-        ("filled by", in_words(found["weights"])),
-        (
-            "settings",
-            f"lam {found['lam']:.4g}, tau {found['tau']:.4g}, scaling {found['scaling']}",
-        ),
-        ("value", f"{found['value']:.6g}"),
-        ("proof", f"of the low-rank part: {proof}"),
-        ("rank", str(found["rank"])),
-        ("work", f"{counted(found['svds'], 'SVD')}, {found['seconds']:.2f} s"),
-        *outputs.lines(),
-    ]
-    warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
-    show(
-        f"{found['solver']} on {shown_path(file)}, {m} x {d}: {found['status']}", lines, warning
+    size = math.prod(found["shape"])
+    missing = (
+        f"{found['missing']} of {size} entries ({found['missing'] / size:.1%}), now filled"
     )
+    weights = f"lam {model.lam_:.4g}, tau {model.tau_:.4g}, scaling {model.scaling_}"
+    return [
+        ("missing", missing),
+        ("filled by", in_words(model.weights_)),
+        ("settings", weights),
+        ("value", f"{model.result_.value:.6g}"),
+        ("proof", f"of the low-rank part: {model.certificate_}"),
+    ]

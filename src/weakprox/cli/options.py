@@ -48,4 +48,7 @@ Tol = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every random choice.")]
+Report = Annotated[Path | None, unset("Write a page to read: .html.")]
+Summary = Annotated[Path | None, unset("Write the summary: .json.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON, nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no summary.")]

@@ -12,6 +12,7 @@ import typer
 
 from weakprox import __version__
 from weakprox.cli import console
+from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.result import Result, Status
 from weakprox.storage.atomic import atomic_all, checked_target
@@ -96,6 +97,15 @@ class Outputs:
         """For the reader: the files written, if there are any."""
         written = [console.shown_path(Path(name)) for name in self.names().values()]
         return [("written", ", ".join(written))] if written else []
+
+    def show(self, model: Any, found: dict[str, Any], file: Path, lines: Any) -> None:
+        """For the reader: these lines, and what is known about the fit of a model."""
+        m, d = found["shape"]
+        work = f"{counted(found['svds'], 'SVD')}, {found['seconds']:.2f} s"
+        lines = [*lines, ("rank", str(found["rank"])), ("work", work), *self.lines()]
+        warning = None if found["reached"] else f"Accuracy not confirmed. {found['advice']}"
+        title = f"{found['solver']} on {console.shown_path(file)}, {m} x {d}"
+        console.show(f"{title}: {model.result_.status.label}", lines, warning)
 
     def write(self, summary: dict[str, Any], **writers: Callable[[Path], Any]) -> None:
         """Write all of them, or none: the summary, and the others by a writer for each kind."""

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.arguments import is_integer, nonnegative
+from weakprox.arguments import integer, is_integer
 from weakprox.errors import InputError, ProofError
 from weakprox.problem import Problem
 from weakprox.result import Certificate, Result
@@ -233,6 +233,13 @@ def drawn_seed(state: Any) -> int:
         raise InputError("random_state", repr(state), wanted) from None
 
 
+def at_most(cv: Any, most: int) -> Any:
+    """`cv` for scikit-learn; a number of folds, at least 2, is cut to `most`."""
+    if not is_integer(cv):
+        return cv
+    return min(integer("cv", cv, least=2, instead="a splitter or an iterable"), most)
+
+
 @contextmanager
 def _hints(data: dict[str, Any]) -> Iterator[None]:
     """Say in scikit-learn's refusals of X and y what to do, which it cannot know."""
@@ -281,9 +288,7 @@ def _managed(fit: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     @wraps(fit)
     def fitted(model: Any, *args: Any, **named: Any) -> Any:
-        limit = model.max_seconds
-        limit = None if limit is None else nonnegative("max_seconds", limit)
-        model._deadline = Deadline.after(limit)
+        model._deadline = Deadline.after(model.max_seconds)
         model._search_end = model._deadline.share()
         model._seed = drawn_seed(model.random_state)
         try:

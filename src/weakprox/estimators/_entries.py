@@ -175,7 +175,8 @@ def read_observations(
     matrix are those of the fit.
     """
     if any(name is not None for name in names):
-        return _from_table(X, names)
+        row, col, value = names
+        return _from_lists(*columns_of(X, row=row, col=col, value=value))
     if values is not None:
         return _from_lists(X, cols, values)
     axes = np.ndim(X) if isinstance(X, (list, tuple)) else getattr(X, "ndim", 2)
@@ -199,18 +200,19 @@ def _from_lists(rows: Any, cols: Any, values: Any) -> Observations:
     return Observations(row, column, found, row_ids, column_ids)
 
 
-def _from_table(X: Any, names: tuple[Any, Any, Any]) -> Observations:
-    """From a long table: a pandas or polars frame, or anything with named columns."""
-    parts = []
-    for argument, name in zip(("row", "col", "value"), names, strict=True):
+def columns_of(table: Any, **names: Any) -> list[Any]:
+    """Columns of a long table (a frame, or anything with named columns), by argument."""
+    found = []
+    for argument, name in names.items():
         if name is None:
-            raise InputError(argument, "None", "the name of a column; give all three")
+            every = {3: "three", 4: "four"}[len(names)]
+            raise InputError(argument, "None", f"the name of a column; give all {every}")
         try:
-            parts.append(X[name])
+            found.append(table[name])
         except Exception:  # each library has its own
             wanted = "the name of a column of the table"
             raise InputError(argument, repr(name), wanted) from None
-    return _from_lists(*parts)
+    return found
 
 
 def _from_matrix(model: Any, X: Any, fitted: Ids | None) -> Observations:
@@ -279,7 +281,12 @@ def read_pairs(rows: Any, cols: Any, row_ids: Ids, column_ids: Ids) -> tuple[Vec
                 raise ShapeError("pairs", f"shape {rows.shape}", "(n, 2), or two arrays")
             rows, cols = rows[:, 0], rows[:, 1]
         else:
-            listed = [tuple(pair) for pair in rows]
+            try:
+                listed = [tuple(pair) for pair in rows]
+            except TypeError:
+                raise InputError(
+                    "pairs", "entries of another kind", "pairs, or two arrays"
+                ) from None
             if any(len(pair) != 2 for pair in listed):
                 raise ShapeError("pairs", "entries of another length", "pairs, or two arrays")
             rows, cols = _listed([a for a, _ in listed]), _listed([b for _, b in listed])

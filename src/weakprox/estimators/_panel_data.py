@@ -9,38 +9,24 @@ import numpy as np
 
 from weakprox.display import counted
 from weakprox.errors import InputError, ShapeError
-from weakprox.estimators._entries import Ids, Vector, labels
+from weakprox.estimators._entries import Ids, Vector, columns_of, labels
 
 COLUMNS = ("unit", "time", "outcome", "treatment")  # arguments that name those of a long table
 
 
 @dataclass(frozen=True)
 class PanelData:
-    """Observed cells of a panel, by rows, then by columns.
+    """Observed cells of a panel, by rows, then by columns."""
 
-    Attributes
-    ----------
-    rows, columns, values : arrays of shape (n,)
-        Unit, period and outcome of each observed cell.
-    treated : array of bool of shape (n,)
-        Whether the cell is treated.
-    treated_rows, treated_columns : arrays
-        All treated cells, also those whose outcome is missing.
-    units, times : arrays
-        Labels of units and periods.
-    framed : bool
-        Whether the data came as a pandas frame.
-    """
-
-    rows: Vector
+    rows: Vector  # unit, period and outcome of each observed cell
     columns: Vector
     values: Vector
-    treated: Vector
-    treated_rows: Vector
+    treated: Vector  # whether each of these cells is treated
+    treated_rows: Vector  # all treated cells, also those whose outcome is missing
     treated_columns: Vector
-    units: Vector
+    units: Vector  # labels of units and of periods
     times: Vector
-    framed: bool
+    framed: bool  # whether the data came as a pandas frame
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,15 +106,7 @@ def _short(indices: tuple[Vector, ...]) -> tuple[Vector, ...]:
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:
     """From a long table: a pandas or polars frame, or anything with named columns."""
-    parts = []
-    for argument, name in zip(COLUMNS, names, strict=True):
-        if name is None:
-            raise InputError(argument, "None", "the name of a column; give all four")
-        try:
-            parts.append(table[name])
-        except Exception:  # each library has its own
-            wanted = "the name of a column of the table"
-            raise InputError(argument, repr(name), wanted) from None
+    parts = columns_of(table, **dict(zip(COLUMNS, names, strict=True)))
     unit_ids, row = Ids.of("unit", parts[0])
     times, column = _in_order(parts[1])
     values, flags = _numbers("outcome", parts[2], 1), _flags("treatment", parts[3], 1)
@@ -178,11 +156,15 @@ def _numbers(argument: str, values: Any, axes: int) -> Vector:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(argument, "entries that are not numbers", "numbers, or NaN") from None
-    if found.ndim != axes:
-        raise ShapeError(argument, counted(found.ndim, "axis", "axes"), f"{axes}")
+    _check_axes(argument, found, axes)
     if np.isinf(found).any():
         raise InputError(argument, "infinite entries", "finite numbers, or NaN")
     return found
+
+
+def _check_axes(argument: str, found: Vector, axes: int) -> None:
+    if found.ndim != axes:
+        raise ShapeError(argument, counted(found.ndim, "axis", "axes"), f"{axes}")
 
 
 def _flags(argument: str, values: Any, axes: int) -> Vector:
@@ -193,8 +175,7 @@ def _flags(argument: str, values: Any, axes: int) -> Vector:
         found = found if found.dtype == bool else found.astype(float)
     except (TypeError, ValueError):
         raise InputError(argument, "entries of another kind", wanted) from None
-    if found.ndim != axes:
-        raise ShapeError(argument, counted(found.ndim, "axis", "axes"), f"{axes}")
+    _check_axes(argument, found, axes)
     if found.dtype != bool and not np.isin(found, (0.0, 1.0)).all():
         raise InputError(argument, "other entries than 0 and 1", wanted)
     return found.astype(bool)

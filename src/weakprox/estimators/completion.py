@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -423,6 +424,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certif
         """
         check_is_fitted(self)
         n, flagged = integer("n", n, least=0), flag("exclude_seen", exclude_seen)
+        if not isinstance(row, Hashable):  # such as a list of rows
+            raise InputError("row", type(row).__name__, "one id")
         at = int(self._row_ids.find("row", [row])[0])
         x = self.intercept_ + self.column_intercepts_
         open_ = np.ones(len(x), dtype=bool)

@@ -532,11 +532,9 @@ class LinkPredictor(Certified):
         if times is not None:
             events = Events.read(X, times, shape, kind)
             kind = self.kind_ = events.kind
-            self.half_life_ = (
-                self._best_half_life(events, prepare, lam, tau)
-                if half_life is None
-                else half_life
-            )
+            if half_life is None:
+                half_life = self._best_half_life(events, prepare, lam, tau)
+            self.half_life_ = half_life
             X = events.matrix(self.half_life_)
         elif shape is not None:
             raise InputError("shape", shape, "None, without times: X has the shape")
@@ -564,7 +562,7 @@ class LinkPredictor(Certified):
             tau = max(point.nuclear_norm, LEAST)
         self.tau_ = tau
         self.result_ = self._fitted(data, self.lam_, data.spectral(cut, tau))
-        self._degrees, self._links = data.degrees, graph.A
+        self._degrees = data.degrees
         clean = graphs.refitted if best.refit else graphs.unshrunk
         self._clean = clean(self.result_.low_rank, data.N)
         self.result_ = replace(self.result_, estimate=self._clean)
@@ -597,15 +595,13 @@ class LinkPredictor(Certified):
                 found = self._choose(graph, prepare, lam, tau, parts=parts)
             if found.hidden.size:
                 here = graphs.placements(found.hidden, found.others)
-                waited = (
-                    0 if all(here.mean() > x.mean() for x in placed.values()) else waited + 1
-                )
+                better = all(here.mean() > x.mean() for x in placed.values())
+                waited = 0 if better else waited + 1
                 placed[half_life] = here
-        best = max(placed, key=lambda one: float(placed[one].mean()), default=math.inf)
-        clear = (
-            best in placed and math.inf in placed and _clear(placed[best] - placed[math.inf])
-        )
-        return best if clear else math.inf
+        if math.inf not in placed:
+            return math.inf
+        best = max(placed, key=lambda one: float(placed[one].mean()))
+        return best if _clear(placed[best] - placed[math.inf]) else math.inf
 
     def _choose(
         self,
@@ -788,9 +784,9 @@ class LinkPredictor(Certified):
             The best first.
         """
         check_is_fitted(self)
-        shape = self.adjacency_.shape
-        graphs.checked_pairs([[node, 0]], shape)
-        open_ = np.ones(shape[1], dtype=bool)
+        m, d = self.adjacency_.shape
+        node = integer("node", node, 0, m - 1)
+        open_ = np.ones(d, dtype=bool)
         open_[self.adjacency_[[node]].indices] = False
         if self.kind_ != "bipartite":
             open_[node] = False

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from weakprox import arguments
 from weakprox.display import counted
 from weakprox.errors import InputError
-from weakprox.estimators._base import Certified
+from weakprox.estimators._base import Certified, at_most
 from weakprox.linalg.decompositions import eigh
 from weakprox.losses import Regression
 from weakprox.penalties import L1, ElasticNet, GroupL2
@@ -284,11 +284,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         return best
 
     def _folds(self, X: Any, Y: Matrix) -> list[Any]:
-        cv = self.cv
-        if arguments.is_integer(cv):  # no more folds than rows
-            wanted = "a splitter or an iterable"
-            cv = min(arguments.integer("cv", cv, least=2, instead=wanted), len(Y))
-        folds = list(check_cv(cv).split(X, Y))
+        folds = list(check_cv(at_most(self.cv, len(Y))).split(X, Y))
         return folds if min(len(kept) for kept, _ in folds) > 1 else folds[:1]
 
     def _simplest(

@@ -152,10 +152,10 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
     column_weights: Any = None
     rank: int | None = None
     tol: float = 1e-4
+    _accepts = ("allow_nan",)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -330,9 +330,8 @@ class _Scaled:
     @property
     def largest(self) -> float:
         """The size of the largest entry."""
-        return max(
-            float(np.nanmax(np.abs(self.Z[rows]), initial=0.0)) for rows in row_blocks(self.Z)
-        )
+        Z = self.Z
+        return max(float(np.nanmax(np.abs(Z[rows]), initial=0.0)) for rows in row_blocks(Z))
 
     def on(self, X: Any) -> _Scaled:
         """The same with a copy that is a tensor like X, or X itself."""
@@ -405,8 +404,8 @@ class _Fits:
 
     def norm(self) -> float:
         """Root of the sum of squares of the observed entries; 1 if all are zero."""
-        squares = (np.nansum(self.data.Z[rows].astype(float) ** 2)
-                   for rows in row_blocks(self.data.Z))  # fmt: skip
+        Z = self.data.Z
+        squares = (np.nansum(Z[rows].astype(float) ** 2) for rows in row_blocks(Z))
         return math.sqrt(math.fsum(squares)) or 1.0
 
     def noise(self) -> tuple[float, LowRank | None]:

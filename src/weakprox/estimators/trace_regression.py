@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
-from weakprox.estimators._base import DEPRECATED, Certified
+from weakprox.estimators._base import DEPRECATED, Certified, at_most
 from weakprox.linalg import LowRank, decompositions
 from weakprox.losses import Logistic, Sensing
 from weakprox.losses.entry_losses import Logistic as LogisticEntry
@@ -46,6 +46,7 @@ LOOSE = 10.0  # factor by which the solves of the search are less accurate
 TINY = 1e-12
 READ: Any = {"accept_sparse": "csr", "dtype": np.float64}  # how X is read
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Grid: TypeAlias = tuple[Sequence[float] | None, Sequence[float] | None]  # weights and radii
 
 
 class Setting(NamedTuple):
@@ -301,7 +302,7 @@ class _TraceModel(Certified, ABC):
         return self.lam_
 
     @abstractmethod
-    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+    def _given(self) -> Grid:
         """Weights and radii to try, checked; None for those of the data."""
 
     def _choose(
@@ -353,15 +354,13 @@ class _TraceModel(Certified, ABC):
         if len(settings) == 1 and not self._refits:
             self.cv_results_ = {}
             return settings[0]
-        cv = self.cv
-        if arguments.is_integer(cv):  # no more folds than rows, or than rows of a class
-            wanted = "a splitter or an iterable"
-            most = int(np.bincount(b.astype(int)).max()) if self._by_class else len(b)
-            if most < 2:
-                few = "two rows of one class at least, or numbers for lam, lam2 and tau"
-                raise InputError("y", "one row of each class", few)
-            cv = min(arguments.integer("cv", cv, least=2, instead=wanted), most)
-        folds = list(check_cv(cv, b, classifier=self._by_class).split(A, b))
+        # no more folds than rows, or than rows of a class
+        most = int(np.bincount(b.astype(int)).max()) if self._by_class else len(b)
+        if most < 2 and arguments.is_integer(self.cv):
+            few = "two rows of one class at least, or numbers for lam, lam2 and tau"
+            raise InputError("y", "one row of each class", few)
+        cv = check_cv(at_most(self.cv, most), b, classifier=self._by_class)
+        folds = list(cv.split(A, b))
         search: Search[Setting] = self._search(folds, trial, prepare=prepare)
         if whole:  # radii of the same weights start from each other's answers
             settings = list(dict.fromkeys(settings))
@@ -491,11 +490,9 @@ class TraceRegression(_Regression):
     _: KW_ONLY
     lam1: Any = DEPRECATED
 
-    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+    def _given(self) -> Grid:
         refitting("debias", self.debias)
-        lam = arguments.or_auto("lam", self._renamed("lam1", "lam"), arguments.nonnegative)
-        tau = arguments.or_auto("tau", self.tau, arguments.bound)
-        return None if lam is None else [lam], None if tau is None else [tau]
+        return _lists(self._renamed("lam1", "lam"), self.tau)
 
 
 @dataclass(eq=False, repr=False)
@@ -547,7 +544,7 @@ class TraceRegressionCV(_Regression):
         rule = self._renamed("rule", "one_standard_error")
         return bool(rule == "one_se" if isinstance(rule, str) else rule)
 
-    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
+    def _given(self) -> Grid:
         if self.rule != DEPRECATED:
             arguments.one_of("rule", self.rule, ("one_se", "best"))
         arguments.flag("one_standard_error", self.one_standard_error)
@@ -677,10 +674,15 @@ class TraceClassifier(ClassifierMixin, _TraceModel):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _given(self) -> tuple[Sequence[float] | None, Sequence[float] | None]:
-        lam = arguments.or_auto("lam", self.lam, arguments.nonnegative)
-        tau = arguments.or_auto("tau", self.tau, arguments.bound)
-        return None if lam is None else [lam], None if tau is None else [tau]
+    def _given(self) -> Grid:
+        return _lists(self.lam, self.tau)
+
+
+def _lists(lam: Any, tau: Any) -> Grid:
+    """One weight and one radius as lists, None for those that are automatic."""
+    lam = arguments.or_auto("lam", lam, arguments.nonnegative)
+    tau = arguments.or_auto("tau", tau, arguments.bound)
+    return None if lam is None else [lam], None if tau is None else [tau]
 
 
 def _walk(search: Search[Setting], settings: Sequence[Setting]) -> None:

@@ -152,14 +152,11 @@ def optimum(
 
     The dual: maximise, over matrices S with entries in [-lam, lam], the minimum over X in
     the set of 1/2 |X - M|^2 + <S, X>, which the projection X of M - S attains. It is smooth
-    with constant 1, so accelerated ascent S <- clip(S^ + X) with restarts solves it; X gives
-    a value, S a lower bound. Smoothing the l1 norm (Huber) takes mu / (2 lam) |S|^2 off.
-    Projections are full decompositions: slow at large sizes, but nothing is approximate.
-
-    Accelerated dual ascent from M, clipped to [-lam, lam]; the momentum
-    restarts whenever it points downhill. After `max_steps` projections it gives up, and the
-    gap says how far it came. M must be symmetric for `TracePSD`. With a positive mu, |x|
-    becomes the paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
+    with constant 1, so accelerated ascent S <- clip(S^ + X) solves it; the momentum restarts
+    whenever it points downhill. X gives a value, S a lower bound. Projections are full
+    decompositions: slow at large sizes, but nothing is approximate. After `max_steps` of them
+    the ascent gives up. M must be symmetric for `TracePSD`. With a positive mu, |x| becomes
+    the paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
     """
     positive("gap", gap)
     spectral.check((M.shape[0], M.shape[1]))

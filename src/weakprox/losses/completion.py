@@ -363,7 +363,12 @@ class Completion:
                 scaling = (1.0 / to_numpy(data.left), 1.0 / to_numpy(data.right))
         found = data.pattern
         if kept is not None:
-            keep = np.flatnonzero(np.asarray(kept))
+            chosen = np.asarray(kept)
+            if chosen.shape != (self.n_terms,) or not chosen.any():
+                given = f"an array of shape {chosen.shape}"
+                wanted = f"booleans of shape ({self.n_terms},), one of them True at least"
+                raise InputError("kept", given, wanted)
+            keep = np.flatnonzero(chosen)
             if not arrays.is_numpy(self._values):
                 xp, device = namespace(self._values), arrays.device_of(self._values)
                 keep = xp.asarray(keep, device=device)

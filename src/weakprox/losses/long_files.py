@@ -48,7 +48,7 @@ class LongObservations:
 
     def fits(self) -> bool:
         """Whether a run on all observations fits in memory."""
-        return fitting(self.files.count)
+        return IN_MEMORY * self.files.count <= room()
 
     def batches(self) -> Iterator[Batch]:
         """Yield all observations, checked."""
@@ -99,11 +99,6 @@ class LongObservations:
             folder=folder,
         )
         return *found, size
-
-
-def fitting(count: int) -> bool:
-    """Whether a run on so many observations fits in memory."""
-    return IN_MEMORY * count <= room()
 
 
 def recoded(loss: EntryLoss, shown: Any, values: Any) -> Any:

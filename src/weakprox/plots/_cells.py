@@ -18,6 +18,7 @@ import scipy.sparse
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import is_array, to_numpy
 from weakprox.linalg.lowrank import LowRank
+from weakprox.plots._panels import GREY
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -45,24 +46,21 @@ class Rows:
         """The difference, formed slice by slice."""
         return Rows(self.shape, lambda rows: self.read(rows) - other.read(rows))
 
-    def times(self, factor: float) -> Rows:
-        """The multiple, formed slice by slice."""
-        return self if factor == 1.0 else Rows(self.shape, lambda r: factor * self.read(r))
+    def parts(self) -> Iterator[Matrix]:
+        """All rows, slice by slice."""
+        return map(self.read, self.slices(0, self.shape[0]))
 
     def sqnorm(self) -> float:
         """Sum of squares, without missing entries."""
-        parts = map(self.read, self.slices(0, self.shape[0]))
-        return float(sum(np.nansum(np.square(part)) for part in parts))
+        return float(sum(np.nansum(np.square(part)) for part in self.parts()))
 
     def has_gaps(self) -> bool:
         """Whether entries are missing."""
-        parts = map(self.read, self.slices(0, self.shape[0]))
-        return any(bool(np.isnan(part).any()) for part in parts)
+        return any(bool(np.isnan(part).any()) for part in self.parts())
 
     def count_above(self, threshold: float) -> int:
         """Number of entries larger in size than the threshold."""
-        parts = map(self.read, self.slices(0, self.shape[0]))
-        return sum(int(np.count_nonzero(np.abs(part) > threshold)) for part in parts)
+        return sum(int(np.count_nonzero(np.abs(part) > threshold)) for part in self.parts())
 
 
 def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
@@ -71,8 +69,6 @@ def as_rows(argument: str, given: Any, *, stored_only: bool = False) -> Rows:
     With `stored_only`, entries that a sparse matrix does not store are missing (NaN)
     rather than zero.
     """
-    if isinstance(given, Rows):
-        return given
     if isinstance(given, LowRank):
         left = to_numpy(given.U).astype(float) * to_numpy(given.s).astype(float)
         right = to_numpy(given.Vt).astype(float)
@@ -245,6 +241,6 @@ def mark_blocks(ax: Any, shape: tuple[int, ...], labels: Sequence[str] | None) -
     ax.tick_params(length=0)
     if len(runs) < shape[0]:  # lines between single rows would hide the picture
         for end in ends[:-1]:
-            ax.axhline(end - 0.5, color="#7a7a7a", linewidth=0.5)
+            ax.axhline(end - 0.5, color=GREY, linewidth=0.5)
             if shape[0] == shape[1]:
-                ax.axvline(end - 0.5, color="#7a7a7a", linewidth=0.5)
+                ax.axvline(end - 0.5, color=GREY, linewidth=0.5)

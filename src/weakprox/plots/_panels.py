@@ -13,6 +13,7 @@ import numpy as np
 
 # The same as --s0 to --s6 in report/assets/page.css.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5a5a5a")
+GREY = "#7a7a7a"  # lines that separate or mark
 DOTS_BELOW = 40  # points of a line that are marked
 
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from weakprox.arguments import one_of
 from weakprox.plots._display import ResultDisplay
-from weakprox.plots._panels import Panel, Series, draw_panel
+from weakprox.plots._panels import GREY, Panel, Series, draw_panel
 
 AXES = {"svds": "thin SVDs", "seconds": "seconds", "samples": "samples"}
-GREY = "#7a7a7a"
 WIDE_RANGE = 50.0  # an x axis that spans more than this factor is logarithmic
 
 

@@ -10,9 +10,7 @@ import numpy as np
 from weakprox.arguments import one_of
 from weakprox.errors import InputError, ShapeError
 from weakprox.plots._display import Display
-from weakprox.plots._panels import COLOURS
-
-GREY = "#7a7a7a"
+from weakprox.plots._panels import COLOURS, GREY
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -103,8 +101,10 @@ class EventStudyDisplay(Display):
             Mean effects by period since adoption, or mean outcomes of treated units with and
             without treatment over time.
         """
-        if one_of("kind", kind, ("effects", "paths")) == "paths" and self.observed is None:
-            raise InputError("kind", "'paths', without observed outcomes", "'effects'")
+        both = self.observed is not None and self.counterfactual is not None
+        if one_of("kind", kind, ("effects", "paths")) == "paths" and not both:
+            wanted = "'effects', or a display with observed and counterfactual"
+            raise InputError("kind", "'paths', without observed outcomes", wanted)
         ax = self._draw_on(ax)
         if kind == "paths":
             return self._paths(ax)
@@ -118,8 +118,8 @@ class EventStudyDisplay(Display):
         return self
 
     def _paths(self, ax: Any) -> Self:
-        times = np.asarray(self.times)
-        place = times if times.dtype.kind in "iufM" else np.arange(len(times))
+        times = np.asarray(self.times)  # of objects if there are none
+        place = times if times.dtype.kind in "iufM" else np.arange(len(self.observed))
         ax.plot(place, self.observed, color=COLOURS[0], label="treated units")
         without = {"color": COLOURS[1], "ls": "--", "label": "without treatment (model)"}
         ax.plot(place, self.counterfactual, **without)

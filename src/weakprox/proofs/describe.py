@@ -190,7 +190,9 @@ def _told_loss(problem: Problem, own: Own) -> tuple[Terms, list[Piece]]:
         told = {"kind": "Logistic", "intercept": loss.with_intercept, **form}
         return told, [*pieces, piece("y", loss._y)]
     if type(loss) is Regression:
-        form, pieces = _told_features(loss._X)
+        form, pieces = (
+            _told_sparse(loss._X) if issparse(loss._X) else ({}, [piece("X", loss._X)])
+        )
         told = {"kind": "Regression", "intercept": loss.intercept, **form}
         return told, [*pieces, piece("Y", loss._Y)]
     if not loss.is_finite_sum:
@@ -213,11 +215,6 @@ def _told_measurements(terms: Any) -> tuple[Terms, Pieces]:
     if isinstance(terms, SparseMeasurements):
         return _told_sparse(terms.A)
     return {}, [piece("A", terms.A)]
-
-
-def _told_features(X: Any) -> tuple[Terms, Pieces]:
-    """The features of a regression."""
-    return _told_sparse(X) if issparse(X) else ({}, [piece("X", X)])
 
 
 def _told_sparse(A: Any) -> tuple[Terms, Pieces]:
@@ -358,12 +355,9 @@ def _loss(told: Terms, data: dict[str, Piece], shape: tuple[int, int], own: Own)
         return _entries(told, data, shape, own)
     if told["kind"] in MEASURED:
         found = _measurements(data, data[MEASURED[told["kind"]]], shape)
-        free = told.get("intercept", False)
-        return (
-            found
-            if told["kind"] == "Sensing"
-            else plain.Outcomes(found, "mean" if free else "none")
-        )
+        if told["kind"] == "Sensing":
+            return found
+        return plain.Outcomes(found, "mean" if told.get("intercept", False) else "none")
     if told["kind"] == "Regression":
         return _regression(data, shape, told["intercept"])
     return _built({}, told, own, "loss", "a loss")  # type: ignore[no-any-return]

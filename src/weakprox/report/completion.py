@@ -16,7 +16,7 @@ from weakprox.losses.entry_losses import Squared
 from weakprox.problem import Problem
 from weakprox.report import run
 from weakprox.report.page import Page
-from weakprox.report.summary import gather, proved, verdict
+from weakprox.report.summary import gather
 from weakprox.spectral import NuclearNorm
 
 if TYPE_CHECKING:
@@ -44,22 +44,8 @@ def write_completion_report(
 ) -> Path:
     """Write a fitted model as one HTML file.
 
-    Parameters
-    ----------
-    path : str or Path
-        File to write.
-    model : MatrixCompletion
-        The fitted model.
-    rows, columns : integer arrays of shape (n,)
-        Places of the observations, in the order of `row_ids_` and `column_ids_`.
-    values : array of shape (n,)
-        The observations.
-    title : str
-        Title of the page.
-    labels : pair of sequences or None
-        Names of rows and columns.
-    settings : mapping
-        What else is to be recorded.
+    `rows` and `columns` are indices of the observed `values`, in the order of `row_ids_` and
+    `column_ids_`. `labels` are the names of rows and of columns, or None.
     """
     shape = len(model.row_ids_), len(model.column_ids_)
     loss = Completion(
@@ -81,13 +67,8 @@ def write_completion_report(
     found = gather(
         result, problem=problem, data=data, rows=labels[0], columns=labels[1], settings=settings
     )
-    numbers, said = found.numbers, verdict(result)
-    version = numbers["weakprox"]
-    page = Page(title, f"Report of a matrix completion by weakprox {version}")
-    page.attach("report", numbers)
-    page.section("Result")
     parts = " plus intercepts" if model.intercepts != "none" else ""
-    facts = {
+    facts: dict[str, Any] = {
         "estimated": f"low-rank matrix{parts}, {m} x {d}",
         "observed": f"{counted(len(values), 'entry', 'entries')} "
         f"({100 * len(values) / (m * d):.3g} %)",
@@ -98,17 +79,13 @@ def write_completion_report(
     error = _held_out(model)
     if error is not None:
         facts["error of held-out entries"] = error
-    page.key_facts(facts | {"proof": proved(result)})
-    page.notice(" ".join(said.sentences), said.kind, said.heading)
+    page = run.begun(title, "a matrix completion", found, result, facts)
     page.text(_what_is_shown(model, additive))
-    run.add_components(page, numbers)
+    run.add_components(page, found.numbers)
     run.add_matrices(page, found, *labels, support=False)
     run.add_residuals(page, found)
     _search(page, model)
-    run.add_problem(page, problem, numbers)
-    run.add_accuracy(page, result, numbers)
-    run.add_history(page, result)
-    run.add_citation(page)
+    run.add_run(page, problem, result, found.numbers)
     return page.write(path)
 
 

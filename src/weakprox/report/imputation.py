@@ -16,7 +16,7 @@ from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.report import run
 from weakprox.report.page import Page
-from weakprox.report.summary import gather, proved, verdict
+from weakprox.report.summary import gather
 from weakprox.spectral import NuclearBall
 
 if TYPE_CHECKING:
@@ -43,20 +43,8 @@ def write_imputation_report(
 ) -> Path:
     """Write a fitted model as one HTML file.
 
-    Parameters
-    ----------
-    path : str or Path
-        File to write.
-    model : SparseLowRankImputer
-        The fitted model.
-    X : array of shape (m, d)
-        The table that it was fitted to, with NaN for missing entries.
-    title : str
-        Title of the page.
-    labels : pair of sequences or None
-        Names of rows and columns.
-    settings : mapping
-        What else is to be recorded.
+    X is the table that it was fitted to, with NaN for missing entries. `labels` are the names
+    of rows and of columns, or None.
     """
     result, missing = model.result_, np.isnan(X)
     table = model.transform(X) if result.estimate is None else result.estimate
@@ -64,33 +52,27 @@ def write_imputation_report(
     standard = Scale.of(X, "standard")
     shown = replace(result, estimate=standard.apply(np.asarray(table)))
     problem = _problem(model, X)
-    about: dict[str, Any] = {"rows": labels[0], "columns": labels[1], "settings": settings}
+    about = {"rows": labels[0], "columns": labels[1], "settings": settings}
     found = gather(shown, problem=problem, data=standard.apply(X), **about)
-    numbers, said, (m, d) = found.numbers, verdict(result), X.shape
-    page = Page(title, f"Report of an imputation by weakprox {numbers['weakprox']}")
-    page.attach("report", numbers)
-    page.section("Result")
+    m, d = X.shape
     facts: dict[str, Any] = {
         "filled": f"{missing.sum()} of {m * d} entries ({100 * missing.mean():.3g} %)",
         "by": in_words(model.weights_),
     }
     if model.hidden_scores_:
-        facts["error of hidden entries"] = _error(max(model.hidden_scores_.values()))
+        least = math.sqrt(max(0.0, -max(model.hidden_scores_.values())))
+        facts["error of hidden entries"] = f"{least:.3g} standard deviations"
     facts["rank of the low-rank part"] = result.rank
-    page.key_facts(facts | {"proof": proved(result)})
-    page.notice(" ".join(said.sentences), said.kind, said.heading)
+    page = run.begun(title, "an imputation", found, result, facts)
     page.text(
         "The estimate below is the filled table; observed entries are kept. Data and estimate "
         "are shown as deviations from the means of columns, in standard deviations. The proof "
         "is about the low-rank part."
     )
     _models(page, model)
-    run.add_components(page, numbers)
+    run.add_components(page, found.numbers)
     run.add_matrices(page, found, *labels, support=False)
-    run.add_problem(page, problem, numbers)
-    run.add_accuracy(page, result, numbers)
-    run.add_history(page, result)
-    run.add_citation(page)
+    run.add_run(page, problem, result, found.numbers)
     return page.write(path)
 
 
@@ -112,10 +94,6 @@ def _problem(model: SparseLowRankImputer, X: Vector) -> Problem:
     return Problem(loss, penalty, NuclearBall(model.tau_))
 
 
-def _error(score: float) -> str:
-    return f"{math.sqrt(max(0.0, -score)):.3g} standard deviations"
-
-
 def _models(page: Page, model: SparseLowRankImputer) -> None:
     """The models that were compared by hidden entries."""
     if not model.hidden_scores_:
@@ -126,14 +104,8 @@ def _models(page: Page, model: SparseLowRankImputer) -> None:
         "columns. Predicted deviations from the means of columns are multiplied by the weights "
         "and added.",
     )
-    page.table(
-        ["model", "error of hidden entries", "weight"],
-        [
-            [NAMES[name], f"{math.sqrt(max(0.0, -score)):.4g}", _weight(model, name)]
-            for name, score in model.hidden_scores_.items()
-        ],
-    )
-
-
-def _weight(model: SparseLowRankImputer, name: str) -> str | None:
-    return f"{model.weights_[name]:.3g}" if name in model.weights_ else None
+    rows = []
+    for name, score in model.hidden_scores_.items():
+        weight = f"{model.weights_[name]:.3g}" if name in model.weights_ else None
+        rows.append([NAMES[name], f"{math.sqrt(max(0.0, -score)):.4g}", weight])
+    page.table(["model", "error of hidden entries", "weight"], rows)

@@ -13,21 +13,18 @@ from html import escape
 _TOKEN = re.compile(r"\\text\{[^{}]*\}|\\[A-Za-z]+|\d+(?:\.\d+)?|[^\s]")
 _INLINE = re.compile(r"\$([^$]+)\$")
 _LETTERS = {
-    name: chr(code)
-    for name, code in {
-        "alpha": 0x3B1,
-        "beta": 0x3B2,
-        "gamma": 0x3B3,
-        "delta": 0x3B4,
-        "varepsilon": 0x3B5,
-        "lambda": 0x3BB,
-        "mu": 0x3BC,
-        "sigma": 0x3C3,
-        "tau": 0x3C4,
-        "top": 0x22A4,
-        "infty": 0x221E,
-        "reals": 0x211D,
-    }.items()
+    "alpha": "\u03b1",
+    "beta": "\u03b2",
+    "gamma": "\u03b3",
+    "delta": "\u03b4",
+    "varepsilon": "\u03b5",
+    "lambda": "\u03bb",
+    "mu": "\u03bc",
+    "sigma": "\u03c3",
+    "tau": "\u03c4",
+    "top": "\u22a4",
+    "infty": "\u221e",
+    "reals": "\u211d",
 }
 _OPERATORS = {
     "le": "≤",
@@ -51,9 +48,8 @@ _LIMITS = ("sum", "max", "min")  # their scripts go below and above
 
 def formula(tex: str, *, display: bool = False) -> str:
     """The formula as an element of the page; the TeX is its text for readers aloud."""
-    parser = _Parser(tex)
     style = " displaystyle=true" if display else ""
-    return f'<math alttext="{escape(tex)}"{style}>{parser.whole()}</math>'
+    return f'<math alttext="{escape(tex)}"{style}>{_Parser(tex).whole()}</math>'
 
 
 def typeset(text: str) -> str:

@@ -194,12 +194,8 @@ class Page:
         strong = f"<strong>{escape(heading)}</strong> " if heading else ""
         self._add(f'<p class="notice {kind} wide" role=note>{strong}{escape(text)}</p>')
 
-    def key_facts(self, facts: Mapping[str, Any]) -> None:
-        """The few facts to read first, in a box."""
-        self.facts(facts, kind="key")
-
     def facts(self, facts: Mapping[str, Any], kind: str = "") -> None:
-        """Names with their values; None is shown as a dash."""
+        """Names with their values, those of the kind "key" in a box; None is a dash."""
         items = "".join(
             f"<div><dt>{escape(str(key))}</dt><dd>{markup.cell_html(value)}</dd></div>"
             for key, value in facts.items()

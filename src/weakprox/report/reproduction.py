@@ -29,6 +29,7 @@ RIVALS = {
     "SCGS convex": "SCGS, convex version (beyond the paper)",
 }
 GREEK = {"tau": "τ", "lam": "λ", "mu": "μ"}  # headers, which the command line prints in ASCII
+TEX = {"tau": r"$\tau$", "lam": r"$\lambda$", "mu": r"$\mu$"}
 AXES = {
     "samples": "stochastic gradients",
     "seconds": "seconds, drawing of samples included",
@@ -185,11 +186,6 @@ def _norms(text: str) -> str:
     return text.replace("|y|^2", "‖y‖²")
 
 
-def _letter(name: str) -> str:
-    """The name of a parameter as a letter, in TeX between dollars if it is one."""
-    return {"tau": r"$\tau$", "lam": r"$\lambda$", "mu": r"$\mu$"}.get(name, name)
-
-
 def _count(mean: Any) -> Any:
     """A mean of counts as a whole number; None stays."""
     return None if mean is None or not math.isfinite(mean) else round(mean)
@@ -260,7 +256,9 @@ def _table1(page: Page, name: str, summary: Summary) -> None:
         f"$n = {protocol['n']}$, {protocol['draws']} draws, means with medians and standard "
         "errors. The text does not fix $\\tau$, $\\lambda$ and the tolerances; the stated "
         "choice is "
-        + ", ".join(f"{_letter(k)} {_norms(str(v))}" for k, v in protocol["headline"].items())
+        + ", ".join(
+            f"{TEX.get(k, k)} {_norms(str(v))}" for k, v in protocol["headline"].items()
+        )
         + f" ($\\lambda$ {protocol['headline_lam']}).",
         math=True,
     )

@@ -16,7 +16,7 @@ from weakprox.linalg.lowrank import LowRank
 from weakprox.plots import ConvergenceDisplay, MatrixDisplay, SpectrumDisplay, _cells
 from weakprox.plots._cells import Reduced, colour_limit
 from weakprox.plots._display import matplotlib_for
-from weakprox.plots._panels import Panel, Series, draw_panel
+from weakprox.plots._panels import GREY, Panel, Series, draw_panel
 from weakprox.plots.convergence import AXES
 from weakprox.plots.spectrum import SUPPORT
 from weakprox.problem import Problem
@@ -26,7 +26,7 @@ from weakprox.report.statement import in_words, statement, words
 from weakprox.report.structure import MOST_POINTS
 from weakprox.report.summary import Gathered, gather, proved, verdict
 from weakprox.result import Result
-from weakprox.storage.table import FileError
+from weakprox.storage.table import FileError, as_path
 from weakprox.theory._theorems import MEANINGS
 
 if TYPE_CHECKING:
@@ -84,38 +84,47 @@ def write_report(
     Path
         The file written.
     """
-    if Path(path).suffix.lower() not in SUFFIXES:
-        given = f"the suffix '{Path(path).suffix}'" if Path(path).suffix else "no suffix"
+    suffix = as_path(path).suffix
+    if suffix.lower() not in SUFFIXES:
+        given = f"the suffix '{suffix}'" if suffix else "no suffix"
         raise FileError(path, given, "a name with .html: a report is a web page")
     labels: Any = {"rows": rows, "columns": columns}
     model: Any = {"problem": problem, "data": data, "scale": scale, "noise": noise}
     found = gather(result, **model, **labels, settings=settings)
-    numbers, said = found.numbers, verdict(result)
-    m, d = numbers["shape"]
-    page = Page(
-        _title(title, settings) or f"Estimate of a matrix of {m} x {d}",
-        f"Report of an estimate by weakprox {numbers['weakprox']}",
-    )
-    page.attach("report", numbers)
-    page.section("Result")
-    page.key_facts(_result(result, numbers))
-    page.notice(" ".join(said.sentences), said.kind, said.heading)
+    numbers, (m, d) = found.numbers, result.low_rank.shape
+    title = _title(title, settings) or f"Estimate of a matrix of {m} x {d}"
+    page = begun(title, "an estimate", found, result, _facts(numbers))
     if found.point is not result.low_rank:
         page.text(_difference(result.low_rank, found))
     add_components(page, numbers)
     add_matrices(page, found, rows, columns)
     add_residuals(page, found)
-    add_problem(page, problem, numbers)
-    add_accuracy(page, result, numbers)
-    add_history(page, result)
-    add_citation(page)
+    add_run(page, problem, result, numbers)
     if figures is not None:
         page.save_figures(figures)
     return page.write(path)
 
 
-def add_citation(page: Page) -> None:
-    """How to cite the library and the paper."""
+def begun(
+    title: str, what: str, found: Gathered, result: Result, facts: dict[str, Any]
+) -> Page:
+    """A page with the first box, which has these facts and the proof, and the verdict."""
+    said = verdict(result)
+    page = Page(title, f"Report of {what} by weakprox {found.numbers['weakprox']}")
+    page.attach("report", found.numbers)
+    page.section("Result")
+    page.facts(facts | {"proof": proved(result)}, kind="key")
+    page.notice(" ".join(said.sentences), said.kind, said.heading)
+    return page
+
+
+def add_run(
+    page: Page, problem: Problem | None, result: Result, numbers: Mapping[str, Any]
+) -> None:
+    """The problem, the accuracy, the history, and how to cite."""
+    _add_problem(page, problem, numbers)
+    _add_accuracy(page, result, numbers)
+    _add_history(page, result)
     page.section("How to cite", "weakprox, and the paper whose algorithms it implements:")
     page.code(BIBTEX)
 
@@ -143,7 +152,7 @@ def _difference(minimiser: LowRank, found: Gathered) -> str:
     return f"The estimate {how} The proof is about the minimiser."
 
 
-def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """The first box: what a statistician asks first."""
     m, d = numbers["shape"]
     facts: dict[str, Any] = {
@@ -155,7 +164,7 @@ def _result(result: Result, numbers: Mapping[str, Any]) -> dict[str, Any]:
         facts["variance explained"] = f"{100 * numbers['variance_explained']:.1f} %"
     if numbers["noise"] is not None:
         facts["noise, standard deviation"] = f"{numbers['noise']:.3g}"
-    return facts | {"proof": proved(result)}
+    return facts
 
 
 def add_components(page: Page, numbers: Mapping[str, Any]) -> None:
@@ -238,7 +247,7 @@ def add_residuals(page: Page, found: Gathered) -> None:
     )
 
 
-def add_accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
+def _add_accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None:
     """The certificate in the units of the objective, and the work."""
     about = " (estimate)" if result.sampled else ""
     counts = numbers["counts"]
@@ -263,7 +272,7 @@ def add_accuracy(page: Page, result: Result, numbers: Mapping[str, Any]) -> None
     page.facts(facts)
 
 
-def add_problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]) -> None:
+def _add_problem(page: Page, problem: Problem | None, numbers: Mapping[str, Any]) -> None:
     """The problem as formulas, and the settings."""
     page.section("Problem and settings")
     if problem is not None:
@@ -334,7 +343,7 @@ def add_matrices(
     )
 
 
-def add_history(page: Page, result: Result) -> None:
+def _add_history(page: Page, result: Result) -> None:
     """Value, bound and gap against SVDs, seconds and samples, as far as each was used."""
     trace = result.trace
     page.section("History of the run")
@@ -427,5 +436,5 @@ def _entry_sizes(ax: Any, matrices: dict[str, Matrix | None]) -> None:
             lines.append(Series(name, thresholds, above / size.size))
     label, title = "threshold, relative to the largest entry", "entries above a threshold"
     draw_panel(ax, Panel(lines, label, "share", title, log_x=True, y_range=(0.0, 1.02)))
-    ax.axvline(SUPPORT, color="#7a7a7a", linestyle=":", linewidth=1.0)
+    ax.axvline(SUPPORT, color=GREY, linestyle=":", linewidth=1.0)
     ax.legend(fontsize="small")

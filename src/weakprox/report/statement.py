@@ -135,15 +135,11 @@ def weights(problem: Problem) -> dict[str, float]:
     """The weights and radii of the terms, by name."""
     found: dict[str, float] = {}
     for term in (*_parts(problem), problem.spectral):
-        for name, weight in weights_of(term).items():
-            found[f"{name} ({type(term).__name__})"] = weight
+        for name in ("lam", "lam1", "lam2", "tau"):
+            weight = getattr(term, name, None)
+            if isinstance(weight, (int, float)):
+                found[f"{name} ({type(term).__name__})"] = float(weight)
     return found
-
-
-def weights_of(term: Any) -> dict[str, float]:
-    """The weights and radii of one term, by name."""
-    found = {name: getattr(term, name, None) for name in ("lam", "lam1", "lam2", "tau")}
-    return {name: float(x) for name, x in found.items() if isinstance(x, (int, float))}
 
 
 def what_was_estimated(problem: Problem | None) -> str:

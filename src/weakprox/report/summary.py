@@ -67,6 +67,8 @@ def gather(
 ) -> Gathered:
     """Check the arguments of `write_report` and compute each number once."""
     _check(result, problem, data, rows, columns)
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError("settings", type(settings).__name__, "a dictionary")
     scale = positive("scale", scale)
     noise = None if noise is None else nonnegative("noise", noise)
     chosen = shown_estimate(result, scale)

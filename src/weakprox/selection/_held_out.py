@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from weakprox.arguments import integer, nonnegative, positive
+from weakprox.arguments import integer, is_integer, nonnegative, number, positive, seed_number
 from weakprox.errors import InputError
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
@@ -20,7 +20,7 @@ from weakprox.selection.debias import Debias, along_triplets, refit_values, rela
 from weakprox.selection.grid import Grid
 from weakprox.selection.noise import Values, matrix
 from weakprox.selection.path import walk
-from weakprox.selection.search import Deadline, Search, stream
+from weakprox.selection.search import Deadline, Search, Seed, stream
 from weakprox.spectral import NuclearBall
 
 # A copy, the mean of the others, and the answers of the path that is fitted to it.
@@ -120,7 +120,7 @@ def held_out(
     spectral: Callable[[float], SpectralTerm] = NuclearBall,
     tol: float = 1e-3,
     rank: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     n_jobs: int | None = None,
     max_seconds: float | None = None,
     progress: bool | Literal["auto"] = False,
@@ -149,9 +149,16 @@ def held_out(
     refit : bool
         Whether refits of the answers are compared as well, for ``debias="auto"``.
     """
+    if not isinstance(copies, Copies):
+        raise InputError("copies", type(copies).__name__, "copies from thinned or folded")
+    if not isinstance(grid, Grid):
+        raise InputError("grid", type(grid).__name__, "a Grid, such as that of default_grid")
+    if n_jobs is not None and (not is_integer(n_jobs) or n_jobs == 0):
+        raise InputError("n_jobs", repr(n_jobs), "an integer other than 0, or None")
     left_out = _chosen(folds, len(copies))
     deadline = Deadline.after(max_seconds)
-    settings = {"tol": tol, "rank": rank, "seed": seed, "deadline": deadline}
+    settings = {"tol": tol, "rank": rank, "deadline": deadline}
+    settings["seed"] = seed_number("seed", seed)
     prepare = partial(_left_out, copies, grid, penalty, spectral, settings)
     limits: Any = {"deadline": deadline, "progress": progress, "n_jobs": n_jobs}
 
@@ -232,7 +239,8 @@ def sure(M: Any, X: Any, noise: float, divergence: float) -> float:
     if A.shape != B.shape:
         raise InputError("X", f"shape {B.shape}", f"shape {A.shape}, that of M")
     variance = nonnegative("noise", noise) ** 2
-    return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * divergence)
+    freedom = number("divergence", divergence, "a finite number")
+    return float(np.sum((B - A) ** 2) - A.size * variance + 2.0 * variance * freedom)
 
 
 def sure_over_grid(
@@ -245,7 +253,7 @@ def sure_over_grid(
     probes: int = 1,
     tol: float = 1e-4,
     rank: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Values:
     r"""Stein's estimate for every point of a grid, divergences by Monte Carlo.
 
@@ -255,8 +263,9 @@ def sure_over_grid(
     parameters are those of `held_out`; the estimates are summed over entries.
     """
     A, noise = matrix("M", M), positive("noise", noise)
-    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed}
-    rng = stream(seed, THINNING)
+    named_by = seed_number("seed", seed)
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": named_by}
+    rng = stream(named_by, THINNING)
     symmetric = bool(np.array_equal(A, A.T)) and getattr(spectral, "symmetric", False)
 
     def answers(B: Values) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from weakprox._minimize import minimize
-from weakprox.arguments import flag, integer, is_integer, number, positive
+from weakprox.arguments import flag, integer, is_integer, number, positive, seed_number
 from weakprox.certificates.observed import ObservedDual, triplets
 from weakprox.errors import InputError
 from weakprox.hints import shown_kind
@@ -28,7 +28,7 @@ from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.run.choose import chosen
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Deadline, Search, stream
+from weakprox.selection.search import Deadline, Search, Seed, stream
 from weakprox.solvers._gap_driven import Plan
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal, Steps
@@ -239,7 +239,7 @@ def observed_path(
     clip: tuple[float, float] | None = None,
     tol: float = ROUGH,
     rank: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     max_seconds: float | None = None,
     progress: bool | Literal["auto"] = False,
 ) -> ObservedPath:
@@ -269,8 +269,8 @@ def observed_path(
         Accuracy of the fits, relative to f.
     rank : int, optional
         Largest rank of the answers.
-    seed : int
-        Fixes the observations held out and the solver.
+    seed : int, Generator or None
+        Fixes the observations held out and the solver; None draws new random numbers.
     max_seconds : float, optional
         Time limit; the first weight is tried in any case.
     progress : bool or "auto"
@@ -289,16 +289,21 @@ def observed_path(
     tol, rank = positive("tol", tol), None if rank is None else integer("rank", rank, 1)
     if patience is not None:
         patience = integer("patience", patience, 1, instead="None")
+    named_by = seed_number("seed", seed)
+    if clip is not None:
+        clip = _range(clip)
     if loss.observed().size < 2:
         raise InputError("loss", "one observation", "two or more, to hold some out")
     if lams is None:
-        first = zero_weight(loss, seed) or 1.0  # any weight will do for zeros
+        first = zero_weight(loss, named_by) or 1.0  # any weight will do for zeros
         weights = [first * STEP**k for k in range(WEIGHTS)]
     else:
         weights = sorted((positive("lams", lam) for lam in np.ravel(lams)), reverse=True)
+        if not weights:
+            raise InputError("lams", "none", "one number at least")
 
-    solve = partial(path_point, tol=tol, rank=rank, seed=seed, deadline=deadline)
-    parts, trial = held_out_entries(loss, folds, seed, clip), path_trial(solve)
+    solve = partial(path_point, tol=tol, rank=rank, seed=named_by, deadline=deadline)
+    parts, trial = held_out_entries(loss, folds, named_by, clip), path_trial(solve)
     search: Search[Weight] = Search(parts, trial, deadline=deadline, progress=progress)
     line = [Weight(lam) for lam in weights]
     best = search.best_of(line, start="before", patience=patience)
@@ -319,6 +324,17 @@ def observed_path(
         rank=rank,
         seconds=time.perf_counter() - begun,
     )
+
+
+def _range(clip: Any) -> tuple[float, float]:
+    """The ends of a range of predictions."""
+    wanted = "(low, high), numbers with low < high"
+    if not isinstance(clip, (tuple, list)) or len(clip) != 2:
+        raise InputError("clip", repr(clip), wanted)
+    low, high = (number("clip", end, wanted) for end in clip)
+    if not low < high:
+        raise InputError("clip", repr(clip), wanted)
+    return low, high
 
 
 def path_point(

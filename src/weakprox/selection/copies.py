@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import integer, nonnegative, one_of
+from weakprox.arguments import integer, nonnegative, one_of, seed_number
 from weakprox.errors import InputError
 from weakprox.linalg.arrays import to_numpy
 from weakprox.selection.noise import Values, are_counts, matrix, sample_stack
-from weakprox.selection.search import stream
+from weakprox.selection.search import Seed, stream
 
 THINNING = 0x7EA5  # name of the random stream of copies, groups and probes
 
@@ -45,7 +45,7 @@ class Copies:
         return math.sqrt(self.counts.sum() / (self.counts.sum() - self.counts[k]))
 
 
-def thinned(M: Any, noise: float | str, copies: int = 5, seed: int = 0) -> Copies:
+def thinned(M: Any, noise: float | str, copies: int = 5, seed: Seed = 0) -> Copies:
     r"""Split one noisy matrix into independent copies whose mean it is.
 
     Gaussian noise: with :math:`w_k` standard normal, :math:`M + \sigma\sqrt K (w_k - \bar w)`
@@ -63,11 +63,11 @@ def thinned(M: Any, noise: float | str, copies: int = 5, seed: int = 0) -> Copie
         the answer chosen overfits. "poisson" needs no level, and rates may differ.
     copies : int
         Number of copies, at least two.
-    seed : int
-        Fixes the random numbers.
+    seed : int, Generator or None
+        Fixes the random numbers; None draws new ones.
     """
     A, count = matrix("M", M), integer("copies", copies, least=2)
-    rng = stream(seed, THINNING)
+    rng = stream(seed_number("seed", seed), THINNING)
     if isinstance(noise, str):
         one_of("noise", noise, ("poisson",))
         return Copies(_binomial(A, count, rng), np.ones(count))
@@ -92,7 +92,7 @@ def _binomial(A: Values, count: int, rng: np.random.Generator) -> Values:
     return parts
 
 
-def folded(samples: Any, folds: int = 5, seed: int = 0) -> Copies:
+def folded(samples: Any, folds: int = 5, seed: Seed = 0) -> Copies:
     """Means of disjoint random groups of samples, at most as many as there are samples.
 
     Samples are two or more noisy copies of one matrix, of shape (n, m, d), read one by one.
@@ -100,7 +100,7 @@ def folded(samples: Any, folds: int = 5, seed: int = 0) -> Copies:
     n = sample_stack(samples)
     k = min(integer("folds", folds, least=2), n)
     group = np.arange(n) % k
-    stream(seed, THINNING).shuffle(group)
+    stream(seed_number("seed", seed), THINNING).shuffle(group)
     means = np.zeros((k, *samples.shape[1:]))
     counts = np.bincount(group, minlength=k).astype(float)
     for i in range(n):

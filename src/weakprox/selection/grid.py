@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import integer, nonnegative, number
+from weakprox.arguments import flag, integer, nonnegative, number
 from weakprox.errors import InputError, ShapeError
 from weakprox.linalg import decompositions
 from weakprox.linalg._thin_svd import thin_eigh, thin_svd
@@ -57,6 +57,8 @@ def default_grid(
     A = matrix("M", M)
     for name, count in (("n_lams", n_lams), ("n_taus", n_taus)):
         integer(name, count, least=2)
+    if flag("psd", psd) and A.shape[0] != A.shape[1]:
+        raise ShapeError("M", f"shape {A.shape}", "a square matrix, with psd")
     noise = noise_level(A) if noise is None else nonnegative("noise", noise)
     largest = float(np.abs(A).max())
     if largest == 0.0:
@@ -99,7 +101,12 @@ def as_grid(lams: Any, taus: Any, *, rising: bool = True) -> Grid:
     """The user's weights and radii, checked and sorted."""
     weights = _vector("lams", lams, zero=True)
     order = np.argsort(-weights, kind="stable")
-    radii = np.asarray(taus, dtype=float)
+    try:
+        radii = np.asarray(taus, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(
+            "taus", repr(taus), "numbers, in a list or rows of equal length"
+        ) from None
     if radii.ndim == 1:
         radii = np.tile(_vector("taus", radii, zero=not rising), (weights.size, 1))
     elif radii.ndim != 2 or radii.shape[0] != weights.size or radii.shape[1] == 0:

@@ -84,7 +84,10 @@ def matrix(name: str, M: Any) -> Values:
     if not is_array(M) or M.ndim != 2 or 0 in M.shape:
         given = getattr(M, "shape", type(M).__name__)
         raise ShapeError(name, given, "an array of shape (m, d), not empty")
-    A: Values = np.asarray(to_numpy(M), dtype=float)
+    host = to_numpy(M)
+    if host.dtype.kind not in "fiub":
+        raise InputError(name, f"dtype {host.dtype}", "real numbers")
+    A: Values = np.asarray(host, dtype=float)
     if not np.isfinite(A).all():
         raise InputError(name, "NaN or infinite entries", "finite numbers")
     return A

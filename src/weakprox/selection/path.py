@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from weakprox._minimize import minimize
-from weakprox.arguments import integer, positive
+from weakprox.arguments import integer, positive, seed_number
 from weakprox.certificates.split import SplitDual
 from weakprox.display import card, counted
 from weakprox.errors import InputError, ShapeError
@@ -33,7 +33,7 @@ from weakprox.run.state import Settings
 from weakprox.selection._lean import Solved, applies, free_radius, lean_point, unconstrained
 from weakprox.selection.grid import Grid, as_grid, default_grid
 from weakprox.selection.noise import Values
-from weakprox.selection.search import Deadline, least
+from weakprox.selection.search import Deadline, Seed, least
 from weakprox.solvers.base import Warmth
 from weakprox.solvers.davis_yin import LeanSplitting
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -128,7 +128,10 @@ class Path:
             than the best by more than one standard error. The error is that of the
             difference between the two, fold by fold, since folds share their noise.
         """
-        found = np.asarray(scores, dtype=float)
+        try:
+            found = np.asarray(scores, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError("scores", "entries that are not numbers", "numbers") from None
         if found.ndim not in (2, 3) or found.shape[-2:] != self.taus.shape:
             wanted = f"an array of shape {self.taus.shape}, or (folds, ...) of them"
             raise ShapeError("scores", found.shape, wanted)
@@ -157,7 +160,7 @@ def regularization_path(
     spectral: Callable[[float], SpectralTerm] = NuclearBall,
     tol: float = 1e-3,
     rank: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     certify: bool = False,
     max_seconds: float | None = None,
     progress: bool | Literal["auto"] = False,
@@ -188,8 +191,8 @@ def regularization_path(
     rank : int, optional
         Largest rank of the answers. Answers of a higher rank are truncated to it; their
         gaps include the cost.
-    seed : int
-        Fixes every random choice.
+    seed : int, Generator or None
+        Fixes every random choice; None draws new random numbers.
     certify : bool
         Prove every gap. By default runs stop by the solver's own estimate, which neglects
         singular values outside its thin decomposition and saves the time of the proofs.
@@ -208,13 +211,17 @@ def regularization_path(
         )
     if not getattr(loss, "is_finite_sum", False):  # values and gaps could not be compared
         raise InputError("loss", repr(loss), "a finite sum; reduce samples to their mean")
+    for name, made in (("penalty", penalty), ("spectral", spectral)):
+        if not callable(made):
+            raise InputError(name, repr(made), "a function of the weight, such as a class")
     grid = grid_for(loss, lams, taus, spectral)
     shape = grid.shape
     values, gaps = np.full(shape, np.nan), np.full(shape, np.inf)
     ranks, nonzeros, svds = (np.zeros(shape, dtype=np.int64) for _ in range(3))
     answers: list[list[LowRank]] = [[] for _ in grid.lams]
     begun, deadline = time.perf_counter(), Deadline.after(max_seconds)
-    settings: dict[str, Any] = {"tol": tol, "rank": rank, "seed": seed, "certify": certify}
+    settings: dict[str, Any] = {"tol": tol, "rank": rank, "certify": certify}
+    settings["seed"] = seed_number("seed", seed)
     steps = walk(loss, grid, penalty, spectral, deadline=deadline, **settings)
     with Progress(progress, counted=True) as display:
         bar = display.add("regularization path", values.size)

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
+from weakprox.arguments import nonnegative
 from weakprox.errors import InputError
 from weakprox.progress import Progress
 from weakprox.selection.noise import Values
@@ -21,6 +22,7 @@ SEARCH_SHARE = 0.75  # of the seconds of a fit, what its search may use
 C = TypeVar("C", bound=Hashable)
 Loss = float | tuple[float, ...]
 Trial = Callable[[Any, C, Any], tuple[Loss, Any]]
+Seed = int | np.random.Generator | None  # what `arguments.seed_number` takes
 
 
 def stream(seed: int, name: int) -> np.random.Generator:
@@ -43,8 +45,10 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """The time in so many seconds."""
-        return cls(None if seconds is None else time.monotonic() + seconds)
+        """The time in so many seconds; `max_seconds` of the caller."""
+        if seconds is None:
+            return cls()
+        return cls(time.monotonic() + nonnegative("max_seconds", seconds))
 
     @property
     def left(self) -> float | None:

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from weakprox.display import counted
 from weakprox.resources.memory import shown_bytes
 from weakprox.storage import table
-from weakprox.storage.table import FileError, Labels, Matrix
+from weakprox.storage.table import Contents, FileError, Labels, Matrix
 
 PART = 1 << 20  # bytes unpacked at a time
 # What zipfile and NumPy raise on damaged input.
@@ -83,7 +83,7 @@ def read_header(path: Path, handle: IO[bytes], what: str = "") -> Header:
     return Header(tuple(map(int, numbers)), dtype, by_columns, start)
 
 
-def read_npy(path: Path) -> Matrix:
+def read_npy(path: Path) -> Contents:
     """Return a memory map of the array."""
     with path.open("rb") as handle:
         header = read_header(path, handle)
@@ -94,12 +94,10 @@ def read_npy(path: Path) -> Matrix:
         given = f"{counted(held, 'byte')}, a truncated file"
         raise FileError(path, given, f"{header.end}, as its header says")
     order: Any = "F" if header.by_columns else "C"
-    return np.memmap(path, header.dtype, "r", header.start, header.shape, order)
+    return Contents(np.memmap(path, header.dtype, "r", header.start, header.shape, order))
 
 
-def read_npz(
-    path: Path, key: str | None, max_bytes: int | None
-) -> tuple[Any, Labels | None, Labels | None]:
+def read_npz(path: Path, key: str | None, max_bytes: int | None) -> Contents:
     """Return the only matrix of an archive (or the one named), and its labels if any."""
     damaged = "a damaged archive ({})", "one saved by numpy.savez"
     with table.refusing(path, *damaged, *DAMAGED), zipfile.ZipFile(path) as archive:
@@ -110,14 +108,14 @@ def read_npz(
             table.checked_dtype(path, headers["data"].dtype, " in 'data'")
             table.claim(path, size, max_bytes, "a sparse matrix")
             parts = [name for name in headers if headers[name].dtype.kind in "fiubSU"]
-            return _sparse(path, {name: member(name) for name in parts}), None, None
+            return Contents(_sparse(path, {name: member(name) for name in parts}))
         name = _chosen(path, headers, key)
         values = member(name)
         labels: list[Labels | None] = []
         for side, size in zip(("rows", "columns"), values.shape, strict=True):
             there = side != name and _is_text(path, headers.get(side), side, size)
             labels.append(_text(path, member(side), side) if there else None)
-    return values, labels[0], labels[1]
+    return Contents(values, labels[0], labels[1])
 
 
 def _headers(path: Path, archive: zipfile.ZipFile) -> dict[str, Header]:

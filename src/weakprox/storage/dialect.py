@@ -47,7 +47,7 @@ class Rows:
     """The rows of a file as lists of cells; `line_num` is that of the last line read."""
 
     def __init__(self, dialect: Dialect, lines: Iterable[str], path: Path) -> None:
-        self._dialect, self._path, self.line_num = dialect, path, 0
+        self._dialect, self.path, self.line_num = dialect, path, 0
         kept = self._counted(lines)
         if dialect.separator == " ":
             self._cells: Iterator[list[str]] = (line.split() for line in kept)
@@ -77,7 +77,7 @@ class Rows:
             return cell.replace(",", ".")
         if "." in cell and is_number(cell):
             given = f"{shown_text(cell)} (line {self.line_num}), among decimal commas"
-            raise FileError(self._path, given, "one decimal sign, or --decimal to say which")
+            raise FileError(self.path, given, "one decimal sign, or --decimal to say which")
         return cell
 
 
@@ -113,15 +113,13 @@ def _candidates(
     usual: str | None, sep: str | None, decimal: str | None, comments: bool
 ) -> list[Dialect]:
     """Dialects to compare, the usual one first."""
-    order = [usual] if usual else []
-    order += [x for x in ("\t", ";", ",", "|", " ") if x != usual]
-    pairs = [
-        (separator, sign)
-        for separator in ([sep] if sep else order)
+    order = [sep] if sep else dict.fromkeys((usual or "\t", "\t", ";", ",", "|", " "))
+    return [
+        Dialect(separator, sign, comments)
+        for separator in order
         for sign in ([decimal] if decimal else [".", ","])
-        if separator != sign and separator is not None
+        if separator != sign
     ]
-    return [Dialect(separator, sign, comments) for separator, sign in pairs]
 
 
 def _share(dialect: Dialect, lines: list[str], path: Path) -> float:

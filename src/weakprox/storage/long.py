@@ -18,7 +18,7 @@ import numpy as np
 
 from weakprox.display import counted
 from weakprox.errors import InputError
-from weakprox.storage.dialect import LOOKED_AT, MISSING, SEPARATORS, chosen
+from weakprox.storage.dialect import LOOKED_AT, MISSING, SEPARATORS, Rows, chosen
 from weakprox.storage.meant import in_numbers, local
 from weakprox.storage.parquet import arrow
 from weakprox.storage.table import FileError, PathLike, refusing, shown_text
@@ -92,7 +92,7 @@ def _text(
     numbers: Sequence[str],
     sep: str | None,
     decimal: str | None,
-) -> dict[str, list[str]]:
+) -> dict[str, list[Any]]:
     wanted = "a table in UTF-8 whose first line names the columns"
     bad = (UnicodeDecodeError, csv.Error)
     with (
@@ -107,7 +107,7 @@ def _text(
         rows = reader.cells()  # ids stay as they are
         header = next(rows, [])
         at = _positions(path, header, names)
-        found: dict[str, list[str]] = {name: [] for name in names}
+        found: dict[str, list[Any]] = {name: [] for name in names}
         for line in rows:
             if not line:
                 continue
@@ -116,8 +116,18 @@ def _text(
                 raise FileError(path, given, f"{len(header)}, as in the first line")
             for name, position in at.items():
                 cell = line[position]
-                found[name].append(reader.pointed(cell) if name in numbers else cell)
+                found[name].append(_number(reader, name, cell) if name in numbers else cell)
     return found
+
+
+def _number(reader: Rows, name: str, cell: str) -> float:
+    """A cell of the line read last as a number, NaN if it is empty."""
+    text = reader.pointed(cell)
+    try:
+        return np.nan if text.strip().lower() in MISSING else float(text)
+    except ValueError:
+        given = f"{shown_text(text)} in column '{name}', line {reader.line_num}"
+        raise FileError(reader.path, given, in_numbers(text, "a number, or nothing")) from None
 
 
 def _parquet(path: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -150,19 +160,10 @@ def _positions(path: Path, header: Sequence[str], names: Sequence[str]) -> dict[
 
 def _numbers(path: Path, name: str, column: Any) -> Column:
     """The column as floats; empty cells are NaN."""
-    if not isinstance(column, list):
-        try:
-            return np.asarray(column, dtype=float)
-        except (TypeError, ValueError):
-            raise FileError(path, f"text in column '{name}'", "numbers") from None
-    found = np.empty(len(column))
-    for i, text in enumerate(column):
-        try:
-            found[i] = np.nan if text.strip().lower() in MISSING else float(text)
-        except ValueError:
-            given = f"{shown_text(text)} in column '{name}', line {i + 2}"
-            raise FileError(path, given, in_numbers(text, "a number, or nothing")) from None
-    return found
+    try:
+        return np.asarray(column, dtype=float)
+    except (TypeError, ValueError):
+        raise FileError(path, f"text in column '{name}'", "numbers") from None
 
 
 @dataclass(frozen=True)

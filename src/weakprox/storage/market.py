@@ -13,7 +13,7 @@ import numpy as np
 
 from weakprox.display import counted
 from weakprox.storage import table
-from weakprox.storage.table import FileError, Matrix
+from weakprox.storage.table import Contents, FileError, Matrix
 
 FEWEST_BYTES = {"coordinate": 4, "array": 2}  # of one entry's line, "1 1\n" or "1\n"
 FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern", "complex")
@@ -32,7 +32,7 @@ class Banner(NamedTuple):
     entries: int  # stored in the file
 
 
-def read_mtx(path: Path, max_bytes: int | None) -> Any:
+def read_mtx(path: Path, max_bytes: int | None) -> Contents:
     """Return a dense or a sparse array, as the file says; symmetric ones are completed."""
     with path.open("rb") as handle:
         about = _banner(path, handle)
@@ -50,10 +50,10 @@ def read_mtx(path: Path, max_bytes: int | None) -> Any:
             path, size, max_bytes, f"{m} x {d}, {counted(about.entries, 'entry', 'entries')}"
         )
         if about.layout == "array":
-            return _dense(about, _numbers(path, handle, about.entries))
+            return Contents(_dense(about, _numbers(path, handle, about.entries)))
         width = 2 if about.field == "pattern" else 3
         cells = _numbers(path, handle, width * about.entries).reshape(-1, width)
-    return _sparse(path, about, cells)
+    return Contents(_sparse(path, about, cells))
 
 
 def _banner(path: Path, handle: IO[bytes]) -> Banner:
@@ -107,12 +107,8 @@ def _numbers(path: Path, handle: IO[bytes], count: int) -> Matrix:
     found = np.empty(count)
     filled = 0
     for words in _words(handle):
-        try:
-            part = [float(word) for word in words]
-            plain = not any(b"_" in word for word in words)
-        except ValueError:
-            plain = False
-        if not plain:
+        part = table.as_numbers(words)
+        if part is None:
             bad = next(word.decode("latin-1") for word in words if not table.is_number(word))
             raise _unreadable(path, "entries", table.shown_text(bad))
         if filled + len(part) > count:

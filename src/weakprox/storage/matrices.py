@@ -23,12 +23,11 @@ from weakprox.storage.market import read_mtx
 from weakprox.storage.meant import ELSEWHERE, local
 from weakprox.storage.parquet import read_parquet, write_parquet
 from weakprox.storage.sheets import read_sheet
-from weakprox.storage.table import FileError, Labels, PathLike, Table
+from weakprox.storage.table import Contents, FileError, Labels, PathLike, Table
 from weakprox.storage.text import (
     Header,
     IndexCol,
     Layout,
-    Text,
     read_cells,
     read_text,
     write_text_table,
@@ -93,7 +92,7 @@ def read_matrix(
     FileError
         If the file is not such a matrix; the message names the file.
     """
-    source = Path(path)
+    source = table.as_path(path)
     suffix = _checked_file(source)
     if key is not None and suffix not in (".npz", *SHEETS):
         raise InputError("key", repr(key), "a key for .npz files and sheets only")
@@ -104,12 +103,12 @@ def read_matrix(
         if getattr(layout, name) is not None and suffix not in TEXTS:
             raise InputError(name, repr(getattr(layout, name)), "none: this is not a text file")
 
-    def sheet() -> Text:
+    def sheet() -> Contents:
         allowed = room() if max_bytes is None else max_bytes
         cells = read_sheet(source, key, max_bytes)
         return read_cells(source, cells, layout, missing, allowed)
 
-    readers: dict[str, Callable[[], Any]] = {  # each returns values, or labels as well
+    readers: dict[str, Callable[[], Contents]] = {
         ".npy": lambda: read_npy(source),
         ".npz": lambda: read_npz(source, key, max_bytes),
         ".zarr": lambda: read_zarr(source, max_bytes),
@@ -118,16 +117,13 @@ def read_matrix(
         **dict.fromkeys(SHEETS, sheet),
         **dict.fromkeys(TEXTS, lambda: read_text(source, layout, missing, max_bytes)),
     }
-    text: Text | None = None
     try:
         found = readers[suffix]()
-        if isinstance(found, Text):
-            text, found = found, (found.values, found.rows, found.columns)
-        values, rows, columns = found if isinstance(found, tuple) else (found, None, None)
     except MemoryError:
         raise FileError(source, "more than fits into memory", "a smaller matrix") from None
     except PermissionError:
         raise FileError(source, "a file that may not be read", "a readable one") from None
+    values = found.values
     if suffix == ".zarr":
         with table.zarr_chunks(source):
             table.check_finite(source, values, missing)
@@ -139,8 +135,8 @@ def read_matrix(
         if values.dtype != np.float32:
             values = values.astype(np.float64)
         table.check_finite(source, values.data[None, :], missing)
-    told = {} if text is None else {"notes": text.notes, "doubts": text.doubts}
-    return Table(values, rows, columns, source, suffix.removeprefix("."), **told)
+    kind, said = suffix.removeprefix("."), (found.notes, found.doubts)
+    return Table(values, found.rows, found.columns, source, kind, *said)
 
 
 def _checked_file(path: Path) -> str:
@@ -244,9 +240,10 @@ def write_text(path: PathLike, text: str) -> None:
 
 def known_suffix(path: PathLike, known: tuple[str, ...] = table.WRITES) -> str:
     """The suffix, if there is a format for it."""
-    suffix = Path(path).suffix.lower()
+    own = table.as_path(path).suffix
+    suffix = own.lower()
     if suffix not in known:
-        given = f"the suffix '{Path(path).suffix}'" if suffix else "no suffix"
+        given = f"the suffix '{own}'" if suffix else "no suffix"
         if suffix in table.READS:
             given += ", which is only read"
         wanted = f"one of {', '.join(known)}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from weakprox.display import counted
 from weakprox.resources.memory import shown_bytes
-from weakprox.storage.table import FileError, Labels, Matrix, checked_shape, claim
+from weakprox.storage.table import Contents, FileError, Labels, Matrix, checked_shape, claim
 
 INDEX = "__index_level_0__"  # where pandas puts row labels, after the columns
 BATCH_ROWS = 4096
@@ -27,9 +27,7 @@ def arrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def read_parquet(
-    path: Path, missing: bool, max_bytes: int | None
-) -> tuple[Matrix, Labels | None, Labels]:
+def read_parquet(path: Path, missing: bool, max_bytes: int | None) -> Contents:
     """Numbers by column; the first text column holds the row labels."""
     pa, parquet = arrow()
     try:
@@ -51,7 +49,7 @@ def read_parquet(
 
 def _read(
     pa: Any, path: Path, file: Any, label: int | None, missing: bool, max_bytes: int | None
-) -> tuple[Matrix, Labels | None, Labels]:
+) -> Contents:
     schema, m = file.schema_arrow, int(file.metadata.num_rows)
     fields = [i for i in range(len(schema)) if i != label]
     for field in (schema.field(i) for i in fields):
@@ -97,7 +95,7 @@ def _read(
         raise FileError(
             path, f"{counted(filled, 'row')}, a truncated file", f"{m}, as its header says"
         )
-    return values, None if label is None else tuple(rows), names
+    return Contents(values, None if label is None else tuple(rows), names)
 
 
 def _texts(pa: Any, path: Path, column: Any) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,16 @@ FILLED_BY = (
 )
 
 
+class Contents(NamedTuple):
+    """What a file holds, and what a reader should know about how it was found."""
+
+    values: Any
+    rows: Labels | None = None
+    columns: Labels | None = None
+    notes: tuple[str, ...] = ()  # how text was read, if the suffix does not say so
+    doubts: tuple[str, ...] = ()  # what may have been misunderstood
+
+
 class FileError(InputError):
     """A file cannot be read or written; the argument is its name."""
 
@@ -60,8 +70,8 @@ class Table:
     columns: Labels | None
     source: Path
     format: str  # the suffix without the dot
-    notes: tuple[str, ...] = ()  # how text was read, if the suffix does not say so
-    doubts: tuple[str, ...] = ()  # what may have been misunderstood
+    notes: tuple[str, ...] = ()  # as in `Contents`
+    doubts: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,13 +109,19 @@ def zarr_chunks(path: Path) -> AbstractContextManager[None]:
     return refusing(path, "a damaged chunk ({})", "a whole zarr array", Exception)
 
 
-def is_number(text: str | bytes) -> bool:
-    """Whether text is a plain number; Python also reads 1_000, other programs do not."""
+def as_numbers(texts: Sequence[Any]) -> list[float] | None:
+    """Plain numbers, or None; Python also reads 1_000, other programs do not."""
     try:
-        float(text)
+        found = [float(text) for text in texts]
     except ValueError:
-        return False
-    return "_" not in text if isinstance(text, str) else b"_" not in text
+        return None
+    between = b"_" if texts and isinstance(texts[0], bytes) else "_"
+    return None if any(between in text for text in texts) else found
+
+
+def is_number(text: str | bytes) -> bool:
+    """Whether text is a plain number."""
+    return as_numbers([text]) is not None
 
 
 def claim(
@@ -125,6 +141,13 @@ def claim(
         given = f"{what}, {shown_bytes(wanted)} out of a file of {shown_bytes(held)}"
         most = f"at most {RATIO} times its size, or max_bytes to allow more"
         raise FileError(path, given, most)
+
+
+def as_path(path: PathLike) -> Path:
+    """The path as such; raises if it is something else, such as the data themselves."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("path", type(path).__name__, "the name of a file")
+    return Path(path)
 
 
 def shown_path(path: PathLike) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -20,7 +20,7 @@ from weakprox.storage import table
 from weakprox.storage.dialect import LOOKED_AT, MISSING, Rows, chosen
 from weakprox.storage.meant import UTF8, in_numbers
 from weakprox.storage.sheets import Cells
-from weakprox.storage.table import FileError, Labels, Matrix
+from weakprox.storage.table import Contents, FileError, Labels, Matrix
 
 SAY = "header= (--header, --no-header) to say which it is"
 Header = bool | Literal["auto"]
@@ -40,18 +40,7 @@ class Layout:
     index_col: IndexCol = None
 
 
-@dataclass(frozen=True)
-class Text:
-    """Numbers and labels, and what a reader should know about how they were found."""
-
-    values: Matrix
-    rows: Labels | None
-    columns: Labels | None
-    notes: tuple[str, ...] = ()  # what was detected
-    doubts: tuple[str, ...] = ()  # what may have been misunderstood
-
-
-def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) -> Text:
+def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) -> Contents:
     """Return numbers, row labels and column labels; all that `layout` leaves is detected.
 
     The first row is a header if none of its cells is a number, or if its first is empty;
@@ -71,7 +60,7 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
             found = read_cells(path, rows, layout, missing, allowed)
             given = layout.sep is not None, layout.decimal is not None
             notes = () if any(given) else tuple(dialect.words(path))
-            return replace(found, notes=notes)
+            return found._replace(notes=notes)
     except UnicodeDecodeError:
         raise FileError(path, "bytes that are not UTF-8 text", UTF8) from None
     except csv.Error as failure:
@@ -80,7 +69,7 @@ def read_text(path: Path, layout: Layout, missing: bool, max_bytes: int | None) 
 
 def read_cells(
     path: Path, rows: Rows | Cells, layout: Layout, missing: bool, allowed: int
-) -> Text:
+) -> Contents:
     """Return the numbers and labels in rows of cells."""
     reader = _Reader(path, missing, allowed, layout.index_col)
     values, labels, names = reader.read(rows, layout.header)
@@ -88,7 +77,7 @@ def read_cells(
     if reader.years:
         said = f"the first row looks like years ({', '.join(reader.years[:2])}, ...)"
         doubts += (f"{said} and is taken as names; --no-header takes it as data",)
-    return Text(values, labels, names, doubts=doubts)
+    return Contents(values, labels, names, doubts=doubts)
 
 
 def _numbered(values: Matrix) -> tuple[str, ...]:
@@ -112,11 +101,11 @@ def _year(cell: str) -> int | None:
     return year if year in YEARS else None
 
 
-def _are_years(cells: list[str]) -> bool:
-    """Whether all cells are years, in increasing order, and at least two of them."""
+def _steps(cells: list[str]) -> set[int]:
+    """Distances of neighbours if all cells are years in increasing order; empty if not."""
     years = [_year(cell) for cell in cells]
-    found = [year for year in years if year is not None]
-    return len(found) == len(years) > 1 and all(a < b for a, b in pairwise(found))
+    found = {b - a for a, b in pairwise(years) if a is not None and b is not None}
+    return found if None not in years and min(found, default=0) > 0 else set()
 
 
 def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> list[str]:
@@ -125,11 +114,8 @@ def _years_above(cells: list[str], body: list[list[str]], labelled: bool) -> lis
     `body` are the next rows, and `labelled` says whether the first column holds labels.
     """
     # two may well be numbers, and so may years at unequal distances
-    whole = (
-        _are_years(cells) and len({int(float(b) - float(a)) for a, b in pairwise(cells)}) == 1
-    )
-    whole = whole and len(cells) > 2
-    corner = _are_years(cells[1:]) and (labelled or not _is_number(cells[0]))
+    whole = len(_steps(cells)) == 1 and len(cells) > 2
+    corner = _steps(cells[1:]) and (labelled or not _is_number(cells[0]))
     if not (whole or corner):
         return []
     years = cells[1:] if corner else cells
@@ -199,7 +185,7 @@ class _Reader:
             raise FileError(self.path, "no cells", "a matrix")
         own = 1 if self.index not in (None, False) else 0  # the label says nothing about it
         if header == "auto":
-            body = list(islice(rows, BODY)) if _are_years(first[1][1:]) else []
+            body = list(islice(rows, BODY)) if _steps(first[1][1:]) else []
             rows = chain(body, rows)
             self.years = _years_above(first[1], [cells for _, cells in body], bool(own))
             header = bool(self.years) or _is_header(self.path, first[0], first[1][own:])
@@ -283,13 +269,10 @@ class _Reader:
         if len(cells) != self.width:
             given = f"{counted(len(cells), 'number')} in row {row} (line {line})"
             raise FileError(self.path, given, f"{self.width}, as in the first row")
-        try:
-            found = np.array([float(cell) for cell in cells])
-            plain = not any("_" in cell for cell in cells)
-        except ValueError:
-            plain = False
-        if not plain:
-            found = np.array([self._number(c, row, j, line) for j, c in enumerate(cells)])
+        numbers = table.as_numbers(cells)
+        if numbers is None:
+            numbers = [self._number(c, row, j, line) for j, c in enumerate(cells)]
+        found = np.array(numbers)
         if not (self.missing or np.isfinite(found).all()):
             j = int(np.flatnonzero(~np.isfinite(found))[0])
             given = f"{found[j]} at {self._where(row, j, line)}"

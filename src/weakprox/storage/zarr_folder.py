@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.storage.table import FileError, checked_dtype, checked_shape, claim, refusing
+from weakprox.storage.table import (
+    Contents,
+    FileError,
+    checked_dtype,
+    checked_shape,
+    claim,
+    refusing,
+)
 
 LONGEST = 1 << 20  # bytes of metadata
 MOST_CHUNKS = 1_000_000
@@ -24,7 +31,7 @@ DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSEr
 WANTED = "an array saved by zarr with the codec zstd or blosc, or with none"
 
 
-def read_zarr(path: Path, max_bytes: int | None) -> Any:
+def read_zarr(path: Path, max_bytes: int | None) -> Contents:
     """Open the zarr array for reading; no data are loaded yet."""
     shape, chunks, dtype, packing = _metadata(path)
     checked_dtype(path, dtype)
@@ -42,7 +49,7 @@ def read_zarr(path: Path, max_bytes: int | None) -> Any:
         found = zarr.open_array(str(path), mode="r")
     if found.shape != shape or found.dtype != dtype or tuple(found.chunks) != chunks:
         raise FileError(path, "metadata that zarr reads in another way", WANTED)
-    return found
+    return Contents(found)
 
 
 def _metadata(path: Path) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any], str | None]:

@@ -14,7 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weakprox.arguments import number, one_of, optional_numbers, positive
+from weakprox.arguments import (
+    nonnegative,
+    number,
+    one_of,
+    optional_numbers,
+    positive,
+    seed_number,
+)
 from weakprox.display import counted, table
 from weakprox.errors import InputError
 from weakprox.hints import needs_problem
@@ -190,7 +197,7 @@ def parameters(
     delta2: float = 0.0,
     eta: float | None = None,
     start: Array | None = None,
-    seed: int = 0,
+    seed: int | np.random.Generator | None = 0,
     loss: Any = None,
 ) -> Parameters:
     """Parameters with which Algorithm 1 or 2 reaches eps in expectation.
@@ -214,7 +221,7 @@ def parameters(
         What the rank asked for may cost in value (Definition 2 of the paper).
     start : array, optional
         First point, zero by default; C0 refers to it.
-    seed : int
+    seed : int, Generator or None
         For estimates where G is only sampled.
     loss : object
         The problem's loss, wrapped for counting (used by the solver).
@@ -222,7 +229,8 @@ def parameters(
     eps = positive("eps", eps)
     if not isinstance(problem, Problem):
         raise needs_problem(problem)
-    optional_numbers(mu=mu, C0=C0, sigma=sigma, delta=delta, delta2=delta2, eta=eta)
+    optional_numbers(mu=mu, C0=C0, sigma=sigma, delta=delta, eta=eta)
+    delta2 = nonnegative("delta2", delta2)
     room = eps - 16.0 / 7.0 * delta2
     if room <= 0:
         raise InputError("delta2", delta2, f"between 0 and 7/16 of eps = {eps:g}")
@@ -249,7 +257,7 @@ def parameters(
         delta = 7.0 * room / ((32.0 if smoothing else 16.0) * c.alpha)
     X = zeros(problem.shape, problem.loss.reference) if start is None else start
     before = loss.samples_drawn
-    rng = np.random.default_rng([seed, 1])
+    rng = np.random.default_rng([seed_number("seed", seed), 1])
     if sigma is None:
         sigma = 0.0 if finite else estimate_sigma(problem, loss, rng)
     if C0 is None:
@@ -378,6 +386,8 @@ def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...
     rank : int
         Rank of the optimum, which Algorithms 1 and 2 ask of their SVDs.
     """
+    if not isinstance(p, Parameters):
+        raise InputError("p", type(p).__name__, "what weakprox.theory.parameters returned")
     tau = number("tau", tau, "a number > 0")
     rounds = max(1.0, math.log(p.C0 / p.eps))  # the table's ln(1/eps), free of units
     condition = p.beta / p.alpha

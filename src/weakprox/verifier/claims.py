@@ -15,7 +15,7 @@ from weakprox.verifier.measurements import Outcomes
 from weakprox.verifier.penalties import Penalty
 from weakprox.verifier.spectral import Spectral
 from weakprox.verifier.spectrum import Slope
-from weakprox.verifier.sums import Factors, Matrix, Model, Near, Point, U, added, norm, size_of
+from weakprox.verifier.sums import Factors, Matrix, Near, Point, U, added, norm, size_of
 
 
 @dataclass(frozen=True)
@@ -133,31 +133,24 @@ def prepared(claim: Claim, statement: Statement) -> Prepared:
     if isinstance(at, OnEntries) and not isinstance(loss, (Entries, Outcomes)):
         raise TypeError("a dual point on entries, of another loss")
     model = loss.model(at, claim.strong_convexity, spectral.symmetric)  # type: ignore[arg-type]
+    trusted = (*model.trusted, *spectral.trusted, *statement.trusted)
     parts = zip(statement.penalties, claim.duals, strict=True)
     pulls = [part.pull(y, shape) for part, y in parts]
-
+    if model.sparse is not None and not pulls and not spectral.symmetric:
+        size = norm(model.sparse.data)
+        error, columns = model.error + 4 * U * size, claim.X.Vt.T
+        slope = Slope(model.rows, shape, error, model.sparse, columns)
+        return Prepared(model.constant, slope, model.strong, size, trusted)
     readers = [model.rows, *(pull.rows for pull in pulls)]
 
     def rows(first: int, last: int) -> Matrix:
         return reduce(add, (read(first, last) for read in readers))
 
-    if model.sparse is not None and not pulls and not spectral.symmetric:
-        return _sparse(claim, statement, model)
     sizes = [size_of(read, shape) for read in readers]
     error = model.error + sum(pull.error for pull in pulls) + (len(pulls) + 4) * U * sum(sizes)
     w = model.strong + sum(part.curvature for part in statement.penalties)
     start = added([model.constant, *(pull.phi.times(-1.0) for pull in pulls)])
-    trusted = (*model.trusted, *spectral.trusted, *statement.trusted)
     return Prepared(start, Slope(rows, shape, error), w * (1 - 4 * U), sum(sizes), trusted)
-
-
-def _sparse(claim: Claim, statement: Statement, model: Model) -> Prepared:
-    """The same without a penalty, c being sparse."""
-    shape, trusted = statement.loss.shape, (*model.trusted, *statement.trusted)
-    size = norm(model.sparse.data)
-    columns = claim.X.Vt.T
-    slope = Slope(model.rows, shape, model.error + 4 * U * size, model.sparse, columns)
-    return Prepared(model.constant, slope, model.strong, size, trusted)
 
 
 def reach(statement: Statement, value: float) -> float:

@@ -185,18 +185,10 @@ class Intercepts:
 
 
 class Entries:
-    """The loss of observed entries, which may be repeated.
+    """The loss of observed entries, ordered by rows and then by columns, perhaps repeated.
 
-    Parameters
-    ----------
-    rows, cols, values : arrays
-        The observations, ordered by rows and then by columns.
-    weight : float or array
-        Of all observations, or of each.
-    intercepts : {"none", "rows", "columns", "both"}
-        Those that are fitted, with this `ridge`.
-    left, right : arrays, optional
-        The scalings c and e.
+    `weight` is that of all observations, or of each. `intercepts`, "none", "rows", "columns" or
+    "both", are fitted with this `ridge`. `left` and `right` are the scalings c and e.
     """
 
     infimum: float | None = 0.0  # a number that G is never below
@@ -289,7 +281,8 @@ class Entries:
         a = float(cells.min()) * (1 - (self._most + 8) * U) if self._complete else 0.0
         seen, far = self._seen(X0)
         r = seen - self._values
-        far += U * norm(r)
+        # twice: rows of X0, below, and entries of X0 may round in different directions
+        far = 2 * far + U * norm(r)
         constants = [dot(w * r, 0.5 * r - seen)]
         heavy = float(w.max())
         lost = heavy * far * (2 * norm(r) + norm(seen) + far) + 2 * U * heavy * norm(r) ** 2
@@ -311,8 +304,10 @@ class Entries:
         return Model(rows, error, constant, a, sparse=None if a > 0.0 else sparse)
 
     def _matrix(self, values: Matrix) -> Any:
-        pointers = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
-        return csr_array((values, self.cols, pointers), shape=self.shape)
+        """The sparse matrix of these numbers, those of repeated observations added up."""
+        summed = np.add.reduceat(values, self._first)
+        pointers = np.searchsorted(self.rows[self._first], np.arange(self.shape[0] + 1))
+        return csr_array((summed, self.cols[self._first], pointers), shape=self.shape)
 
     def _dual(self, at: OnEntries) -> Model:
         """By conjugates; the constant is minus infinity unless q is feasible."""
@@ -328,8 +323,9 @@ class Entries:
                 parts.append(dot(exact, exact).times(-0.5 / self.ridge))
                 parts.append(Near(0.0, 4 * U * abs(parts[-1].value)))
         constant = added(parts) if feasible else Near(-math.inf)
-        sparse = self._matrix(-self._factors * q)
-        error = (self._most + 4) * U * norm(sparse.data)
+        slopes = -self._factors * q
+        sparse = self._matrix(slopes)
+        error = (self._most + 4) * U * math.sqrt(self._most) * norm(slopes)
         rows = lambda first, last: sparse[first:last].toarray()  # noqa: E731
         return Model(rows, error, constant, 0.0, self.entry.trusted, sparse)
 

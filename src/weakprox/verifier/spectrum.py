@@ -186,4 +186,5 @@ def _probed(c: Slope, width: int, enough: Callable[[Matrix], float]) -> Values:
     tail += rounding
     square = r * (r + tail)
     leading = np.sqrt(np.maximum(kept + rounding, tail) ** 2 + square) + c.error
-    return Values(leading, math.sqrt(tail**2 + square) + c.error, energy, c.error, False)
+    others = math.sqrt(tail**2 + square) + c.error, (math.sqrt(energy) + c.error) ** 2
+    return Values(leading, *others, c.error, sure=False)

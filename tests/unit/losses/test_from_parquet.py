@@ -58,7 +58,7 @@ def read(path, **options):
 @pytest.fixture
 def in_blocks(monkeypatch):
     """No observations fit in memory, and blocks have few of them."""
-    monkeypatch.setattr(long_files, "fitting", lambda count: False)
+    monkeypatch.setattr(long_files, "IN_MEMORY", 1 << 60)
     monkeypatch.setattr(long_files, "BLOCK", 150)
 
 

@@ -282,11 +282,13 @@ def fields_of(result):
         ({"scale": 0.0}, "scale"),
         ({"noise": -1.0}, "noise"),
         ({"columns": ["a"]}, "columns"),
+        ({"settings": [1, 2]}, "settings"),
+        ({"path": M}, "path"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, argument, tmp_path):
     _, result = solve(Denoising(M))
     with pytest.raises(wp.InputError) as caught:
-        write_report(tmp_path / "r.html", **{"result": result, **arguments})
+        write_report(**{"path": tmp_path / "r.html", "result": result, **arguments})
     assert caught.value.argument == argument
     assert list(tmp_path.iterdir()) == []
