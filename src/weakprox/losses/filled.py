@@ -112,9 +112,9 @@ class Filled:
         """Whether there is an intercept for each column of the array."""
         return self.data.by_rows if self.turned else self.data.by_columns
 
-    def seen(self) -> Matrix:
+    def seen(self, dtype: Any = float) -> Any:
         """Ones at the observed entries, zeros in the holes."""
-        found = np.ones(self.values.shape)
+        found = np.ones(self.values.shape, dtype)
         found.reshape(-1)[self.holes] = 0.0
         return found
 

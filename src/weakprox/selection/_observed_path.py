@@ -394,7 +394,7 @@ def filled_point(
         still = still + 1 if abs(fell) <= STILL * tol * abs(state.last) else 0
         if still > 1 or deadline.passed:
             break
-    return state.V, steps.filled.effects(state.image)
+    return state.V, steps.effects(state.V)
 
 
 def path_trial(

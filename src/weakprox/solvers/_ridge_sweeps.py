@@ -1,58 +1,123 @@
-"""Alternating ridge regressions at a low rank: a first point for proximal steps on an array.
+"""Alternating ridge regressions on strong factors, between proximal steps on an array.
 
-With X = A B' of rank r, the nuclear norm is the least (|A|^2 + |B|^2) / 2 over such factors.
-Given B and the intercepts of columns, each row of A and its intercept solve a small ridge
-regression on the observed entries of that row, and the same holds for the columns. So two
-sweeps complete the strong factors of the data, where proximal steps fill a hole by a share at
-a time: they replace ten steps if 30 % of the entries are missing at random. This is a first
-point only; nothing about it is assumed.
+With X = A B' the nuclear norm is the least (|A|^2 + |B|^2) / 2 over such factors. Given B, each
+row of A and the intercept of that row solve a small ridge regression on the observed entries of
+the row, and the same holds for columns. A proximal step moves an entry in a hole by a share of
+its error only, so a row that lacks most of its entries takes many steps to learn its strong
+factors: in a panel, a unit that is treated early. A regression learns them at once. A sweep
+regresses all rows on the strong factors, then all columns, and leaves weak factors as they are.
+
+At a solution U diag(s) V' with residuals R the regressions change nothing, as R V = lam U and
+R' U = lam V. So sweeps may follow proximal steps, whatever their accuracy. They also make the
+first point.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
-from weakprox.losses.filled import Filled
+from weakprox.losses.filled import Filled, Matrix
 
-RANK, SWEEPS = 8, 2  # of the first point: more of either save few steps
+FIRST = 2  # sweeps for the first point: more save few steps
+RANK = 16  # most factors of a sweep, whose cost grows with the square
 SPARE, POWERS = 4, 2  # further columns of the block that looks for factors, and its power steps
-STRONG = 2.0  # factors have singular values above so many cut-offs
-FREE = 1e-9  # ridge of intercepts, over the number of their observations
+STRONG = 2.0  # factors have singular values of the target above so many cut-offs
+FREE = 1e-6  # ridge of intercepts, over the number of their observations
+SPARSE = 1 / 3  # share of a row or column below which steps alone learn its factors slowly
 
-Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
+@dataclass(frozen=True, eq=False)
+class RidgeSweeps:
+    """Sweeps on one problem.
 
-def strong_factors(filled: Filled, cut: float, cap: int | None = None) -> LowRank | None:
-    """Return a first point in the orientation of the array; None if no factor is strong.
-
-    `cut` is the weight of the nuclear norm, in units of the weight of a squared error, and
-    `cap` the largest rank. None also if the regressions are singular to rounding.
+    `cut` is the weight of the nuclear norm, in units of the weight of a squared error.
     """
-    Y = filled.values
-    B = _block(Y)
-    Z = Y @ B
-    _, s, Vt = decompositions.svd(Z)
-    rank = min(RANK, cap or RANK, int((s > STRONG * cut).sum()))
-    if rank == 0:
-        return None
-    seen = filled.seen()
-    B = (B @ Vt[:rank].T) * np.sqrt(s[:rank])
-    b = np.zeros(Y.shape[1])
-    try:
-        for _ in range(SWEEPS):
-            A, a = _regressed(seen, Y, B, b, cut, free=filled.by_rows)
-            B, b = _regressed(seen.T, Y.T, A, a, cut, free=filled.by_columns)
-    except np.linalg.LinAlgError:
-        return None
-    if not (np.isfinite(A).all() and np.isfinite(B).all()):
-        return None
-    (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
-    U, s, Vt = decompositions.svd(left @ right.T)
-    return LowRank(Q @ U, s, Vt @ P.T)
+
+    filled: Filled
+    cut: float
+    cap: int | None  # largest rank
+    seen: Any  # ones at the observed entries; float32, as only the regressions' matrices use it
+
+    @classmethod
+    def of(cls, filled: Filled, cut: float, cap: int | None) -> RidgeSweeps:
+        """Prepare sweeps over the observations."""
+        return cls(filled, cut, cap, filled.seen(np.float32))
+
+    @property
+    def needed(self) -> bool:
+        """Whether some row or column has so few entries that sweeps pay after each step."""
+        (m, d), (long, short) = self.filled.values.shape, self.filled.lengths
+        least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
+        return least < SPARSE
+
+    def strong(self, s: Matrix) -> int:
+        """How many of these singular values of targets belong to factors of a sweep."""
+        return min(RANK, self.cap or RANK, int((s > STRONG * self.cut).sum()))
+
+    def swept(self, A: Matrix, B: Matrix, R: Matrix) -> tuple[Matrix, Matrix]:
+        """Return the factors after a sweep. R has their residuals, and is updated."""
+        step, Z = self._regressed(self.seen, R, A, B, free=self.filled.by_rows)
+        A = A + step[:, : A.shape[1]]
+        self._moved(R, step, Z)
+        step, Z = self._regressed(self.seen.T, R.T, B, A, free=self.filled.by_columns)
+        B = B + step[:, : B.shape[1]]
+        self._moved(R, Z, step)
+        return A, B
+
+    def _moved(self, R: Matrix, left: Matrix, right: Matrix) -> None:
+        moved = left @ right.T
+        moved *= self.seen
+        R -= moved
+
+    def _regressed(
+        self, seen: Any, R: Matrix, A: Matrix, B: Matrix, *, free: bool
+    ) -> tuple[Matrix, Matrix]:
+        """Return steps of the rows of A and of intercepts, if those are free, and regressors.
+
+        Each row of R is regressed on B at its seen entries; R is zero at the others.
+        """
+        rank = A.shape[1]
+        Z = np.hstack([B, np.ones((len(B), 1))]) if free else B
+        i, j = np.triu_indices(Z.shape[1])
+        G = np.empty((len(A), Z.shape[1], Z.shape[1]))
+        G[:, i, j] = G[:, j, i] = seen @ (Z[:, i] * Z[:, j]).astype(np.float32)
+        k = np.arange(rank)
+        G[:, k, k] += self.cut
+        if free:
+            G[:, rank, rank] = np.maximum(G[:, rank, rank] * (1.0 + FREE), FREE)
+        along = R @ Z
+        along[:, :rank] -= self.cut * A
+        step: Any = np.linalg.solve(G, along[:, :, None])[:, :, 0]
+        if not np.isfinite(step).all():
+            raise np.linalg.LinAlgError("regressions are singular to rounding")
+        return step, Z
+
+    def first_point(self) -> LowRank | None:
+        """Return strong factors of the observations, in the orientation of the array.
+
+        None if no factor is strong, or if the regressions are singular to rounding.
+        """
+        Y = self.filled.values
+        B = _block(Y)
+        _, s, Vt = decompositions.svd(Y @ B)
+        rank = self.strong(s)
+        if rank == 0:
+            return None
+        A, B = np.zeros((len(Y), rank)), (B @ Vt[:rank].T) * np.sqrt(s[:rank])
+        R = Y.copy()
+        try:
+            for _ in range(FIRST):
+                A, B = self.swept(A, B, R)
+        except np.linalg.LinAlgError:
+            return None
+        (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)
+        U, s, Vt = decompositions.svd(left @ right.T)
+        return LowRank(Q @ U, s, Vt @ P.T)
 
 
 def _block(Y: Matrix) -> Matrix:
@@ -63,27 +128,3 @@ def _block(Y: Matrix) -> Matrix:
     for _ in range(POWERS):
         B = np.linalg.qr(Y.T @ (Y @ B))[0]
     return B
-
-
-def _regressed(
-    seen: Matrix, Y: Matrix, B: Matrix, b: Matrix, ridge: float, *, free: bool
-) -> tuple[Matrix, Matrix]:
-    """Return coefficients of each row of Y on B at its seen entries, and intercepts.
-
-    Y is zero at other entries, and `b` are the intercepts of its columns. The intercepts of
-    rows are zero if they are not `free`.
-    """
-    rank, rows = B.shape[1], Y.shape[0]
-    Z = np.hstack([B, np.ones((len(B), 1))]) if free else B
-    i, j = np.triu_indices(Z.shape[1])
-    squares = seen @ (Z[:, i] * Z[:, j])
-    G = np.empty((rows, Z.shape[1], Z.shape[1]))
-    G[:, i, j] = G[:, j, i] = squares
-    k = np.arange(rank)
-    G[:, k, k] += ridge
-    if free:
-        G[:, rank, rank] = np.maximum(G[:, rank, rank] * (1.0 + FREE), FREE)
-    along = Y @ Z - seen @ (Z * b[:, None])
-    found: Any = np.linalg.solve(G, along[:, :, None])[:, :, 0]
-    a = found[:, rank] if free else np.zeros(rows)
-    return np.ascontiguousarray(found[:, :rank]), a

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from weakprox.passes.ritz import independent
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
-from weakprox.solvers._ridge_sweeps import strong_factors
+from weakprox.solvers._ridge_sweeps import RidgeSweeps
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import FactoredProximal
 
@@ -159,19 +159,26 @@ class FilledProximal(GapDriven):
             tools.spectral.counted(width, 2)
             tools.loss.counted(1)
             before = state.last
-            state, R = steps.step(state, k)
+            state, residuals = steps.step(state, k)
             aim = tools.accuracy(state.value)
             dual: Any = None
-            if R is not None and k > state.due and before - state.last <= aim:
-                state, q = steps.judged(state, R, k, aim)
-                dual = steps.dual(state, q) if state.gap <= aim and state.tried == k else None
-            R = q = None  # frees their array before the next one is made
+            if residuals is not None and k > state.due and before - state.last <= aim:
+                state = steps.judged(state, residuals.q, k, aim)
+                dual = steps.dual(residuals) if state.gap <= aim and state.tried == k else None
+            residuals = None  # frees their array before the next one is made
             gap = state.gap if state.tried == k else math.nan
             tools.tick(_candidate(state, k, dual, gap))
         if self.stalled(state) >= SLOW and not state.cut:
             del tools.kept["filled"]
             raise TooWide
         return replace(state, epoch=memory.epoch + 1)
+
+
+class Residuals(NamedTuple):
+    """Residuals of a point, and its fill."""
+
+    q: Array  # the dual point, as an array
+    fill: Array
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,7 @@ class Steps:
     filled: Filled
     form: ValueForm
     cap: int | None
+    sweeps: RidgeSweeps | None  # for a nuclear norm
 
     @classmethod
     def of(cls, problem: Problem, cap: int | None) -> Steps:
@@ -188,48 +196,72 @@ class Steps:
         data, form = problem.observed, problem.of_spectral.form
         assert data is not None
         assert form is not None
-        return cls(Filled.of(data), form, cap)
+        filled, sweeps = Filled.of(data), None
+        if 0.0 < form.lam < math.inf and math.isinf(form.tau):
+            sweeps = RidgeSweeps.of(filled, form.lam / filled.weight, cap)
+        return cls(filled, form, cap, sweeps)
 
     def begun(self, X: LowRank | None, plan: Plan) -> Memory:
         """The state at X, or at a first point of its own."""
         filled = self.filled
-        V = self._first() if X is None else LowRank(wide(X.U), wide(X.s), wide(X.Vt))
+        V = None if X is None else filled.point(LowRank(wide(X.U), wide(X.s), wide(X.Vt)))
+        if V is None and self.sweeps is not None:
+            V = self.sweeps.first_point()
         if V is None:
             zero = LowRank.zero(filled.data.shape, filled.values)
             return Memory(zero, filled.empty(), filled.empty(), plan)
-        fill, smooth = filled.after(filled.point(V).dense())
-        f = smooth + self._h(V.s)
+        fill, smooth = filled.after(V.dense())
+        f, V = smooth + self._h(V.s), filled.point(V)
         return Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
-
-    def _first(self) -> LowRank | None:
-        """A low-rank point near the solution; None if h is not a nuclear norm."""
-        if not 0.0 < self.form.lam < math.inf or math.isfinite(self.form.tau):
-            return None
-        found = strong_factors(self.filled, self.form.lam / self.filled.weight, self.cap)
-        return None if found is None else self.filled.point(found)
 
     def _h(self, s: Any) -> float:
         return float(self.form.lam * s.sum())
 
-    def step(self, state: Memory, k: int) -> tuple[Memory, Any]:
+    def step(self, state: Memory, k: int) -> tuple[Memory, Residuals | None]:
         """Return the state after a step, and residuals there; None if it was rejected."""
         filled = self.filled
         left, s, right, block, cut = self.proximal(filled.target(state.fill), state)
         X = left @ right.T
-        image, smooth = filled.after(X)
-        V = filled.point(LowRank(left / np.where(s > 0.0, s, 1.0), s, right.T))
+        strong = self._strong(s)
+        moved = X.copy() if strong else None
+        fill, smooth = filled.after(X)
+        U = left / np.where(s > 0.0, s, 1.0)
+        V = filled.point(LowRank(U, s, right.T))
         f = smooth + self._h(s)
         found: dict[str, Any] = {"block": block, "rank": V.rank, "done": k, "cut": cut}
         if state.images and f > state.last * (1.0 + 4.0 * DOUBLE):
             # the combination was a bad one: the next step is made from the last image
             forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
             return replace(state, **found, **forgotten, rest=None, fill=state.image), None
+        residuals = Residuals(filled.residual(X, fill), fill)
+        image = fill
+        if moved is not None:
+            roots = np.sqrt(s[:strong])
+            image = self._swept(
+                moved, U[:, :strong] * roots, right[:, :strong] * roots, residuals
+            )
         found |= {"V": V, "last": f, "value": min(f, state.value), "image": image}
         if state.momentum and k <= WITH_MOMENTUM:
             found |= self._with_momentum(state, image)
         else:
             found |= self._combined(state, image)
-        return replace(state, **found), X
+        return replace(state, **found), residuals
+
+    def _strong(self, s: Any) -> int:
+        """Number of factors that a sweep moves after a step, given the values of the point."""
+        if self.sweeps is None or not self.sweeps.needed:
+            return 0
+        return self.sweeps.strong(s + self.sweeps.cut)
+
+    def _swept(self, X: Any, A: Any, B: Any, residuals: Residuals) -> Any:
+        """The fill of X after a sweep over its factors A and B; X is overwritten."""
+        assert self.sweeps is not None
+        try:
+            left, right = self.sweeps.swept(A, B, residuals.q / self.filled.weight)
+        except np.linalg.LinAlgError:
+            return residuals.fill
+        X += np.hstack([left, -A]) @ np.hstack([right, B]).T
+        return self.filled.after(X)[0]
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
         """The next fill beyond the image; a restart if that has led uphill."""
@@ -302,13 +334,9 @@ class Steps:
 
     # the gap
 
-    def judged(self, state: Memory, R: Any, k: int, aim: float) -> tuple[Memory, Any]:
-        """Return the state with an estimate of the gap, and the dual point as an array.
-
-        Both are those of the last point, from its residuals.
-        """
+    def judged(self, state: Memory, q: Any, k: int, aim: float) -> Memory:
+        """Return the state with an estimate of the gap from the dual point of its point."""
         filled = self.filled
-        q = filled.residual(R, state.image)
         along = float(np.vdot(q, filled.values))
         square = float(np.vdot(q, q)) / filled.weight
         with all_threads(int(q.shape[1])):
@@ -323,15 +351,19 @@ class Steps:
             wait = min(max(0.7 * math.log10(gap / aim) / rate, SOONEST), LATEST)
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
-        state = replace(
+        return replace(
             state, gap=least, tried=k, due=k + int(wait) - 1, progress=progress, strict=strict
         )
-        return state, q
 
-    def dual(self, state: Memory, q: Any) -> ObservedDual:
-        """The dual point at the last point, whose array is q."""
+    def dual(self, residuals: Residuals) -> ObservedDual:
+        """The dual point of these residuals."""
         filled = self.filled
-        return _dual(filled.data, self.form, filled.entries(q), filled.effects(state.image))
+        q, effects = filled.entries(residuals.q), filled.effects(residuals.fill)
+        return _dual(filled.data, self.form, q, effects)
+
+    def effects(self, V: LowRank) -> Effects:
+        """The best intercepts at a point."""
+        return self.filled.effects(self.filled.after(self.filled.point(V).dense())[0])
 
 
 def _dual(data: Observed, form: ValueForm, q: Any, effects: Effects) -> ObservedDual:

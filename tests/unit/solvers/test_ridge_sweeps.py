@@ -1,4 +1,4 @@
-"""First points of FilledProximal: ridge regressions, and strong factors in the holes."""
+"""Sweeps of ridge regressions: their equations, their fixed points and first points."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ import pytest
 import weakprox as wp
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
-from weakprox.solvers._ridge_sweeps import _regressed, strong_factors
+from weakprox.solvers._ridge_sweeps import RidgeSweeps
+from weakprox.solvers.filled_proximal import Steps
 
 
 def completed(shape, intercepts, noise=0.01):
@@ -22,26 +23,76 @@ def completed(shape, intercepts, noise=0.01):
     return Filled.of(Completion(rows, cols, values, shape, intercepts=intercepts).observed()), X
 
 
+def first_point(filled, cut):
+    return RidgeSweeps.of(filled, cut, None).first_point()
+
+
 @pytest.mark.parametrize("free", [False, True])
 def test_rows_solve_ridge_regressions(free):
     rng = np.random.default_rng(1)
-    seen = (rng.random((6, 9)) < 0.7).astype(float)
-    Y, B, b = rng.standard_normal((6, 9)) * seen, rng.standard_normal((9, 2)), np.arange(9.0)
-    A, a = _regressed(seen, Y, B, b, 0.5, free=free)
-    for i in range(6):
+    filled, _ = completed((9, 7), "none")
+    sweeps = RidgeSweeps.of(filled, 0.5, None)
+    seen, R = sweeps.seen, filled.values
+    A, B = rng.standard_normal((9, 2)), rng.standard_normal((7, 2))
+    step, Z = sweeps._regressed(seen, R, A, B, free=free)
+    assert Z.shape == (7, 2 + free)
+    for i in range(9):
         at = seen[i] > 0.0
-        Z = np.column_stack([B[at], np.ones(at.sum())]) if free else B[at]
         ridge = np.diag([0.5, 0.5, 0.0][: Z.shape[1]])
-        found = np.linalg.solve(Z.T @ Z + ridge, Z.T @ (Y[i, at] - b[at]))
-        assert A[i] == pytest.approx(found[:2], rel=1e-6)
-        assert a[i] == pytest.approx(found[2] if free else 0.0, rel=1e-6)
+        own = np.concatenate([A[i], [0.0] * free])
+        right = Z[at].T @ R[i, at] - ridge @ own
+        found = np.linalg.solve(Z[at].T @ Z[at] + ridge, right)
+        assert step[i] == pytest.approx(found, rel=1e-4)
+
+
+def late(shape, intercepts):
+    """A panel whose rows lack up to nine tenths of their entries, at the end."""
+    rng = np.random.default_rng(4)
+    Y = 3.0 * rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
+    Y += rng.standard_normal(shape) + rng.standard_normal((shape[0], 1))
+    first = rng.integers(shape[1] // 10, 2 * shape[1], shape[0])
+    rows, cols = np.nonzero(np.arange(shape[1]) < first[:, None])
+    loss = Completion(rows, cols, Y[rows, cols], shape, intercepts=intercepts)
+    return wp.Problem(loss, None, wp.spectral.NuclearNorm(8.0))
+
+
+@pytest.mark.parametrize("intercepts", ["none", "rows", "columns", "both"])
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
+def test_sweeps_leave_a_solution_as_it_is(shape, intercepts):
+    problem = late(shape, intercepts)
+    result = wp.minimize(problem, "filled-proximal", tol=1e-11, progress=False)
+    steps = Steps.of(problem, None)
+    V = steps.filled.point(result.low_rank)
+    fill, _ = steps.filled.after(X := V.dense())
+    roots, strong = np.sqrt(V.s), steps.sweeps.strong(V.s + 8.0)
+    A, B = ((F * roots)[:, :strong] for F in (V.U, V.Vt.T))
+    left, right = steps.sweeps.swept(A, B, steps.filled.residual(X, fill))
+    assert strong >= 2
+    assert np.linalg.norm(left - A) < 1e-4 * np.linalg.norm(A)
+    assert np.linalg.norm(right - B) < 1e-4 * np.linalg.norm(B)
+
+
+def test_sweeps_save_steps_where_rows_lack_most_entries(monkeypatch):
+    problem = late((120, 60), "both")
+    assert Steps.of(problem, None).sweeps.needed
+    swept = wp.minimize(problem, "filled-proximal", tol=1e-6, progress=False)
+    monkeypatch.setattr(RidgeSweeps, "needed", False)
+    plain = wp.minimize(problem, "filled-proximal", tol=1e-6, progress=False)
+    assert swept.certified
+    assert plain.certified
+    assert swept.value == pytest.approx(plain.value, rel=2e-6)
+    assert 2 * swept.counts.svds < plain.counts.svds
+
+
+def test_sweeps_are_left_out_where_all_rows_have_most_entries():
+    assert not RidgeSweeps.of(completed((60, 40), "both")[0], 1.0, None).needed
 
 
 @pytest.mark.parametrize("intercepts", ["none", "rows", "columns", "both"])
 @pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
 def test_strong_factors_fill_the_holes(shape, intercepts):
     filled, X = completed(shape, intercepts)
-    found = filled.point(strong_factors(filled, 0.3)).dense()
+    found = filled.point(first_point(filled, 0.3)).dense()
     for axis, by in ((1, filled.data.by_rows), (0, filled.data.by_columns)):
         if by:
             found -= found.mean(axis=axis, keepdims=True)
@@ -50,12 +101,12 @@ def test_strong_factors_fill_the_holes(shape, intercepts):
 
 def test_a_row_without_entries_and_a_weight_above_all_factors():
     filled, _ = completed((30, 20), "both")
-    assert strong_factors(filled, 1e3) is None
+    assert first_point(filled, 1e3) is None
     rows, cols = np.nonzero(np.random.default_rng(2).random((30, 20)) < 0.7)
     kept = (rows > 0) & (cols > 0)
     rows, cols = rows[kept], cols[kept]
     loss = Completion(rows, cols, np.cos(rows * cols), (30, 20), intercepts="both")
-    assert np.isfinite(strong_factors(Filled.of(loss.observed()), 0.1).dense()).all()
+    assert np.isfinite(first_point(Filled.of(loss.observed()), 0.1).dense()).all()
 
 
 def sparse_row(weight):
