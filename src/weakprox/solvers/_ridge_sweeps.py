@@ -15,7 +15,8 @@ first point.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,71 +32,106 @@ FREE = 1e-6  # ridge of intercepts, over the number of their observations
 SPARSE = 1 / 3  # share of a row or column below which steps alone learn its factors slowly
 
 
+class Side(NamedTuple):
+    """The regressions of rows, or of columns.
+
+    Rows with the same observed entries have the same regression matrix. In a panel these are
+    units that are treated from the same period on. Matrices are in float32: they determine how
+    much a sweep gains, not where it ends.
+    """
+
+    seen: Any  # ones at the observed entries of each kind of row, in float32
+    kind: Any  # index of the kind of each row; None if there are about as many as rows
+    free: bool  # whether rows have an intercept
+
+    @classmethod
+    def of(cls, seen: Any, *, free: bool) -> Side:
+        """Find rows with the same entries."""
+        packed = np.packbits(seen > 0.0, axis=1)
+        keys = packed.view(f"V{packed.shape[1]}")[:, 0]
+        _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+        return (
+            cls(seen, None, free)
+            if 2 * len(first) > len(seen)
+            else cls(seen[first], kind, free)
+        )
+
+    def regressed(
+        self, R: Matrix, A: Matrix, B: Matrix, ridge: float
+    ) -> tuple[Matrix, Matrix, Matrix]:
+        """Return A after the regressions, the steps of it and of intercepts, and regressors.
+
+        Each row of R, which has the residuals and zeros in the holes, is regressed on B.
+        """
+        rank = A.shape[1]
+        Z = np.hstack([B, np.ones((len(B), 1))]) if self.free else B
+        width = Z.shape[1]
+        pairs = (Z[:, :, None] * Z[:, None, :]).astype(np.float32).reshape(len(Z), -1)
+        G = (self.seen @ pairs).reshape(-1, width, width)
+        k = np.arange(rank)
+        G[:, k, k] += ridge
+        if self.free:
+            G[:, rank, rank] = np.maximum(G[:, rank, rank] * (1.0 + FREE), FREE)
+        along = R @ Z
+        along[:, :rank] -= ridge * A
+        if self.kind is None:
+            step = np.linalg.solve(G, along[:, :, None].astype(np.float32))[:, :, 0]
+        else:
+            step = np.einsum("nij,nj->ni", np.linalg.inv(G)[self.kind], along)
+        if not np.isfinite(step).all():
+            raise np.linalg.LinAlgError("regressions are singular to rounding")
+        return A + step[:, :rank], step, Z
+
+
 @dataclass(frozen=True, eq=False)
 class RidgeSweeps:
     """Sweeps on one problem.
 
-    `cut` is the weight of the nuclear norm, in units of the weight of a squared error.
+    `cut` is the weight of the nuclear norm, in units of the weight of a squared error, and
+    `cap` the largest rank.
     """
 
     filled: Filled
     cut: float
-    cap: int | None  # largest rank
-    seen: Any  # ones at the observed entries; float32, as only the regressions' matrices use it
+    cap: int | None = None
 
-    @classmethod
-    def of(cls, filled: Filled, cut: float, cap: int | None) -> RidgeSweeps:
-        """Prepare sweeps over the observations."""
-        return cls(filled, cut, cap, filled.seen(np.float32))
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """Rows and columns of the array."""
+        seen = self.filled.seen(np.float32)
+        rows = Side.of(seen, free=self.filled.by_rows)
+        return rows, Side.of(np.ascontiguousarray(seen.T), free=self.filled.by_columns)
 
     @property
     def needed(self) -> bool:
         """Whether some row or column has so few entries that sweeps pay after each step."""
         (m, d), (long, short) = self.filled.values.shape, self.filled.lengths
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
-        return least < SPARSE
+        return bool(least < SPARSE)
 
     def strong(self, s: Matrix) -> int:
         """How many of these singular values of targets belong to factors of a sweep."""
         return min(RANK, self.cap or RANK, int((s > STRONG * self.cut).sum()))
 
-    def swept(self, A: Matrix, B: Matrix, R: Matrix) -> tuple[Matrix, Matrix]:
-        """Return the factors after a sweep. R has their residuals, and is updated."""
-        step, Z = self._regressed(self.seen, R, A, B, free=self.filled.by_rows)
-        A = A + step[:, : A.shape[1]]
+    def swept(
+        self, A: Matrix, B: Matrix, R: Matrix, *, again: bool = False
+    ) -> tuple[Matrix, Matrix]:
+        """Return the factors after a sweep. R has their residuals, and is overwritten.
+
+        They are those of the new factors if there is to be another sweep, `again`.
+        """
+        rows, columns = self.sides
+        A, step, Z = rows.regressed(R, A, B, self.cut)
         self._moved(R, step, Z)
-        step, Z = self._regressed(self.seen.T, R.T, B, A, free=self.filled.by_columns)
-        B = B + step[:, : B.shape[1]]
-        self._moved(R, Z, step)
+        B, step, Z = columns.regressed(R.T, B, A, self.cut)
+        if again:
+            self._moved(R, Z, step)
         return A, B
 
     def _moved(self, R: Matrix, left: Matrix, right: Matrix) -> None:
         moved = left @ right.T
-        moved *= self.seen
+        moved.reshape(-1)[self.filled.holes] = 0.0
         R -= moved
-
-    def _regressed(
-        self, seen: Any, R: Matrix, A: Matrix, B: Matrix, *, free: bool
-    ) -> tuple[Matrix, Matrix]:
-        """Return steps of the rows of A and of intercepts, if those are free, and regressors.
-
-        Each row of R is regressed on B at its seen entries; R is zero at the others.
-        """
-        rank = A.shape[1]
-        Z = np.hstack([B, np.ones((len(B), 1))]) if free else B
-        i, j = np.triu_indices(Z.shape[1])
-        G = np.empty((len(A), Z.shape[1], Z.shape[1]))
-        G[:, i, j] = G[:, j, i] = seen @ (Z[:, i] * Z[:, j]).astype(np.float32)
-        k = np.arange(rank)
-        G[:, k, k] += self.cut
-        if free:
-            G[:, rank, rank] = np.maximum(G[:, rank, rank] * (1.0 + FREE), FREE)
-        along = R @ Z
-        along[:, :rank] -= self.cut * A
-        step: Any = np.linalg.solve(G, along[:, :, None])[:, :, 0]
-        if not np.isfinite(step).all():
-            raise np.linalg.LinAlgError("regressions are singular to rounding")
-        return step, Z
 
     def first_point(self) -> LowRank | None:
         """Return strong factors of the observations, in the orientation of the array.
@@ -112,7 +148,7 @@ class RidgeSweeps:
         R = Y.copy()
         try:
             for _ in range(FIRST):
-                A, B = self.swept(A, B, R)
+                A, B = self.swept(A, B, R, again=True)
         except np.linalg.LinAlgError:
             return None
         (Q, left), (P, right) = np.linalg.qr(A), np.linalg.qr(B)

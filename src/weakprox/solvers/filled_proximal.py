@@ -49,7 +49,8 @@ SETTLED = 20  # steps after which the target changes so little that one is enoug
 BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
 SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
-SOONEST, LATEST = 2, 16  # steps between estimates of the gap
+SOONEST, LATEST = 1, 16  # steps between estimates of the gap
+ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class Steps:
         assert form is not None
         filled, sweeps = Filled.of(data), None
         if 0.0 < form.lam < math.inf and math.isinf(form.tau):
-            sweeps = RidgeSweeps.of(filled, form.lam / filled.weight, cap)
+            sweeps = RidgeSweeps(filled, form.lam / filled.weight, cap)
         return cls(filled, form, cap, sweeps)
 
     def begun(self, X: LowRank | None, plan: Plan) -> Memory:
@@ -234,12 +235,7 @@ class Steps:
             forgotten: dict[str, Any] = {"residuals": (), "images": (), "squares": None}
             return replace(state, **found, **forgotten, rest=None, fill=state.image), None
         residuals = Residuals(filled.residual(X, fill), fill)
-        image = fill
-        if moved is not None:
-            roots = np.sqrt(s[:strong])
-            image = self._swept(
-                moved, U[:, :strong] * roots, right[:, :strong] * roots, residuals
-            )
+        image = fill if moved is None else self._swept(moved, U, s, right, strong, residuals)
         found |= {"V": V, "last": f, "value": min(f, state.value), "image": image}
         if state.momentum and k <= WITH_MOMENTUM:
             found |= self._with_momentum(state, image)
@@ -253,15 +249,25 @@ class Steps:
             return 0
         return self.sweeps.strong(s + self.sweeps.cut)
 
-    def _swept(self, X: Any, A: Any, B: Any, residuals: Residuals) -> Any:
-        """The fill of X after a sweep over its factors A and B; X is overwritten."""
+    def _swept(self, X: Any, U: Any, s: Any, V: Any, strong: int, residuals: Residuals) -> Any:
+        """The fill of X = U diag(s) V' after a sweep over its strong factors.
+
+        It is that of X if f does not fall, because of rounding. X is overwritten.
+        """
         assert self.sweeps is not None
+        filled, roots = self.filled, np.sqrt(s[:strong])
+        A, B = U[:, :strong] * roots, V[:, :strong] * roots
         try:
-            left, right = self.sweeps.swept(A, B, residuals.q / self.filled.weight)
+            left, right = self.sweeps.swept(A, B, residuals.q / filled.weight)
         except np.linalg.LinAlgError:
             return residuals.fill
         X += np.hstack([left, -A]) @ np.hstack([right, B]).T
-        return self.filled.after(X)[0]
+        fill, smooth = filled.after(X)
+        norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
+        # a bound on f, as half of the squared norms of factors is at least a nuclear norm
+        after = smooth + self.form.lam * (0.5 * norms + float(s[strong:].sum()))
+        before = 0.5 * float(np.vdot(residuals.q, residuals.q)) / filled.weight + self._h(s)
+        return fill if after <= before * (1.0 + ROUNDING) else residuals.fill
 
     def _with_momentum(self, state: Memory, image: Any) -> dict[str, Any]:
         """The next fill beyond the image; a restart if that has led uphill."""

@@ -6,7 +6,7 @@ import pytest
 import weakprox as wp
 from weakprox.losses import Completion
 from weakprox.losses.filled import Filled
-from weakprox.solvers._ridge_sweeps import RidgeSweeps
+from weakprox.solvers._ridge_sweeps import RidgeSweeps, Side
 from weakprox.solvers.filled_proximal import Steps
 
 
@@ -24,17 +24,19 @@ def completed(shape, intercepts, noise=0.01):
 
 
 def first_point(filled, cut):
-    return RidgeSweeps.of(filled, cut, None).first_point()
+    return RidgeSweeps(filled, cut).first_point()
 
 
 @pytest.mark.parametrize("free", [False, True])
-def test_rows_solve_ridge_regressions(free):
+@pytest.mark.parametrize("kinds", [9, 3])
+def test_rows_solve_ridge_regressions(free, kinds):
     rng = np.random.default_rng(1)
-    filled, _ = completed((9, 7), "none")
-    sweeps = RidgeSweeps.of(filled, 0.5, None)
-    seen, R = sweeps.seen, filled.values
+    seen = (rng.random((kinds, 7)) < 0.7).astype(np.float32)[np.arange(9) % kinds]
+    R = rng.standard_normal((9, 7)) * seen
     A, B = rng.standard_normal((9, 2)), rng.standard_normal((7, 2))
-    step, Z = sweeps._regressed(seen, R, A, B, free=free)
+    side = Side.of(seen, free=free)
+    assert (side.kind is None) == (kinds == 9)
+    after, step, Z = side.regressed(R, A, B, 0.5)
     assert Z.shape == (7, 2 + free)
     for i in range(9):
         at = seen[i] > 0.0
@@ -43,6 +45,7 @@ def test_rows_solve_ridge_regressions(free):
         right = Z[at].T @ R[i, at] - ridge @ own
         found = np.linalg.solve(Z[at].T @ Z[at] + ridge, right)
         assert step[i] == pytest.approx(found, rel=1e-4)
+        assert after[i] == pytest.approx(A[i] + step[i, :2])
 
 
 def late(shape, intercepts):
@@ -85,7 +88,7 @@ def test_sweeps_save_steps_where_rows_lack_most_entries(monkeypatch):
 
 
 def test_sweeps_are_left_out_where_all_rows_have_most_entries():
-    assert not RidgeSweeps.of(completed((60, 40), "both")[0], 1.0, None).needed
+    assert not RidgeSweeps(completed((60, 40), "both")[0], 1.0).needed
 
 
 @pytest.mark.parametrize("intercepts", ["none", "rows", "columns", "both"])
