@@ -37,18 +37,19 @@ class PanelData:
         """Index of the first treated period of each unit; the number of periods if none."""
         m, d = self.shape
         first = np.full(m, d)
-        np.minimum.at(first, self.treated_rows, self.treated_columns)
+        # cells are in order, and of those in one row the last one that is written stays
+        first[self.treated_rows[::-1]] = self.treated_columns[::-1]
         return first
 
     def untreated(self) -> tuple[Vector, Vector, Vector]:
         """Unit, period and outcome of each untreated cell."""
-        free = ~self.treated
+        free = np.flatnonzero(~self.treated)
         return self.rows[free], self.columns[free], self.values[free]
 
     def comparable(self) -> tuple[Vector, Vector]:
         """Which units, and which periods, have an untreated outcome."""
         m, d = self.shape
-        free = ~self.treated
+        free = np.flatnonzero(~self.treated)
         units = np.bincount(self.rows[free], minlength=m) > 0
         return units, np.bincount(self.columns[free], minlength=d) > 0
 
@@ -84,24 +85,24 @@ def _from_wide(Y: Any, treated: Any) -> PanelData:
     flags = _flags("treated", treated, 2)
     if flags.shape != values.shape:
         raise ShapeError("treated", f"shape {flags.shape}", f"{values.shape}, that of Y")
-    rows, columns = _short(np.nonzero(~np.isnan(values)))
-    treated_rows, treated_columns = _short(np.nonzero(flags))
+    # positions of cells, not booleans, which are slow as an index
+    width, small = values.shape[1], np.int32 if values.size < 1 << 31 else np.int64
+    seen, gone = (np.flatnonzero(x).astype(small) for x in (~np.isnan(values), flags))
     return PanelData(
-        rows,
-        columns,
-        values[rows, columns],
-        flags[rows, columns],
-        treated_rows,
-        treated_columns,
+        *_places(seen, width),
+        values.reshape(-1)[seen],
+        flags.reshape(-1)[seen],
+        *_places(gone, width),
         np.arange(values.shape[0]) if units is None else units,
         np.arange(values.shape[1]) if times is None else times,
         units is not None,
     )
 
 
-def _short(indices: tuple[Vector, ...]) -> tuple[Vector, ...]:
-    """Indices as 32-bit integers: there is one pair for each cell."""
-    return tuple(index.astype(np.int32) for index in indices)
+def _places(at: Vector, width: int) -> tuple[Vector, Vector]:
+    """Rows and columns of positions in a flattened array of this width, in 32 bits."""
+    rows = at // width
+    return rows.astype(np.int32), (at - rows * width).astype(np.int32)
 
 
 def _from_table(table: Any, names: tuple[Any, Any, Any, Any]) -> PanelData:

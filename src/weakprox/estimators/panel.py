@@ -236,9 +236,10 @@ class MatrixCompletionPanel(Certified):
         since = data.columns - first[data.rows]
         # cells after adoption that are untreated again belong to neither side
         used = known & (data.treated | (since < 0)) & (first < data.shape[1])[data.rows]
-        self.event_times_ = np.unique(since[used])
-        cells = data.rows[used], data.columns[used], since[used]
-        off = data.values[used] - self._predicted(self.low_rank_, self._effects, *cells[:2])
+        at, shift = np.flatnonzero(used), data.shape[1]
+        cells = data.rows[at], data.columns[at], since[at]
+        self.event_times_ = np.flatnonzero(np.bincount(cells[2] + shift)) - shift
+        off = data.values[at] - self._predicted(self.low_rank_, self._effects, *cells[:2])
         self._cells = used
         found = self._averages(off, *cells[1:])
         self.att_, self.att_by_period_, self.att_by_event_time_ = found
@@ -249,11 +250,10 @@ class MatrixCompletionPanel(Certified):
 
     def _averages(self, off: Vector, columns: Vector, since: Vector) -> Averages:
         """Mean effects of cells of treated units, those before adoption included."""
-        after = since >= 0
-        by_period = _means(off[after], columns[after], len(self.times_))
-        place = np.searchsorted(self.event_times_, since)
-        by_event = _means(off, place, len(self.event_times_))
-        att = float(off[after].mean()) if after.any() else np.nan
+        after, shift = np.flatnonzero(since >= 0), len(self.times_)
+        by_period = _means(off[after], columns[after], shift)
+        by_event = _means(off, since + shift, 2 * shift)[self.event_times_ + shift]
+        att = float(off[after].mean()) if after.size else np.nan
         return Averages(att, by_period, by_event)
 
     @property

@@ -24,7 +24,7 @@ import numpy as np
 
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.entry_losses import Squared
-from weakprox.losses.observed import Effects, Observed
+from weakprox.losses.observed import Effects, Observed, entries_of
 from weakprox.passes.pattern import Pattern
 
 SHORT = 2000  # length of the shorter side up to which all eigenvectors are affordable
@@ -172,7 +172,8 @@ class Filled:
     def entries(self, R: Matrix) -> Matrix:
         """The observed entries of an array, in the order of the observations."""
         P: Any = self.data.pattern
-        return np.asarray((R.T if self.turned else R)[P.rows, P.columns])
+        i, j = (P.columns, P.rows) if self.turned else (P.rows, P.columns)
+        return np.asarray(entries_of(R, i, j))
 
     def effects(self, fill: Matrix) -> Effects:
         """The intercepts of a fill, as `Observed.fitted` returns them."""

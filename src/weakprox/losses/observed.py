@@ -103,8 +103,9 @@ class Observed:
         """Entries of U V' at the observations, with the scalings."""
         U, V = self._scaled(U, 0), self._scaled(V, 1)
         if self.is_full() and int(U.shape[1]) > THIN:
-            P = self.pattern
-            return np.asarray((U @ V.T)[P.rows, P.columns], dtype=float)
+            return np.asarray(
+                entries_of(U @ V.T, self.pattern.rows, self.pattern.columns), float
+            )
         return self.pattern.sampled(U, V)
 
     def times(self, q: Array, B: Array) -> Array:
@@ -408,7 +409,7 @@ class Observed:
         count, rank = len(rows), int(U.shape[1])
         least = FEWER if self.is_full() else FULL  # an array of all takes little more memory
         if rank > THIN and count >= least * math.prod(self.shape):
-            found = np.asarray((U @ V.T)[rows, columns], dtype=float)
+            found = np.asarray(entries_of(U @ V.T, rows, columns), dtype=float)
         else:
             found, piece = np.empty(count), max(1, PIECE // max(1, rank))
             for low in range(0, count, piece):
@@ -418,6 +419,11 @@ class Observed:
             found += effects.mean
             found += to_numpy(effects.rows)[rows] + to_numpy(effects.columns)[columns]
         return found
+
+
+def entries_of(A: Any, rows: Any, columns: Any) -> Any:
+    """Entries of a NumPy array in row-major order; two indices would take twice the time."""
+    return A.reshape(-1)[rows.astype(np.int64) * A.shape[1] + columns]
 
 
 def _steepest(h: Array) -> float:

@@ -52,10 +52,11 @@ class TwoWay:
         sums, others = np.asarray(W.sum(axis=1)), np.asarray(W.sum(axis=0))
         inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0.0)
         S = np.diag(others)
-        step = max(1, PIECE // W.shape[1])
+        step, roots = max(1, PIECE // W.shape[1]), np.sqrt(inverse)[:, None]
         for low in range(0, W.shape[0], step):
             part = W[low : low + step].toarray()
-            S -= part.T @ (inverse[low : low + step, None] * part)
+            part *= roots[low : low + step]
+            S -= part.T @ part  # a symmetric product, at half of the cost
         label = np.zeros(W.shape[1])
         shared = S != 0.0  # pairs of columns with entries in one row
         if not shared[0].all():  # the first column is not beside all others
