@@ -130,10 +130,10 @@ class Filled:
         long, short = self.lengths
         return hidden, _over(rows, long), _over(columns, short)
 
-    def target(self, fill: Matrix) -> Matrix:
+    def target(self, fill: Matrix, out: Matrix | None = None) -> Matrix:
         """The target of a proximal step among points without means."""
         hidden, rows, columns = self._parts(fill)
-        T = self.values - columns
+        T = np.subtract(self.values, columns, out=out)
         T -= rows[:, None]
         T.reshape(-1)[self.holes] = hidden
         if self.by_rows:

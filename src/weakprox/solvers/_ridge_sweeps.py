@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weakprox.linalg import decompositions
+from weakprox.linalg.arrays import add_product
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.filled import Filled, Matrix
 
@@ -129,9 +130,9 @@ class RidgeSweeps:
         return A, B
 
     def _moved(self, R: Matrix, left: Matrix, right: Matrix) -> None:
-        moved = left @ right.T
-        moved.reshape(-1)[self.filled.holes] = 0.0
-        R -= moved
+        """Subtract what left times right' has at the observed entries."""
+        add_product(R, -left, right)
+        R.reshape(-1)[self.filled.holes] = 0.0
 
     def first_point(self) -> LowRank | None:
         """Return strong factors of the observations, in the orientation of the array.

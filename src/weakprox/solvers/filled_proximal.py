@@ -23,7 +23,7 @@ import numpy as np
 
 from weakprox.certificates.cells import estimate
 from weakprox.certificates.observed import ObservedDual
-from weakprox.linalg.arrays import DOUBLE, Array, wide
+from weakprox.linalg.arrays import DOUBLE, SHARED, Array, add_product, multiply, wide
 from weakprox.linalg.decompositions import eigh, eigvalsh, lstsq, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
@@ -215,16 +215,23 @@ class Steps:
         f, V = smooth + self._h(V.s), filled.point(V)
         return Memory(V, fill, fill, plan, rank=V.rank, momentum=0.0, last=f, value=f)
 
+    def _array(self) -> Any:
+        """An array of the size of X, from memory that an earlier step has used."""
+        return SHARED.like(self.filled.values)
+
     def _h(self, s: Any) -> float:
         return float(self.form.lam * s.sum())
 
     def step(self, state: Memory, k: int) -> tuple[Memory, Residuals | None]:
         """Return the state after a step, and residuals there; None if it was rejected."""
         filled = self.filled
-        left, s, right, block, cut = self.proximal(filled.target(state.fill), state)
-        X = left @ right.T
-        strong = self._strong(s)
-        moved = X.copy() if strong else None
+        T = filled.target(state.fill, self._array())
+        left, s, right, block, cut = self.proximal(T, state)
+        X = multiply(left, right.T, self._array())
+        strong, moved = self._strong(s), None
+        if strong:
+            moved = T  # done with
+            np.copyto(moved, X)
         fill, smooth = filled.after(X)
         U = left / np.where(s > 0.0, s, 1.0)
         V = filled.point(LowRank(U, s, right.T))
@@ -258,10 +265,11 @@ class Steps:
         filled, roots = self.filled, np.sqrt(s[:strong])
         A, B = U[:, :strong] * roots, V[:, :strong] * roots
         try:
-            left, right = self.sweeps.swept(A, B, residuals.q / filled.weight)
+            R = np.divide(residuals.q, filled.weight, out=self._array())
+            left, right = self.sweeps.swept(A, B, R)
         except np.linalg.LinAlgError:
             return residuals.fill
-        X += np.hstack([left, -A]) @ np.hstack([right, B]).T
+        add_product(X, np.hstack([left, -A]), np.hstack([right, B]))
         fill, smooth = filled.after(X)
         norms = float(np.vdot(left, left)) + float(np.vdot(right, right))
         # a bound on f, as half of the squared norms of factors is at least a nuclear norm
