@@ -5,12 +5,13 @@ more memory than the observations (`losses/filled.py`). Its decomposition comes 
 matrix of its shorter side, or from one power step with a warm block if the singular values
 beyond the block are small, or if the target changes slowly.
 
-A step maps a fill (entries in the holes and intercepts) to that of the proximal point. From a
-first point near the solution (`_ridge_sweeps.py`) the rank hardly changes, the map is smooth,
-and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the combination of
-the last ones whose residuals cancel best. If that raises f, the step is repeated from the last
-proximal point. The first steps from X = 0 have momentum instead (Beck & Teboulle, 2009), with
-restarts by the gradient (O'Donoghue & Candes, 2015).
+A step maps a fill (entries in the holes and intercepts) to that of the proximal point, or to
+that after a sweep of ridge regressions on its strong factors if some row or column has few
+entries (`_ridge_sweeps.py`). From a first point near the solution the rank hardly changes, the
+map is smooth, and steps have Anderson's acceleration (Walker & Ni, 2011): the next fill is the
+combination of the last ones whose residuals cancel best. If that raises f, the step is repeated
+from the last image. The first steps from X = 0 have momentum instead (Beck & Teboulle, 2009),
+with restarts by the gradient (O'Donoghue & Candes, 2015).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Memory:
 
     V: LowRank
     fill: Array  # at which the next step is made
-    image: Array  # that of V
+    image: Array  # of the last step: the fill of V, or that after a sweep
     parameters: Plan
     rank: int = 0
     momentum: float = 1.0  # zero if the first point was near the solution
