@@ -1,6 +1,7 @@
 """Causal panels: certified fits beside other packages.
 
 python benchmarks/panel.py           2,000 x 300, 30 % missing: time to the same objective
+python benchmarks/panel.py --shape 500 100 --missing 0.1 --noise 0.5 0.1 0.02   other panels
 python benchmarks/panel.py --large   10,000 x 1,000: time and memory
 python benchmarks/panel.py --large --auto   the same, with the weight chosen by held-out cells
 
@@ -23,8 +24,8 @@ the number of cells of the panel: 2.9 TB at this size.
 
 Panels have eight factors that are random walks, of strengths 8, 4, 2, ..., unit and time
 effects and white noise. About 30 % of the cells are missing at random, or in the manner of
-panels: 60 % of units adopt a treatment at different times. The weight is 0.8 times the norm of
-the noise, which is about what cross-validation chooses.
+panels: twice as many units adopt a treatment at different times. The weight is 0.8 times the
+norm of the noise, which is about what cross-validation chooses.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from itertools import product
 
 import numpy as np
 
 import weakprox as wp
 
-FACTORS, SHARE, MISSING = 8, 0.8, 0.3
+FACTORS, SHARE = 8, 0.8
 ITERATIONS = 20_000  # counted at most
 
 
-def panel(shape, noise, kind, seed=0):
+def panel(shape, noise, kind, missing=0.3, seed=0):
     """Outcomes, and which cells are treated or missing."""
     m, d = shape
     rng = np.random.default_rng(seed)
@@ -50,14 +52,14 @@ def panel(shape, noise, kind, seed=0):
     Y = load @ trend + rng.standard_normal((m, 1)) + rng.standard_normal(d)
     Y += noise * rng.standard_normal(shape)
     if kind == "random":
-        return Y, rng.random(shape) < MISSING
-    adopts = rng.random(m) < 2 * MISSING
+        return Y, rng.random(shape) < missing
+    adopts = rng.random(m) < 2 * missing
     first = np.where(adopts, rng.integers(d // 10, 9 * d // 10, m), d)
     return Y, np.arange(d) >= first[:, None]
 
 
-def weight(shape, noise):
-    return SHARE * noise * (np.sqrt(shape[0]) + np.sqrt(shape[1])) * np.sqrt(1.0 - MISSING)
+def weight(shape, noise, missing=0.3):
+    return SHARE * noise * (np.sqrt(shape[0]) + np.sqrt(shape[1])) * np.sqrt(1.0 - missing)
 
 
 def needed(Y, seen, lam, values):
@@ -114,16 +116,20 @@ def timed(run, *arguments):
     return time.process_time() - begun
 
 
-def race(limit):
-    shape, peers = (2000, 300), packages()
-    print(f"{shape[0]} x {shape[1]}; processor seconds to the same objective")
+def race(shape, missing, noises, limit):
+    peers = packages()
+    if not peers:
+        return
+    print(
+        f"{shape[0]} x {shape[1]}, {100 * missing:.0f} % missing; "
+        "processor seconds to the same objective"
+    )
     print(
         "missing     noise  tol    rank  ours s (steps)  package       seconds (steps)  ratio"
     )
-    cases = (("random", 0.5), ("random", 0.1), ("staggered", 0.5), ("staggered", 0.1))
-    for kind, noise in cases:
-        Y, gone = panel(shape, noise, kind)
-        lam = weight(shape, noise)
+    for kind, noise in product(("random", "staggered"), noises):
+        Y, gone = panel(shape, noise, kind, missing)
+        lam = weight(shape, noise, missing)
         fits = [wp.MatrixCompletionPanel(lam, tol=tol, random_state=0) for tol in (1e-3, 1e-4)]
         for model in fits:
             assert model.fit(Y, gone).result_.certified
@@ -170,10 +176,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--auto", action="store_true", help="choose the weight")
-    parser.add_argument("--shape", type=int, nargs=2, default=(10_000, 1000))
+    parser.add_argument("--shape", type=int, nargs=2, help="units and periods")
+    parser.add_argument("--missing", type=float, default=0.3, help="share of the cells")
+    parser.add_argument("--noise", type=float, nargs="+", default=(0.5, 0.1))
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of a package")
     options = parser.parse_args()
     if options.large:
-        large(tuple(options.shape), options.auto)
+        large(tuple(options.shape or (10_000, 1000)), options.auto)
     else:
-        race(options.limit)
+        shape = tuple(options.shape or (2000, 300))
+        race(shape, options.missing, options.noise, options.limit)
