@@ -51,6 +51,7 @@ BLOCK = 0.5  # of the columns: wider blocks cost as much as all eigenvectors
 DIGITS = 1e6  # squares of values that are kept, in units of rounding of the largest
 SLOW = 150  # steps without an estimate of the gap, or a smaller one, after which it gives up
 SOONEST, LATEST = 1, 16  # steps between estimates of the gap
+SOON = 4  # share of the steps so far that may pass between estimates
 ROUNDING = 1e-9  # of f: what rounding may add to it in a sweep
 
 
@@ -363,7 +364,8 @@ class Steps:
             rate = math.log10(state.gap / gap) / (k - state.tried)
         wait = float(SOONEST)
         if gap > aim > 0.0 and rate > 0.0:
-            wait = min(max(0.7 * math.log10(gap / aim) / rate, SOONEST), LATEST)
+            latest = min(LATEST, SOONEST + k // SOON)  # early rates say little
+            wait = min(max(0.7 * math.log10(gap / aim) / rate, SOONEST), latest)
         progress = k if gap < 0.99 * state.gap else state.progress
         least, strict = min(gap, state.gap), state.strict or (k > SETTLED and gap >= state.gap)
         return replace(
