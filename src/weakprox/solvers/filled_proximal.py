@@ -294,8 +294,8 @@ class Steps:
         if state.rest is None:
             return {"fill": image, "rest": rest}
         unit = self.filled.unit
-        residuals = (*state.residuals, _short(rest - state.rest, unit))[-HISTORY:]
-        images = (*state.images, _short(image - state.image, unit))[-HISTORY:]
+        residuals = (*state.residuals, _short(rest, unit, state.rest))[-HISTORY:]
+        images = (*state.images, _short(image, unit, state.image))[-HISTORY:]
         n = len(residuals)
         G = np.zeros((n, n))
         if state.squares is not None:
@@ -404,9 +404,11 @@ def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     return lambda p, n: Z @ (turn @ (left[:, :n] * p[:n])), s, V
 
 
-def _short(x: Any, unit: float) -> Any:
-    """x over a unit in float32: enough for differences, in half of the memory."""
-    return (x / unit).astype(np.float32)
+def _short(x: Any, unit: float, less: Any = 0.0) -> Any:
+    """x, less another vector, over a unit in float32: enough, in half of the memory."""
+    found = x - less
+    found /= unit
+    return found.astype(np.float32)
 
 
 def _least(s: Any) -> float:
