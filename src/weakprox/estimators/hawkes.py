@@ -30,7 +30,7 @@ FEW = (2.0, 0.25)  # weight and share if there are too few events for a search
 PATIENCE = 2  # weights in a row without a gain that end the search
 LEAST = 10  # events per fold needed for a search
 SCARCE = 5  # events per node needed for it, on average
-LOOSE = 50.0  # factor by which the solves of the search are less accurate; 20 and 1 choose alike
+LOOSE = 50.0  # factor by which the solves of the search are less accurate; 1 chooses alike
 ZERO = 1e-3  # entries of X up to this share of the largest count as zero
 FLOOR = 1e-6  # smallest radius, and smallest value that counts
 
