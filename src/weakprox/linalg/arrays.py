@@ -394,6 +394,15 @@ def subtract(X: Array, Y: Array, out: Array) -> Array:
     return out
 
 
+def scaled_into(X: Array, scale: float, out: Array) -> None:
+    """Overwrite `out` by scale X, without a temporary array where the namespace can."""
+    if is_numpy(out):
+        np.multiply(X, out.dtype.type(scale), out=out)
+    else:
+        out[...] = X
+        out *= scale
+
+
 def difference(X: Array, a: float, Y: Array, b: float, out: Array) -> None:
     """a X - b Y, written over `out`."""
     X = X if a == 1.0 else a * X
