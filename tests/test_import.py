@@ -21,6 +21,8 @@ HEAVY = (
     "scipy.integrate",
     "scipy.stats",
 )
+# Packages of weakprox that are loaded on first use.
+LATER = ("plots", "proofs", "selection", "storage.matrices", "verifier")
 SHOW = "import sys; print('\\n'.join(sys.modules))"
 
 
@@ -44,6 +46,17 @@ def test_the_library_is_there(loaded):
 @pytest.mark.parametrize("name", HEAVY)
 def test_heavy_libraries_stay_out(loaded, name):
     assert name not in loaded
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_some_packages_are_loaded_on_first_use(loaded, name):
+    assert f"weakprox.{name}" not in loaded
+
+
+def test_they_are_found_on_first_use():
+    calls = ("plots", "proofs", "selection", "verifier", "Verdict", "verify", "Proof")
+    found = modules_after(f"import weakprox as wp; {'; '.join(f'wp.{name}' for name in calls)}")
+    assert {f"weakprox.{name}" for name in calls[:4]} <= found
 
 
 def test_they_would_be_seen():

@@ -1,14 +1,13 @@
 """weakprox: low-rank and sparse matrix problems, min G(X) + R(X) + h(X)."""
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from weakprox import (
     datasets,
     estimators,
     losses,
     penalties,
-    plots,
-    selection,
     solvers,
     spectral,
     streams,
@@ -27,12 +26,15 @@ from weakprox.errors import (
 from weakprox.hints import nearest
 from weakprox.linalg import LowRank
 from weakprox.problem import Problem
-from weakprox.proofs import Proof, verify
 from weakprox.result import Certificate, Result, Status
 from weakprox.run.plan import Plan as Plan
 from weakprox.run.plan import plan
 from weakprox.solvers import SVRGCG
-from weakprox.verifier import Verdict as Verdict
+
+if TYPE_CHECKING:
+    from weakprox import plots, selection
+    from weakprox.proofs import Proof, verify
+    from weakprox.verifier import Verdict as Verdict
 
 __version__ = "0.2.0"
 
@@ -67,10 +69,17 @@ __all__ = [
 ]
 
 _TERMS = (losses, penalties, spectral, solvers)
+# Packages that are loaded on first use, since many runs do without them, and their names here.
+_LATER = ("plots", "proofs", "selection", "verifier")
+_HOMES = {"Proof": "proofs", "verify": "proofs", "Verdict": "verifier"}
 
 
 def __getattr__(name: str) -> Any:
-    """Models of `weakprox.estimators`, which need scikit-learn, loaded on first use."""
+    """Packages and names that are loaded on first use; models need scikit-learn."""
+    if name in _LATER:
+        return import_module(f"{__name__}.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     if name in estimators.__all__:
         return getattr(estimators, name)
     said = f"module {__name__!r} has no attribute {name!r}"

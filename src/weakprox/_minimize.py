@@ -21,7 +21,7 @@ import numpy as np
 from weakprox import arguments
 from weakprox.certificates.split import SplitDual
 from weakprox.errors import ConvexityError, InputError, ShapeError
-from weakprox.hints import by_name, needs_problem
+from weakprox.hints import needs_problem
 from weakprox.linalg import arrays
 from weakprox.linalg.arrays import Array, namespace
 from weakprox.linalg.lowrank import LowRank
@@ -29,7 +29,6 @@ from weakprox.losses.empirical import Empirical
 from weakprox.metering import Budget
 from weakprox.penalties import Sum
 from weakprox.problem import Problem
-from weakprox.proofs import witnessed
 from weakprox.resources.memory import budget, honours_budget
 from weakprox.result import Look, Result, Source
 from weakprox.run.checkpoint import Keeper, last_state
@@ -50,7 +49,7 @@ SMALLEST = 2.0**-480  # squares of smaller data underflow
 IN_UNITS = ("mu", "C0", "sigma", "delta", "delta2", "lipschitz", "beta0")
 
 
-@by_name("the terms joined as wp.Problem(loss, penalty, spectral)")
+@arguments.by_name("the terms joined as wp.Problem(loss, penalty, spectral)")
 @honours_budget
 def minimize(
     problem: Problem,
@@ -180,6 +179,7 @@ def minimize(
     method.check(problem)
     if budget() is not None:
         check_room(problem, method)
+        proof = bool(proof)  # the dual point is not kept unless that is asked for
     aim = 0.0 if eps is None else arguments.positive("eps", eps) / unit**2
     relative = 0.0
     if eps is None:
@@ -238,8 +238,7 @@ def minimize(
     )
     result = Run(problem, method, settings, last, warm, keeper).execute(first)
     labels = getattr(given.loss, "labels", (None, None))
-    result = replace(result, labels=labels, source=Source(given))
-    return witnessed(result, given, keep=proof is True)
+    return replace(result, labels=labels, source=Source(given, keep=proof is True))
 
 
 def _left(limits: Budget, begun: float) -> float | None:

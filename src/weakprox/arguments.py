@@ -1,16 +1,22 @@
-"""Checks of arguments: each returns the value in its own type, or raises an InputError."""
+"""Checks of arguments: of calls as a whole, and of single values.
+
+The latter return the value in its own type, or raise an InputError.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
 
 from weakprox.errors import InputError
-from weakprox.hints import suggestion
+from weakprox.hints import misfit, suggestion
 
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 # All computation uses NumPy or torch. An array of another library would fail at some later
@@ -27,6 +33,38 @@ WAYS_OUT = {  # module of the array's class: name of the library, conversion
     "sparse": ("PyData sparse", "x.todense(), or a SciPy matrix (x.to_scipy_sparse())"),
     "array_api_strict": ("array-api-strict", TO_HOST),
 }
+
+
+def by_name(hint: str = "") -> Callable[[F], F]:
+    """Decorate a function so that a wrong call names the right arguments.
+
+    An unknown keyword gets the nearest known one; `hint` follows the signature in the
+    message about missing or superfluous arguments.
+    """
+
+    def decorate(call: F) -> F:
+        signature = inspect.signature(call)
+
+        @wraps(call)
+        def checked(*args: Any, **options: Any) -> Any:
+            try:
+                return call(*args, **options)
+            except TypeError:
+                problem = misfit(call, signature, args, options, hint)
+                if problem is None:
+                    raise  # the call was right
+            raise problem
+
+        return checked  # type: ignore[return-value]
+
+    return decorate
+
+
+def made_by_name(kind: Any, hint: str = "") -> Any:
+    """Decorate the constructor of a class by `by_name`; return the class."""
+    if "__init__" in vars(kind) and not hasattr(vars(kind)["__init__"], "__wrapped__"):
+        kind.__init__ = by_name(hint)(kind.__init__)
+    return kind
 
 
 def shown(value: object) -> str:

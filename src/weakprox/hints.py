@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import cache, wraps
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 from weakprox.display import counted
 from weakprox.errors import ArgumentError, InputError
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # Members that a term must have, and two of each kind that no other kind has.
 MEMBERS = {
@@ -152,39 +150,7 @@ def needs_problem(given: object) -> InputError:
     return InputError("problem", shown_kind(given), THREE_LINES)
 
 
-def by_name(hint: str = "") -> Callable[[F], F]:
-    """Decorate a function so that a wrong call names the right arguments.
-
-    An unknown keyword gets the nearest known one; `hint` follows the signature in the
-    message about missing or superfluous arguments.
-    """
-
-    def decorate(call: F) -> F:
-        signature = inspect.signature(call)
-
-        @wraps(call)
-        def checked(*args: Any, **options: Any) -> Any:
-            try:
-                return call(*args, **options)
-            except TypeError:
-                problem = _misfit(call, signature, args, options, hint)
-                if problem is None:
-                    raise  # the call was right
-            raise problem
-
-        return checked  # type: ignore[return-value]
-
-    return decorate
-
-
-def made_by_name(kind: Any, hint: str = "") -> Any:
-    """Decorate the constructor of a class by `by_name`; return the class."""
-    if "__init__" in vars(kind) and not hasattr(vars(kind)["__init__"], "__wrapped__"):
-        kind.__init__ = by_name(hint)(kind.__init__)
-    return kind
-
-
-def _misfit(
+def misfit(
     call: Any,
     signature: inspect.Signature,
     args: tuple[Any, ...],

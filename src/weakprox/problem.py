@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from weakprox import protocols
-from weakprox.arguments import refuse_foreign
+from weakprox.arguments import by_name, refuse_foreign
 from weakprox.display import card
 from weakprox.errors import ConvexityError, InputError, ShapeError
-from weakprox.hints import by_name, check_terms, shown_kind
+from weakprox.hints import check_terms, shown_kind
 from weakprox.linalg import arrays, decompositions
 from weakprox.linalg.arrays import Array, eps_of, inner, namespace, norm, wide
 from weakprox.linalg.lowrank import LowRank, dense, squared_norm

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weakprox.display import card, counted, spark
-from weakprox.errors import InputError, ProofError, ShapeError
+from weakprox.errors import InputError, ShapeError
 from weakprox.linalg.arrays import Array, namespace, on_cpu, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.resources.memory import room, shown_bytes
@@ -318,10 +318,13 @@ class Look:
 
 
 class Source:
-    """The problem that was solved, as long as it exists elsewhere; copies do not keep it."""
+    """The problem that was solved: kept alive if `keep`, otherwise by weak reference.
 
-    def __init__(self, problem: Any) -> None:
-        self._problem = weakref.ref(problem)
+    It is not pickled, since the pickle would contain the data.
+    """
+
+    def __init__(self, problem: Any, *, keep: bool = False) -> None:
+        self._problem: Any = (lambda: problem) if keep else weakref.ref(problem)
 
     def __call__(self) -> Any:
         return self._problem()
@@ -402,7 +405,8 @@ class Result:
     labels : pair of lists of str or None
         Names of the rows and columns of X, if the data came as a frame.
     source : object
-        A weak reference to the problem, for `report`.
+        A weak reference to the problem, for `proof` and `report`; a strong one if the result
+        was asked to keep the problem.
     estimate : LowRank, array or None
         The matrix that a model reports, if it differs from the answer, for example because
         the shrinkage is undone; an array if it is not of low rank. `report` shows it; value
@@ -501,7 +505,9 @@ class Result:
         Raises ProofError in the cases in which `proof` does, and for a penalty that makes no
         entry zero.
         """
-        return self._witness().sparse(self)  # type: ignore[no-any-return]
+        # proofs are made in a layer above this one
+        found: SparsePoint = import_module("weakprox.proofs").sparse_of(self)
+        return found
 
     @cached_property
     def proof(self) -> Any:
@@ -510,19 +516,7 @@ class Result:
         Raises ProofError if there is none: G is sampled, nothing is proved, or the dual
         point of the bound was too large to keep (pass `proof=True` to `minimize`).
         """
-        return self._witness().proof(self)
-
-    def _witness(self) -> Any:
-        """The evidence for the certificate, or a ProofError that says why there is none."""
-        if self.sampled:
-            wanted = "a finite sum: a bound from samples holds at a confidence only"
-            raise ProofError("result", "a loss that is known through samples", wanted)
-        if not self.certificate.proves:
-            raise ProofError("result", "no lower bound", "a result that proves one")
-        if self.evidence is None:
-            given = "a bound without the dual point that it rests on"
-            raise ProofError("result", given, "minimize(..., proof=True), which keeps it")
-        return self.evidence
+        return import_module("weakprox.proofs").proof_of(self)
 
     def explain(self) -> str:
         """Explain the choice of the solver, its cost, and what the certificate leaves open."""

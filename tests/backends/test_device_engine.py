@@ -21,7 +21,7 @@ from weakprox.passes.device_engine import DeviceEngine
 from weakprox.passes.device_queue import WIDTH, Queue
 from weakprox.passes.engine import Engine
 from weakprox.passes.reference import TERMS
-from weakprox.solvers import LeanSplitting, _factored
+from weakprox.solvers import LeanSplitting, davis_yin
 
 PLAIN = Step(1.0, 1.0, 0.0, 0.0, 0.0)  # with which the first target is the data
 
@@ -111,7 +111,7 @@ def lent(C, arena, width, k, *, symmetric):
 def run(problem, monkeypatch, *, on_device, **options):
     with monkeypatch.context() as patch:
         if on_device:
-            patch.setattr(_factored, "engine_for", lent)
+            patch.setattr(davis_yin, "engine_for", lent)
         return wp.minimize(problem, LeanSplitting(), progress=False, **options)
 
 
@@ -138,7 +138,7 @@ def test_points_that_were_seen_stay_as_they_are(done, monkeypatch, rank):
         seen.append((look.V, copies, look.value))
 
     with monkeypatch.context() as patch:
-        patch.setattr(_factored, "engine_for", lent)
+        patch.setattr(davis_yin, "engine_for", lent)
         solver, options = LeanSplitting(rank=rank), {"callback": callback, "look_every": 1}
         wp.minimize(problem, solver, tol=1e-4, max_svds=10, progress=False, **options)
     assert len(seen) > 2

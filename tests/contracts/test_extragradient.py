@@ -211,7 +211,7 @@ def test_resumed_from_disk(kind, rank):
 
 
 def test_resumed_torch_with_certified_stopping():
-    problem, options = build("sensing", TORCH), {"eps": 1e-4, "stop_when_certified": True}
+    problem, options = build("sensing", TORCH), {"eps": 1e-2, "stop_when_certified": True}
     whole = run(problem, max_svds=4000, **options)
     assert whole.status is wp.Status.CERTIFIED
     part = run(problem, max_svds=whole.counts.svds // 2, **options)
@@ -219,12 +219,12 @@ def test_resumed_torch_with_certified_stopping():
 
 
 def test_what_no_step_improves_ends_by_itself(monkeypatch):
-    monkeypatch.setattr(extragradient.Extragradient, "patience", 80)
+    monkeypatch.setattr(extragradient.Extragradient, "patience", 40)
     problem = build("psd")
     result = run(problem, eps=1e-17, max_svds=20000, stop_when_certified=True)
     assert result.status is wp.Status.FINISHED
     memory = result.checkpoint.memory
-    assert memory.done - memory.progress >= 80
+    assert memory.done - memory.progress >= 40
     assert 1e-17 < result.gap <= 1e-9 * (1 + result.value)
 
 

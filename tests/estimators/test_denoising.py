@@ -22,6 +22,7 @@ from weakprox import SparseLowRank, SparseLowRankCV
 from weakprox.selection import denoise, noise_level, search
 from weakprox.selection.denoise import NoisyMatrix
 from weakprox.selection.search import Deadline
+from weakprox.solvers._gap_driven import GapDriven
 
 SIGNAL, M = sparse_low_rank(50, 40, density=0.25)
 SMALL = {"n_lams": 3, "n_taus": 3, "cv": 2}
@@ -55,6 +56,12 @@ def test_the_search_on_unusual_data(check):
 @pytest.fixture(scope="module")
 def fitted():
     return SparseLowRank(random_state=0).fit(M)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """End runs soon whose gap a cap on the rank keeps from shrinking."""
+    monkeypatch.setattr(GapDriven, "patience", 40)
 
 
 @pytest.fixture(scope="module")
@@ -433,6 +440,7 @@ def test_score_is_the_error_on_unseen_copies(fitted):
     assert bad.score(copies) < fitted.score(copies)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_new_rows_are_scored_by_what_other_columns_say_about_them():
     rng = np.random.default_rng(0)
     factors = rng.standard_normal((3, 30))
@@ -449,9 +457,10 @@ def test_new_rows_are_scored_by_what_other_columns_say_about_them():
     assert right.score(pd.DataFrame(test)) == right.score(sp.csr_array(test)) == scores[1]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_cross_validation_and_grid_search():
     plain = cross_val_score(
-        SparseLowRank(noise=0.5, random_state=0), M, cv=2, error_score="raise"
+        SparseLowRank(0.3, noise=0.5, random_state=0), M, cv=2, error_score="raise"
     )
     assert np.isfinite(plain).all()
     grid = GridSearchCV(

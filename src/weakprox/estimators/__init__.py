@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from weakprox.hints import made_by_name
+from weakprox.arguments import made_by_name
 
 # The module of each model, which is imported on first use.
 _HOMES = {

@@ -32,6 +32,7 @@ FLIPPED_FROM = 1500  # rows from which (Q'A')' is faster than A Q
 CHAIN = 1024  # products in float32 that may be summed without accounting for rounding
 PIECE = 1 << 16  # largest number of float64 products that BLAS sums in any order
 ASIDE_FROM = 1 << 26  # bytes from which an array is moved to a file
+ON_HOST = 64  # columns up to which transfers take less time than a device's own routines
 KEPT_BYTES = 1 << 28  # for reuse between runs: a quarter of a gigabyte
 SHARE = 0.75  # of the free memory, for one array: tiles and factors need the rest
 
@@ -268,11 +269,24 @@ def largest(X: Array) -> float:
     return max(float(namespace(part).max(namespace(part).abs(part))) for part in parts)
 
 
-def gram(*blocks: Array) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Y'Y of each narrow block on the host, in float64; one transfer if there are several."""
-    squares = [wide(Y).T @ wide(Y) for Y in blocks]
-    found = squares[0] if len(squares) == 1 else namespace(blocks[0]).stack(squares)
-    return np.asarray(to_numpy(found), dtype=float)
+def gram(Y: Array) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Y'Y of a narrow block on the host, in float64."""
+    return np.asarray(to_numpy(wide(Y).T @ wide(Y)), dtype=float)
+
+
+def squares_of(*blocks: Array) -> Any:
+    """Y'Y of blocks in float64, on the host by one transfer if the blocks are narrow."""
+    squares = [Y.T @ Y for Y in map(wide, blocks)]
+    if is_numpy(squares[0]):
+        return squares
+    found = squares[0][None] if len(squares) == 1 else namespace(squares[0]).stack(squares)
+    narrow = on_cpu(found) or int(blocks[0].shape[1]) <= ON_HOST
+    return np.asarray(to_numpy(found), dtype=float) if narrow else found
+
+
+def alongside(small: Array, Y: Array) -> Array:
+    """A small matrix, on the device of Y: it may be there already, or on the host."""
+    return like(small, Y) if is_numpy(small) else small
 
 
 def row_blocks(*arrays: Any) -> Iterable[slice]:
@@ -384,6 +398,15 @@ def subtract(X: Array, Y: Array, out: Array) -> Array:
         return np.subtract(X, Y, out=out)
     out[...] = X - Y
     return out
+
+
+def scaled_into(X: Array, scale: float, out: Array) -> None:
+    """Overwrite `out` by scale X, without a temporary array where the namespace can."""
+    if is_numpy(out):
+        np.multiply(X, out.dtype.type(scale), out=out)
+    else:
+        out[...] = X
+        out *= scale
 
 
 def difference(X: Array, a: float, Y: Array, b: float, out: Array) -> None:

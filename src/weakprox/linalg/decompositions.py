@@ -31,6 +31,8 @@ Triplets = tuple[Array, Array, Array]
 SMALL = 64  # rows up to which NumPy's overhead exceeds the time spent in LAPACK
 # Block, number of products, and ratio of values, for pairs far above the others.
 FAR_COLUMNS, FAR_STEPS, FAR = 32, 4, 100.0
+DEPENDENT = 1e-5  # squaring a block loses columns that are less independent
+TINY = float(np.finfo(float).tiny)
 SWEEPS = 40  # limit on Jacobi sweeps; they converge quadratically, in about ten
 # Exceptions of the routines: LinAlgError (NumPy, SciPy) or RuntimeError (torch).
 FAILURES = (np.linalg.LinAlgError, RuntimeError)
@@ -194,6 +196,19 @@ def small_inverse(root: Array) -> Array:
     if len(root) <= SMALL:
         return np.asarray(lapack.dtrtri(root, lower=1)[0])
     return np.asarray(np.linalg.inv(root))
+
+
+def orthonormaliser(G: Array, least: float = DEPENDENT) -> Array | None:
+    """The matrix that orthonormalises columns with Gram matrix G; None if they are dependent.
+
+    That is, if a column is shorter than the share `least` of its length after those before it
+    are taken off.
+    """
+    scale = G.diagonal().clip(TINY) ** -0.5
+    root = small_cholesky(G * scale * scale[:, None])
+    if root is None or not root.diagonal().min() > least:
+        return None
+    return small_inverse(root).T * scale[:, None]
 
 
 def lstsq(A: Matrix, B: Matrix) -> Matrix:

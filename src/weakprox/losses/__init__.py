@@ -1,6 +1,6 @@
 """Losses G: smooth terms given by a matrix, a finite sum or a sampler."""
 
-from weakprox.hints import made_by_name
+from weakprox.arguments import made_by_name
 from weakprox.losses.completion import Completion
 from weakprox.losses.custom import Custom
 from weakprox.losses.denoising import Denoising

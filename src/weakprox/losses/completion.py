@@ -29,7 +29,6 @@ from weakprox.passes.blocks import BlockPattern, Vector
 from weakprox.passes.pattern import Positions, pattern
 from weakprox.protocols import LossCapabilities
 from weakprox.resources.memory import as_bytes, limited, room, shown_bytes
-from weakprox.storage.long import LongFiles
 
 INTERCEPTS: tuple[Intercepts, ...] = ("none", "rows", "columns", "both")
 EXPANDED = 1 << 28  # entries of X up to which zeros are listed, or entries counted
@@ -421,6 +420,8 @@ class Completion:
         **options
             As for `Completion`, except `weights`.
         """
+        from weakprox.storage.long import LongFiles
+
         if "weights" in options:
             raise InputError("weights", "an array", "the name of a column, as `weight`")
         names = (row, col, value, *(() if weight is None else (weight,)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from weakprox.losses.inputs import check_size
 from weakprox.passes.blocks import BLOCK, HELD, LEAST, BlockPattern, Vector, few
 from weakprox.passes.on_disk import Batch, sorted_in_files
 from weakprox.resources.memory import room
-from weakprox.storage.long import LongFiles
+
+if TYPE_CHECKING:
+    from weakprox.storage.long import LongFiles
 
 IN_MEMORY = 200  # bytes for each observation, with the vectors of a run
 SHARE = 8  # of the memory there is: that of one block

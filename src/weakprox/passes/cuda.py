@@ -165,7 +165,7 @@ def _cuts(
 def enqueue_whitening(G: Array) -> tuple[Array, Array]:
     """The matrix that makes columns with Gram matrix G orthonormal, and the least pivot.
 
-    As `ritz.independent`, without waiting; the pivot is 0 if there is no such matrix.
+    As `orthonormaliser`, without waiting; the pivot is 0 if there is no such matrix.
     """
     turn, least = torch.empty_like(G), torch.empty_like(G[0, 0])
     cuda_kernels.whitening_kernel[(1,)](G, turn, least, int(G.shape[0]), num_warps=1)

@@ -19,21 +19,13 @@ import torch
 
 from weakprox.linalg.arrays import Array, gaussian, like
 from weakprox.linalg.bounds import log_exceeded
+from weakprox.linalg.decompositions import DEPENDENT
 from weakprox.linalg.lowrank import LowRank, Projection, squared_norm
 from weakprox.passes import Step, Sums, passes_for
 from weakprox.passes.device_queue import PIVOT, SQUARE, SQUARES, WIDTH, Queue
 from weakprox.passes.engine import POWERS, Engine
 from weakprox.passes.reference import TERMS, group_norms
-from weakprox.passes.ritz import (
-    DEPENDENT,
-    GRADED,
-    Ritz,
-    Vector,
-    refined,
-    spanned,
-    straightened,
-    turned,
-)
+from weakprox.passes.ritz import GRADED, Ritz, Vector, refined, spanned, straightened, turned
 
 RECORDED = 1 << 25  # entries beyond which the cost of launches is negligible
 

@@ -19,13 +19,13 @@ from weakprox.linalg.arrays import (
     SHARED,
     Array,
     clip_into,
-    difference,
     in_file,
     multiply,
     namespace,
     quick_times,
     rough_inner,
     row_blocks,
+    scaled_into,
     slopes,
     sqnorm,
     subtract,
@@ -281,10 +281,11 @@ def advance(
         multiply(left[rows], X.Vt, point)
         subtract(point, c, s)
         distance += rough_inner(s, s)
-        difference(c, k.gamma * k.beta, at, 1.0, move)
-        move += (2.0 - k.gamma * (k.beta + k.curvature)) * point
-        s[...] = move
-        s *= 1.0 / k.gamma
+        scaled_into(c, k.gamma * k.beta, move)
+        move -= at
+        scaled_into(point, 2.0 - k.gamma * (k.beta + k.curvature), s)
+        move += s
+        scaled_into(move, 1.0 / k.gamma, s)
         clip_into(s, -k.below, k.above)
         if grouped:
             after = move - k.gamma * s

@@ -14,28 +14,35 @@ import numpy as np
 
 from weakprox.linalg.arrays import (
     Array,
+    alongside,
     gram,
     is_numpy,
     like,
     namespace,
-    on_cpu,
+    squares_of,
     to_numpy,
     wide,
 )
-from weakprox.linalg.decompositions import eigh, small_cholesky, small_eigh, small_inverse, svd
+from weakprox.linalg.decompositions import (
+    eigh,
+    orthonormaliser,
+    small_cholesky,
+    small_eigh,
+    small_inverse,
+    svd,
+)
 from weakprox.linalg.gram_svd import product
 from weakprox.linalg.operators import Products
 
 TINY = float(np.finfo(float).tiny)
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
-# Squaring a block loses columns or values smaller than this share of the largest.
-DEPENDENT, GRADED = 1e-5, 1e-3
-CLEAR = 3e-3  # the same for columns that must become orthonormal to 1e-10
+# Squaring a block loses values smaller than this share of the largest.
+GRADED = 1e-3
+CLEAR = 3e-3  # least pivot of columns that must become orthonormal to 1e-10
 LEAST = 1e-6  # share of the largest value that can be recovered from the squares
 SHIFT = 1e-11  # of Gram matrices of unit columns; above their rounding errors
 ASKEW = 2e-6  # as GRADED, for columns that only need to span a space
-ON_HOST = 64  # columns up to which transfers take less time than a device's own routines
 
 
 @dataclass(frozen=True)
@@ -91,12 +98,12 @@ def refined(A: Products, start: Array, product: Array | None = None, powers: int
         xp = namespace(B)
         size = xp.max(xp.abs(B))  # stays on the device; dividing by it avoids overflow
         Y, B = wide(A.left(B / xp.where(size > 0, size, 1.0))), None
-        turn = independent(_squares(Y))
+        turn = orthonormaliser(*squares_of(Y))
         if turn is None:
             return _carefully(A, start, product, powers)
-        Q = Y @ _there(turn, Y)
+        Q = Y @ alongside(turn, Y)
     B = wide(A.right(Q))
-    return _triplets(A, Q, B, _squares(B, Q)) or _carefully(A, start, product, powers)
+    return _triplets(A, Q, B, squares_of(B, Q)) or _carefully(A, start, product, powers)
 
 
 def stepped(
@@ -116,7 +123,7 @@ def stepped(
             damping = like(1.0 / last.s**2, image) if last.damping is None else last.damping
             Y = wide(A.left(image * damping))
             B = wide(A.right(Y))
-            found = _triplets(A, Y, B, _squares(B, Y), needed) or _straightly(A, Y, needed)
+            found = _triplets(A, Y, B, squares_of(B, Y), needed) or _straightly(A, Y, needed)
         if found is None:
             return _carefully(A, near.V, product, powers)
         last = found
@@ -152,7 +159,7 @@ def eigen(B: Array, Q: Array, *, exact: bool) -> Ritz:
 def spanned(A: Products, Y: Array, needed: int | None = None) -> Ritz | None:
     """Triplets of A in the span of any Y, with one more product if Y is badly conditioned."""
     B = wide(A.right(Y))
-    return _triplets(A, Y, B, _squares(B, Y), needed) or _straightly(A, Y, needed)
+    return _triplets(A, Y, B, squares_of(B, Y), needed) or _straightly(A, Y, needed)
 
 
 def _straightly(A: Products, Y: Array, needed: int | None) -> Ritz | None:
@@ -161,20 +168,7 @@ def _straightly(A: Products, Y: Array, needed: int | None) -> Ritz | None:
     if Q is None:
         return None
     B = wide(A.right(Q))
-    return _triplets(A, Q, B, _squares(B, Q), needed)
-
-
-def _squares(*blocks: Array) -> Any:
-    """Gram matrices of the blocks, on the host if they are narrow."""
-    if on_cpu(blocks[0]) or int(blocks[0].shape[1]) <= ON_HOST:
-        return gram(*blocks)
-    squares = [wide(Y).T @ wide(Y) for Y in blocks]
-    return squares[0] if len(squares) == 1 else namespace(squares[0]).stack(squares)
-
-
-def _there(turn: Any, Y: Array) -> Array:
-    """A small matrix on the device of Y."""
-    return like(turn, Y) if is_numpy(turn) else turn
+    return _triplets(A, Q, B, squares_of(B, Q), needed)
 
 
 def _triplets(
@@ -189,7 +183,7 @@ def _triplets(
         return None
     s, W, upright = solved
     k = len(s)
-    if is_numpy(W):
+    if is_numpy(W) and not is_numpy(B):
         packed = like(np.hstack([W, 1.0 / s[:, None]]), B)  # in one transfer
         W, inverse = packed[:, :k], packed[:, k]
     else:
@@ -218,7 +212,7 @@ def turned(
     the first `needed` (all if None) to 1e-10, the others to 1e-4. Otherwise they must be
     `straightened`.
     """
-    root = independent(norms, CLEAR)
+    root = orthonormaliser(norms, CLEAR)
     if root is None:
         return None
     inside = root.T @ squares @ root
@@ -249,15 +243,6 @@ def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:
     return values, np.linalg.solve(root.T, P), np.ascontiguousarray(Rt.T)
 
 
-def independent(G: Any, least: float = DEPENDENT) -> Any:
-    """The matrix that orthonormalises columns with Gram matrix G; None if dependent."""
-    scale = G.diagonal().clip(TINY) ** -0.5
-    root = small_cholesky(G * scale * scale[:, None])
-    if root is None or not root.diagonal().min() > least:
-        return None
-    return small_inverse(root).T * scale[:, None]
-
-
 def _carefully(A: Products, start: Array, product: Array | None, powers: int) -> Ritz:
     """As `refined`, with orthonormal blocks throughout, for values of very different size."""
     Q = start
@@ -270,13 +255,13 @@ def _carefully(A: Products, start: Array, product: Array | None, powers: int) ->
 def ritz(B: Array, Q: Array, *, exact: bool) -> Ritz:
     """Triplets of A in the span of an orthonormal Q, from B = A Q."""
     B, Q = wide(B), wide(Q)
-    squares, W = eigh(_squares(B))
+    squares, W = eigh(*squares_of(B))
     squares = np.asarray(to_numpy(squares), dtype=float)
     if not squares[0] > GRADED**2 * squares[-1]:  # squaring has lost the small values
         P = whitened(B)
         left, s, Wt = svd(np.asarray(to_numpy(product(P, B)), dtype=float))
         return Ritz(P @ like(left, P), s, Q @ like(Wt.T, Q), exact)
-    s, turned = np.sqrt(squares[::-1]), _there(namespace(W).flip(W, axis=1), B)
+    s, turned = np.sqrt(squares[::-1]), alongside(namespace(W).flip(W, axis=1), B)
     return Ritz(B @ (turned / like(s, B)), s, Q @ turned, exact)
 
 
@@ -315,5 +300,5 @@ def _shifted(Y: Array) -> Array | None:
 
 def _whitened_once(Y: Array) -> Array | None:
     """Y with nearly orthonormal columns, if they are clearly independent."""
-    turn = independent(_squares(Y))
-    return None if turn is None else Y @ _there(turn, Y)
+    turn = orthonormaliser(*squares_of(Y))
+    return None if turn is None else Y @ alongside(turn, Y)

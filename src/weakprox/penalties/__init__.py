@@ -1,6 +1,6 @@
 """Penalties R: nonsmooth terms in max form, each with its smoothing."""
 
-from weakprox.hints import made_by_name
+from weakprox.arguments import made_by_name
 from weakprox.penalties.base import Combinable as Combinable
 from weakprox.penalties.base import Smoothed as Smoothed
 from weakprox.penalties.base import Sum as Sum

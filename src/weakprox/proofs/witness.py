@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from dataclasses import replace
 from typing import Any, cast
 
@@ -25,7 +24,7 @@ from weakprox.proofs.proof import Proof
 from weakprox.proofs.sparse import sparse_point
 from weakprox.result import Result, SparsePoint
 from weakprox.run.escalate import in_float64
-from weakprox.run.state import Evidence, OnCells, OnEntries, Target
+from weakprox.run.state import Evidence, Kept, OnCells, OnEntries, Target
 from weakprox.verifier.claims import Proved, prepared, proved, reach, worth
 from weakprox.verifier.spectrum import FULL
 from weakprox.verifier.sums import U
@@ -39,65 +38,47 @@ SHARP = 4e-9  # of the value: how far two verifiers' bounds on sparse matrices m
 SAFE = (64.0, 16.0, 4.0)
 
 
-class Witness:
-    """The evidence that a result keeps for `Result.proof`, with a reference to the problem.
+def proof_of(result: Result) -> Proof:
+    """Return the proof of the result's certificate."""
+    problem, evidence = _kept(result)
+    with one_thread(0):  # products are of narrow tiles, and the digest has its own thread
+        return made(result, evidence, described(problem))
 
-    The reference is weak unless the result was asked to keep the problem and its data. A
-    witness is not pickled, since the pickle would contain the data.
+
+def sparse_of(result: Result) -> SparsePoint:
+    """Return the penalty's own point near the answer of the result."""
+    return sparse_point(result, _kept(result)[1])
+
+
+def _kept(result: Result) -> tuple[Problem, Evidence]:
+    """The problem, and the evidence for the certificate in the run's unit and precision.
+
+    Raises a ProofError that says why there is none.
     """
-
-    def __init__(self, problem: Problem, evidence: Evidence, *, keep: bool) -> None:
-        self._problem: Any = (lambda: problem) if keep else weakref.ref(problem)
-        run = evidence.problem
-        self._single = run.loss.reference.dtype.itemsize == 4
-        self._strong = float(run.loss.strong_convexity)
-        self._evidence = replace(evidence, problem=None)  # type: ignore[arg-type]
-
-    def proof(self, result: Result) -> Proof:
-        """The proof of this result's certificate."""
-        problem = self._kept()
-        with one_thread(0):  # products are of narrow tiles, and the digest has its own thread
-            return made(result, self.evidence(problem, result.unit), described(problem))
-
-    def sparse(self, result: Result) -> SparsePoint:
-        """The penalty's own point near the answer of this result."""
-        return sparse_point(result, self.evidence(self._kept(), result.unit))
-
-    def _kept(self) -> Problem:
-        """The problem, if it still exists."""
-        problem: Problem | None = self._problem()
-        if problem is None:
-            given = "one whose problem no longer exists"
-            wanted = "to keep the problem, or minimize(..., proof=True), which does"
-            raise ProofError("result", given, wanted)
-        return problem
-
-    def evidence(self, problem: Problem, unit: float) -> Evidence:
-        """The evidence, with the problem in the run's unit and precision."""
-        run = problem.in_unit(unit)
-        dual = self._evidence.dual
-        if not isinstance(dual, Target) and run.sparse_target is None:
-            run = run.gathered()
-        if run.loss.reference.dtype.itemsize == 4 and not self._single:
-            run = in_float64(run) or run
-        if run.loss.strong_convexity != self._strong:
-            run = run.restated(self._strong)
-        if isinstance(dual, Target):
-            dual = replace(dual, C=run.centre())
-        return replace(self._evidence, problem=run, dual=dual)
-
-    def __reduce__(self) -> tuple[Any, tuple[()]]:
-        return type(None), ()
-
-    def __repr__(self) -> str:
-        return f"Witness({self._evidence.lower!r})"
-
-
-def witnessed(result: Result, problem: Problem, *, keep: bool) -> Result:
-    """The result with its evidence and the problem as the user stated it."""
-    if not isinstance(result.evidence, Evidence):
-        return result
-    return replace(result, evidence=Witness(problem, result.evidence, keep=keep))
+    if result.sampled:
+        wanted = "a finite sum: a bound from samples holds at a confidence only"
+        raise ProofError("result", "a loss that is known through samples", wanted)
+    if not result.certificate.proves:
+        raise ProofError("result", "no lower bound", "a result that proves one")
+    kept: Kept | None = result.evidence
+    if kept is None:
+        given = "a bound without the dual point that it rests on"
+        raise ProofError("result", given, "minimize(..., proof=True), which keeps it")
+    problem: Problem | None = None if result.source is None else result.source()
+    if problem is None:
+        given = "one whose problem no longer exists"
+        wanted = "to keep the problem, or minimize(..., proof=True), which does"
+        raise ProofError("result", given, wanted)
+    run, dual = problem.in_unit(result.unit), kept.dual
+    if not isinstance(dual, Target) and run.sparse_target is None:
+        run = run.gathered()
+    if run.loss.reference.dtype.itemsize == 4 and not kept.single:
+        run = in_float64(run) or run
+    if run.loss.strong_convexity != kept.strong_convexity:
+        run = run.restated(kept.strong_convexity)
+    if isinstance(dual, Target):
+        dual = replace(dual, C=run.centre())
+    return problem, Evidence(run, dual, kept.at, kept.lower, moving=False)
 
 
 def made(result: Any, evidence: Evidence, told: Description) -> Proof:

@@ -1,4 +1,4 @@
-"""Copies of state objects that change with every iteration."""
+"""Copies of the state of iterations that are short on small matrices."""
 
 from __future__ import annotations
 

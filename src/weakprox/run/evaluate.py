@@ -9,8 +9,8 @@ bounded otherwise.
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
 from weakprox.certificates.cells import CellsDual
@@ -35,11 +35,10 @@ from weakprox.losses.empirical import Empirical
 from weakprox.passes import passes_for
 from weakprox.problem import Problem, distance_parts
 from weakprox.protocols import Candidate, DualPoint, WeakProx
-from weakprox.resources.records import replace
 from weakprox.result import Certificate, Look, Result, Status
 from weakprox.run.escalate import rounded, smooth_in_float64
 from weakprox.run.plan import held_bytes
-from weakprox.run.state import Evidence, OnCells, OnEntries, State, Tracker
+from weakprox.run.state import Evidence, Kept, OnCells, OnEntries, State, Tracker
 from weakprox.solvers.base import SMALL, fits
 
 GROWTH = 1.1  # looks come at every step at first, then at every tenth more steps
@@ -100,15 +99,13 @@ Looked = tuple[State, Look | None, Status | None]
 
 def ticked(state: State, candidate: Candidate, seconds: float) -> Looked:
     """Return the state after an inner step, with a `look` at the candidate if one is due."""
-    tracker = state.tracker
-    now, later = tracker.steps + 1, tracker.next_look
-    due = now >= later or _promising(state, candidate)
-    if due:
-        every = state.fixed.settings.look_every
-        later = max(now + 1, math.ceil(now * GROWTH)) if every is None else now + every
-    tracker = replace(tracker, steps=now, next_look=later)
-    state = replace(state, latest=candidate, tracker=tracker)
-    return look(state, candidate, seconds) if due else (state, None, None)
+    tracker, now = state.tracker, state.tracker.steps + 1
+    if now < tracker.next_look and not _promising(state, candidate):
+        state = replace(state, latest=candidate, tracker=replace(tracker, steps=now))
+        return state, None, None
+    every = state.fixed.settings.look_every
+    later = max(now + 1, math.ceil(now * GROWTH)) if every is None else now + every
+    return look(state, candidate, seconds, candidate, steps=now, next_look=later)
 
 
 def _promising(state: State, candidate: Candidate) -> bool:
@@ -124,37 +121,45 @@ def _promising(state: State, candidate: Candidate) -> bool:
     return candidate.gap <= _accuracy(state.problem, tools.eps, tools.tol, best, candidate.V)
 
 
-def look(state: State, candidate: Candidate, seconds: float) -> Looked:
+def look(
+    state: State,
+    candidate: Candidate,
+    seconds: float,
+    latest: Candidate | None = None,
+    **seen: Any,
+) -> Looked:
     """Evaluate and record the candidate after so many seconds, and prove if a proof is due.
 
     Returns the new state, what the user's callback sees (None without a callback), and the
     status if the accuracy is proved. With a callback, the evidence is yet to be `settled`.
+    The tracker changes in what was `seen`: the numbers given, and those found here; `latest`
+    replaces the latest candidate if given.
     """
     fixed, tracker, problem = state.fixed, state.tracker, state.problem
-    proves = _promising(state, candidate)
+    steps, proves = seen.get("steps", tracker.steps), _promising(state, candidate)
     if proves:  # if it fails, try again only when the estimate is much smaller
         below = 0.7 * candidate.gap if candidate.gap > 0.0 else -math.inf
-        tried = {"attempts": tracker.attempts + 1, "powers": candidate.powers}
-        tracker = replace(tracker, prove_below=below, **tried)
-        state = replace(state, tracker=tracker)
-    elif candidate.gap == math.inf and fixed.proves and tracker.steps >= tracker.next_proof:
+        seen |= {"attempts": tracker.attempts + 1, "powers": candidate.powers}
+        seen["prove_below"] = below
+    elif candidate.gap == math.inf and fixed.proves and steps >= tracker.next_proof:
         proves = True  # without an estimate, proofs follow a schedule of cost
-        tracker = replace(tracker, next_proof=math.ceil(tracker.steps * PROOF_GROWTH) + 1)
-        state = replace(state, tracker=tracker)
+        seen["next_proof"] = math.ceil(steps * PROOF_GROWTH) + 1
     value, low = candidate.value, math.nan
     if value is None or (proves and not isinstance(candidate.dual, OWN_BOUND)):
         # for a proof, values are computed from scratch
         value = problem.smooth_value(candidate.X, state.batch) + candidate.h_bound
     if candidate.V is not None:
         known = None if candidate.value is None else value  # X is V
-        state, low = offered(state, candidate.V, candidate.scratch, known)
+        low = _worth(state, candidate.V, candidate.scratch, known)
+        if low < tracker.best_value or tracker.best is None:
+            seen |= {"best": candidate.V, "best_value": low}
     if state.solver.answer == "iterate":
         size = sqnorm(candidate.X) if state.tools.tol else 0.0
-        tracker = replace(state.tracker, best=None, best_value=value, size=size)
-        state = replace(state, tracker=tracker)
+        seen |= {"best": None, "best_value": value, "size": size}
+    tracker = replace(tracker, **seen)
+    state = replace(state, tracker=tracker, value=value, latest=latest or state.latest)
     if proves:
         state = prove(state, candidate)
-    state = replace(state, value=value)
     unit, counts = fixed.settings.unit, fixed.meter.counts
     f = unit**2
     value, low, lower = f * value, f * low, f * state.tracker.lower
@@ -185,19 +190,23 @@ def _times(X: Any, unit: float) -> Any:
     return LowRank(X.U, X.s * unit, X.Vt) if isinstance(X, LowRank) else X * unit
 
 
-def offered(
-    state: State, V: LowRank, scratch: Array | None = None, value: float | None = None
-) -> tuple[State, float]:
-    """Return the state with a low-rank point if it is the best so far, and its value."""
-    problem, tracker = state.problem, state.tracker
+def _worth(state: State, V: LowRank, scratch: Array | None, value: float | None) -> float:
+    """Return f at a low-rank point, at which it may have been estimated."""
+    problem = state.problem
     if value is None:
-        value = problem.value(V, state.batch, scratch=scratch)
-    elif problem.infimum is not None:  # rounding of an estimate may go below it
-        value = max(value, problem.infimum)
-    better = value < tracker.best_value or tracker.best is None
-    if better and state.solver.answer != "iterate":
+        return problem.value(V, state.batch, scratch=scratch)
+    # rounding of an estimate may go below the infimum
+    return value if problem.infimum is None else max(value, problem.infimum)
+
+
+def _offered(
+    state: State, V: LowRank, scratch: Array | None, value: float | None = None
+) -> State:
+    """Return the state with a low-rank point if it is the best so far."""
+    tracker, value = state.tracker, _worth(state, V, scratch, value)
+    if value < tracker.best_value or tracker.best is None:
         state = replace(state, tracker=replace(tracker, best=V, best_value=value))
-    return state, value
+    return state
 
 
 def settled(state: State, *, ending: bool) -> State:
@@ -227,13 +236,13 @@ def _bounded(
         rounding = 256 * eps_of(state.problem.loss.reference) * (abs(reached) + abs(lower))
         if lower > reached + rounding:
             return state
+    kept = state.evidence
     # a resumed run knows the last bound but not its evidence
-    if evidence is not None and (state.evidence is None or lower > state.evidence.lower):
+    if evidence is not None and (kept is None or lower > kept.lower):
         kept = evidence if evidence.wanted(state.fixed.settings.proof) else None
-        state = replace(state, evidence=kept)
     if lower > tracker.lower:
-        state = replace(state, tracker=replace(tracker, lower=lower, rests_on=rests_on))
-    return state
+        tracker = replace(tracker, lower=lower, rests_on=rests_on)
+    return replace(state, tracker=tracker, evidence=kept)
 
 
 def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
@@ -262,7 +271,7 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
         used: list[WeakProx] = []
         accuracy, arena = 0.05 * aim_of(state), state.tools.arena
         found = split_bound(problem, dual, rng=rng, accuracy=accuracy, arena=arena, used=used)
-        shown = dataclasses.replace(dual, prox=used[-1]) if used else dual
+        shown = replace(dual, prox=used[-1]) if used else dual
         state = _bounded(state, *found, Evidence(problem, shown, shown.at, found[0]))
         if gap_of(state.tracker) <= aim_of(state):
             return state
@@ -292,7 +301,7 @@ def finish(state: State, status: Status) -> Result:
     """Return the best answer, with every number computed anew; the checkpoint is left out."""
     fixed, problem, solver = state.fixed, state.problem, state.solver
     seconds, settings = fixed.meter.seconds, fixed.settings
-    own = None if state.memory is None else solver.proof(state.memory)
+    own = solver.proof(state.memory) if fixed.sampled and state.memory is not None else None
     state, answer, iterate_value = _answer(state, own)
     doubled = _doubled(state) or answer.s.dtype != fixed.reference.dtype
     if doubled:
@@ -301,16 +310,15 @@ def finish(state: State, status: Status) -> Result:
     if isinstance(dual, FactoredDual):
         dual = None  # its array may have changed since
     state = replace(state, latest=None)  # frees its iterate: room for the proof
-
-    def asked(value: float) -> float:
-        return _accuracy(problem, settings.eps, settings.tol, value, answer)
-
+    aim = settings.eps, settings.tol
     if fixed.sampled:
         certificate = _sampled_certificate(state, status, answer, dual, own)
+        eps = _accuracy(problem, *aim, certificate.value, answer)
     else:
         value, rounding = measured(state, answer)
+        eps = _accuracy(problem, *aim, value, answer)
         state = replace(state, tracker=replace(state.tracker, best_value=value))
-        short = value + rounding - state.tracker.lower > asked(value)
+        short = value + rounding - state.tracker.lower > eps
         if short and (problem.observed is not None or problem.cells is not None):
             state = prove(state, Candidate(answer, None, 0.0, 0, 0, dual=dual))
         elif short and solver.affordable(problem):
@@ -324,7 +332,6 @@ def finish(state: State, status: Status) -> Result:
         lower = min(state.tracker.lower, value)  # rounding may have taken the value below it
         certificate = Certificate(value, lower, state.tracker.rests_on, rounding=rounding)
     value = certificate.value
-    eps = asked(value)
     proved = value - certificate.lower_bound + certificate.rounding <= eps
     if proved and status not in UNMOVED:
         status = Status.CONFIDENT if fixed.sampled else Status.CERTIFIED
@@ -360,8 +367,15 @@ def finish(state: State, status: Status) -> Result:
         # other runs are in the dtype of the data; a dual point on entries holds the data
         dual=None if doubled or isinstance(dual, (CellsDual, ObservedDual)) else dual,
         unit=unit,
-        evidence=state.evidence,
+        evidence=None if state.evidence is None else _kept(state.evidence),
     )
+
+
+def _kept(evidence: Evidence) -> Kept:
+    """Return what the result keeps of the evidence."""
+    loss = evidence.problem.loss
+    single, strong = loss.reference.dtype.itemsize == 4, float(loss.strong_convexity)
+    return Kept(evidence.dual, evidence.at, evidence.lower, single, strong)
 
 
 def _reason(state: State, *, doubled: bool) -> str:
@@ -402,9 +416,9 @@ def _answer(state: State, own: Proof | None) -> tuple[State, LowRank, float]:
         return state, tools.compressed(last.X), value
     if last.value is None:  # otherwise X is V
         cut = tools.compressed(last.X, state.memory.rank).significant()
-        state, _ = offered(state, cut, last.scratch)
+        state = _offered(state, cut, last.scratch)
     if last.V is not None:
-        state, _ = offered(state, last.V, last.scratch, last.value)
+        state = _offered(state, last.V, last.scratch, last.value)
     assert state.tracker.best is not None
     return state, state.tracker.best, value
 

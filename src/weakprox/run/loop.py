@@ -64,13 +64,14 @@ class Run:
         self.data: Data | None = None
         self.stream = problem.of_loss.stream
         at = None if self.stream is None else self.stream.tell()
-        compiled, entries = None, self._entries(problem, solver)
+        self.entries = _entries(problem, solver)
+        compiled = None
         if problem.of_loss.observed is not None:  # products with sparse matrices gain more
             compiled = compiling.chosen(kind=compiling.ENTRIES)
         elif problem.cells is not None and math.prod(problem.shape) >= compiling.COMPILED_FROM:
             compiled = compiling.chosen(math.prod(problem.shape), compiling.CELLS)
-        elif entries >= compiling.COMPILED_FROM:
-            compiled = compiling.chosen(entries)
+        elif self.entries >= compiling.COMPILED_FROM:
+            compiled = compiling.chosen(self.entries)
         origin = Origin(
             solver, settings.reason, settings.eps, settings.scale_samples, at, compiled
         )
@@ -110,10 +111,9 @@ class Run:
         """Run from X, or from zero. Whatever ends it, return the best point so far."""
         if X is not None:
             self.state = replace(self.state, first=X)
-        entries = self._entries(self.state.problem, self.state.solver)
         made = self.state.fixed.origin.compiled
         compiled = nullcontext() if made is None else compiling.passes(made)
-        with self.progress or nullcontext(), one_thread(entries), compiled:
+        with self.progress or nullcontext(), one_thread(self.entries), compiled:
             if made and self.progress is not None and self._compiles():
                 self.progress.say("compiles its passes, once")
             try:
@@ -151,18 +151,6 @@ class Run:
             large = math.prod(problem.shape) >= compiling.COMPILED_FROM
             return large and compiling.about_to_compile(compiling.CELLS)
         return bool(arrays.tiles) and not problem.elsewhere and compiling.about_to_compile()
-
-    @staticmethod
-    def _entries(problem: Problem, solver: Method) -> int:
-        """Return the number of entries of arrays in products on the host.
-
-        With data on a device these are small, and threads of the host would slow them down.
-        """
-        shape = problem.shape
-        if not on_cpu(problem.loss.reference):
-            return 0
-        thin = solver.factored and not (solver.arrays and solver.arrays.work)
-        return THIN * sum(shape) if thin else math.prod(shape)
 
     def _solve(self) -> Status:
         """Run outer steps until a stopping rule applies; return the status."""
@@ -309,7 +297,8 @@ class Run:
             self.meter.counts.samples += settings.scale_samples
             self.meter.check()
             if self.warm is None:
-                doubled = escalate.digits_at_once(state)
+                # float32 is too coarse for some methods
+                doubled = escalate.digits_at_once(state) if state.solver.coarse else None
                 if doubled is not None:
                     self._identify()  # before the problem changes
                     state = doubled
@@ -361,6 +350,18 @@ class Run:
         """Return the state, and keep it without its iterate, which then can be freed."""
         state, self.state = self.state, replace(self.state, latest=None)
         return state
+
+
+def _entries(problem: Problem, solver: Method) -> int:
+    """Return the number of entries of arrays in products on the host.
+
+    With data on a device these are small, and threads of the host would slow them down.
+    """
+    shape = problem.shape
+    if not on_cpu(problem.loss.reference):
+        return 0
+    thin = solver.factored and not (solver.arrays and solver.arrays.work)
+    return THIN * sum(shape) if thin else math.prod(shape)
 
 
 def _call(problem: Problem, solver: Method, settings: Settings) -> Call:

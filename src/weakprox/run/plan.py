@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from weakprox import solvers
+from weakprox.arguments import by_name
 from weakprox.display import table
 from weakprox.errors import InputError
-from weakprox.hints import by_name, needs_problem
+from weakprox.hints import needs_problem
 from weakprox.linalg.arrays import ASIDE_FROM, is_numpy
 from weakprox.linalg.tiled import Tiled
 from weakprox.passes import compiling

@@ -24,7 +24,6 @@ from weakprox.metering import Budget, Meter
 from weakprox.passes import Step
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.resources.memory import budget
 from weakprox.result import Look, Trace
 from weakprox.solvers.base import Method, Tools
 from weakprox.storage.layout import is_torch
@@ -109,6 +108,23 @@ class OnCells:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Evidence as a result keeps it: without the problem, whose data it would hold.
+
+    It is not pickled, since without the problem it proves nothing.
+    """
+
+    dual: DualPoint | Target | OnEntries | OnCells
+    at: LowRank | Array | None
+    lower: float
+    single: bool  # whether the run was in float32
+    strong_convexity: float  # of G, declared or restated
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return type(None), ()
+
+
+@dataclass(frozen=True)
 class Evidence:
     """A dual point, and the point at which G is linearised with it."""
 
@@ -120,8 +136,8 @@ class Evidence:
     moving: bool = True  # whether the solver may overwrite one of its arrays in its next step
 
     def wanted(self, proof: bool | None) -> bool:
-        """Return whether to keep it; None keeps it if it is small and memory is not limited."""
-        return self.nbytes <= KEPT_BYTES and budget() is None if proof is None else proof
+        """Return whether to keep it; None keeps it if it is small."""
+        return self.nbytes <= KEPT_BYTES if proof is None else proof
 
     @property
     def cheap(self) -> bool:

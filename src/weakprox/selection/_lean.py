@@ -18,7 +18,7 @@ from weakprox.linalg.arrays import is_numpy
 from weakprox.linalg.gram_svd import gram_svd
 from weakprox.linalg.lowrank import LowRank
 from weakprox.metering import Budget, Meter
-from weakprox.passes import reference
+from weakprox.passes import Step, reference
 from weakprox.passes.engine import Engine
 from weakprox.problem import Problem
 from weakprox.run.choose import chosen
@@ -83,18 +83,18 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
     C: np.ndarray[Any, Any] = problem.centre()
     meter = Meter(Budget())
     tools = Tools(problem, meter, 0.0, seed, lambda candidate: None, chosen, tol=tol)
-    engine = Engine(C, np.empty_like(C), symmetric=problem.spectral.symmetric)
+    engine = Engine(C, tools.arena.like(C), symmetric=problem.spectral.symmetric)
     steps = Factored(problem, engine, tools, thin=lambda: True)
     state = LeanSplitting().start(problem, None, tools)
     step, R = problem.entrywise(), problem.penalty
     assert step is not None
     if past is not None:
         gamma, X = past.step(state.parameters.beta), past.point
-        z = engine.z
-        np.subtract(C, X, out=z)
-        z *= gamma * step.beta
-        z -= gamma * past.pull
-        z += (1.0 - gamma * step.curvature) * X
+        # X - gamma times the gradient and the dual point, in place: fresh memory is slow
+        z = _minus_gradient(step, C, X, engine.z)
+        z -= past.pull
+        z *= gamma
+        z += X
         state = replace(state, gamma=gamma, ritz=engine.ritz(_block(past, tools.rng(0))))
     bound, value, k = -math.inf, 0.5 * step.beta * float(np.vdot(C, C)), 0
     while k < MOST:
@@ -116,12 +116,22 @@ def lean_point(problem: Problem, past: Warmth | None, tol: float, seed: Any) -> 
     assert state.ritz is not None
     V, X = state.V, state.V.dense()
     # z has moved by Y - X, so that (X - z)/gamma - grad G - curvature X is the dual point
-    pull = (X - engine.z) / (gamma * state.change)
-    pull -= step.beta * (X - C) + step.curvature * X
+    pull = X - engine.z
+    pull *= 1.0 / (gamma * state.change)
+    pull += _minus_gradient(step, C, X, engine.z)  # z is not needed any more
     pull = R.pull(R.feasible(pull)) if R.separable else pull
     size = R.value(X) - 0.5 * R.curvature * float(np.vdot(X, X))
     warmth = Warmth(X, pull, size, 1.0 / gamma, V.rank, state.ritz.V)  # of the last target
     return Solved(V, value, max(0.0, value - bound), meter.counts.svds, warmth)
+
+
+def _minus_gradient(step: Step, C: Any, X: Any, out: Any) -> Any:
+    """Overwrite `out` by minus the gradient at X of G and of the quadratic part of R."""
+    np.subtract(C, X, out=out)
+    out *= step.beta
+    if step.curvature:
+        out -= step.curvature * X
+    return out
 
 
 def _projected(steps: Factored, state: Memory, k: int, allowed: float) -> tuple[Memory, float]:

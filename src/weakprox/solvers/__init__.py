@@ -1,6 +1,6 @@
 """Solvers: each a file of mathematics; the loop they share is in `weakprox.run`."""
 
-from weakprox.hints import made_by_name
+from weakprox.arguments import made_by_name
 from weakprox.result import Look as Look
 from weakprox.solvers.davis_yin import DavisYin, LeanSplitting
 from weakprox.solvers.dense_proximal import DenseProximal

@@ -8,9 +8,9 @@ it with the block of the next decomposition, followed by two more products. The 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from weakprox.linalg.arrays import (
     Array,
     copied,
     gaussian,
-    is_array,
     namespace,
     on_cpu,
     sqnorm,
@@ -28,11 +27,10 @@ from weakprox.linalg.arrays import (
 from weakprox.linalg.lowrank import noise_share
 from weakprox.linalg.simplex import rounded_on_host
 from weakprox.linalg.thick_svd import thick_width
-from weakprox.passes import Step, Sums, ValueForm
-from weakprox.passes.engine import Engine, engine_for
+from weakprox.passes import Step, ValueForm
+from weakprox.passes.engine import Engine
 from weakprox.passes.ritz import Ritz, Vector
 from weakprox.problem import Problem
-from weakprox.resources.records import replace
 from weakprox.solvers._gap_driven import MANY, SOON, TooWide
 from weakprox.solvers.base import Tools
 
@@ -88,6 +86,12 @@ class Factored:
         """The constants of a step."""
         return self._step._replace(gamma=gamma)
 
+    def resumed(self, memory: Memory) -> Memory:
+        """Copy a checkpoint to the engine's arrays; the checkpoint keeps its own."""
+        assert memory.ritz is not None
+        copied(memory.z, self.engine.z)
+        return replace(memory, ritz=self.engine.adopt(memory.ritz))
+
     def settle(self, state: Memory) -> Memory:
         """Add the triplets of z to the state."""
         return replace(state, ritz=self._settled(state))
@@ -121,7 +125,7 @@ class Factored:
             doubtful = k <= EARLY and seen < width and (shift <= 0.0 or engine.symmetric)
             if doubtful and self.thin() and self._buried(found, shift):
                 raise self.handed_over(replace(state, ritz=found), early=True)
-            lost = stuck if self._outweighed(found, shift) else crowded and slow
+            lost = slow and (stuck if self._outweighed(found, shift) else crowded)
             if lost and k > EARLY and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             spare = SPARE
@@ -150,7 +154,7 @@ class Factored:
         powers = state.powers
         if crowded and state.gap <= SOON * self._wanted(state, values):
             powers = max(powers, COLD)  # a proof needs all triplets above the cut-off
-        about = {"powers": powers, "cut": cap < kept, "rank": cap}
+        about: dict[str, Any] = {"powers": powers, "cut": cap < kept, "rank": cap}
         return replace(state, values=values, h=h, ritz=found, **about)
 
     def _outweighed(self, found: Ritz, shift: float) -> bool:
@@ -183,7 +187,7 @@ class Factored:
         None of them is larger than the last one of the block.
         """
         last = float(found.s[-1])
-        if not last > CLEAR * shift or not is_array(self.engine.z):
+        if not last > CLEAR * shift or self.problem.elsewhere:
             return 0
         return int(self._rest(found) / last**2)
 
@@ -247,11 +251,11 @@ class Factored:
         values = rounded_on_host(dual.values[:r], self.form.tau, z)
         V = engine.rounded(dual.exact, values)
         h = self.form.lam * float(values.sum())
-        state = self._judged(replace(state, values=values, h=h), dual.sums, step, k)
+        value, sums = dual.sums.value(step) + h, dual.sums
         # rounding of the factors, and of the dense solution
-        assert state.last is not None
-        rounding = engine.eps * abs(state.last) + dual.sums.rounding(step, engine.eps)
-        return replace(state, V=V, gap=state.gap + rounding), dual
+        rounding = engine.eps * abs(value) + sums.rounding(step, engine.eps)
+        point: dict[str, Any] = {"V": V, "values": values, "h": h, "last": value}
+        return self._judged(state, value, sums.halves(step), k, rounding, **point), dual
 
     def advance(
         self, state: Memory, k: int, dual: FactoredDual | None
@@ -266,54 +270,37 @@ class Factored:
             known, state.values, step, state.change, near, state.powers
         )
         halves = sums.halves(step)
-        if dual is None:
-            # estimates must not count as the best value
-            state = self._judged(state, sums, step, k, doubt=64 * self.engine.eps)
-        return replace(state, V=V), *halves
+        if dual is not None:
+            return replace(state, V=V), *halves
+        value = sums.value(step) + state.h
+        last = value + 64 * self.engine.eps * abs(value)  # estimates are not the best value
+        return self._judged(state, value, halves, k, V=V, last=last), *halves
 
     def _judged(
-        self, state: Memory, sums: Sums, step: Step, k: int, doubt: float = 0.0
+        self,
+        state: Memory,
+        value: float,
+        halves: tuple[float, float],
+        k: int,
+        rounding: float = 0.0,
+        **point: Any,
     ) -> Memory:
-        """Update the best value, the gap, its rate of decrease and the progress.
-
-        The last value is raised by its relative `doubt`.
-        """
-        value, gap = sums.value(step) + state.h, sum(sums.halves(step))
-        if state.ritz is not None and state.ritz.residuals is not None:
-            shift = max(0.0, float(state.ritz.s[0] - state.values[0]))
-            reach = min(self.form.tau, float(state.values.sum()))
-            gap += reach / step.gamma * state.ritz.excess(len(state.values), shift)
+        """The state at another point: best value, gap, its rate of decrease, and progress."""
+        gap, found, values = sum(halves), state.ritz, point.get("values", state.values)
+        if found is not None and found.residuals is not None:
+            shift = max(0.0, float(found.s[0] - values[0]))
+            reach = min(self.form.tau, float(values.sum()))
+            gap += reach / state.gamma * found.excess(len(values), shift)
         ratio = gap / state.gap if 0.0 < state.gap < math.inf else SHARPLY
         return replace(
             state,
             value=min(state.value, value),
-            last=value + doubt * abs(value),
-            gap=gap,  # a proof needs the current z
+            gap=gap + rounding,  # a proof needs the current z
             least=min(state.least, gap),
             ratio=min(1.0, max(ratio, 0.02)),
             progress=k if gap < 0.99 * state.least else state.progress,
+            **point,
         )
-
-
-@contextmanager
-def factored(
-    problem: Problem,
-    memory: Memory,
-    tools: Tools,
-    *,
-    rank: int | None,
-    thin: Callable[[], bool],
-) -> Iterator[tuple[Factored, Memory]]:
-    """Yield the steps of a problem on their own arrays, with the state copied to them."""
-    C = tools.loss.whole_centre()
-    step, symmetric = problem.entrywise(), problem.spectral.symmetric
-    assert step is not None
-    with engine_for(C, tools.arena, memory.width, step, symmetric=symmetric) as engine:
-        state = memory
-        if memory.z is not None and memory.ritz is not None:
-            copied(memory.z, engine.z)  # the checkpoint keeps its own array
-            state = replace(memory, ritz=engine.adopt(memory.ritz))
-        yield Factored(problem, engine, tools, rank=rank, thin=thin, step=step), state
 
 
 def _rounded_up(width: int) -> int:

@@ -18,7 +18,7 @@ Anderson acceleration (`_stored`). `LeanSplitting` keeps X in factors (`_factore
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -29,14 +29,13 @@ from weakprox.certificates.split import FixedDual
 from weakprox.linalg.arrays import Array, contiguous, is_array, namespace, to_numpy
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.tiled import Tiled
-from weakprox.passes.engine import Engine
+from weakprox.passes.engine import Engine, engine_for
 from weakprox.passes.reference import Replayed
 from weakprox.passes.ritz import Ritz
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
-from weakprox.resources.records import replace
-from weakprox.solvers._factored import COLD, SHARPLY, Factored, factored
+from weakprox.solvers._factored import COLD, SHARPLY, Factored
 from weakprox.solvers._gap_driven import (
     FIRST_RANK,
     MANY,
@@ -96,9 +95,12 @@ def balance(steps: Stored | Factored, state: Memory, near: float, far: float) ->
     """Change gamma if one half of the gap is much larger than the other."""
     gamma = state.gamma * state.change
     change = balanced(near, far, gamma * state.parameters.beta)
-    if isinstance(steps, Factored):  # z has moved; its next pass makes the change
-        return replace(state, gamma=gamma, change=change if state.change == 1.0 else 1.0)
-    return steps.rebalance(state, change)
+    if isinstance(steps, Stored):
+        return steps.rebalance(state, change)
+    if state.change == change == 1.0:
+        return state
+    # z has moved; its next pass makes the change
+    return replace(state, gamma=gamma, change=change if state.change == 1.0 else 1.0)
 
 
 @dataclass(frozen=True)
@@ -229,8 +231,15 @@ class LeanSplitting(GapDriven):
             given = tools.compressed(X, width)
             values = to_numpy(given.s)
         h = 0.0 if X is None else problem.spectral.value(given)
-        start = Memory(V=given, h=h, gamma=1.0 / plan.beta, rank=1, parameters=plan)
-        return replace(start, values=values, width=width)
+        return Memory(
+            V=given,
+            h=h,
+            rank=1,
+            parameters=plan,
+            gamma=1.0 / plan.beta,
+            values=values,
+            width=width,
+        )
 
     def candidate(self, memory: Memory) -> Candidate:
         """The last proximal point; it cannot be proved after its target has moved."""
@@ -251,12 +260,15 @@ class LeanSplitting(GapDriven):
     def step(self, problem: Problem, memory: Memory, tools: Tools) -> Memory:
         # whether there is room for the fallback; asking a device takes long
         other = cache(partial(self.affordable, problem))
-        with factored(problem, memory, tools, rank=self.rank, thin=other) as (steps, state):
+        C, step, h = tools.loss.whole_centre(), problem.entrywise(), problem.spectral
+        assert step is not None
+        with engine_for(C, tools.arena, memory.width, step, symmetric=h.symmetric) as engine:
+            steps = Factored(problem, engine, tools, rank=self.rank, thin=other, step=step)
+            state = memory if memory.ritz is None else steps.resumed(memory)
             for k in range(memory.done + 1, memory.done + STRETCH + 1):
                 state, shown = iterate(steps, state, k)
                 if not shown:
                     tools.tick(state.candidate(k))
-            engine = steps.engine
             if self._is_slow(state, memory, engine.z) and other():
                 # acceleration or float64 is worth its memory here
                 raise steps.handed_over(steps.settle(state))

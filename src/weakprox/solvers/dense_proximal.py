@@ -23,12 +23,12 @@ import numpy as np
 
 from weakprox.certificates.cells import CellsDual, estimate
 from weakprox.linalg.arrays import Array, gaussian, gram, like, namespace, wide
-from weakprox.linalg.decompositions import eigh, eigvalsh, svd
+from weakprox.linalg.decompositions import eigh, eigvalsh, orthonormaliser, svd
 from weakprox.linalg.gram_svd import product
 from weakprox.linalg.lowrank import LowRank
 from weakprox.losses.cells import Cells, Sums
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import independent, whitened
+from weakprox.passes.ritz import whitened
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan
@@ -243,7 +243,7 @@ def _terms(problem: Problem) -> tuple[Cells, ValueForm]:
 
 def _independent(G: Any) -> Any:
     """The matrix that orthonormalises columns with Gram matrix G, without dependent ones."""
-    turn = independent(G)
+    turn = orthonormaliser(G)
     if turn is not None:
         return turn
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(G), float(np.finfo(float).tiny)))

@@ -25,7 +25,7 @@ import numpy as np
 from weakprox.certificates.cells import estimate
 from weakprox.certificates.observed import ObservedDual
 from weakprox.linalg.arrays import DOUBLE, SHARED, Array, add_product, multiply, wide
-from weakprox.linalg.decompositions import eigh, eigvalsh, lstsq, svd
+from weakprox.linalg.decompositions import eigh, eigvalsh, lstsq, orthonormaliser, svd
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.threads import all_threads
@@ -33,7 +33,6 @@ from weakprox.losses.cells import Sums
 from weakprox.losses.filled import Filled
 from weakprox.losses.observed import Effects, Observed
 from weakprox.passes import ValueForm
-from weakprox.passes.ritz import independent
 from weakprox.problem import Problem
 from weakprox.protocols import Candidate, DualPoint
 from weakprox.solvers._gap_driven import STRETCH, GapDriven, Plan, TooWide
@@ -394,7 +393,7 @@ def _power_step(T: Any, block: Any) -> tuple[Any, Any, Any] | None:
     Z = T @ block
     W = T.T @ Z
     G = block.T @ W
-    turn = independent(0.5 * (G + G.T))
+    turn = orthonormaliser(0.5 * (G + G.T))
     if turn is None:
         return None
     B = W @ turn  # T'Q, Q = Z turn with orthonormal columns

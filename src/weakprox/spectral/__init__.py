@@ -1,6 +1,6 @@
 """Spectral terms h, which make X low-rank, each with its weak proximal oracle."""
 
-from weakprox.hints import made_by_name
+from weakprox.arguments import made_by_name
 from weakprox.spectral.exact import Exact
 from weakprox.spectral.nuclear import NuclearBall, NuclearNorm
 from weakprox.spectral.trace_psd import TracePSD

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from weakprox.linalg import arrays
 from weakprox.passes import ritz as subspace
 from weakprox.passes.engine import products_for
 from weakprox.passes.ritz import Ritz, refined, spanned, stepped, straightened, turned
@@ -130,15 +131,15 @@ def test_triplets_of_a_graded_block_without_a_tall_decomposition(monkeypatch):
 @pytest.mark.parametrize("last", [0.3, 1e-4])
 def test_wide_blocks_of_devices_are_factored_where_they_are(last, monkeypatch):
     """Tensors in host memory stand in for those of a device."""
-    monkeypatch.setattr(subspace, "on_cpu", lambda _: False)
-    monkeypatch.setattr(subspace, "ON_HOST", 0)
+    monkeypatch.setattr(arrays, "on_cpu", lambda _: False)
+    monkeypatch.setattr(arrays, "ON_HOST", 0)
     A, s, V = graded(last)
     near = V + 1e-3 * np.random.default_rng(1).standard_normal(V.shape)
     T, start = torch.asarray(A), torch.asarray(near)
-    assert isinstance(subspace._squares(start), torch.Tensor)
+    assert isinstance(arrays.squares_of(start)[0], torch.Tensor)
     found = refined(products_for(T), start, powers=2)
     assert isinstance(found.U, torch.Tensor)
     check(A, found, s)
     check(A, stepped(products_for(T), found, T @ found.V), s)
     dependent = torch.hstack([start, start])
-    assert subspace.independent(dependent.T @ dependent) is None
+    assert subspace.orthonormaliser(dependent.T @ dependent) is None
