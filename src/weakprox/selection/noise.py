@@ -162,7 +162,7 @@ def _continuation(s: Values, longer: int) -> float:
     """
     size = len(s)
     ratio, few = size / longer, max(1, int(LOWEST * size))
-    if ratio > SQUARE or size < 2 * few:
+    if ratio > SQUARE or few < 2:  # one value is no group
         return 1.0
     law = np.array([mp_quantile(ratio, (k + 0.5) / size) for k in range(2 * few)])
     rising = s[::-1][: 2 * few] ** 2
