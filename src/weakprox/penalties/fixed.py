@@ -65,14 +65,20 @@ def _steep(
     own = sum(part.steepest for part in parts)
     length = float(np.linalg.norm(np.where(fixed, 0.0, g)))
     if declared.centre is not None:  # G is a squared distance: fixed entries do not move
-        there, whole = float(g[fixed].max(initial=0.0)), length
+        there, whole, radius = (
+            float(g[fixed].max(initial=0.0)),
+            length,
+            length / loss.smoothness,
+        )
         on_diagonal = 2.0 * length
     else:
-        there = whole = on_diagonal = float(np.linalg.norm(g)) + loss.smoothness * _radius(
-            loss, declared, values, float(np.linalg.norm(g))
-        )
+        radius = _radius(loss, declared, values, float(np.linalg.norm(g)))
+        there = whole = on_diagonal = float(np.linalg.norm(g)) + loss.smoothness * radius
     spectral = values.lam + (whole if math.isfinite(values.tau) else 0.0)
-    cone = on_diagonal + own + spectral if values.symmetric else 0.0
+    cone = 0.0
+    if values.symmetric:
+        squares = sum(part.curvature for part in parts) * radius
+        cone = on_diagonal + squares + own + spectral
     bound = there + spectral + own + cone
     return 2.0 ** math.ceil(math.log2(ROOM * bound)) if bound > 0.0 else 1.0
 

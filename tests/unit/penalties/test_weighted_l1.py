@@ -170,8 +170,8 @@ def test_infinite_weights_with_a_loss_that_is_no_distance():
     assert result.certificate.lower_bound <= best * (1 + 1e-6)
 
 
-def test_infinite_weights_in_a_sum():
-    h = NuclearNorm(0.5)
+@pytest.mark.parametrize("h", [NuclearNorm(0.5), TracePSD(9.0)], ids=repr)
+def test_infinite_weights_in_a_sum(h):
     problem = wp.Problem(Denoising(M), L1(0.4, HELD) + ElasticNet(0.1, 0.2), h)
     result = wp.minimize(problem, tol=1e-6)
     more = lambda X: squares(X) + 0.1 * cp.sum(cp.abs(X)) + 0.2 * cp.sum_squares(X)  # noqa: E731
