@@ -301,6 +301,21 @@ MISTAKES = {
         wp.InputError,
         ["X: got lists of different lengths", "one shape"],
     ),
+    "responses of different lengths": (
+        lambda: wp.ReducedRankRegressor().fit(M, [[1.0], *[[1.0, 2.0]] * (len(M) - 1)]),
+        wp.InputError,
+        ["y: got lists of different lengths", "one shape"],
+    ),
+    "a tolerance of more than everything": (
+        lambda: wp.minimize(PROBLEM, tol=5),
+        wp.InputError,
+        ["tol: got 5", "< 1"],
+    ),
+    "a model's tolerance of more than everything": (
+        lambda: wp.SparseLowRank(tol=5).fit(M),
+        wp.InputError,
+        ["tol: got 5", "< 1"],
+    ),
     "responses that are missing": (
         lambda: wp.ReducedRankRegressor().fit(M, HOLES),
         wp.InputError,

@@ -1,13 +1,16 @@
 """Whether refits of singular values help models that predict: chosen by folds, judged by tests.
 
     python benchmarks/data/refits.py               # all models
-    python benchmarks/data/refits.py completion    # some of: trace, reduced_rank, completion
+    python benchmarks/data/refits.py completion    # some of them: trace, reduced_rank,
+                                                   # completion, imputation, covariance
 
 `TraceRegression` has `debias="auto"`. For the others, this tries what it would do: a path of
 weights of the nuclear norm, the best of which is chosen by five folds (one held-out tenth for
 completion) with and without a share of the refit, and refitted to all training data. Data:
 planted coefficients and the value of scikit-learn's digits (trace); the sets of
-`benchmarks/regression.py` (reduced rank); votes, and films with many ratings (completion).
+`benchmarks/regression.py` (reduced rank); votes, and films with many ratings (completion);
+standardised tables of which 30 % are missing (imputation, by completion too). The factors of a
+covariance are refitted to the sample covariance of twice as many samples as variables.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold
 
 import weakprox as wp
+from weakprox.estimators._simple_covariances import Parts, Sample
+from weakprox.estimators.covariance import common_problem, folds
 from weakprox.linalg import LowRank
 from weakprox.selection.debias import Unseen, refit_to, relaxed
 
@@ -34,6 +39,8 @@ import regression
 
 SPLITS, WEIGHTS = 5, 2.0 ** -np.arange(1, 10)
 FEW, MANY = 150, 750  # digits to train and to test
+MISSING = 0.3
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of a refit of factors
 SOME, CALLS = 60, 6  # ratings of a film that counts; every sixth roll call
 Errors = tuple[str, list[float], list[float]]
 
@@ -159,9 +166,77 @@ def completed(train: tuple, lam: float) -> tuple[Callable, Callable]:
     return guess(np.ones(len(size))), guess(values)
 
 
-def completion() -> Iterator[Errors]:
+def tables() -> Iterator[tuple[str, np.ndarray]]:
+    """Standardised tables of the bundled data."""
+    rng = np.random.default_rng(0)
+    digits, tissue = load("mfeat_digits"), load("tissue_expression")["X"]
+    some = rng.permutation(len(digits["fou"]))[:200]
+    for name, X in (
+        ("Fourier coefficients", digits["fou"][some][:, rng.permutation(76)[:20]]),
+        ("Karhunen-Loeve coefficients", digits["kar"][some][:, :30]),
+        ("30 genes", tissue[:, rng.permutation(500)[:30]]),
+    ):
+        yield name, (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def entries() -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
+    """Observed entries of tables: names, rows, columns and values."""
+    for name, X in tables():
+        rows, cols = np.nonzero(np.random.default_rng(1).random(X.shape) > MISSING)
+        yield name, rows, cols, X[rows, cols].astype(float)
+
+
+def imputation() -> Iterator[Errors]:
+    """As `completion`, for tables."""
+    return completion(entries())
+
+
+def factor_estimates(sample: Sample, share: float) -> list[Parts]:
+    """Factors and diagonal at a share of the trace, moved towards their refit by `SHARES`."""
+    S = sample.S
+    problem = common_problem(S, 0.0, share * float(np.trace(S)), diagonal=True)
+    low = wp.minimize(problem, tol=1e-2, proof=False, progress=False).low_rank
+    best, found = np.maximum(np.einsum("ij,ij->j", low.U, S @ low.U), low.s), []
+    for w in SHARES:
+        A = np.sqrt((1.0 - w) * low.s + w * best)[:, None] * low.U.T
+        rest = sample.variances - np.sum(A * A, axis=0)
+        found.append(Parts(A, np.maximum(rest, sample.least_own)))
+    return found
+
+
+def covariance() -> Iterator[Errors]:
+    """Gaussian log-losses of other samples."""
+    traces_of = np.arange(0.2, 1.0, 0.1)
+    for name, X in tables():
+        before, after = [], []
+        for seed in range(SPLITS):
+            order = np.random.default_rng(seed).permutation(len(X))
+            few = 2 * X.shape[1]
+            A, B = X[order[:few]], X[order[few:]]
+            A, B = A - A.mean(axis=0), B - A.mean(axis=0)
+            parts = folds(A, 5, centred=False, standardized=True, seed=seed)
+            losses = np.mean(
+                [
+                    [
+                        [one.log_loss(fold.unseen) for one in factor_estimates(fold.kept, t)]
+                        for t in traces_of
+                    ]
+                    for fold in parts
+                ],
+                axis=0,
+            )
+            scale = A.std(axis=0)
+            whole, unseen = Sample(A / scale, few - 1), B / scale
+            for errors, shares in ((before, losses[:, :1]), (after, losses)):
+                i, j = np.unravel_index(np.argmin(shares), shares.shape)
+                estimate = factor_estimates(whole, traces_of[i])[j]
+                errors.append(estimate.log_loss(unseen))
+        yield name, before, after
+
+
+def completion(data: Iterator[tuple] | None = None) -> Iterator[Errors]:
     """Root mean squared errors: with the best factor, as `debias=True`, and with refits."""
-    for name, *columns in observations():
+    for name, *columns in observations() if data is None else data:
         before, after = [], []
         for seed in range(3):
             order = np.random.default_rng(seed).permutation(len(columns[2]))
@@ -195,7 +270,13 @@ def _rmse(found: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(np.mean((inside - truth) ** 2)))
 
 
-MODELS = {"trace": trace, "reduced_rank": reduced_rank, "completion": completion}
+MODELS = {
+    "trace": trace,
+    "reduced_rank": reduced_rank,
+    "completion": completion,
+    "imputation": imputation,
+    "covariance": covariance,
+}
 
 
 def main() -> None:

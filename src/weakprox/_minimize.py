@@ -89,9 +89,9 @@ def minimize(
         otherwise `DavisYin`; `SVRGCG` if memory is short. `result.explain()` says why.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
-        second counts only where f nearly vanishes. 1e-4 if neither it nor `eps` is given,
-        and at least 1.2e-7 for float32 and 1e-14 for float64 data. Solvers that plan for an
-        absolute accuracy get one from a rough run.
+        second counts only where f nearly vanishes. Less than 1. 1e-4 if neither it nor `eps`
+        is given, and at least 1.2e-7 for float32 and 1e-14 for float64 data. Solvers that plan
+        for an absolute accuracy get one from a rough run.
     eps : float, optional
         Accuracy in the value of f (absolute), instead of `tol`.
     rank : int, optional
@@ -183,7 +183,7 @@ def minimize(
     aim = 0.0 if eps is None else arguments.positive("eps", eps) / unit**2
     relative = 0.0
     if eps is None:
-        relative = TOL if tol is None else arguments.positive("tol", tol)
+        relative = TOL if tol is None else arguments.accuracy("tol", tol)
         _check_provable(problem, relative)
     call = Call.of(
         problem,

@@ -98,6 +98,15 @@ def positive(argument: str, value: object) -> float:
     return found
 
 
+def accuracy(argument: str, value: object) -> float:
+    """The value as a relative accuracy, a float between 0 and 1."""
+    wanted = "a number > 0 and < 1, relative to the optimum"
+    found = number(argument, value, wanted)
+    if not 0.0 < found < 1.0:
+        raise InputError(argument, shown(value), wanted)
+    return found
+
+
 def nonnegative(argument: str, value: object) -> float:
     """The value as a finite float >= 0."""
     found = number(argument, value, "a finite number >= 0")

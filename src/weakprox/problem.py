@@ -23,6 +23,7 @@ from weakprox.losses.empirical import Empirical
 from weakprox.losses.observed import Observed
 from weakprox.passes import Step, Sums, ValueForm, passes_for
 from weakprox.penalties import Zero
+from weakprox.penalties.fixed import without_infinite_weights
 from weakprox.protocols import Batch, Loss, Penalty, SpectralTerm
 from weakprox.resources.memory import budget
 
@@ -69,6 +70,8 @@ class Problem:
             self._gather_if_better()
         self.shape: tuple[int, int] = loss.shape
         self.penalty.check(self.shape)
+        known = (self.of_loss, self.of_spectral.form)
+        self.penalty = without_infinite_weights(self.penalty, self.loss, *known)
         self._check_kind()
         spectral.check(self.shape)
         check = self.of_loss.check_constants

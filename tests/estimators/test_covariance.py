@@ -15,6 +15,11 @@ from unusual_data import UNUSUAL
 from weakprox import InputError, SparseLowRankCovariance, Status
 from weakprox.checks import check_gradient
 from weakprox.estimators import covariance as module
+from weakprox.estimators._averaged_covariances import (
+    Compared,
+    averaged,
+    averaging_weights,
+)
 from weakprox.estimators._simple_covariances import (
     Parts,
     Sample,
@@ -46,7 +51,7 @@ def two_folds(monkeypatch):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return SparseLowRankCovariance(random_state=0).fit(X)
+    return SparseLowRankCovariance(random_state=0, average=False).fit(X)
 
 
 @pytest.fixture
@@ -306,7 +311,8 @@ def test_tiny_and_constant_data_have_an_answer(A, two_folds):
 
 
 def test_single_precision_and_copies(fitted):
-    single = SparseLowRankCovariance(random_state=0).fit(X.astype(np.float32))
+    model = clone(fitted)
+    single = model.fit(X.astype(np.float32))
     np.testing.assert_allclose(single.covariance_, fitted.covariance_, rtol=1e-3, atol=1e-4)
     stored = pickle.dumps(fitted)
     assert len(stored) < 200 * S.nbytes  # no checkpoint of the solver in it
@@ -324,7 +330,7 @@ def equal_correlations(n, seed=0):
 def test_a_constant_correlation_is_found_where_it_is_true():
     X, scale = equal_correlations(30), np.linspace(1.0, 2.0, 40)
     truth = np.outer(scale, scale) * (np.ones((40, 40)) + np.eye(40))
-    model = SparseLowRankCovariance(random_state=0).fit(X)
+    model = SparseLowRankCovariance(random_state=0, average=False).fit(X)
     assert model.kind_ == "constant correlation"
     assert model.shrinkage_ > 0.5
     sample = np.cov(X.T, bias=True)
@@ -540,8 +546,8 @@ def test_another_kind_must_be_better_by_a_standard_error(losses, kind):
     plain, other = Candidate("Ledoit-Wolf"), Candidate("nonlinear")
     search.losses = {plain: [1.0, 2.0, 3.0, 4.0, 5.0], other: losses}
     many = np.zeros((5, 200))  # so many variables that there are no further folds
-    chosen = SparseLowRankCovariance()._simplest(search, [plain, other], many, {})
-    assert chosen.kind == kind
+    chosen = SparseLowRankCovariance()._weights(search, [plain, other], many, {})
+    assert [(c.kind, weight) for c, weight in chosen.items()] == [(kind, 1.0)]
 
 
 def test_shrinkage_by_the_formula(monkeypatch):
@@ -553,7 +559,7 @@ def test_shrinkage_by_the_formula(monkeypatch):
         return plain
 
     monkeypatch.setattr(module, "simple_search", only)
-    monkeypatch.setattr(module, "least", lambda losses, *_: 0)
+    monkeypatch.setattr(SparseLowRankCovariance, "_weights", lambda *_: {plain[0]: 1.0})
     model = SparseLowRankCovariance(random_state=0, standardize=False).fit(X)
     expected = LedoitWolf().fit(X)
     assert model.kind_ == "Ledoit-Wolf"
@@ -574,3 +580,86 @@ def test_kinds_that_one_set_of_folds_does_not_decide_are_compared_again(monkeypa
     few = np.random.default_rng(0).standard_t(5, (20, 6))
     SparseLowRankCovariance(random_state=0).fit(few)
     assert len(set(seeds)) == 4
+
+
+def two_estimates(seed, folds=20):
+    """Folds whose samples have the first of two covariances, and are few."""
+    rng = np.random.default_rng(seed)
+    A = 2.0 * np.eye(4)
+    B = np.eye(4) + 0.9
+    parts = [Parts(np.linalg.cholesky(C).T, np.zeros(4)) for C in (A, B)]
+    rows = [rng.multivariate_normal(np.zeros(4), A, 6) for _ in range(folds)]
+    return parts, rows
+
+
+@pytest.mark.parametrize("likely", [True, False])
+def test_weights_of_an_average_minimise_the_penalised_loss(likely):
+    """Against a fine grid over the only free weight."""
+    parts, rows = two_estimates(0)
+    folds = [Compared.of(parts, row, likely=likely) for row in rows]
+    prior = np.array([0.3, 0.7])
+    w = averaging_weights(folds, prior, likely=likely, sets=4)
+    losses = [fold.log_loss if likely else fold.distance_loss for fold in folds]
+    slopes = np.array([loss(prior)[1] for loss in losses])
+    slopes -= slopes.mean(axis=1, keepdims=True)
+    error = np.sqrt(np.mean(slopes.var(axis=0, ddof=1)) * 4 / len(folds))
+
+    def penalised(first):
+        each = np.array([first, 1.0 - first])
+        return np.mean([loss(each)[0] for loss in losses]) + error * np.sum(
+            each * np.log(each / prior)
+        )
+
+    grid = np.linspace(0.001, 0.999, 999)
+    best = grid[np.argmin([penalised(first) for first in grid])]
+    assert w.sum() == pytest.approx(1.0)
+    assert w[0] == pytest.approx(best, abs=2e-3)
+    assert w[0] > 0.6  # the true one gains
+
+
+@pytest.mark.parametrize("likely", [True, False])
+def test_slopes_of_the_losses_of_an_average(likely):
+    parts, rows = two_estimates(1)
+    fold = Compared.of(parts, rows[0], likely=likely)
+    loss = fold.log_loss if likely else fold.distance_loss
+    w, step = np.array([0.4, 0.6]), 1e-6
+    for k in range(2):
+        away = step * np.eye(2)[k]
+        by_differences = (loss(w + away)[0] - loss(w - away)[0]) / (2.0 * step)
+        assert loss(w)[1][k] == pytest.approx(by_differences, rel=1e-5)
+    assert loss(np.eye(2)[0])[0] == pytest.approx(fold.losses[0])
+
+
+def test_equal_estimates_keep_their_prior_weights():
+    parts, rows = two_estimates(0)
+    folds = [Compared.of([parts[0]] * 2, row, likely=True) for row in rows]
+    prior = np.array([0.25, 0.75])
+    np.testing.assert_array_equal(averaging_weights(folds, prior, likely=True), prior)
+
+
+@pytest.mark.parametrize("scoring", ["likelihood", "distance"])
+def test_an_average_is_the_mean_of_its_kinds(scoring, few_candidates):
+    few = np.random.default_rng(0).standard_t(5, (24, 6)) @ np.diag(np.linspace(1.0, 2.0, 6))
+    model = SparseLowRankCovariance(random_state=0, scoring=scoring).fit(few)
+    weights = list(model.weights_.values())
+    assert len(weights) > 1
+    assert sum(weights) == pytest.approx(1.0)
+    assert weights == sorted(weights, reverse=True)
+    assert model.kind_ == next(iter(model.weights_))
+    whole = model.components_.T @ model.components_ + np.diag(model.own_variance_)
+    np.testing.assert_allclose(model.covariance_, whole + model.sparse_.toarray(), atol=1e-10)
+    assert len(model.components_) <= 6
+    assert np.linalg.eigvalsh(model.covariance_)[0] > 0.0
+
+
+def test_an_average_of_parts():
+    rng = np.random.default_rng(0)
+    rest = np.zeros((5, 5))
+    rest[0, 1] = rest[1, 0] = 0.2
+    parts = [
+        Parts(rng.standard_normal((4, 5)), np.ones(5)),
+        Parts(rng.standard_normal((3, 5)), np.zeros(5), rest),
+    ]
+    found = averaged(parts, [0.25, 0.75])
+    np.testing.assert_allclose(found.dense, 0.25 * parts[0].dense + 0.75 * parts[1].dense)
+    assert averaged(parts[:1], [1.0]).sparse is None

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -385,3 +385,27 @@ def test_making_the_loss_computes_no_values(monkeypatch):
 def test_no_graph_is_decomposed_after_the_deadline():
     """The missing graph would be an error."""
     assert stabilities(None, 60, [2, 3], 0, Deadline.after(0.0)) is None
+
+
+@pytest.mark.parametrize(("count", "columns", "spread"), [(2, 4, 1.0), (5, 8, 1.5)])
+def test_the_number_of_round_clouds_is_found(count, columns, spread):
+    """By nearest neighbours: the coefficients of such data are less stable."""
+    X, truth = make_blobs(
+        40 * count,
+        columns,
+        centers=count,
+        cluster_std=spread,
+        random_state=count + columns,
+        center_box=(-4, 4),
+    )
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = SubspaceClustering(random_state=0).fit(X)
+    assert (model.n_clusters_, model.graph_) == (count, "neighbors")
+    assert adjusted_rand_score(truth, model.labels_) > 0.95
+
+
+def test_copies_of_rows_do_not_raise_the_number_of_clusters():
+    X, truth = make_blobs(60, 5, centers=3, random_state=0)
+    model = SubspaceClustering(random_state=0).fit(np.repeat(X, 2, axis=0))
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(np.repeat(truth, 2), model.labels_) == 1.0

@@ -150,6 +150,7 @@ def problems(folder: Path) -> dict[str, wp.Problem]:
         "outcomes-sparse": (Logistic(sparse, y, shape=(6, 5)), L1(1e-3), small),
         "outcomes-one-class": (Logistic(A, y * 0.0 + 1.0), None, NuclearNorm(0.05)),
         "weighted-l1": (Denoising(M), L1(0.3, weights=free), ball),
+        "fixed-zeros": (Denoising(M), L1(0.3, weights=np.where(free > 0, free, np.inf)), ball),
         "bounds": (Denoising(M), Box(-1.0, np.inf, 20.0), NuclearNorm(1.0)),
         "weighted-data": (Denoising(M, weights=weights), L1(0.05), ball),
         "outliers": (Denoising(M, loss=Huber(1.0)), None, NuclearNorm(2.0)),

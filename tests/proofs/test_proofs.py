@@ -24,7 +24,7 @@ NAMES = [
     *("regression", "regression-intercept", "regression-sparse", "regression-wide"),
     *("regression-float32", "outcomes", "outcomes-intercept", "outcomes-pairs"),
     *("outcomes-sparse", "outcomes-one-class"),
-    *("weighted-l1", "bounds", "weighted-data", "outliers"),
+    *("weighted-l1", "fixed-zeros", "bounds", "weighted-data", "outliers"),
 ]
 
 

@@ -8,7 +8,7 @@ from weakprox.selection import folded, noise_level
 from weakprox.selection.noise import (
     is_poisson,
     mean_noise,
-    mp_median,
+    mp_quantile,
     noise_edge,
     resolution,
     sample_moments,
@@ -80,7 +80,7 @@ def test_resolution_is_that_of_the_rounding():
 def test_median_of_the_law_is_that_of_noise(shape):
     s = np.linalg.svd(RNG.standard_normal(shape), compute_uv=False)
     found = np.median(s) ** 2 / max(shape)
-    assert mp_median(min(shape) / max(shape)) == pytest.approx(found, rel=0.03)
+    assert mp_quantile(min(shape) / max(shape)) == pytest.approx(found, rel=0.03)
 
 
 def test_shrunk_values_give_the_better_estimate():
@@ -122,3 +122,36 @@ def test_bad_input(call, argument):
     with pytest.raises(wp.InputError) as caught:
         call()
     assert caught.value.argument == argument
+
+
+def full_rank(level, seed=0):
+    """A table whose signal fills its spectrum, from 3 down to 0.3."""
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.standard_normal((n, 20)))[0] for n in (400, 20))
+    signal = np.sqrt(400) * (U * np.geomspace(3.0, 0.3, 20)) @ V.T
+    return signal + level * rng.standard_normal((400, 20))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_spectrum_without_a_bulk_is_continued(seed):
+    M = full_rank(0.3, seed)
+    assert noise_level(M, "spectrum") > 0.8
+    assert 0.1 < noise_level(M) < 0.45
+
+
+@pytest.mark.parametrize("shape", [(400, 20), (100, 8), (60, 30)])
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_bulk_of_noise_is_left_alone(shape, rank):
+    rng = np.random.default_rng(1)
+    signal = 5.0 * rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    M = signal + rng.standard_normal(shape)
+    assert noise_level(M) == noise_level(M, "spectrum") or rank == 0
+    assert noise_level(M) == pytest.approx(1.0, rel=0.15)
+
+
+def test_quantiles_of_the_law_of_noise():
+    shape = (1500, 300)
+    values = np.linalg.svd(np.random.default_rng(0).standard_normal(shape), compute_uv=False)
+    found = np.quantile(values**2, [0.1, 0.25, 0.5, 0.9]) / shape[0]
+    expected = [mp_quantile(0.2, share) for share in (0.1, 0.25, 0.5, 0.9)]
+    np.testing.assert_allclose(found, expected, rtol=0.02)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weakprox.arguments import nonnegative, positive
+from weakprox.arguments import accuracy, nonnegative, positive
 from weakprox.cli.reading import AS_FOUND, Reading
 from weakprox.distributed.remote import handed_over
 from weakprox.errors import InputError
@@ -115,7 +115,7 @@ def load(
     asked = eps is not None or tol is not None
     if eps is not None:
         eps = positive("eps", eps)
-    tol = positive("tol", DEFAULT_TOL if tol is None else tol) if eps is None else None
+    tol = accuracy("tol", DEFAULT_TOL if tol is None else tol) if eps is None else None
     lam = None if lam is None else nonnegative("lam", lam)
     tau = None if tau is None else positive("tau", tau)
     chosen = tuple(name for name, x in (("lam", lam), ("tau", tau)) if x is None)

@@ -250,7 +250,9 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
     except ValueError as refusal:
         said = str(refusal)
         if "inhomogeneous shape" in said:
-            raise InputError("X", "lists of different lengths", "arrays of one shape") from None
+            name = "y" if _is_ragged(data.get("y")) and not _is_ragged(data.get("X")) else "X"
+            given = "lists of different lengths"
+            raise InputError(name, given, "arrays of one shape") from None
         if said.startswith("Input y contains NaN"):
             wanted = "finite numbers; leave out the rows without a response"
             raise InputError("y", "NaN", wanted) from None
@@ -271,6 +273,15 @@ def _hints(data: dict[str, Any]) -> Iterator[None]:
             if _has_text(data.get("y")):
                 raise InputError("y", text, "numbers") from None
         raise
+
+
+def _is_ragged(given: Any) -> bool:
+    """Whether data are lists of different lengths."""
+    try:
+        np.asarray(given)
+    except ValueError:
+        return True
+    return False
 
 
 def _has_text(given: Any) -> bool:

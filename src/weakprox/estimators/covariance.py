@@ -23,6 +23,7 @@ from weakprox.arguments import (
     positive,
 )
 from weakprox.errors import InputError
+from weakprox.estimators._averaged_covariances import Compared, averaged, averaging_weights
 from weakprox.estimators._base import Certified
 from weakprox.estimators._simple_covariances import (
     AMOUNTS,
@@ -295,10 +296,13 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     The first ones have closed forms. The problem above is searched by turns along shares of
     the trace for tau and multiples of the standard error of a covariance for lam, and begins
-    with lam = 0. The best estimate is taken, by likelihood only if it is better than Ledoit and
-    Wolf's by more than one standard error. With fewer than 200 variables, kinds that are within
-    three standard errors are compared by four ways to split the samples. The certificate is
-    about the problem above in any case. If lam or tau is given, the kind is "factors".
+    with lam = 0. With fewer than 200 variables, kinds that are within three standard errors of
+    the best are compared by four ways to split the samples, and averaged with the weights of
+    least loss on them (stacking). Weights leave equal ones, or by distance a half for Ledoit
+    and Wolf's estimate, only as far as the folds show more than their standard error. With more
+    variables, or ``average=False``, one kind is taken: the best, by likelihood only if it is
+    better than Ledoit and Wolf's by more than one standard error. The certificate is about the
+    problem above in any case. If lam or tau is given, the kind is "factors".
 
     Parameters
     ----------
@@ -316,6 +320,9 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         Frobenius distance to their covariance. Likelihood depends on small eigenvalues, which
         the inverse of the estimate needs, and not on units; distance on large ones only. With
         ``diagonal=False`` the estimate may be singular, and it is always "distance".
+    average : bool
+        Whether to average kinds that the folds hardly tell apart. An average predicts better,
+        but is not of low rank. False takes one kind.
     cv : int
         Number of folds for "auto", no more than there are samples.
     standardize : bool or "auto"
@@ -351,9 +358,11 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     rank_ : int
         Rank of the common part.
     kind_ : str
-        Which estimate was taken; see the table above.
+        Which estimate was taken, see the table above; of several, that of largest weight.
+    weights_ : dict
+        The kinds that were averaged and their weights, the largest first.
     shrinkage_ : float
-        The amount of shrinkage towards a target, 0 for other kinds.
+        The amount of shrinkage of `kind_` towards a target, 0 for other kinds.
     lam_, tau_ : float
         The values used.
     {cv_results_}
@@ -394,6 +403,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
     diagonal: bool = True
     rank: int | None = None
     scoring: str = "likelihood"
+    average: bool = True
     cv: int = 5
     standardize: bool | str = "auto"
     assume_centered: bool = False
@@ -409,7 +419,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             Samples.
         y : ignored
         """
-        for name in ("diagonal", "assume_centered", "store_precision"):
+        for name in ("diagonal", "average", "assume_centered", "store_precision"):
             flag(name, getattr(self, name))
         standardized = or_auto("standardize", self.standardize, flag)
         one_of("scoring", self.scoring, ("likelihood", "distance"))
@@ -435,13 +445,22 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         accuracy: dict[str, Any] = {} if sample.S.any() else {"tol": None, "eps": 1e-12}
         result = cut(self._solve(problem, **accuracy), problem, self.rank)
         self.result_ = replace(result, checkpoint=None)  # several matrices of S's size
-        self.kind_, self.shrinkage_ = chosen.kind, chosen.shrinkage
-        if chosen.kind == LEDOIT_WOLF:
+        heaviest = next(iter(chosen))
+        self.kind_, self.shrinkage_ = heaviest.kind, heaviest.shrinkage
+        if heaviest.kind == LEDOIT_WOLF:
             self.shrinkage_ = sample.ledoit_wolf
-        if chosen.kind == FACTORS:
-            self._set_parts(self._with_diagonal(result.low_rank, sample), scale, result.rank)
+        self.weights_ = {candidate.kind: weight for candidate, weight in chosen.items()}
+        estimates = [
+            self._with_diagonal(result.low_rank, sample)
+            if candidate.kind == FACTORS
+            else closed_form(sample, candidate)
+            for candidate in chosen
+        ]
+        if len(estimates) > 1:
+            self._set_parts(averaged(estimates, list(chosen.values())), scale)
         else:
-            self._set_parts(closed_form(sample, chosen), scale)
+            rank = result.rank if self.kind_ == FACTORS else None
+            self._set_parts(estimates[0], scale, rank)
         # in the units of X, with all its parts: what a report shows
         self.result_ = replace(self.result_, estimate=self.covariance_)
         return self
@@ -524,11 +543,12 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     def _chosen(
         self, sample: Sample, standardized: bool, lam: float | None, tau: float | None
-    ) -> Candidate:
-        """The candidate of least loss on the folds; sets `lam_` and `tau_`."""
+    ) -> dict[Candidate, float]:
+        """The kinds to average, the heaviest first; sets `lam_` and `tau_`."""
         self.cv_results_ = {}
         trace, unit = float(np.trace(sample.S)), standard_error(sample.S, len(sample.Z))
-        chosen = best = Candidate()
+        best = Candidate()
+        chosen = {best: 1.0}
         if (lam is None or tau is None) and trace > 0.0 and len(sample.Z) >= FEWEST:
             prepared = {"centred": self.assume_centered, "standardized": standardized}
             parts = folds(sample.Z, self.cv, seed=self._seed, **prepared)
@@ -546,45 +566,81 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             shares = SHARES if fewest == len(sample.S) else SHARES[:-1]
             lines = {"share": shares} if tau is None else {}
             lines |= {"errors": ERRORS} if lam is None else {}
-            chosen = best = coordinate_search(search, best, lines, SHORT)
+            best = coordinate_search(search, best, lines, SHORT)
+            chosen = {best: 1.0}
             if simple:
                 search.best_of([best])  # time may have been short
-                chosen = self._simplest(search, [*simple, best], sample.Z, prepared)
+                chosen = self._weights(search, [*simple, best], sample.Z, prepared)
             self.cv_results_ = self._table(search, trace, unit)
         self.lam_ = best.errors * unit if lam is None else lam
         self.tau_ = (best.share * trace or 1.0) if tau is None else tau
         return chosen
 
-    def _simplest(
+    def _weights(
         self, search: Search[Candidate], kinds: list[Candidate], Z: Values, prepared: Any
-    ) -> Candidate:
-        """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
+    ) -> dict[Candidate, float]:
+        """The kinds to average, with their weights; one kind if the folds decide.
 
-        By distance the best kind is taken: most of a distance is the noise of the samples left
-        out, so that its standard error hardly tells kinds apart. Kinds that one set of folds
-        does not decide are compared by further sets. The standard error remains that of one
-        set, since further sets add no samples.
+        Kinds that one set of folds does not decide are compared by further sets.
         """
         tried = finite({c: search.losses[c] for c in kinds if c in search.losses})
         if not tried:
-            return Candidate()
-        losses, sets = np.array(list(tried.values())).T, 1
+            return {Candidate(): 1.0}
+        losses = np.array(list(tried.values())).T
         if len(losses) < FEWEST:  # no standard error to speak of
-            return list(tried)[least(losses)]
+            return {list(tried)[least(losses)]: 1.0}
         close = [c for c, is_close in zip(tried, near(losses, CLOSE), strict=True) if is_close]
-        if Z.shape[1] < MANY and len(close) > 1:
-            seeds = stream(self._seed, SPLITTING).integers(2**31, size=REPEATS - 1)
-            parts = [folds(Z, self.cv, seed=seed, **prepared) for seed in seeds.tolist()]
-            further = self._search([fold for part in parts for fold in part], self._trial)
-            for candidate in close:
-                further.best_of([candidate])
-            found, count = further.losses.items(), len(further.folds)
-            more = finite({c: x for c, x in found if len(x) == count})
-            if more and not self._search_end.passed:
-                tried, sets = {c: tried[c] + x for c, x in more.items()}, REPEATS
-        likely = self.scoring == "likelihood"
-        simplicity = [c.kind != LEDOIT_WOLF for c in tried] if likely else None
-        return list(tried)[least(np.array(list(tried.values())).T, simplicity, sets)]
+        if Z.shape[1] >= MANY or len(close) == 1:
+            return {self._simplest(list(tried), losses): 1.0}
+        seeds = stream(self._seed, SPLITTING).integers(2**31, size=REPEATS - 1)
+        parts = [folds(Z, self.cv, seed=seed, **prepared) for seed in seeds.tolist()]
+        compared = [self._compared(part, close) for part in [list(search.folds), *parts]]
+        sets = [one for one in compared if one is not None]
+        if not sets:  # no time
+            return {self._simplest(list(tried), losses): 1.0}
+        joined = [one for part in sets for one in part]
+        losses = np.array([one.losses for one in joined])
+        kept = np.flatnonzero(np.isfinite(losses).all(axis=0))
+        close, losses = [close[k] for k in kept], losses[:, kept]
+        if not self.average:
+            return {self._simplest(close, losses, len(sets)): 1.0}
+        joined = [one.some(kept) for one in joined]
+        # Ledoit and Wolf's formula minimises an expected distance: half of the weight at first
+        count = len(close)
+        half = not self._likely and count > 1
+        first = [count - 1 if half and c.kind == LEDOIT_WOLF else 1 for c in close]
+        prior = np.array(first, dtype=float) / sum(first)
+        found = averaging_weights(joined, prior, likely=self._likely, sets=len(sets))
+        order = np.argsort(-found, kind="stable").tolist()
+        return {close[k]: float(found[k]) for k in order if found[k] > 0.0}
+
+    def _compared(self, parts: list[Fold], kinds: list[Candidate]) -> list[Compared] | None:
+        """Estimates of some kinds on one set of folds; None if there is no time."""
+        found = []
+        for fold in parts:
+            if self._search_end.passed:
+                return None
+            if fold.S.size:
+                estimates = [self._fold_estimate(fold, kind, None)[0] for kind in kinds]
+                found.append(Compared.of(estimates, fold.unseen, likely=self._likely))
+        return found
+
+    def _simplest(self, kinds: list[Candidate], losses: Values, sets: int = 1) -> Candidate:
+        """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
+
+        By distance the best kind is taken: most of a distance is the noise of the samples left
+        out, so that its standard error hardly tells kinds apart. The standard error is that
+        of one set of folds, since further sets add no samples.
+        """
+        simplicity = None
+        if self.scoring == "likelihood":
+            simplicity = [c.kind != LEDOIT_WOLF for c in kinds]
+        return kinds[least(losses, simplicity, sets)]
+
+    @property
+    def _likely(self) -> bool:
+        """Whether estimates are compared by likelihood."""
+        return self.diagonal and self.scoring == "likelihood"
 
     def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
         """What was tried, in the units of the data."""
@@ -607,17 +663,19 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, Any]:
         """Loss of the estimate on the samples left out."""
-        result = None
         if not fold.S.size:  # all samples kept are equal: nothing to estimate from
             return 0.0, None
-        if candidate.kind == FACTORS:
-            lam = candidate.errors * standard_error(fold.S, len(fold.kept.Z))
-            tau = candidate.share * float(np.trace(fold.S))
-            problem = common_problem(fold.S, lam, tau, diagonal=self.diagonal)
-            result = self._unproved(problem, start, tol=ROUGH)
-            estimate = self._with_diagonal(cut(result, problem, self.rank).low_rank, fold.kept)
-        else:
-            estimate = closed_form(fold.kept, candidate)
-        likely = self.diagonal and self.scoring == "likelihood"
-        loss = estimate.log_loss if likely else estimate.distance_loss
+        estimate, result = self._fold_estimate(fold, candidate, start)
+        loss = estimate.log_loss if self._likely else estimate.distance_loss
         return loss(fold.unseen), result
+
+    def _fold_estimate(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[Parts, Any]:
+        """The estimate from the samples kept, and the solution it was made of."""
+        if candidate.kind != FACTORS:
+            return closed_form(fold.kept, candidate), None
+        lam = candidate.errors * standard_error(fold.S, len(fold.kept.Z))
+        tau = candidate.share * float(np.trace(fold.S))
+        problem = common_problem(fold.S, lam, tau, diagonal=self.diagonal)
+        result = self._unproved(problem, start, tol=ROUGH)
+        found = cut(result, problem, self.rank).low_rank
+        return self._with_diagonal(found, fold.kept), result

@@ -306,8 +306,9 @@ class SparseLowRank(_Denoiser):
     noise : float, "auto" or "poisson"
         Standard deviation of the noise in the entries of M. "auto" takes it from the
         differences of copies. For a single matrix it takes the smaller of two robust
-        estimates, from the median singular value and from the median absolute deviation of
-        the entries, or that of the residual of a first fit if it is clearly smaller.
+        estimates (see `selection.noise_level`), from singular values and from the median
+        absolute deviation of the entries, or that of the residual of a first fit if it is
+        clearly smaller. It is a guess if the signal has full rank.
         "poisson" is for counts: their variance is their mean, and they are thinned
         binomially. "auto" does the same for a matrix of integers whose variance is about
         their mean.

@@ -207,7 +207,7 @@ class HawkesInfectivity(Certified):
         lam = arguments.or_auto("lam", self.lam, arguments.nonnegative)
         tau = arguments.or_auto("tau", self.tau, arguments.bound)
         arguments.flag("self_excitation", self.self_excitation)
-        arguments.positive("tol", self.tol)
+        arguments.accuracy("tol", self.tol)
         cv = arguments.integer("cv", self._renamed("folds", "cv"), least=2)
         process.refuse_lists(X)
         data = validate_data(self, X, dtype=None, ensure_min_samples=2)

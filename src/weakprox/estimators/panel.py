@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
-from weakprox.arguments import flag, integer, number, one_of, or_auto, positive
+from weakprox.arguments import accuracy, flag, integer, number, one_of, or_auto, positive
 from weakprox.display import counted
 from weakprox.errors import InputError
 from weakprox.estimators._base import Certified, drawn_seed
@@ -199,7 +199,7 @@ class MatrixCompletionPanel(Certified):
         intercepts = INTERCEPTS[one_of("effects", self.effects, tuple(INTERCEPTS))]
         flag("one_standard_error", self.one_standard_error)
         cv = or_auto("cv", self.cv, folds_or_share)
-        positive("tol", self.tol)
+        accuracy("tol", self.tol)
         data = read_panel(Y, treated, (unit, time, outcome, treatment))
         known = _comparable(data)
         loss = Completion(*data.untreated(), data.shape, intercepts=intercepts)

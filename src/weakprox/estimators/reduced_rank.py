@@ -188,7 +188,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
         arguments.one_of("sparsity", self.sparsity, (None, "rows", "entries"))
         arguments.flag("fit_intercept", self.fit_intercept)
         arguments.flag("scale", self.scale)
-        arguments.positive("tol", self.tol)
+        arguments.accuracy("tol", self.tol)
         options: Any = {"multi_output": True, "y_numeric": True, "ensure_min_samples": 2}
         X, y = validate_data(self, X, y, **READ, **options)
         Y = np.asarray(y, dtype=float).reshape(len(y), -1)

@@ -74,7 +74,9 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
         multiples of that, k being unchanged: it hides a tenth of the observed entries three
         times, and takes the largest weight whose mean absolute error on them, cut off at
         :math:`3.5\,\sigma`, is within one standard error of the smallest. Missing entries
-        reduce m and d by their share.
+        reduce m and d by their share. "cv" shrinks less than "auto" and is nearer to the
+        signal, but pays for it with components of noise: its rank is larger than that of the
+        signal. Use "auto", or give `rank`, if the number of components matters.
     ratio : float or "auto"
         :math:`\rho = k / \lambda`, :math:`\lambda` being the automatic weight with "cv".
         "auto" is the usual :math:`1/\sqrt{\max(m, d)}`.

@@ -50,7 +50,7 @@ NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the nois
 DIRECT = 0.3  # weight of coefficients relative to cosines
 NEIGHBORS, FEWEST = 20, 2  # affinities kept per sample, at most and at least
 MOST_CLUSTERS = 20  # largest number that "auto" tries
-STABLE = 0.8  # agreement below which another graph is tried
+STABLE = 0.95  # agreement below which another graph is tried
 CLEAR = 0.9  # least agreement of that graph, and of an automatic number of clusters
 
 
@@ -260,8 +260,8 @@ class SubspaceClustering(ClusterMixin, Certified):
 
     How stable a clustering is, is measured by the agreement (adjusted Rand index) of the
     clusterings of twelve random subsamples of the graph with that of the whole graph. If the
-    graph of C is not stable (below 0.8) and that of nearest neighbours is (0.9 or more), the
-    latter is clustered: then the data are no union of subspaces.
+    graph of C is not stable (below 0.95) and that of nearest neighbours is (0.9 or more, and
+    0.05 more than that of C), the latter is clustered: then the data are no union of subspaces.
 
     "auto" estimates the noise in X from its median singular value (Gavish & Donoho 2014)
     and takes the weights at which pure noise of that size is removed: its largest squared
@@ -273,7 +273,8 @@ class SubspaceClustering(ClusterMixin, Certified):
     n_clusters : int or "auto"
         Number of clusters. "auto" compares 2 to 20 by their stability. Of those within 0.05
         of the best, less those below half of the largest, it takes the one with the largest
-        relative gap of the eigenvalues of the Laplacian of the cosines (to half the power).
+        relative gap of the eigenvalues of the Laplacian of the neighbours, or of the cosines
+        (to half the power). Give the number if you know it: see the figures in the manual.
         A warning asks for the number if none has a stability of 0.9.
     nuclear : float or "auto"
         Weight of the nuclear norm, positive.
@@ -419,12 +420,17 @@ class SubspaceClustering(ClusterMixin, Certified):
                 break
             near = [k for k, x in zip(counts, agreed, strict=True) if x >= max(agreed) - NEAR]
             fine = [k for k in near if 2 * k >= near[-1]]  # coarse ones are often stable, too
-            best = eigengap(smooth, fine) if len(fine) > 1 else fine[0]
+            best = fine[0]
+            if len(fine) > 1:
+                W = smooth
+                if isinstance(graph, Neighbors):
+                    W = graph.affinity(np.arange(size), graph.kept(size, fine[-1]))
+                best = eigengap(W, fine)
             found[name] = best, float(agreed[list(counts).index(best)])
             if found[name][1] >= STABLE:
                 break
         name = first
-        if len(found) > 1 and found["neighbors"][1] >= CLEAR:
+        if len(found) > 1 and found["neighbors"][1] >= max(CLEAR, found[first][1] + NEAR):
             name = "neighbors"
         known = found.get(name)
         if known is None:

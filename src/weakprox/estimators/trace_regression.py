@@ -250,7 +250,7 @@ class _TraceModel(Certified, ABC):
     def _fit(self, X: Any, y: Any, **checks: Any) -> Self:
         arguments.or_auto("lam2", self.lam2, arguments.nonnegative)
         arguments.flag("fit_intercept", self.fit_intercept)
-        arguments.positive("tol", self.tol)
+        arguments.accuracy("tol", self.tol)
         lams, taus = self._given()
         rows, shape = self._flat(X)
         A, b = validate_data(self, rows, y, ensure_min_samples=2, **checks, **READ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -44,6 +45,20 @@ class Separable(Combinable):
     @property
     def _theta(self) -> float:
         return max(self._slopes.values(), default=0.0)
+
+    @property
+    def fixes(self) -> bool:
+        """Whether entries are fixed at zero."""
+        return False
+
+    @property
+    def steepest(self) -> float:
+        """The largest finite slope of an entry."""
+        return self._theta
+
+    def fixed(self, shape: tuple[int, int]) -> Any:
+        """Which entries of a matrix of this shape are fixed at zero."""
+        return np.zeros(shape, bool)
 
     def in_unit(self, unit: float) -> Any:
         """R/unit^2 of X/unit."""
@@ -94,8 +109,11 @@ class L1(Separable):
     lam : float
         Weight, at least 0.
     weights : array that broadcasts to the shape of X, optional
-        Finite numbers :math:`w_{ij} \ge 0`. Entries with the weight 0 are free, such as a
-        diagonal. The fast passes over tiles need equal weights; `DavisYin` takes others.
+        Numbers :math:`w_{ij} \ge 0`. Entries with the weight 0 are free, such as a diagonal.
+        Entries with the weight inf are fixed at zero, whatever `lam` is: a `Problem` replaces
+        inf by a slope that is proved to be steep enough for the same minimisers, so that values
+        stay finite where such entries are zero up to rounding. The fast passes over tiles
+        need equal weights; `DavisYin` takes others.
     """
 
     lam: float
@@ -109,8 +127,8 @@ class L1(Separable):
         if self.weights is None:
             return
         weights = entrywise("weights", self.weights)
-        if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
-            raise InputError("weights", "entries < 0 or not finite", "finite numbers >= 0")
+        if not (weights >= 0.0).all():
+            raise InputError("weights", "entries < 0 or NaN", "numbers >= 0, inf to fix at 0")
         more = {"_digest": digest(weights), "rowwise": weights.shape[0] == 1}
         vars(self).update(weights=weights, **more)
 
@@ -126,20 +144,56 @@ class L1(Separable):
         return PenaltyCapabilities(infimum=0.0, in_unit=self.in_unit)
 
     @property
+    def fixes(self) -> bool:
+        """Whether entries are fixed at zero."""
+        return self.weights is not None and bool(np.isinf(self.weights).any())
+
+    def fixed(self, shape: tuple[int, int]) -> Any:
+        """Which entries of a matrix of this shape are fixed at zero."""
+        self.check(shape)
+        infinite = False if self.weights is None else np.isinf(self.weights)
+        return np.broadcast_to(infinite, shape)
+
+    @property
+    def steepest(self) -> float:
+        """The largest finite slope."""
+        limits = self._limits
+        return float(np.max(limits, initial=0.0, where=np.isfinite(limits)))
+
+    def with_slope(self, slope: float) -> L1:
+        """The penalty with this slope in the place of infinite ones."""
+        if not self.fixes:
+            return self
+        if self.lam == 0.0:  # nothing but the fixed entries
+            return L1(slope, np.where(np.isinf(self.weights), 1.0, 0.0))
+        return L1(self.lam, np.where(np.isinf(self.weights), slope / self.lam, self.weights))
+
+    @property
+    def _limits(self) -> Any:
+        """The slopes lam w; infinite weights are so for any lam."""
+        w = np.ones((1, 1)) if self.weights is None else self.weights
+        return np.where(np.isinf(w), np.inf, self.lam * np.where(np.isinf(w), 0.0, w))
+
+    @property
     def _theta(self) -> float:
-        return self.lam if self.weights is None else self.lam * float(self.weights.max())
+        return self.lam if self.weights is None else float(self._limits.max())
 
     def value(self, X: Array) -> float:
-        """Weighted sum of absolute values."""
+        """Weighted sum of absolute values; infinite if an entry fixed at zero is not zero."""
         if self.weights is None:
             return self.lam * arrays.abs_sum(X)
-        return self.lam * total(wide(namespace(X).abs(X)) * like(self.weights, wide(X[:0])))
+        xp, limits = namespace(X), self._limits
+        sizes = wide(xp.abs(X))
+        finite = np.isfinite(limits)
+        if not finite.all() and float(xp.max(sizes * like(1.0 * ~finite, sizes[:0]))) > 0.0:
+            return math.inf
+        return total(sizes * like(np.where(finite, limits, 0.0), sizes[:0]))
 
     def feasible(self, y: Array) -> Array:
         """Clip to the box |y| <= lam w."""
         if self.weights is None:
             return super().feasible(y)
-        limit = like(self.lam * self.weights, y)
+        limit = like(self._limits, y)
         return namespace(y).clip(y, -limit, limit)
 
     def ascend(

@@ -20,6 +20,10 @@ Method = Literal["auto", "spectrum", "entries"]
 GAUSSIAN = 1.4826  # standard deviations in a median absolute deviation
 POISSON = (0.25, 2.5)  # ratios of variance and mean that count as Poisson's
 MOST = 1000  # rows and columns from which a spectrum is computed
+LOWEST = 0.25  # share of singular values, the smallest ones, that tell if there is a bulk
+SQUARE = 0.5  # ratio of sides up to which they do: those of square matrices fluctuate much
+SURE = 2.0  # standard errors by which they must differ from pure noise
+BEYOND = 2.0  # how far a spectrum without a bulk is continued; see `benchmarks/data/levels.py`
 
 
 def noise_level(M: Any, method: Method = "auto") -> float:
@@ -35,9 +39,12 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         holds while the signal's rank is below half of the smaller side. "entries" takes the
         median absolute deviation of the entries, which holds while the signal touches less
         than half of them. Each is too large if its assumption fails, so "auto" takes the
-        smaller one. A median absolute deviation of zero, as in data that are mostly zeros,
-        is ignored. Rows and columns of zeros have no noise and are left out of the
-        spectrum; the level is the root mean square over all entries.
+        smaller one. If the smallest singular values show less noise than the median one, the
+        signal fills the spectrum; "auto" then continues the fall of the estimates with falling
+        singular values, since even the smallest one contains signal. A median absolute
+        deviation of zero, as in data that are mostly zeros, is ignored. Rows and columns of
+        zeros have no noise and are left out of the spectrum; the level is the root mean
+        square over all entries.
 
     Returns
     -------
@@ -51,7 +58,7 @@ def noise_level(M: Any, method: Method = "auto") -> float:
         from_entries = GAUSSIAN * float(np.median(np.abs(A - np.median(A))))
     if method == "entries":
         return from_entries
-    from_spectrum = _from_spectrum(A)
+    from_spectrum = _from_spectrum(A, continued=method == "auto")
     return min(from_spectrum, from_entries) if from_entries > 0.0 else from_spectrum
 
 
@@ -123,8 +130,11 @@ def resolution(A: Values) -> float:
     return max(rounding, step / math.sqrt(12.0))  # of a uniform error within one step
 
 
-def _from_spectrum(A: Values) -> float:
-    """Noise level by the median singular value, zero if that is a rounding error."""
+def _from_spectrum(A: Values, *, continued: bool = False) -> float:
+    """Noise level by the median singular value, zero if that is a rounding error.
+
+    With `continued`, less if the smallest singular values show that there is no bulk of noise.
+    """
     entries = A.size
     A = A[A.any(axis=1)][:, A.any(axis=0)]
     if A.size == 0:
@@ -135,15 +145,41 @@ def _from_spectrum(A: Values) -> float:
         if A.shape[axis] > MOST:
             A = np.take(A, rng.choice(A.shape[axis], MOST, replace=False), axis=axis)
     s = decompositions.svdvals(A)
-    law = max(A.shape) * mp_median(min(A.shape) / max(A.shape))  # of pure noise
+    law = max(A.shape) * mp_quantile(min(A.shape) / max(A.shape))  # of pure noise
     level = float(np.median(s)) * math.sqrt(share / law)
-    # singular values that are rounding errors of the largest show no noise
-    return level if np.median(s) > max(A.shape) * np.finfo(float).eps * s[0] else 0.0
+    if not np.median(s) > max(A.shape) * np.finfo(float).eps * s[0]:
+        return 0.0  # singular values that are rounding errors of the largest show no noise
+    return level * math.sqrt(_continuation(s, max(A.shape))) if continued else level
+
+
+def _continuation(s: Values, longer: int) -> float:
+    """Factor of the variance from the median singular value where the signal has full rank.
+
+    Every group of singular values gives an estimate of the variance. If the rank of the signal
+    is low, those of the lower half agree. Otherwise the estimates fall towards the smallest
+    singular values, which contain the least signal, but contain some too: the fall from the
+    second quarter to the lowest is continued geometrically.
+    """
+    size = len(s)
+    ratio, few = size / longer, max(1, int(LOWEST * size))
+    if ratio > SQUARE or few < 2:  # one value is no group
+        return 1.0
+    law = np.array([mp_quantile(ratio, (k + 0.5) / size) for k in range(2 * few)])
+    rising = s[::-1][: 2 * few] ** 2
+    lowest, second = (
+        float(np.sum(rising[part])) / float(np.sum(law[part]))
+        for part in (slice(few), slice(few, None))
+    )
+    error = math.sqrt(2.0 / (few * longer))  # of the variance of as many entries of noise
+    if lowest >= (1.0 - SURE * error) * second:
+        return 1.0
+    continued = lowest * math.pow(lowest / second, BEYOND)
+    return min(1.0, continued * mp_quantile(ratio) / float(np.median(s)) ** 2)
 
 
 @lru_cache(maxsize=256)
-def mp_median(ratio: float) -> float:
-    """Median of the Marchenko-Pastur law for this ratio of sides, at most 1."""
+def mp_quantile(ratio: float, share: float = 0.5) -> float:
+    """Quantile of the Marchenko-Pastur law for this ratio of sides, at most 1."""
     from scipy.integrate import quad  # slow to import, and rarely needed
     from scipy.optimize import brentq
 
@@ -162,7 +198,7 @@ def mp_median(ratio: float) -> float:
 
         return float(quad(slope, 0.0, end)[0])
 
-    return float(brentq(lambda x: below(x) - 0.5, low, high))
+    return float(brentq(lambda x: below(x) - share, low, high))
 
 
 def noise_edge(shape: tuple[int, int], noise: float) -> float:

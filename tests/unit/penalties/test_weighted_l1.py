@@ -104,7 +104,7 @@ def test_penalties_can_be_told_apart():
 
 @pytest.mark.parametrize(
     "weights",
-    [-FREE, np.full((9, 9), np.inf), np.full((9, 9), np.nan), "many", np.ones((2, 2, 2))],
+    [-FREE, np.full((9, 9), -np.inf), np.full((9, 9), np.nan), "many", np.ones((2, 2, 2))],
 )
 def test_wrong_weights_are_refused(weights):
     with pytest.raises(wp.WeakproxError, match="weights"):
@@ -114,3 +114,102 @@ def test_wrong_weights_are_refused(weights):
 def test_weights_must_fit():
     with pytest.raises(wp.ShapeError, match="weights"):
         wp.Problem(Denoising(M), L1(0.4, np.ones((3, 9))), NuclearNorm(0.5))
+
+
+# entries that are fixed at zero
+
+HELD = np.where(np.abs(np.subtract.outer(range(9), range(9))) > 4, np.inf, FREE)
+MASK = np.isinf(HELD)
+
+
+def held_value(loss, h, lam=0.4, weights=HELD):
+    """The optimum of the constrained problem; `loss` maps X to a convex expression."""
+    X = cp.Variable(M.shape, PSD=True) if isinstance(h, TracePSD) else cp.Variable(M.shape)
+    finite = np.where(np.isinf(weights), 0.0, weights)
+    f = loss(X) + lam * cp.sum(cp.multiply(finite, cp.abs(X)))
+    limits = [cp.multiply(np.isinf(weights) * 1.0, X) == 0]
+    if isinstance(h, NuclearNorm):
+        f = f + h.lam * cp.normNuc(X)
+    else:
+        limits.append((cp.trace(X) if isinstance(h, TracePSD) else cp.normNuc(X)) <= h.tau)
+    return cp.Problem(cp.Minimize(f), limits).solve(solver="CLARABEL")
+
+
+def squares(X):
+    return 0.5 * cp.sum_squares(X - M)
+
+
+@pytest.mark.parametrize("lam", [0.4, 0.0])
+@pytest.mark.parametrize("h", [NuclearNorm(0.5), NuclearBall(9.0), TracePSD(9.0)], ids=repr)
+def test_infinite_weights_fix_entries_at_zero(h, lam):
+    problem = wp.Problem(Denoising(M), L1(lam, HELD), h)
+    result = wp.minimize(problem, tol=1e-6, proof=True)
+    best = held_value(squares, h, lam)
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=3e-6)
+    assert result.certificate.lower_bound <= best * (1 + 1e-7)
+    assert np.abs(result.X[MASK]).max() < 1e-4
+    assert wp.verify(result.proof, problem)
+    if lam:
+        assert not result.sparse.matrix.toarray()[MASK].any()
+
+
+def test_infinite_weights_with_a_loss_that_is_no_distance():
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((30, 9))
+    Y = A @ np.where(MASK, 0.0, M) + rng.standard_normal((30, 9))
+    problem = wp.Problem(wp.losses.Regression(A, Y), L1(0.1, HELD), NuclearNorm(0.3))
+    result = wp.minimize(problem, tol=1e-5)
+    zero = np.zeros((9, 9))
+    everything = problem.loss.everything()
+    count = 0.5 * np.sum(Y**2) / problem.loss.value(zero, everything)
+    scaled = lambda X: 0.5 * cp.sum_squares(A @ X - Y) / count  # noqa: E731
+    best = held_value(scaled, NuclearNorm(0.3), 0.1)
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=2e-5)
+    assert result.certificate.lower_bound <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("h", [NuclearNorm(0.5), TracePSD(9.0)], ids=repr)
+def test_infinite_weights_in_a_sum(h):
+    problem = wp.Problem(Denoising(M), L1(0.4, HELD) + ElasticNet(0.1, 0.2), h)
+    result = wp.minimize(problem, tol=1e-6)
+    more = lambda X: squares(X) + 0.1 * cp.sum(cp.abs(X)) + 0.2 * cp.sum_squares(X)  # noqa: E731
+    assert result.value == pytest.approx(held_value(more, h), rel=3e-6)
+
+
+@pytest.mark.parametrize("make", [torch.asarray, lambda x: x.astype(np.float32)])
+def test_infinite_weights_with_other_arrays(make):
+    problem = wp.Problem(Denoising(make(M)), L1(0.4, HELD), NuclearBall(9.0))
+    result = wp.minimize(problem, tol=1e-4)
+    assert result.value == pytest.approx(held_value(squares, NuclearBall(9.0)), rel=2e-4)
+
+
+def test_the_penalty_itself_is_infinite_off_the_fixed_zeros():
+    penalty = L1(0.4, HELD)
+    kept = np.where(MASK, 0.0, M)
+    assert penalty.value(M) == np.inf
+    assert penalty.value(kept) == pytest.approx(L1(0.4, np.where(MASK, 0, FREE)).value(kept))
+    assert L1(0.0, HELD).value(kept) == 0.0
+    assert L1(0.0, HELD).value(M) == np.inf
+    found = M - 0.5 * penalty.pull(proximal_dual(penalty, M, 0.5))
+    wanted = np.sign(kept) * np.maximum(np.abs(kept) - 0.2 * np.where(MASK, 0, FREE), 0.0)
+    np.testing.assert_allclose(found, wanted, atol=1e-14)
+    y = 100.0 * M
+    np.testing.assert_array_equal(penalty.feasible(y)[MASK], y[MASK])
+    assert (np.abs(penalty.feasible(y)[~MASK]) <= 0.4).all()
+
+
+def test_infinite_weights_without_a_known_slope_are_refused():
+    with pytest.raises(wp.InputError, match="diagonal"):
+        wp.Problem(Denoising(M), L1(0.4, np.full((9, 9), np.inf)), TracePSD(3.0))
+    affine = wp.penalties.MaxAffine(np.ones((1, 9, 9)), np.zeros(1))
+    with pytest.raises(wp.InputError, match="no known bound"):
+        wp.Problem(Denoising(M), L1(0.4, HELD) + affine, NuclearBall(3.0))
+
+
+def test_everything_fixed_is_zero():
+    problem = wp.Problem(Denoising(M), L1(0.4, np.inf), NuclearBall(3.0))
+    result = wp.minimize(problem, tol=1e-6)
+    assert result.value == pytest.approx(0.5 * np.sum(M**2), rel=1e-5)
+    assert result.certificate.lower_bound <= 0.5 * np.sum(M**2) * (1 + 1e-9)
