@@ -31,8 +31,8 @@ by_backend = pytest.mark.parametrize("backend", [CUDA32, CUDA], ids=lambda b: b.
 
 
 @by_backend
-def test_which_passes_are_kernels(backend):
-    assert (passes_for(backend.array(np.zeros((3, 4)))) is reference) is (backend is CUDA)
+def test_passes_are_kernels(backend):
+    assert passes_for(backend.array(np.zeros((3, 4)))) is not reference
 
 
 def instance(d, r=10):
