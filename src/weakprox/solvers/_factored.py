@@ -122,7 +122,7 @@ class Factored:
             beside = int((found.s[kept:] > DENSE * shift).sum())
             stuck = k - state.progress > STUCK
             slow = (kept >= MANY and beside >= kept // 4) or stuck
-            doubtful = k <= EARLY and seen < width and (shift <= 0.0 or engine.symmetric)
+            doubtful = k <= EARLY and seen < width if engine.symmetric else shift <= 0.0
             if doubtful and self.thin() and self._buried(found, shift):
                 raise self.handed_over(replace(state, ritz=found), early=True)
             lost = slow and (stuck if self._outweighed(found, shift) else crowded)

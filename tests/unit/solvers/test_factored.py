@@ -7,6 +7,7 @@ import pytest
 
 import weakprox as wp
 from weakprox.passes.engine import Engine
+from weakprox.solvers import _factored
 from weakprox.solvers._factored import EARLY, Factored
 from weakprox.solvers._gap_driven import Plan
 from weakprox.solvers.davis_yin import Memory
@@ -89,3 +90,15 @@ def test_a_block_grows_by_as_many_columns_as_the_norm_of_the_target_shows():
     assert result.status is wp.Status.CERTIFIED
     assert result.rank == 60
     assert result.counts.svds == 2  # with 16 and 64 columns
+
+
+def test_a_target_inside_the_ball_is_handed_over_before_the_block_grows(monkeypatch):
+    wider, real = [], _factored._wider
+    monkeypatch.setattr(_factored, "_wider", lambda V, more: wider.append(1) or real(V, more))
+    M = np.random.default_rng(0).standard_normal((200, 200))
+    ball = wp.spectral.NuclearBall(1e4)
+    problem = wp.Problem(wp.losses.Denoising(M), wp.penalties.L1(0.01), ball)
+    result = wp.minimize(problem, "lean-splitting", tol=1e-3, progress=False)
+    assert result.status is wp.Status.CERTIFIED
+    assert result.solver == "DavisYin"
+    assert not wider
