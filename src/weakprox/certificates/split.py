@@ -26,6 +26,7 @@ from weakprox.metering import gradient
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
 from weakprox.protocols import Dual, DualPoint, Penalty, Tolerance, WeakProx
+from weakprox.spectral.singular import values_lower
 
 FEW = 24  # triplets up to which a decomposition from its own basis is cheaper
 
@@ -43,6 +44,11 @@ class FixedDual:
         arrays.add_scaled(G, 1.0, self.penalty.pull(self.y))
         arrays.reflect(G, 1.0 / weight, X, 1.0 - self.penalty.curvature / weight)
         return self.penalty.dual_value(self.y)
+
+
+@dataclass(frozen=True)
+class ValuesDual(FixedDual):
+    """A dual point whose bound is computed from all singular values, without vectors."""
 
 
 @dataclass(frozen=True)
@@ -228,13 +234,17 @@ def lower_bound(
         rests_on = "exact" if min(X.shape) <= THOROUGH else "high-probability"
         return value - linear - phi - conjugate - 64 * eps_of(A) * scale, rests_on
     phi = dual.target(X, A, w)  # A = X - (g + curvature X + K'y)/w = -c/w
-    if min(X.shape) <= EXACT_BELOW:
-        rank = min(X.shape)  # all values are computed anyway, so none needs a bound
-    prox = problem.spectral.weak_prox(
-        A, weight=w, rank=rank, tolerance=Tolerance(2 * accuracy / w), certify=True, rng=rng
-    )
+    form = problem.of_spectral.form
+    if isinstance(dual, ValuesDual) and form is not None:
+        lower, rests_on = values_lower(A, w, form), "exact"
+    else:
+        if min(X.shape) <= EXACT_BELOW:
+            rank = min(X.shape)  # all values are computed anyway, so none needs a bound
+        how: Any = {"tolerance": Tolerance(2 * accuracy / w), "certify": True, "rng": rng}
+        prox = problem.spectral.weak_prox(A, weight=w, rank=rank, **how)
+        lower, rests_on = prox.lower, prox.rests_on
     size = sqnorm(A)
-    bound = value - linear + 0.5 * a * square - phi + prox.lower - 0.5 * w * size
+    bound = value - linear + 0.5 * a * square - phi + lower - 0.5 * w * size
     # Generous rounding errors of each sum: the bound must never be too large.
     scale = sizes + a * square + abs(phi) + w * size
-    return bound - 64 * eps_of(A) * scale, prox.rests_on
+    return bound - 64 * eps_of(A) * scale, rests_on

@@ -21,6 +21,7 @@ from weakprox.linalg.arrays import (
     namespace,
     row_blocks,
     sqnorm,
+    to_numpy,
     total,
     wide,
     zeros,
@@ -69,7 +70,10 @@ class LowRank:
             xp = namespace(self.U)
             left = xp.linalg.vector_norm(wide(self.U), axis=0)
             right = xp.linalg.vector_norm(wide(self.Vt), axis=1)
-            kept["_nuclear_norm"] = total(xp.abs(wide(self.s)) * left * right)
+            # both norms by one transfer from a device, which takes longer than the sums
+            sizes = to_numpy(xp.stack([left * right, wide(self.s)]))
+            kept["_nuclear_norm"] = total(sizes[0] * np.abs(sizes[1]))
+            kept["_sqnorm"] = sqnorm(sizes[1])
         return kept["_nuclear_norm"]
 
     def excess(self, tau: float, more: float = 0.0) -> float:
@@ -80,7 +84,8 @@ class LowRank:
     @property
     def sqnorm(self) -> float:
         """Squared Frobenius norm."""
-        return sqnorm(self.s)
+        known: float | None = vars(self).get("_sqnorm")
+        return sqnorm(self.s) if known is None else known
 
     def dense(self) -> Array:
         """The dense m x d matrix."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from weakprox.certificates.split import SplitDual
+from weakprox.certificates.split import SplitDual, ValuesDual, reflected_dual
 from weakprox.linalg.arrays import (
     Arena,
     Array,
@@ -31,17 +31,24 @@ from weakprox.linalg.arrays import (
     zeros,
 )
 from weakprox.linalg.lowrank import LowRank, dense
+from weakprox.linalg.simplex import ValueForm
 from weakprox.linalg.thick_svd import LARGEST, SMALLEST
 from weakprox.penalties.proximal import proximal_dual
 from weakprox.problem import Problem
-from weakprox.protocols import Dual, Penalty, WeakProx
+from weakprox.protocols import Candidate, Dual, Penalty, WeakProx
 from weakprox.resources.records import replace
 from weakprox.solvers._gap_driven import SOON, Contradicted, adaptive_prox, judged
+from weakprox.solvers._sparse_point import nuclear_norm, scale_within, scaled
 from weakprox.solvers.base import Tools
 
 if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
+APART = 4.0  # largest ratio of the halves of the gap
+# When Y may be the answer: size of the problem, below which a lower rank is worth more than the
+# time; rank of X relative to its size; gap at X relative to the accuracy; gap at Y relative to
+# that at X; and after a failed proof, the next gap at Y relative to the last.
+LARGE, HIGH, DISTANT, SMALLER, AGAIN = 1000, 0.1, 10.0, 1 / 3, 0.7
 STALLING = 8  # iterations without progress after which decompositions are more accurate
 NEXT = 1.3  # multiple of the accuracy from which the next iteration is likely to reach it
 FULL = 3  # power steps from which full decompositions are in float64
@@ -221,8 +228,68 @@ class Stored:
             far = self._flat_half(state, prox.V, min(value, state.value), tools.rng(k, 1))
         point = SplitDual(problem.penalty, z, 1.0 / gamma, prox, parts.y)
         lost = near + far + prox.delta_estimate / (2 * gamma)
-        state = replace(state, y=parts.y, last=value)
-        return judged(state, value, value - lost, point, k), near, far
+        state = judged(replace(state, y=parts.y, last=value), value, value - lost, point, k)
+        if self._sparse_pays(state, near > APART * far):
+            state = self._at_sparse(state, math.sqrt(parts.length), k)
+            near = max(0.0, state.sparse_gap - far) if math.isfinite(state.spread) else near
+        return state, near, far
+
+    def _sparse_pays(self, state: Memory, uneven: bool) -> bool:
+        """Whether f may be much smaller at Y, since X is not low-rank and far from optimal."""
+        form, least = self.problem.of_spectral.form, min(self.problem.shape)
+        if form is None or form.symmetric or self.cap is not None or least < LARGE:
+            return False
+        if not (state.parameters.alpha > 0.0 and math.isfinite(state.bound)):
+            return False
+        if not math.isnan(state.spread):
+            return math.isfinite(state.spread)
+        assert state.V is not None
+        distant = state.gap > DISTANT * self.tools.accuracy(state.value, 0.0)
+        return uneven and distant and state.V.rank > HIGH * least
+
+    def _at_sparse(self, state: Memory, apart: float, k: int) -> Memory:
+        """Estimate the gap at Y, scaled into the domain of h; offer Y if it is small enough.
+
+        The nuclear norm of Y exceeds that of X by about `spread` times their distance, `apart`.
+        """
+        problem, tools, form = self.problem, self.tools, self.problem.of_spectral.form
+        assert form is not None
+        assert state.V is not None
+        Y, spread, size = state.X + self._move, state.spread, state.V.nuclear_norm
+        if math.isnan(spread):
+            tools.spectral.counted(min(problem.shape), 1)
+            spread = (nuclear_norm(Y) / size - 1.0) / apart
+        larger = size * (1.0 + spread * apart)
+        share = scale_within(form, larger)
+        gap = problem.smooth_value(share * Y) + form.lam * share * larger - state.bound
+        first = math.isnan(state.spread)
+        if first and gap > SMALLER * (cast(float, state.last) - state.bound):
+            return replace(state, spread=math.inf)
+        state = replace(state, spread=spread, sparse_gap=gap)
+        aim = tools.accuracy(state.value, 0.0)
+        if gap > min(aim, state.offer_below):
+            return state
+        found, larger = self._offered(state, Y, form, k)
+        # if it was small enough, the proof failed: repeat it for a much smaller gap only
+        below = AGAIN * found if found <= aim else math.inf
+        spread = (larger / size - 1.0) / apart if apart > 0.0 else spread
+        return replace(state, spread=spread, sparse_gap=found, offer_below=below)
+
+    def _offered(self, state: Memory, Y: Array, form: ValueForm, k: int) -> tuple[float, float]:
+        """Offer Y, scaled into the domain of h, to the loop; return its gap and |Y|_*."""
+        problem, tools, V = self.problem, self.tools, state.V
+        assert V is not None
+        tools.spectral.counted(min(problem.shape), 1)
+        point, size = scaled(Y, V, form)
+        X, h = dense(point, tools.arena.like(Y)), problem.spectral.value(point)
+        value = problem.smooth_value(X) + h
+        y = state.y
+        if y is None:
+            G = tools.loss.grad(state.X, tools.loss.everything(), out=tools.arena.like(Y))
+            y = reflected_dual(problem.penalty, state.X, G, state.z, 1.0 / state.gamma)
+        gap, dual = value - state.bound, ValuesDual(problem.penalty, y, V)
+        tools.tick(Candidate(X, point, h, state.epoch, k, gap=gap, dual=dual, value=value))
+        return gap, size
 
     def _flat_half(self, state: Memory, V: LowRank, reached: float, rng: Any) -> float:
         """Estimate h(X) + h*(U) - <U, X>, U = -(grad G + s), which is `far` if alpha = 0."""

@@ -48,10 +48,9 @@ from weakprox.solvers._gap_driven import (
     capped,
     start_at,
 )
-from weakprox.solvers._stored import Curvature, History, Stored, first_target
+from weakprox.solvers._stored import APART, Curvature, History, Stored, first_target
 from weakprox.solvers.base import ARRAYS, Tools, Warmth, array_bytes, fits
 
-APART = 4.0  # largest ratio of the halves of the gap
 FASTEST = 4.0  # largest change of gamma in one iteration
 FIRST_WIDTH = 16  # of the block of a factored step, which must hold the rank
 SLOW = 0.1  # factor by which a stretch of factored steps must reduce the gap
@@ -69,6 +68,9 @@ class Memory(GapMemory):
     history: History = field(default_factory=History)
     curvature: Curvature | None = None  # of G, if it is not known exactly
     stride: float = 1.0  # length of the last step, in moves
+    spread: float = math.nan  # (|Y|_*/|X|_* - 1) / |Y - X|; inf if f at Y is not smaller
+    sparse_gap: float = math.inf  # estimate at Y
+    offer_below: float = math.inf  # estimate at which Y is offered
     # for factored steps
     values: Any = None  # of V, on the host
     ritz: Ritz | None = None

@@ -15,12 +15,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weakprox.linalg import decompositions
 from weakprox.linalg._thin_svd import Accept, Method, ThinSVD, Vector, thin_svd
-from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy
+from weakprox.linalg.arrays import Array, eps_of, rough_sqnorm, sqnorm, to_numpy, wide
 from weakprox.linalg.bounds import EXACT_BELOW, deflated_norm, raised
-from weakprox.linalg.gram_svd import gram_svd
+from weakprox.linalg.gram_svd import gram_error, gram_svd, squared
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.simplex import ValueForm
 from weakprox.linalg.thick_svd import SMALLEST, columns_for, thick_svd
+from weakprox.linalg.threads import all_threads
 from weakprox.protocols import Tolerance, WeakProx
 
 RestsOn = Literal["exact", "high-probability"]
@@ -76,6 +79,20 @@ def ball_lower(spec: Spectrum, weight: float, tau: float) -> float:
     theta = _best_multiplier(spec, tau)  # any theta >= 0 gives a bound, by Lagrange duality
     kept = soft_sum(spec.upper, theta) + tail_sum(spec, theta)
     return weight * (0.5 * (spec.sqnorm - kept) - theta * tau - spec.slack)
+
+
+def values_lower(A: Array, weight: float, form: ValueForm) -> float:
+    """Lower bound on min w/2 |X-A|^2 + h(X) from all singular values of A, without vectors."""
+    B = wide(A.T if A.shape[0] < A.shape[1] else A)
+    with all_threads(int(B.shape[1])):
+        squares = np.asarray(to_numpy(decompositions.eigvalsh(squared(B))), dtype=float)[::-1]
+    squares = np.maximum(squares, 0.0)
+    total, slack = norm_with_error(A, certify=True)
+    upper = np.sqrt(squares + gram_error(int(B.shape[0]), squares)) * (1 + 16 * eps_of(B))
+    spec = Spectrum(np.sqrt(squares), upper, 0.0, 0.0, total, slack)
+    if math.isfinite(form.tau):
+        return ball_lower(spec, weight, form.tau)
+    return penalty_lower(spec, weight, form.lam)
 
 
 def _best_multiplier(spec: Spectrum, tau: float) -> float:
