@@ -241,6 +241,8 @@ class Stored:
             return False
         if not (state.parameters.alpha > 0.0 and math.isfinite(state.bound)):
             return False
+        if not on_cpu(state.z):  # full decompositions cost more than the steps saved
+            return False
         if not math.isnan(state.spread):
             return math.isfinite(state.spread)
         assert state.V is not None
