@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.sparse.csgraph import connected_components, laplacian
 from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
 
 from weakprox.estimators._affinities import Graph
 from weakprox.linalg import decompositions, sparse_eigh
@@ -85,6 +84,21 @@ def normalized_cut(W: Any, labels: Any) -> float:
     return float(np.mean(1.0 - inside / np.where(volume > 0.0, volume, 1.0)))
 
 
+def rand_index(first: Any, second: Any) -> float:
+    """Adjusted Rand index of two clusterings: 1 if they are equal, about 0 if unrelated.
+
+    As scikit-learn's, whose checks would take most of the time of many small clusterings.
+    """
+    rows, columns = int(first.max()) + 1, int(second.max()) + 1
+    table = np.bincount(first * columns + second, minlength=rows * columns).astype(float)
+    table = table.reshape(rows, columns)
+    sizes = (table, table.sum(axis=1), table.sum(axis=0))
+    both, one, other = (float(np.sum(n * (n - 1.0))) for n in sizes)
+    chance = one * other / (len(first) * (len(first) - 1.0))
+    most = 0.5 * (one + other)
+    return (both - chance) / (most - chance) if most > chance else 1.0
+
+
 def measurable(size: int, count: int | None) -> bool:
     """Whether subsamples can show how stable a number of clusters is; None for any number."""
     return size >= FEWEST_SAMPLES and count != 1 and (count or 0) < int(SHARE * size)
@@ -135,7 +149,7 @@ class Stability:
             part = np.sort(rng.permutation(size)[: int(SHARE * size)])
             some, _ = _clusterings(graph, part, counts)
             pairs = zip(every, some, strict=True)
-            found.append([adjusted_rand_score(whole[part], few) for whole, few in pairs])
+            found.append([rand_index(whole[part], few) for whole, few in pairs])
         return cls(counts, np.mean(found, axis=0), np.asarray(gaps))
 
     @property

@@ -48,10 +48,11 @@ RIDGE = 0.1
 NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the noise between them
 MOST_CLUSTERS = 20  # largest number that "auto" tries
 NEAR = 0.05  # stabilities that differ by less are about equal
-CLEAR = 0.9  # stability below which a number of clusters is asked for
+CLEAR = 0.9  # stability below which another metric is tried, and a number is asked for
 # Cut of the graph of coefficients, relative to that of neighbours, below which it is taken: on
 # the tuning sets it was 0.6 or less where coefficients gave the better clusters.
 CHEAPER = 0.75
+LARGE = 1000  # samples above which the l1 norm is left out where clusters are stable without it
 
 
 @dataclass(frozen=True)
@@ -230,12 +231,13 @@ class SubspaceClustering(ClusterMixin, Certified):
     only if its normalised cut, the mean share of a cluster's affinities that lead out of it, is
     less than 0.75 times that of neighbours, with as many affinities kept in both. Without an
     l1 norm C has a closed form. The cut of its graph decides whether the problem is solved at
-    all, unless `nuclear`, `lam` or `zero_diagonal` is given.
+    all, unless `nuclear`, `lam` or `zero_diagonal` is given. With more than 1000 samples, the
+    l1 norm is left out (`lam_` is 0) if the clusters have a stability of 0.95 without it.
 
     How stable a clustering is, is measured by the agreement (adjusted Rand index) of the
     clusterings of twelve random subsamples of the graph with that of the whole graph.
-    Neighbours are those by distance, or those by direction if their clusters are more stable
-    by 0.05.
+    Neighbours are those by distance. If their clusters have a stability below 0.9, and those
+    of neighbours by direction one that is higher by 0.05, the latter are clustered.
 
     "auto" estimates the noise in X from its median singular value (Gavish & Donoho 2014)
     and takes the weights at which pure noise of that size is removed: its largest squared
@@ -390,16 +392,22 @@ class SubspaceClustering(ClusterMixin, Certified):
         if not given:
             C = low_rank_solution(Z, self.nuclear_, self.ridge)
             graph = Coefficients.of(C, self.power, self.n_neighbors)
-            low_rank = count or self._candidate(graph, size, count).count
-            if self._search_end.passed or not self._cheaper(graph, near.graph, size, low_rank):
+            number = count or self._candidate(graph, size, None).count
+            simple = Candidate(graph, number, math.nan)
+            if self._deadline.passed or not self._cheaper(simple, near, size):
                 return near
+            if size > LARGE:
+                simple = self._candidate(graph, size, number)
+                if simple.stability + NEAR >= 1.0:
+                    self._solve_without_l1(Z)
+                    return simple
         own = self._by_coefficients(Z, count)
-        return own if self._cheaper(own.graph, near.graph, size, own.count) else near
+        return own if self._cheaper(own, near, size) else near
 
     def _by_neighbors(self, X: Values, Z: Values, count: int | None) -> Candidate:
-        """Neighbours by distance, or by direction if these are clearly more stable."""
+        """Neighbours by distance, or by direction if only these are stable."""
         near = self._candidate(Neighbors.of(X), len(X), count, metric="euclidean")
-        if near.stability + NEAR < 1.0:
+        if near.stability < CLEAR:
             turned = self._candidate(Neighbors.of(Z), len(X), count, metric="cosine")
             if turned.stability > near.stability + NEAR:
                 return turned
@@ -413,6 +421,20 @@ class SubspaceClustering(ClusterMixin, Certified):
         self.coefficients_ = self.result_.X
         graph = Coefficients.of(self.result_.low_rank, self.power, self.n_neighbors)
         return self._candidate(graph, len(Z), count)
+
+    def _solve_without_l1(self, Z: Values) -> None:
+        """Solve the problem with lam = 0 in the coordinates of the singular vectors of Z.
+
+        With Z = U S V' and C = U M U', it is the same problem for S instead of Z: the part of
+        C outside the span of U only adds to its norms. So the certificate holds for C, too.
+        """
+        U, s, _ = decompositions.svd(Z)
+        self.lam_ = 0.0
+        weights = (self.nuclear_, self.lam_, self.ridge)
+        self.result_ = self._solve(
+            self_expression(np.diag(s), *weights, zero_diagonal=self.zero_diagonal)
+        )
+        self.coefficients_ = U @ self.result_.X @ U.T
 
     def _candidate(
         self, graph: Graph, size: int, count: int | None, metric: str | None = None
@@ -429,15 +451,16 @@ class SubspaceClustering(ClusterMixin, Certified):
             count = eigengap(W, range(2, most + 1)) if most >= 2 else size
         return Candidate(graph, count, math.nan, metric)
 
-    def _cheaper(self, graph: Graph, other: Graph, size: int, count: int) -> bool:
-        """Whether a graph is cut into clusters at much less cost than the other.
+    def _cheaper(self, one: Candidate, near: Candidate, size: int) -> bool:
+        """Whether the clusters of a graph are cut at much less cost than those of neighbours.
 
-        Each sample has as many affinities in both: with more of them, more are cut.
+        Each sample has as many affinities in both graphs: with more of them, more are cut.
         """
+        kept = near.graph.kept(size, one.count)
         cuts = []
-        for one in (graph, other):
-            W = one.affinity(np.arange(size), other.kept(size, count))
-            cuts.append(normalized_cut(W, clustered(W, count, self._seed)) + SMALL)
+        for graph in (one.graph, near.graph):
+            W = graph.affinity(np.arange(size), kept)
+            cuts.append(normalized_cut(W, clustered(W, one.count, self._seed)) + SMALL)
         return cuts[0] < CHEAPER * cuts[1]
 
     @property
