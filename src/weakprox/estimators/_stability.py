@@ -19,12 +19,13 @@ from weakprox.selection.search import Deadline
 CONNECTED = 1e-9  # added to the affinities of small graphs, so that they are connected
 SMALL = 1e-3  # eigenvalues of a Laplacian, and cuts, that count as zero
 FEW, DENSE = 400, 0.1  # samples, and share of nonzero affinities, up to which LAPACK is faster
-REPEATS, SHARE = 12, 0.8  # subsamples, and their share of the samples
+SHARE = 0.8  # of the samples in a subsample
+REPEATS, MOST_REPEATS = 12, 48  # subsamples; more than 12 only if no number is clearly best
 FEWEST_SAMPLES = 12  # with fewer, leaving some out says nothing
-STARTS = 10  # of k-means
+STARTS = 50  # of k-means, which with ten may still miss its best clusters
 # Weights of the gap and of the logarithm of the number of clusters relative to stability:
-# coarse clusterings are often stable, too. Chosen on the tuning sets of
-# benchmarks/data/cluster_numbers.py.
+# coarse clusterings are often stable, too. Chosen on the sets of
+# benchmarks/data/cluster_tuning.py.
 GAP, MORE = 0.1, 0.1
 
 
@@ -123,7 +124,10 @@ def _clusterings(
 
 @dataclass(frozen=True)
 class Stability:
-    """Numbers of clusters of a graph, how stable each is, and the gap after it."""
+    """Numbers of clusters of a graph, how stable each is, and the gap after it.
+
+    `agreement` has a row for each subsample and a column for each number.
+    """
 
     counts: Sequence[int]
     agreement: Values
@@ -133,7 +137,7 @@ class Stability:
     def of(
         cls, graph: Graph, size: int, counts: Sequence[int], seed: int, deadline: Deadline
     ) -> Stability | None:
-        """Mean agreement of clusterings of subsamples with that of all `size` samples.
+        """Agreement of clusterings of subsamples with that of all `size` samples.
 
         The agreement is the adjusted Rand index: 1 for equal clusterings, 0 for unrelated
         ones. None if there is no time.
@@ -142,19 +146,32 @@ class Stability:
             return None
         rng = np.random.default_rng([seed, 1])
         every, gaps = _clusterings(graph, np.arange(size), counts)
-        found = []
-        for _ in range(REPEATS):
+        found: list[list[float]] = []
+        known = cls(counts, np.empty((0, len(counts))), np.asarray(gaps))
+        while len(found) < REPEATS or (len(found) < MOST_REPEATS and not known.settled):
             if deadline.passed:
                 return None
             part = np.sort(rng.permutation(size)[: int(SHARE * size)])
             some, _ = _clusterings(graph, part, counts)
             pairs = zip(every, some, strict=True)
             found.append([rand_index(whole[part], few) for whole, few in pairs])
-        return cls(counts, np.mean(found, axis=0), np.asarray(gaps))
+            known = cls(counts, np.asarray(found), known.gaps)
+        return known
+
+    @property
+    def scores(self) -> Values:
+        """Agreement of each subsample, gap and logarithm of each number, weighted."""
+        return self.agreement + GAP * self.gaps + MORE * np.log(self.counts)
+
+    @property
+    def settled(self) -> bool:
+        """Whether one number is better than all others by more than two standard errors."""
+        behind = self.scores[:, [np.argmax(self.scores.mean(axis=0))]] - self.scores
+        error = behind.std(axis=0, ddof=1) / np.sqrt(len(behind))
+        return int(np.sum(behind.mean(axis=0) <= 2.0 * error)) == 1  # itself
 
     @property
     def best(self) -> tuple[int, float]:
         """The number of clusters that is stable, large and before a gap; its agreement."""
-        score = self.agreement + GAP * self.gaps + MORE * np.log(self.counts)
-        at = int(np.argmax(score))
-        return self.counts[at], float(self.agreement[at])
+        at = int(np.argmax(self.scores.mean(axis=0)))
+        return self.counts[at], float(self.agreement[:, at].mean())

@@ -49,8 +49,9 @@ NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the nois
 MOST_CLUSTERS = 20  # largest number that "auto" tries
 NEAR = 0.05  # stabilities that differ by less are about equal
 CLEAR = 0.9  # stability below which another metric is tried, and a number is asked for
-# Cut of the graph of coefficients, relative to that of neighbours, below which it is taken: on
-# the tuning sets it was 0.6 or less where coefficients gave the better clusters.
+# Cut of the graph of coefficients, relative to that of neighbours, below which it is taken. On
+# the sets of benchmarks/data/cluster_tuning.py it was at most 0.51 where coefficients gave much
+# better clusters.
 CHEAPER = 0.75
 LARGE = 1000  # samples above which the l1 norm is left out where clusters are stable without it
 
