@@ -236,7 +236,8 @@ class SubspaceClustering(ClusterMixin, Certified):
     l1 norm is left out (`lam_` is 0) if the clusters have a stability of 0.95 without it.
 
     How stable a clustering is, is measured by the agreement (adjusted Rand index) of the
-    clusterings of twelve random subsamples of the graph with that of the whole graph.
+    clusterings of random subsamples of the graph with that of the whole graph: twelve, and up
+    to 48 if no number of clusters is clearly best.
     Neighbours are those by distance. If their clusters have a stability below 0.9, and those
     of neighbours by direction one that is higher by 0.05, the latter are clustered.
 
@@ -305,7 +306,7 @@ class SubspaceClustering(ClusterMixin, Certified):
 
     Notes
     -----
-    2000 samples take about two seconds on one core, and about 15 if the problem is solved: C
+    2000 samples take one to three seconds on one core, and up to 15 if the problem is solved: C
     has n_samples squared entries.
 
     The graph of C compares samples by direction alone. For round clouds k-means is simpler,
