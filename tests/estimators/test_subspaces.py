@@ -7,31 +7,36 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_wine, make_blobs
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from weakprox import InputError, Status, SubspaceClustering, minimize
 from weakprox.checks import check_gradient, check_smoothing
+from weakprox.estimators import subspaces
+from weakprox.estimators._affinities import Coefficients, Neighbors, Ranked
 from weakprox.estimators._stability import (
-    Neighbors,
+    Stability,
     assigned,
+    clustered,
     eigengap,
-    embedding,
-    stabilities,
+    eigenpairs,
+    normalized_cut,
+    rand_index,
 )
 from weakprox.estimators.subspaces import (
-    Coefficients,
     Prepared,
     SelfExpression,
     WeightedDiagonal,
-    leading,
+    low_rank_solution,
     self_expression,
 )
 from weakprox.linalg.lowrank import LowRank
+from weakprox.plots import MatrixDisplay
 from weakprox.selection.search import Deadline
 
 
@@ -216,25 +221,34 @@ def test_affine_subspaces_far_from_the_origin():
 
 
 def test_graphs():
-    A = np.array([[0.0, 3.0, 1.0], [2.0, 0.0, 4.0], [1.0, 6.0, 0.0]])
-    np.testing.assert_allclose(leading(A, 1), [[0, 0, 0], [1, 0, 1], [0, 1, 0]])
-    np.testing.assert_allclose(leading(A, None).max(axis=0), 1.0)
-    blocks = np.kron(np.eye(4), np.ones((6, 6)))
+    A = np.array([[9.0, 2.0, 1.0], [3.0, 9.0, 6.0], [1.0, 4.0, 9.0]])
+    ranked = Ranked.of(lambda some: A[some].copy(), 3, 2)
+    np.testing.assert_array_equal(ranked.nearest, [[1, 2], [2, 0], [1, 0]])
+    expected = [[0, 1, 0], [0, 0, 1], [0, 1, 0]]
+    np.testing.assert_allclose(ranked.among(np.arange(3), 1).toarray(), expected)
+    expected = [[0, 1, 0.5], [0.5, 0, 1], [0.25, 1, 0]]
+    np.testing.assert_allclose(ranked.among(np.arange(3), 2).toarray(), expected)
+    np.testing.assert_allclose(ranked.among([0, 2], 1).toarray(), [[0, 1], [1, 0]])
+    blocks = csr_array(np.kron(np.eye(4), np.ones((6, 6))))
     assert eigengap(blocks, range(2, 10)) == 4
     U = np.linalg.qr(np.kron(np.eye(3), np.ones((5, 1))))[0]
     graph = Coefficients.of(LowRank(U, np.ones(3), U.T), 8.0, None)
-    W = graph.affinity(np.arange(15), graph.kept(15, 3))
+    W = graph.affinity(np.arange(15), graph.kept(15, 3)).toarray()
     same = np.kron(np.eye(3), np.ones((5, 5))).astype(bool)
     assert W[~same].max() < 1e-9
     np.testing.assert_allclose(W[same & ~np.eye(15, dtype=bool)], 1.3)
 
 
 def test_less_accuracy_and_time_are_said_so():
-    model = SubspaceClustering(3, tol=1e-9, max_seconds=0.0, random_state=0)
+    hurried = {"tol": 1e-9, "max_seconds": 0.0, "random_state": 0}
+    model = SubspaceClustering(3, graph="coefficients", **hurried)
     with pytest.warns(ConvergenceWarning, match="nothing is proved"):
         model.fit(X)
     assert model.result_.status is Status.MAX_SECONDS
     assert not model.result_.certified
+    quick = SubspaceClustering(3, **hurried).fit(X)  # cluster neighbours, solve nothing
+    assert (quick.graph_, len(set(quick.labels_))) == ("neighbors", 3)
+    assert np.isnan(quick.stability_)
     fine = SubspaceClustering(3, tol=1e-5, random_state=0).fit(X)
     assert fine.certificate_.gap <= 1e-5 * fine.result_.value
     problem = self_expression(Z, fine.nuclear_, fine.lam_, 0.1, zero_diagonal=False)
@@ -257,6 +271,8 @@ def test_tiny_and_constant_data_have_an_answer(A):
     model = SubspaceClustering(random_state=0).fit(A)
     assert model.labels_.shape == (len(A),)
     assert np.isfinite(model.coefficients_).all()
+    near = SubspaceClustering(random_state=0, graph="neighbors").fit(A)
+    assert near.labels_.shape == (len(A),)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -314,18 +330,49 @@ def test_small_clusters_keep_few_neighbours():
     assert SubspaceClustering(3, random_state=0).fit(X).n_neighbors_ == 20
 
 
-def test_labels_of_an_embedding():
-    truth = np.repeat(np.arange(4), [5, 9, 3, 7])
-    W = (truth[:, None] == truth).astype(float)
-    assert adjusted_rand_score(truth, assigned(embedding(W, 4))) == 1.0
+@pytest.mark.parametrize("copies", [1, 30])  # a small graph, and a large sparse one
+def test_labels_of_an_embedding(copies):
+    sizes = np.array([5, 9, 3, 7]) * copies
+    truth = np.repeat(np.arange(4), sizes)
+    same = truth[:, None] == truth
+    near = np.abs(np.arange(len(truth))[:, None] - np.arange(len(truth))) <= 4
+    W = csr_array((same & near & ~np.eye(len(truth), dtype=bool)).astype(float))
+    values, V = eigenpairs(W, 5)
+    assert values[3] < 1e-6 < values[4]
+    np.testing.assert_allclose(values[4], np.linalg.eigvalsh(normalised(W))[4], rtol=1e-3)
+    assert adjusted_rand_score(truth, assigned(V[:, :4])) == 1.0
+    assert adjusted_rand_score(truth, clustered(W, 4, 0)) == 1.0
+    assert normalized_cut(W, truth) == pytest.approx(0.0)
+
+
+def normalised(W):
+    """The normalised Laplacian of a graph."""
+    scale = 1.0 / np.sqrt(W.sum(axis=0))
+    return np.eye(W.shape[0]) - scale[:, None] * W.toarray() * scale
+
+
+def test_the_cut_is_the_mean_share_that_leads_out():
+    W = csr_array(np.array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    assert normalized_cut(W, np.array([0, 0, 1])) == pytest.approx((1 / 5 + 1) / 2)
+    assert normalized_cut(W, np.array([0, 0, 0])) == pytest.approx(0.0)
+
+
+def test_the_agreement_is_the_adjusted_rand_index():
+    rng = np.random.default_rng(0)
+    for k, m in ((1, 1), (1, 4), (3, 3), (5, 2)):
+        a, b = rng.integers(0, k, 40), rng.integers(0, m, 40)
+        assert rand_index(a, b) == pytest.approx(adjusted_rand_score(a, b))
+        assert rand_index(a, a) == 1.0
 
 
 def test_neighbours_are_those_of_the_rows():
     points = np.array([[0.0], [1.0], [3.0], [7.0]])
-    W = Neighbors(points).affinity([0, 1, 2, 3], 2)
+    graph = Neighbors.of(points)
     expected = [[0, 1, 1, 0], [1, 0, 1, 0.5], [1, 1, 0, 0.5], [0, 0.5, 0.5, 0]]
-    np.testing.assert_allclose(W, expected)
-    kept = [Neighbors(points).kept(size, 3) for size in (2, 3, 6, 15, 60)]
+    np.testing.assert_allclose(graph.affinity(np.arange(4), 2).toarray(), expected)
+    expected = [[0, 1, 0], [1, 0, 0.5], [0, 0.5, 0]]
+    np.testing.assert_allclose(graph.affinity([0, 1, 3], 1).toarray(), expected)
+    kept = [graph.kept(size, 3) for size in (2, 3, 6, 15, 60)]
     assert kept == [1, 2, 2, 5, 10]
 
 
@@ -353,14 +400,70 @@ def test_neighbours_are_clustered_where_samples_form_no_subspaces():
     A, truth = load_wine(return_X_y=True)
     A = (A - A.mean(axis=0)) / A.std(axis=0)
     model = SubspaceClustering(3, random_state=0).fit(A)
-    assert model.graph_ == "neighbors"
-    assert accuracy(truth, model.labels_) > 0.9
+    assert (model.graph_, model.metric_, model.n_neighbors_) == ("neighbors", "euclidean", 10)
+    assert accuracy(truth, model.labels_) > 0.95
     plain = SubspaceClustering(3, graph="coefficients", random_state=0).fit(A)
-    assert plain.graph_ == "coefficients"
+    assert (plain.graph_, plain.metric_) == ("coefficients", None)
     assert accuracy(truth, plain.labels_) < 0.8
     assert model.stability_ > 0.9 > 0.8 > plain.stability_
     same = SubspaceClustering(3, graph="neighbors", random_state=0).fit(A)
     np.testing.assert_array_equal(same.affinity_matrix_, model.affinity_matrix_)
+
+
+def test_a_fit_without_coefficients_says_so():
+    A, _ = make_blobs(60, 5, centers=3, random_state=0)
+    model = SubspaceClustering(3, random_state=0)
+    with pytest.raises(NotFittedError):
+        _ = model.coefficients_
+    model.fit(X)
+    assert hasattr(model, "certificate_")
+    model.fit(A)  # nothing of the first fit is left
+    for name in ("result_", "coefficients_", "certificate_"):
+        assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match="graph='coefficients'"):
+        _ = model.certificate_
+    assert "SubspaceClustering" in model._repr_html_()
+    assert MatrixDisplay.from_estimator(model).matrix.shape == (60, 60)
+    given = SubspaceClustering(3, lam=0.01, random_state=0).fit(A)  # weights that are given
+    assert given.graph_ == "neighbors"
+    assert given.result_.certified
+
+
+def test_nothing_is_solved_where_neighbours_are_cut_cheaply(monkeypatch):
+    def called(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr(subspaces, "self_expression", called)
+    A, truth = make_blobs(90, 5, centers=3, random_state=0)
+    for count in (3, "auto"):
+        labels = SubspaceClustering(count, random_state=0).fit_predict(A)
+        assert adjusted_rand_score(truth, labels) == 1.0
+
+
+def test_directions_are_compared_where_distances_are_not_stable():
+    """Rays from the origin in a plane: at any distance, so neighbours are on other rays."""
+    rng = np.random.default_rng(0)
+    angle = np.repeat(np.linspace(0.0, 1.5, 5), 40) + 0.02 * rng.standard_normal(200)
+    length = np.exp(rng.uniform(-3.0, 1.0, 200))
+    rays = length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    model = SubspaceClustering(5, graph="neighbors", random_state=0).fit(rays)
+    assert model.metric_ == "cosine"
+    assert accuracy(np.repeat(np.arange(5), 40), model.labels_) == 1.0
+
+
+def test_the_solution_without_the_l1_norm(monkeypatch):
+    """Left out with many samples, whose number is lowered here."""
+    monkeypatch.setattr(subspaces, "LARGE", 50)
+    for count in (3, "auto"):
+        model = SubspaceClustering(count, tol=1e-6, random_state=0).fit(X)
+        assert (model.lam_, model.graph_, model.n_clusters_) == (0.0, "coefficients", 3)
+        assert accuracy(Y, model.labels_) == 1.0
+        C = low_rank_solution(Z, model.nuclear_, 0.1).dense()
+        np.testing.assert_allclose(model.coefficients_, C, atol=1e-3 * C.max())
+        problem = self_expression(Z, model.nuclear_, 0.0, 0.1, zero_diagonal=False)
+        whole = minimize(problem, tol=1e-6, progress=False)
+        assert model.result_.value == pytest.approx(whole.value, rel=1e-5)
+        assert model.certificate_.lower_bound <= problem.value(C) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("count", [48, 59])
@@ -384,7 +487,7 @@ def test_making_the_loss_computes_no_values(monkeypatch):
 
 def test_no_graph_is_decomposed_after_the_deadline():
     """The missing graph would be an error."""
-    assert stabilities(None, 60, [2, 3], 0, Deadline.after(0.0)) is None
+    assert Stability.of(None, 60, [2, 3], 0, Deadline.after(0.0)) is None
 
 
 @pytest.mark.parametrize(("count", "columns", "spread"), [(2, 4, 1.0), (5, 8, 1.5)])

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClusterMixin
-from sklearn.cluster import spectral_clustering
 from sklearn.utils.validation import validate_data
 
 from weakprox.arguments import (
@@ -22,16 +21,15 @@ from weakprox.arguments import (
     or_auto,
     positive,
 )
+from weakprox.estimators._affinities import Coefficients, Graph, Neighbors
 from weakprox.estimators._base import Certified
 from weakprox.estimators._stability import (
-    CONNECTED,
-    FEWEST_SAMPLES,
-    NEAR,
-    Graph,
-    Neighbors,
+    SMALL,
+    Stability,
+    clustered,
     eigengap,
-    stabilities,
-    subsample,
+    measurable,
+    normalized_cut,
 )
 from weakprox.linalg import decompositions
 from weakprox.linalg.arrays import Array, namespace, sqnorm, total
@@ -41,17 +39,21 @@ from weakprox.penalties import ElasticNet
 from weakprox.penalties.separable import Separable
 from weakprox.problem import Problem
 from weakprox.protocols import Geometry, LossCapabilities, Penalty
+from weakprox.result import Certificate
 from weakprox.selection.noise import Values, noise_edge, noise_level
 from weakprox.spectral import NuclearNorm
 
 # Weights refer to data whose leading singular value is 1.
 RIDGE = 0.1
 NUCLEAR = (1e-3, 1e-2)  # limits of the automatic weight, which follows the noise between them
-DIRECT = 0.3  # weight of coefficients relative to cosines
-NEIGHBORS, FEWEST = 20, 2  # affinities kept per sample, at most and at least
 MOST_CLUSTERS = 20  # largest number that "auto" tries
-STABLE = 0.95  # agreement below which another graph is tried
-CLEAR = 0.9  # least agreement of that graph, and of an automatic number of clusters
+NEAR = 0.05  # stabilities that differ by less are about equal
+CLEAR = 0.9  # stability below which another metric is tried, and a number is asked for
+# Cut of the graph of coefficients, relative to that of neighbours, below which it is taken. On
+# the sets of benchmarks/data/cluster_tuning.py it was at most 0.51 where coefficients gave much
+# better clusters.
+CHEAPER = 0.75
+LARGE = 1000  # samples above which the l1 norm is left out where clusters are stable without it
 
 
 @dataclass(frozen=True)
@@ -183,54 +185,22 @@ def self_expression(
     return Problem(loss, penalty, NuclearNorm(nuclear))
 
 
-def cosines(C: LowRank, power: float) -> Values:
-    """Powers of |cosine| between the rows of U sqrt(s), without the diagonal."""
-    rows = np.asarray(C.U * np.sqrt(C.s), dtype=float)
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    rows = rows / np.where(length > 0.0, length, 1.0)
-    A: Values = np.minimum(np.abs(rows @ rows.T), 1.0) ** power
-    np.fill_diagonal(A, 0.0)
-    return A
-
-
-def leading(A: Values, count: int | None) -> Values:
-    """The `count` largest entries of each column, relative to the largest."""
-    n = len(A)
-    if count is not None and count < n - 1:
-        least = np.partition(A, n - count, axis=0)[n - count]
-        A = np.where(least > A, 0.0, A)
-    largest = A.max(axis=0)
-    return A / np.where(largest > 0.0, largest, 1.0)
+def low_rank_solution(Z: Values, nuclear: float, ridge: float) -> LowRank:
+    """The solution without an l1 norm, which has a closed form."""
+    U, s, _ = decompositions.svd(Z)
+    values = np.maximum(s**2 - nuclear, 0.0) / (s**2 + ridge)
+    left = U[:, values > 0.0]
+    return LowRank(left, values[values > 0.0], left.T)
 
 
 @dataclass(frozen=True)
-class Coefficients:
-    """The graph of a solution: cosines and, with a smaller weight, sizes of coefficients."""
+class Candidate:
+    """A graph, the number of its clusters, and how stable they are."""
 
-    cosines: Values
-    sizes: Values
-    n_neighbors: int | str | None = "auto"
-
-    @classmethod
-    def of(
-        cls, C: LowRank, power: float, n_neighbors: int | str | None = "auto"
-    ) -> Coefficients:
-        """The graph of C."""
-        sizes = np.abs(np.asarray(C.dense(), dtype=float))
-        np.fill_diagonal(sizes, 0.0)
-        return cls(cosines(C, power), sizes, n_neighbors)
-
-    def kept(self, size: int, count: int) -> Any:
-        """Affinities to keep per sample."""
-        if is_auto(self.n_neighbors):
-            return max(FEWEST, min(NEIGHBORS, size // count))
-        return self.n_neighbors
-
-    def affinity(self, members: Any, kept: Any) -> Values:
-        """Symmetric sum of both."""
-        part = np.ix_(members, members)
-        A = leading(self.cosines[part], kept) + DIRECT * leading(self.sizes[part], kept)
-        return np.asarray(0.5 * (A + A.T))
+    graph: Graph
+    count: int
+    stability: float
+    metric: str | None = None  # of neighbours
 
 
 @dataclass(eq=False, repr=False)
@@ -258,10 +228,18 @@ class SubspaceClustering(ClusterMixin, Certified):
     representation (Liu et al. 2013). In both, each sample keeps its `n_neighbors` largest
     affinities, divided by the largest. Spectral clustering of the sum gives the labels.
 
+    The graph of nearest neighbours is simpler and is tried first. The graph of C is clustered
+    only if its normalised cut, the mean share of a cluster's affinities that lead out of it, is
+    less than 0.75 times that of neighbours, with as many affinities kept in both. Without an
+    l1 norm C has a closed form. The cut of its graph decides whether the problem is solved at
+    all, unless `nuclear`, `lam` or `zero_diagonal` is given. With more than 1000 samples, the
+    l1 norm is left out (`lam_` is 0) if the clusters have a stability of 0.95 without it.
+
     How stable a clustering is, is measured by the agreement (adjusted Rand index) of the
-    clusterings of twelve random subsamples of the graph with that of the whole graph. If the
-    graph of C is not stable (below 0.95) and that of nearest neighbours is (0.9 or more, and
-    0.05 more than that of C), the latter is clustered: then the data are no union of subspaces.
+    clusterings of random subsamples of the graph with that of the whole graph: twelve, and up
+    to 48 if no number of clusters is clearly best.
+    Neighbours are those by distance. If their clusters have a stability below 0.9, and those
+    of neighbours by direction one that is higher by 0.05, the latter are clustered.
 
     "auto" estimates the noise in X from its median singular value (Gavish & Donoho 2014)
     and takes the weights at which pure noise of that size is removed: its largest squared
@@ -271,11 +249,10 @@ class SubspaceClustering(ClusterMixin, Certified):
     Parameters
     ----------
     n_clusters : int or "auto"
-        Number of clusters. "auto" compares 2 to 20 by their stability. Of those within 0.05
-        of the best, less those below half of the largest, it takes the one with the largest
-        relative gap of the eigenvalues of the Laplacian of the neighbours, or of the cosines
-        (to half the power). Give the number if you know it: see the figures in the manual.
-        A warning asks for the number if none has a stability of 0.9.
+        Number of clusters. "auto" takes the one from 2 to 20 with the largest sum of its
+        stability, a tenth of its logarithm, and a tenth of the relative gap of the
+        eigenvalues of the Laplacian after it. Give the number if you know it: see the figures
+        in the manual. A warning asks for the number if the stability is less than 0.9.
     nuclear : float or "auto"
         Weight of the nuclear norm, positive.
     lam : float or "auto"
@@ -286,11 +263,12 @@ class SubspaceClustering(ClusterMixin, Certified):
         Whether the diagonal of C is zero. Needed if `nuclear` is much smaller than `lam`;
         otherwise the low rank has this effect.
     n_neighbors : int, None or "auto"
-        Affinities kept per sample; None for all. "auto" keeps 20, but no more than there are
-        samples in a cluster on average, and 2 at least.
+        Affinities of C kept per sample; None for all. "auto" keeps 20, but no more than there
+        are samples in a cluster on average, and 2 at least.
     graph : {"auto", "coefficients", "neighbors"}
-        The graph to cluster: that of C, that of at most ten nearest neighbours (by
-        direction), or by stability as above.
+        The graph to cluster: that of C, that of nearest neighbours (10, but no more than
+        there are samples in a cluster on average), or the one that is cut more cheaply, as
+        above.
     power : float
         Power of the cosines. Larger powers separate clusters that are near each other.
     tol : float
@@ -306,16 +284,20 @@ class SubspaceClustering(ClusterMixin, Certified):
         Their number.
     stability_ : float
         Agreement of clusterings of subsamples with `labels_`'s graph; NaN with fewer than 12
-        samples, with as many clusters as a subsample has samples (four fifths of all, at most
-        500), or if there was no time.
+        samples, with as many clusters as a subsample has samples (four fifths of all), or if
+        there was no time.
     graph_ : {"coefficients", "neighbors"}
         The graph that was clustered.
-    n_neighbors_ : int or None
-        Affinities of C kept per sample.
+    metric_ : {"euclidean", "cosine"} or None
+        Whether neighbours are those by distance or by direction; None for coefficients.
+    n_neighbors_ : int
+        Affinities kept per sample in the graph that was clustered.
     affinity_matrix_ : array of shape (n_samples, n_samples)
         Symmetric, non-negative.
     coefficients_ : array of shape (n_samples, n_samples)
-        C; column j says how sample j is made of the others.
+        C; column j says how sample j is made of the others. This, `result_` and
+        `certificate_` exist only if the problem was solved: always with
+        ``graph="coefficients"``.
     nuclear_, lam_ : float
         The values used.
     noise_ : float
@@ -324,10 +306,11 @@ class SubspaceClustering(ClusterMixin, Certified):
 
     Notes
     -----
-    C has n_samples squared entries. 2000 samples take about 15 seconds on one core.
+    2000 samples take one to three seconds on one core, and up to 15 if the problem is solved: C
+    has n_samples squared entries.
 
-    Samples are compared by direction alone. For clusters that differ by their distance from
-    the origin, such as round clouds, other methods are better.
+    The graph of C compares samples by direction alone. For round clouds k-means is simpler,
+    faster and about as good.
 
     Examples
     --------
@@ -375,71 +358,124 @@ class SubspaceClustering(ClusterMixin, Certified):
         self.noise_, automatic = data.noise, data.weights(X.shape)
         self.nuclear_ = automatic[0] if nuclear is None else nuclear
         self.lam_ = automatic[1] if lam is None else lam
-        problem = self_expression(
-            data.Z, self.nuclear_, self.lam_, self.ridge, zero_diagonal=self.zero_diagonal
-        )
-        result = self._solve(problem)
-        self.result_ = replace(result, checkpoint=None)  # many matrices of the size of C
-        self.coefficients_ = self.result_.X
-        C = self.result_.low_rank
-        own = Coefficients.of(C, self.power, self.n_neighbors)
-        directions = Neighbors(data.Z)
-        graphs: dict[str, Graph] = {"coefficients": own, "neighbors": directions}
-        if self.graph != "auto":
-            graphs = {self.graph: graphs[self.graph]}
-        smooth = cosines(C, 0.5 * self.power)  # gaps show in a smoother graph
-        self._set_best(graphs, smooth, count)
-        self.n_neighbors_ = own.kept(len(X), self.n_clusters_)
-        graph = graphs[self.graph_]
-        W = graph.affinity(np.arange(len(X)), graph.kept(len(X), self.n_clusters_))
-        self.affinity_matrix_ = W
-        if self.n_clusters_ in (1, len(W)):  # nothing to find
-            self.labels_ = np.arange(len(W), dtype=np.int32) % self.n_clusters_
-        else:
-            self.labels_ = spectral_clustering(
-                W + CONNECTED, n_clusters=self.n_clusters_, random_state=self._seed
-            )
-        return self
-
-    def _set_best(self, graphs: dict[str, Graph], smooth: Values, count: int | None) -> None:
-        """The first graph that is stable, if any is, and its number of clusters."""
-        size = len(smooth)
-        most = min(MOST_CLUSTERS, size - 1)
-        first = next(iter(graphs))
-        few = count is not None and count >= subsample(size)  # samples in a subsample
-        if size < FEWEST_SAMPLES or count == 1 or few:
-            if count is None:
-                count = eigengap(smooth, range(2, most + 1)) if most >= 2 else size
-            self.n_clusters_, self.graph_, self.stability_ = count, first, math.nan
-            return
-        counts = range(2, min(most, size // 3) + 1) if count is None else [count]
-        found: dict[str, tuple[int, float]] = {}
-        for name, graph in graphs.items():
-            agreed = stabilities(graph, size, counts, self._seed, self._deadline)
-            if agreed is None:  # no time
-                break
-            near = [k for k, x in zip(counts, agreed, strict=True) if x >= max(agreed) - NEAR]
-            fine = [k for k in near if 2 * k >= near[-1]]  # coarse ones are often stable, too
-            best = fine[0]
-            if len(fine) > 1:
-                W = smooth
-                if isinstance(graph, Neighbors):
-                    W = graph.affinity(np.arange(size), graph.kept(size, fine[-1]))
-                best = eigengap(W, fine)
-            found[name] = best, float(agreed[list(counts).index(best)])
-            if found[name][1] >= STABLE:
-                break
-        name = first
-        if len(found) > 1 and found["neighbors"][1] >= max(CLEAR, found[first][1] + NEAR):
-            name = "neighbors"
-        known = found.get(name)
-        if known is None:
-            known = eigengap(smooth, counts) if count is None else count, math.nan
-        self.graph_, (self.n_clusters_, self.stability_) = name, known
-        if count is None and self.stability_ < CLEAR:
+        for name in ("result_", "coefficients_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        given = nuclear is not None or lam is not None or self.zero_diagonal
+        found = self._chosen(np.asarray(X, dtype=float), data.Z, count, given=given)
+        self.graph_ = "coefficients" if found.metric is None else "neighbors"
+        self.metric_, self.n_clusters_ = found.metric, found.count
+        self.stability_ = found.stability
+        self.n_neighbors_ = found.graph.kept(len(X), found.count)
+        W = found.graph.affinity(np.arange(len(X)), self.n_neighbors_)
+        self.affinity_matrix_ = W.toarray()
+        self.labels_ = clustered(W, found.count, self._seed)
+        if count is None and found.stability < CLEAR:
             text = (
                 "SubspaceClustering: no number of clusters is stable; give n_clusters. "
-                f"{self.n_clusters_} clusters are used, with which subsamples agree by "
-                f"{self.stability_:.2f} only."
+                f"{found.count} clusters are used, with which subsamples agree by "
+                f"{found.stability:.2f} only."
             )
-            warnings.warn(text, UserWarning, stacklevel=5)
+            warnings.warn(text, UserWarning, stacklevel=4)
+        return self
+
+    def _chosen(self, X: Values, Z: Values, count: int | None, *, given: bool) -> Candidate:
+        """The graph to cluster, with its number of clusters.
+
+        With `given` settings of the problem, its graph is always a candidate.
+        """
+        size = len(X)
+        if self.graph == "coefficients" or (
+            self.graph == "auto" and not measurable(size, count)
+        ):
+            return self._by_coefficients(Z, count)
+        near = self._by_neighbors(X, Z, count)
+        if self.graph == "neighbors":
+            return near
+        if not given:
+            C = low_rank_solution(Z, self.nuclear_, self.ridge)
+            graph = Coefficients.of(C, self.power, self.n_neighbors)
+            number = count or self._candidate(graph, size, None).count
+            simple = Candidate(graph, number, math.nan)
+            if self._deadline.passed or not self._cheaper(simple, near, size):
+                return near
+            if size > LARGE:
+                simple = self._candidate(graph, size, number)
+                if simple.stability + NEAR >= 1.0:
+                    self._solve_without_l1(Z)
+                    return simple
+        own = self._by_coefficients(Z, count)
+        return own if self._cheaper(own, near, size) else near
+
+    def _by_neighbors(self, X: Values, Z: Values, count: int | None) -> Candidate:
+        """Neighbours by distance, or by direction if only these are stable."""
+        near = self._candidate(Neighbors.of(X), len(X), count, metric="euclidean")
+        if near.stability < CLEAR:
+            turned = self._candidate(Neighbors.of(Z), len(X), count, metric="cosine")
+            if turned.stability > near.stability + NEAR:
+                return turned
+        return near
+
+    def _by_coefficients(self, Z: Values, count: int | None) -> Candidate:
+        """Solve the problem; the graph of its solution."""
+        weights = (self.nuclear_, self.lam_, self.ridge)
+        result = self._solve(self_expression(Z, *weights, zero_diagonal=self.zero_diagonal))
+        self.result_ = replace(result, checkpoint=None)  # many matrices of the size of C
+        self.coefficients_ = self.result_.X
+        graph = Coefficients.of(self.result_.low_rank, self.power, self.n_neighbors)
+        return self._candidate(graph, len(Z), count)
+
+    def _solve_without_l1(self, Z: Values) -> None:
+        """Solve the problem with lam = 0 in the coordinates of the singular vectors of Z.
+
+        With Z = U S V' and C = U M U', it is the same problem for S instead of Z: the part of
+        C outside the span of U only adds to its norms. So the certificate holds for C, too.
+        """
+        U, s, _ = decompositions.svd(Z)
+        self.lam_ = 0.0
+        weights = (self.nuclear_, self.lam_, self.ridge)
+        self.result_ = self._solve(
+            self_expression(np.diag(s), *weights, zero_diagonal=self.zero_diagonal)
+        )
+        self.coefficients_ = U @ self.result_.X @ U.T
+
+    def _candidate(
+        self, graph: Graph, size: int, count: int | None, metric: str | None = None
+    ) -> Candidate:
+        """A graph with its number of clusters, by the gap alone if stability is unknown."""
+        most, found = min(MOST_CLUSTERS, size - 1), None
+        if measurable(size, count):
+            counts = range(2, min(most, size // 3) + 1) if count is None else [count]
+            found = Stability.of(graph, size, counts, self._seed, self._deadline)
+        if found is not None:
+            return Candidate(graph, *found.best, metric)
+        if count is None:
+            W = graph.affinity(np.arange(size), graph.kept(size, 2))
+            count = eigengap(W, range(2, most + 1)) if most >= 2 else size
+        return Candidate(graph, count, math.nan, metric)
+
+    def _cheaper(self, one: Candidate, near: Candidate, size: int) -> bool:
+        """Whether the clusters of a graph are cut at much less cost than those of neighbours.
+
+        Each sample has as many affinities in both graphs: with more of them, more are cut.
+        """
+        kept = near.graph.kept(size, one.count)
+        cuts = []
+        for graph in (one.graph, near.graph):
+            W = graph.affinity(np.arange(size), kept)
+            cuts.append(normalized_cut(W, clustered(W, one.count, self._seed)) + SMALL)
+        return cuts[0] < CHEAPER * cuts[1]
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far from the optimum C can be."""
+        return self.result_.certificate
+
+    def __getattr__(self, name: str) -> Any:
+        """Say why a fitted model has no coefficients."""
+        if name in ("result_", "coefficients_") and "labels_" in vars(self):
+            text = (
+                f"{type(self).__name__!r} object has no attribute {name!r}: neighbours were "
+                "clustered and no coefficients computed; set graph='coefficients'"
+            )
+            raise AttributeError(text, name=name, obj=self)
+        return super().__getattr__(name)

@@ -135,12 +135,13 @@ def eigvals(A: Matrix) -> Matrix:
     raise _refusal(A, "eigenvalues")
 
 
-def lowest_eigenvectors(A: Matrix, count: int) -> Matrix:
-    """Eigenvectors of the smallest eigenvalues of a symmetric matrix on the host."""
+def lowest_eigenpairs(A: Matrix, count: int) -> tuple[Matrix, Matrix]:
+    """The smallest eigenvalues of a symmetric matrix on the host, ascending, and vectors."""
     try:
-        return np.asarray(scipy.linalg.eigh(A, subset_by_index=[0, count - 1])[1])
+        values, V = scipy.linalg.eigh(A, subset_by_index=[0, count - 1])
     except np.linalg.LinAlgError:
-        return np.asarray(eigh(A)[1][:, :count])
+        values, V = eigh(A)
+    return np.asarray(values[:count]), np.asarray(V[:, :count])
 
 
 def small_eigh(A: Array) -> tuple[Array, Array]:

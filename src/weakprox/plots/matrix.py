@@ -83,8 +83,9 @@ class MatrixDisplay(ResultDisplay):
         `infectivity_`, `adjacency_`, `matrix_` and `coef_` that the model has. Columns have
         the names of the data's columns.
         """
-        fitted_result(estimator)
         found = [name for name in NAMES if getattr(estimator, name, None) is not None]
+        if not found:
+            fitted_result(estimator)
         name = attribute or next(iter(found), None)
         if name is None or not hasattr(estimator, name):
             wanted = "an attribute that holds a matrix"
