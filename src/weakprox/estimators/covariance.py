@@ -204,25 +204,11 @@ def coordinate_search(
         before = best
         for name, values in lines.items():
             line = [best._replace(**{name: value}) for value in values]
-            best = _along(search, line, best, leap)
+            best = search.along(line, best, leap)
         if best == before:
             search.best_of([best])  # where nothing is free, or time was short
             return best
         leap = 1
-
-
-def _along(
-    search: Search[Candidate], line: list[Candidate], at: Candidate, leap: int
-) -> Candidate:
-    """A candidate on a line that neither neighbour beats, by ever smaller leaps."""
-    i = line.index(at)
-    while leap:
-        near = [line[k] for k in (i, i - leap, i + leap) if 0 <= k < len(line)]
-        better = line.index(search.best_of(near, start="best"))
-        if better == i:
-            leap //= 2
-        i = better
-    return line[i]
 
 
 def finite(losses: dict[Candidate, list[Any]]) -> dict[Candidate, list[Any]]:
@@ -644,9 +630,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
         """What was tried, in the units of the data."""
-        found = search.scores()
-        valid = np.flatnonzero(np.isfinite(found.losses).all(axis=0))
-        candidates = [found.candidates[i] for i in valid.tolist()]
+        found = search.scores().finite()
+        candidates = found.candidates
         if not candidates:
             return {}
         tried = [
@@ -659,7 +644,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             "share": np.array([row.tau / trace for row in tried]),
             "standard_errors": np.array([c.errors for c in candidates]),
         }
-        return replace(found, candidates=tried, losses=found.losses[:, valid]).table(**more)
+        return replace(found, candidates=tried).table(**more)
 
     def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, Any]:
         """Loss of the estimate on the samples left out."""
