@@ -50,8 +50,10 @@ ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of 
 CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 FIRST, MANY = 2, 200  # folds that show if a candidate is clearly worse, from so many variables
-LEAP = 4  # step along a line of closed forms at first
-SHORT = 2  # the same for "factors": estimates of a rank near n take longest
+# Steps along lines at first: of closed forms, and of "factors", whose estimates take longest if
+# their rank is near n or if lam is large.
+LEAPS = {"shrinkage": 4, "errors": 4, "rank": 4}
+SHORT = {"share": 2, "errors": 1}
 EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
 SIZES = (1e-60, 1e60)  # of the largest deviation from a mean: fourth powers are computed
 ROUGH = 1e-2  # relative accuracy of the fits of the search
@@ -196,7 +198,7 @@ def coordinate_search(
     search: Search[Candidate],
     start: Candidate,
     lines: Mapping[str, Sequence[Any]],
-    leap: int = LEAP,
+    leaps: Mapping[str, int] = LEAPS,
 ) -> Candidate:
     """The candidate of least loss, by turns along the values of some settings."""
     best = start
@@ -204,11 +206,11 @@ def coordinate_search(
         before = best
         for name, values in lines.items():
             line = [best._replace(**{name: value}) for value in values]
-            best = search.along(line, best, leap)
+            best = search.along(line, best, leaps.get(name, 1))
         if best == before:
             search.best_of([best])  # where nothing is free, or time was short
             return best
-        leap = 1
+        leaps = {}
 
 
 def finite(losses: dict[Candidate, list[Any]]) -> dict[Candidate, list[Any]]:
