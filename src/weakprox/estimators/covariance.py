@@ -33,6 +33,7 @@ from weakprox.estimators._simple_covariances import (
 )
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Custom, Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
@@ -427,7 +428,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         scale = scale if standardized else np.ones(Z.shape[1])
         Z = Z / scale
         sample = Sample(Z, len(Z) - (not self.assume_centered))
-        chosen = self._chosen(sample, standardized, lam, tau)
+        with one_thread(max(Z.shape) * Z.shape[1]):  # many short calls of BLAS
+            chosen = self._chosen(sample, standardized, lam, tau)
         problem = common_problem(sample.S, self.lam_, self.tau_, diagonal=self.diagonal)
         # without variance f is 0 at the optimum, and a relative accuracy is impossible
         accuracy: dict[str, Any] = {} if sample.S.any() else {"tol": None, "eps": 1e-12}

@@ -19,6 +19,7 @@ from weakprox.estimators import _hawkes_process as process
 from weakprox.estimators._base import DEPRECATED, Certified
 from weakprox.estimators._hawkes_process import Events, Matrix, Pilot, Reduced, Vector
 from weakprox.linalg import decompositions
+from weakprox.linalg.threads import one_thread
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
 from weakprox.result import Result
@@ -230,7 +231,8 @@ class HawkesInfectivity(Certified):
         lines = self._lines(reduced, lam, tau, few=cv == 1)
         self.cv_results_, self.tau_edge_ = {}, None
         if cv > 1:
-            best, line = self._choose(kept, parts, whole, first, lines)
+            with one_thread(pulls.size):  # many short calls of BLAS
+                best, line = self._choose(kept, parts, whole, first, lines)
             if tau is None:
                 self.tau_edge_ = {line[0]: "smallest", line[-1]: "largest"}.get(best)
         else:

@@ -19,6 +19,7 @@ from weakprox.estimators._nearest_rows import NearestRows
 from weakprox.linalg import decompositions
 from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
@@ -410,7 +411,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         X = self._read(X, reset=True)[1]
         if np.isnan(X).all():
             raise InputError("X", "no observed entry", "at least one")
-        best, start = self._choose(X, lam, tau)
+        with one_thread(X.size):  # many short calls of BLAS
+            best, start = self._choose(X, lam, tau)
         data = Scaled(X, best.scaling)
         self.scaling_, self._scale = best.scaling, data.scale
         self._means = Scale.of(X, "center").centre

@@ -22,6 +22,7 @@ from weakprox.estimators._events import Events
 from weakprox.estimators._graphs import Graph, Vector
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import threshold
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
@@ -550,7 +551,8 @@ class LinkPredictor(Certified):
             _check_no_pairs(X)
         X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, kind)
-        chosen = self._choose(graph, prepare, lam, tau)
+        with one_thread(math.prod(graph.A.shape)):  # many short calls of BLAS
+            chosen = self._choose(graph, prepare, lam, tau)
         self.adjacency_, self.log_counts_ = graph.A, False
         repeated = graphs.has_repeated(graph) or (events is not None and events.repeated)
         if lam is None and tau is None and repeated:

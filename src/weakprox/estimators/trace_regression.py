@@ -22,6 +22,7 @@ from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import DEPRECATED, Certified, at_most
 from weakprox.linalg import LowRank, decompositions
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Logistic, Sensing
 from weakprox.losses.entry_losses import Logistic as LogisticEntry
 from weakprox.losses.inputs import as_shape
@@ -281,7 +282,8 @@ class _TraceModel(Certified, ABC):
             wanted = f"(m, d) with m d = {A.shape[1]} features"
             raise ShapeError("shape", self._shape, wanted)
         design = self._design.of(A, b, self._shape, self.fit_intercept)
-        chosen = self._choose(A, b, design, lams, taus)
+        with one_thread(A.shape[0] * A.shape[1]):  # many short calls of BLAS
+            chosen = self._choose(A, b, design, lams, taus)
         self.lam_, self.lam2_, self.tau_ = chosen
         problem = self._problem(design, chosen)
         self.result_ = self._solve(problem, tol=None, eps=self.tol * design.size)
