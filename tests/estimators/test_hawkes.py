@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from weakprox import HawkesInfectivity, InputError
 from weakprox.checks import check_gradient, check_unbiased
 from weakprox.estimators import _hawkes_process as process
+from weakprox.estimators import hawkes
 from weakprox.selection.search import Weights
 
 ONE = process.Kernel(np.array([1.0]), np.array([1.0]))
@@ -87,9 +88,11 @@ def test_exposure_and_panels_integrate_the_excitation():
     fine = np.linspace(2.0, 9.0, 200_001)
     middle = 0.5 * (fine[1:] + fine[:-1])
     assert np.allclose(direct(events, kernel, middle).sum(axis=1) * 7.0 / 2e5, exact, rtol=1e-3)
-    found = np.zeros(3)
-    for nodes, weights in process.panels(events.times, 2.0, 9.0, 0.1):
-        found += process.excitation(events, kernel, nodes) @ weights
+    inside = np.unique(events.times[(events.times > 2.0) & (events.times < 9.0)])
+    breaks, found = np.r_[2.0, inside, 9.0], np.zeros(3)
+    for gaps, ages, weights in process.panels(breaks, 0.1):
+        points = (breaks[gaps, None] + ages).ravel()
+        found += process.excitation(events, kernel, points) @ weights.ravel()
     assert np.allclose(found, exact, rtol=1e-3)
 
 
@@ -122,10 +125,15 @@ def test_em_steps_raise_the_likelihood():
 # -------------------------------------------------------------------------- contrast
 
 
+def contrasts(events, first, *edges):
+    pulls = process.excitation(events, first.kernel, events.times)
+    return process.contrasts(events, first, np.array(edges), pulls)
+
+
 def reduced_small(free):
     events, kernel = small_record(1)
     first = process.pilot(events, kernel.decays)
-    parts = process.contrasts(events, first, np.array([0.0, 4.0, 10.0]))
+    parts = contrasts(events, first, 0.0, 4.0, 10.0)
     return events, first, parts[0] + parts[1], process.Reduced.of(parts[0] + parts[1], free)
 
 
@@ -139,9 +147,23 @@ def test_the_contrast_is_a_sound_finite_sum(free):
 
 def test_pieces_of_time_add_up():
     events, first, whole, _ = reduced_small(True)
-    once = process.contrasts(events, first, np.array([0.0, 10.0]))[0]
+    once = contrasts(events, first, 0.0, 10.0)[0]
     assert np.allclose(whole.gram, once.gram, rtol=1e-3)
     assert np.allclose(whole.slopes, once.slopes)
+
+
+def test_the_hessian_is_the_weighted_integral(monkeypatch):
+    """Against the midpoint rule on the definition, in one block of time and in several."""
+    events, first, whole, _ = reduced_small(True)
+    fine = np.linspace(0.0, 10.0, 200_001)
+    rows = direct(events, first.kernel, 0.5 * (fine[1:] + fine[:-1]))
+    total = first.baseline.sum() + (first.own + first.shared.sum()) @ rows
+    rows = np.vstack([np.ones(len(total)), rows / np.sqrt(events.totals)[:, None]])
+    exact = (rows * (10.0 / 2e5 / total)) @ rows.T
+    assert np.allclose(whole.gram, exact, rtol=2e-3, atol=1e-4 * exact.max())
+    monkeypatch.setattr(process, "CHUNK", 30)
+    again = contrasts(events, first, 0.0, 4.0, 10.0)
+    assert np.allclose(again[0].gram + again[1].gram, whole.gram)
 
 
 @pytest.mark.parametrize("free", [True, False])
@@ -177,7 +199,7 @@ def test_the_fit_solves_its_problem():
     )
     model.fit(data, period=(0, 3000.0))
     first = process.pilot(model._events, np.array([1.0]))
-    whole = process.contrasts(model._events, first, np.array([0.0, 3000.0]))[0]
+    whole = contrasts(model._events, first, 0.0, 3000.0)[0]
     reduced = process.Reduced.of(whole, False)
     X = cvxpy.Variable((10, 10))
     root = np.linalg.cholesky(reduced.gram)
@@ -205,15 +227,25 @@ def test_what_is_learnt(record):
     assert model.rank_ == model.result_.rank
     tried = model.cv_results_
     assert len(tried["split4_test_score"]) == len(tried["mean_test_score"])
-    # radii for each weight from 0 on, until two weights in a row bring no gain
+    # weights from 0 on until two in a row bring no gain; clearly worse ones are left out
     lams = np.unique(tried["param_lam"])
     assert lams[0] == 0.0
-    assert len(tried["param_lam"]) == 5 * len(lams) + 1  # and no excitation between nodes
-    best = [tried["mean_test_score"][tried["param_lam"] == lam].max() for lam in lams]
-    assert len(lams) == 5 or int(np.argmax(best)) == len(lams) - 3
-    taus = tried["param_tau"][tried["param_lam"] == model.lam_]
-    edge = {taus.min(): "smallest", taus.max(): "largest"}.get(model.tau_)
-    assert model.tau_edge_ == edge
+    first = int(np.argmax(tried["mean_test_score"]))
+    assert (tried["param_lam"][first], tried["param_tau"][first]) == (model.lam_, model.tau_)
+    assert list(hawkes.LAMS).index(lams[-1]) <= hawkes.LAMS.index(model.lam_) + hawkes.PATIENCE
+
+
+def test_the_search_finds_the_best_radius_of_a_weight(record):
+    """Against all radii of the weight chosen, each a search of its own."""
+    _, X, model = record
+    settings = {"decays": model.decay_, "random_state": 0}
+    near = {}
+    for share in (0.5, 1.0, 2.0):
+        one = HawkesInfectivity(tau=share * model.tau_, **settings).fit(X, period=(0, SPAN))
+        tried = one.cv_results_
+        near[share] = tried["mean_test_score"][tried["param_lam"] == model.lam_].max()
+    assert max(near, key=near.get) == 1.0
+    assert model.tau_edge_ is None
 
 
 def test_tau_matters_after_the_refit(record):
@@ -239,12 +271,17 @@ def test_tau_matters_after_the_refit(record):
     assert np.ptp(here) > 1e-3
 
 
-@pytest.mark.parametrize(("place", "edge"), [(0, "smallest"), (1, None), (2, "largest")])
-def test_the_edge_of_the_grid_is_told(place, edge):
-    model = HawkesInfectivity()
-    weights = [Weights(lam, tau) for lam in (0.0, 1.0) for tau in (1.0, 2.0 + lam, 5.0)]
-    model.lam_, model.tau_ = weights[3 + place]
-    assert model._edge(weights) == edge
+@pytest.mark.parametrize("edge", ["smallest", None, "largest"])
+def test_the_edge_of_the_grid_is_told(edge, monkeypatch):
+    """A search that takes the candidate of a given place on its line."""
+    line = [Weights(0.0, tau) for tau in (1.0, 2.0, 5.0)]
+    place = ["smallest", None, "largest"].index(edge)
+    monkeypatch.setattr(HawkesInfectivity, "_choose", lambda *_: (line[place], line))
+    times = np.sort(np.random.default_rng(2).uniform(0, 9, 120))
+    X = np.column_stack([times, np.arange(120) % 3])
+    model = HawkesInfectivity(decays=1.0, random_state=0).fit(X)
+    assert model.tau_ == line[place].tau
+    assert model.tau_edge_ == edge
 
 
 def test_the_old_name_of_cv_still_works():

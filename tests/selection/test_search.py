@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weakprox import InputError
-from weakprox.selection.search import Deadline, Scores, Search, Weights, least, near
+from weakprox.selection.search import Deadline, Scores, Search, Weights, least, limit, near
 
 LOSSES = {1: 5.0, 2: 3.0, 3: 4.0, 4: 3.0, 5: 9.0}
 
@@ -66,6 +66,34 @@ def test_patience_ends_a_line():
     trial = Recorder()
     assert Search([0], trial).best_of([2, 1, 3, 5, 4], patience=2) == 2
     assert len(trial.calls) == 3
+
+
+def test_until_ends_a_line():
+    search = Search([0], Recorder())
+    assert search.best_of([1, 2, 3, 4, 5], until=lambda tried: 3 in tried) == 2
+    assert list(search.losses) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("at", "leap", "tried"), [(1, 2, {1, 2, 3, 5}), (4, 1, {3, 4, 5})])
+def test_along_a_line_neither_neighbour_is_better(at, leap, tried):
+    trial = Recorder()
+    search = Search([0], trial)
+    found = search.along([1, 2, 3, 4, 5], at, leap)
+    assert set(search.losses) - {4} == tried - {4}
+    assert LOSSES[found] == 3.0
+    assert all(origin is None or LOSSES[origin[1]] <= 5.0 for _, _, origin in trial.calls)
+
+
+def test_the_limit_of_a_geometric_series():
+    assert limit([9.0, 5.0, 3.0]) == pytest.approx(1.0)
+    assert limit([5.0, 3.0]) == limit([5.0, 4.0, 2.0]) == -np.inf
+    assert limit([5.0, 3.0, 3.5]) == 3.5
+
+
+def test_candidates_with_finite_losses():
+    kept = Scores([1, 2, 3], np.array([[1.0, np.inf, 3.0], [2.0, 4.0, 5.0]])).finite()
+    assert kept.candidates == [1, 3]
+    assert kept.losses.tolist() == [[1.0, 3.0], [2.0, 5.0]]
 
 
 def test_a_candidate_that_is_clearly_worse_is_given_up():

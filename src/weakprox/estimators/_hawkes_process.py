@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -112,9 +112,12 @@ class Past:
         """At each event, the sum up to and with it, one for each decay."""
         return [running(self.times, float(decay)) for decay in self.decays]
 
-    def pulls(self, at: Vector) -> Matrix:
-        """Sums over the events strictly before each time: (decay, time)."""
-        last = np.searchsorted(self.times, at, side="left") - 1
+    def pulls(self, at: Vector, side: Literal["left", "right"] = "left") -> Matrix:
+        """Sums over the events before each time: (decay, time).
+
+        Events at the time itself count only if `side` is "right".
+        """
+        last = np.searchsorted(self.times, at, side=side) - 1
         seen = last >= 0
         before = last[seen]
         age = at[seen] - self.times[before]
@@ -136,18 +139,13 @@ def own_past(events: Events, decays: Vector) -> Matrix:
 
 def excitation(events: Events, kernel: Kernel, at: Vector) -> Matrix:
     """Kernel sums over each node's earlier events, (node, time)."""
-    return _excitation(pasts(events, kernel), kernel, at)
+    return np.array([kernel.shares @ group.pulls(at) for group in pasts(events, kernel)])
 
 
 def pasts(events: Events, kernel: Kernel) -> list[Past]:
     """The events of each node."""
     nodes = range(events.count)
     return [Past(events.times[events.nodes == node], kernel.decays) for node in nodes]
-
-
-def _excitation(past: list[Past], kernel: Kernel, at: Vector) -> Matrix:
-    """The same from the events of each node, whose sums are kept from call to call."""
-    return np.array([kernel.shares @ group.pulls(at) for group in past])
 
 
 def exposure(events: Events, kernel: Kernel, start: float, stop: float) -> Vector:
@@ -161,25 +159,25 @@ def exposure(events: Events, kernel: Kernel, start: float, stop: float) -> Vecto
 
 
 def panels(
-    times: Vector, start: float, stop: float, finest: float
-) -> Iterator[tuple[Vector, Vector]]:
-    """Nodes and weights that integrate smooth functions of the past over [start, stop].
+    edges: Vector, finest: float
+) -> Iterator[tuple[np.ndarray[Any, Any], Matrix, Matrix]]:
+    """Points and weights that integrate smooth functions of the past between edges.
 
     Between events such functions are sums of decaying exponentials, steep after an event:
-    the pieces start short there and grow. Gauss's rule with three points on each.
+    the pieces start short there and grow. Gauss's rule with three points on each. Yields the
+    intervals that have a piece of this length, and (interval, point) arrays of ages of the
+    points, from the start of the interval, and their weights.
     """
-    inside = np.unique(times[(times > start) & (times < stop)])
-    edges = np.r_[start, inside, stop]
     points, weights = np.polynomial.legendre.leggauss(3)
+    lengths = np.diff(edges)
     left, reach = 0.0, finest
-    longest = float(np.diff(edges).max())
-    while left < longest:
-        low = edges[:-1] + left
-        high = np.minimum(edges[:-1] + reach, edges[1:])
-        low, high = low[high > low], high[high > low]
-        half = 0.5 * (high - low)
-        nodes = (low + half)[:, None] + half[:, None] * points
-        yield nodes.ravel(), (half[:, None] * weights).ravel()
+    inside = np.arange(len(lengths))
+    while True:
+        inside = inside[lengths[inside] > left]
+        if not len(inside):
+            return
+        half = 0.5 * (np.minimum(lengths[inside], reach) - left)[:, None]
+        yield inside, left + half + half * points, half * weights
         left, reach = reach, PANEL_GROWTH * reach
 
 
@@ -357,7 +355,9 @@ class Sources:
 
     def intensity(self, factors: Matrix) -> Vector:
         """At each event, that of its own node."""
-        return np.asarray(np.einsum("pn,pn->n", self.at, factors[:, self.nodes]))
+        found = factors.take(self.nodes, axis=1)
+        found *= self.at
+        return np.asarray(found.sum(axis=0))
 
     def log_likelihood(self, factors: Matrix) -> float:
         """Sum of log intensities less the integral of all intensities."""
@@ -458,12 +458,17 @@ class Reduced:
             left = left - (np.diag(left) * _inverse(inner))[:, None] * inner
         return cls(inner, left, free)
 
+    @cached_property
+    def inverse(self) -> Vector:
+        """One over the diagonal of `gram`; 0 for nodes that had no time to excite anything."""
+        return _inverse(self.gram)
+
     def gradient(self, X: Matrix, rows: Any = slice(None)) -> Matrix:
         """Gradient of all terms, or of those of some rows."""
         full = X[rows] @ self.gram
         if self.free:
             own = self.gram[rows]
-            due = np.einsum("uv,uv->u", X[rows], own) * _inverse(self.gram)[rows]
+            due = np.einsum("uv,uv->u", X[rows], own) * self.inverse[rows]
             full = full - due[:, None] * own
         return np.asarray(full - self.slopes[rows])
 
@@ -505,7 +510,7 @@ class Reduced:
         """A weight of squares that makes everything strongly convex and changes little."""
         return RIDGE * max(float(np.mean(np.diag(self.gram))), TINY)
 
-    @property
+    @cached_property
     def size(self) -> float:
         """The largest decrease of the contrast, with no penalty but the ridge."""
         least = self.gram + 2 * self.ridge * np.eye(len(self.gram))
@@ -528,28 +533,53 @@ def _inverse(gram: Matrix) -> Vector:
     return np.where(counts, 1.0 / np.where(counts, diagonal, 1.0), 0.0)
 
 
-def contrasts(events: Events, first: Pilot, edges: Vector) -> list[Contrast]:
-    """The contrast over each piece of time between the edges."""
+def contrasts(events: Events, first: Pilot, edges: Vector, pulls: Matrix) -> list[Contrast]:
+    """The contrast over each piece of time between the edges; `pulls` are those at events."""
     scale = np.sqrt(np.maximum(events.totals, 1.0))
-    reaction = first.own + first.shared.sum()
-    kernel, past = first.kernel, pasts(events, first.kernel)
+    reaction = (first.own + first.shared.sum()) * scale
+    baseline = float(first.baseline.sum())
+    past = pasts(events, first.kernel)
     found = []
     for start, stop in pairwise(edges):
         last = stop >= events.stop
         chosen = (events.times >= start) & ((events.times < stop) | last)
+        inside = np.unique(events.times[(events.times > start) & (events.times < stop)])
+        breaks = np.r_[start, inside, stop]
         gram = np.zeros((events.count + 1, events.count + 1))
-        finest = FINEST / float(kernel.decays.max())
-        for nodes, weights in panels(events.times, start, stop, finest):
-            step = max(1, CHUNK // events.count)
-            for i in range(0, len(nodes), step):
-                part = _excitation(past, kernel, nodes[i : i + step])
-                total = first.baseline.sum() + reaction @ part
-                rows = np.vstack([np.ones(part.shape[1]), part / scale[:, None]])
-                gram += (rows * (weights[i : i + step] / total)) @ rows.T
-        at = _excitation(past, kernel, events.times[chosen])
-        total = first.baseline.sum() + reaction @ at
-        rows = np.vstack([np.ones(at.shape[1]), at / scale[:, None]]) / total
+        step = max(1, CHUNK // (events.count * len(first.kernel.decays)))
+        for i in range(0, len(breaks) - 1, step):
+            part = breaks[i : i + step + 1]
+            gram += _gram(past, first.kernel, part, scale, baseline, reaction)
+        at = pulls[:, chosen].T / scale
+        rows = np.column_stack([np.ones(len(at)), at]) / (baseline + at @ reaction)[:, None]
         slopes = np.zeros((events.count, events.count + 1))
-        np.add.at(slopes, events.nodes[chosen], rows.T)
+        np.add.at(slopes, events.nodes[chosen], rows)
         found.append(Contrast(gram, slopes / scale[:, None]))
     return found
+
+
+def _gram(
+    past: list[Past],
+    kernel: Kernel,
+    breaks: Vector,
+    scale: Vector,
+    baseline: float,
+    reaction: Vector,
+) -> Matrix:
+    """The part of a contrast's Hessian that belongs to the time between breaks.
+
+    No event lies between two breaks, so that all sums there follow from those just after the
+    first of the two.
+    """
+    starts = breaks[:-1]
+    states = np.array([group.pulls(starts, side="right") for group in past])
+    # (break, decay, node)
+    states = np.ascontiguousarray(states.T) * kernel.shares[:, None] / scale
+    gram = np.zeros((len(past) + 1, len(past) + 1))
+    for inside, ages, weights in panels(breaks, FINEST / float(kernel.decays.max())):
+        faded = np.exp(-ages[..., None] * kernel.decays)  # (interval, point, decay)
+        part = (faded @ states[inside]).reshape(-1, len(past))
+        rows = np.column_stack([np.ones(len(part)), part])
+        weighted = rows * (weights.ravel() / (baseline + part @ reaction))[:, None]
+        gram += weighted.T @ rows
+    return gram

@@ -33,6 +33,7 @@ from weakprox.estimators._simple_covariances import (
 )
 from weakprox.linalg import decompositions
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Custom, Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
@@ -50,11 +51,13 @@ ERRORS = (0.0, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0)  # lam in standard errors of 
 CUTS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, math.inf)  # thresholds, in standard errors
 RANKS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 FIRST, MANY = 2, 200  # folds that show if a candidate is clearly worse, from so many variables
-LEAP = 4  # step along a line of closed forms at first
-SHORT = 2  # the same for "factors": estimates of a rank near n take longest
+# Steps along lines at first: of closed forms, and of "factors", whose estimates take longest if
+# their rank is near n or if lam is large.
+LEAPS = {"shrinkage": 4, "errors": 4, "rank": 4}
+SHORT = {"share": 2, "errors": 1}
 EQUAL, APART = 1e-4, 10.0  # ratios of standard deviations: equal, and of different units
 SIZES = (1e-60, 1e60)  # of the largest deviation from a mean: fourth powers are computed
-ROUGH = 1e-2  # relative accuracy of the fits of the search
+ROUGH = 0.03  # relative accuracy of the fits of the search
 FACTORS, SAMPLE, NONLINEAR, THRESHOLDED = "factors", "sample", "nonlinear", "thresholded"
 LEDOIT_WOLF = "Ledoit-Wolf"
 REPEATS = 4  # ways to split few variables into folds: the choice of a kind is noisy there
@@ -196,7 +199,7 @@ def coordinate_search(
     search: Search[Candidate],
     start: Candidate,
     lines: Mapping[str, Sequence[Any]],
-    leap: int = LEAP,
+    leaps: Mapping[str, int] = LEAPS,
 ) -> Candidate:
     """The candidate of least loss, by turns along the values of some settings."""
     best = start
@@ -204,25 +207,11 @@ def coordinate_search(
         before = best
         for name, values in lines.items():
             line = [best._replace(**{name: value}) for value in values]
-            best = _along(search, line, best, leap)
+            best = search.along(line, best, leaps.get(name, 1))
         if best == before:
             search.best_of([best])  # where nothing is free, or time was short
             return best
-        leap = 1
-
-
-def _along(
-    search: Search[Candidate], line: list[Candidate], at: Candidate, leap: int
-) -> Candidate:
-    """A candidate on a line that neither neighbour beats, by ever smaller leaps."""
-    i = line.index(at)
-    while leap:
-        near = [line[k] for k in (i, i - leap, i + leap) if 0 <= k < len(line)]
-        better = line.index(search.best_of(near, start="best"))
-        if better == i:
-            leap //= 2
-        i = better
-    return line[i]
+        leaps = {}
 
 
 def finite(losses: dict[Candidate, list[Any]]) -> dict[Candidate, list[Any]]:
@@ -439,7 +428,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         scale = scale if standardized else np.ones(Z.shape[1])
         Z = Z / scale
         sample = Sample(Z, len(Z) - (not self.assume_centered))
-        chosen = self._chosen(sample, standardized, lam, tau)
+        with one_thread(max(Z.shape) * Z.shape[1]):  # many short calls of BLAS
+            chosen = self._chosen(sample, standardized, lam, tau)
         problem = common_problem(sample.S, self.lam_, self.tau_, diagonal=self.diagonal)
         # without variance f is 0 at the optimum, and a relative accuracy is impossible
         accuracy: dict[str, Any] = {} if sample.S.any() else {"tol": None, "eps": 1e-12}
@@ -644,9 +634,8 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
 
     def _table(self, search: Search[Candidate], trace: float, unit: float) -> dict[str, Any]:
         """What was tried, in the units of the data."""
-        found = search.scores()
-        valid = np.flatnonzero(np.isfinite(found.losses).all(axis=0))
-        candidates = [found.candidates[i] for i in valid.tolist()]
+        found = search.scores().finite()
+        candidates = found.candidates
         if not candidates:
             return {}
         tried = [
@@ -659,7 +648,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
             "share": np.array([row.tau / trace for row in tried]),
             "standard_errors": np.array([c.errors for c in candidates]),
         }
-        return replace(found, candidates=tried, losses=found.losses[:, valid]).table(**more)
+        return replace(found, candidates=tried).table(**more)
 
     def _trial(self, fold: Fold, candidate: Candidate, start: Any) -> tuple[float, Any]:
         """Loss of the estimate on the samples left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
@@ -18,6 +19,7 @@ from weakprox.estimators import _hawkes_process as process
 from weakprox.estimators._base import DEPRECATED, Certified
 from weakprox.estimators._hawkes_process import Events, Matrix, Pilot, Reduced, Vector
 from weakprox.linalg import decompositions
+from weakprox.linalg.threads import one_thread
 from weakprox.penalties import SignedL1
 from weakprox.problem import Problem
 from weakprox.result import Result
@@ -30,7 +32,8 @@ FEW = (2.0, 0.25)  # weight and share if there are too few events for a search
 PATIENCE = 2  # weights in a row without a gain that end the search
 LEAST = 10  # events per fold needed for a search
 SCARCE = 5  # events per node needed for it, on average
-LOOSE = 50.0  # factor by which the solves of the search are less accurate; 1 chooses alike
+FIRST = 2  # pieces left out that show if a candidate is clearly worse
+LOOSE = 200.0  # factor by which the solves of the search are less accurate; 1 chooses alike
 ZERO = 1e-3  # entries of X up to this share of the largest count as zero
 FLOOR = 1e-6  # smallest radius, and smallest value that counts
 
@@ -164,7 +167,8 @@ class HawkesInfectivity(Certified):
         largest is that of no bound: the low rank brings nothing. The smallest, for lam = 0, is
         that of no excitation between nodes; for other lam, a smaller tau may be better.
     {cv_results_}
-        Scores are log-likelihoods on the pieces left out; their mean is per event.
+        Scores are log-likelihoods on the pieces left out; their mean is per event. Candidates
+        that are clearly worse on the first two pieces are not listed.
     log_likelihood_ : float
         Per event, on the training period.
     period_ : (float, float)
@@ -218,47 +222,43 @@ class HawkesInfectivity(Certified):
         first = self._pilot(events)
         edges = np.quantile(events.times, np.linspace(0.0, 1.0, cv + 1))
         edges[0], edges[-1] = events.start, events.stop
-        parts = process.contrasts(events, first, edges)
-        whole = reduce(add, parts)
         pulls = process.excitation(events, first.kernel, events.times)
+        parts = process.contrasts(events, first, edges, pulls)
+        whole = reduce(add, parts)
         kept = Pieces(events, first.kernel, pulls, edges)
         self._events, self._kernel = events, first.kernel
         reduced = Reduced.of(whole, self.self_excitation)
-        weights = self._candidates(reduced, lam, tau, few=cv == 1)
-        self.cv_results_, best = {}, weights[0]
-        if len(weights) > 1:
-            best = self._choose(kept, parts, whole, first, weights)
+        lines = self._lines(reduced, lam, tau, few=cv == 1)
+        self.cv_results_, self.tau_edge_ = {}, None
+        if cv > 1:
+            with one_thread(pulls.size):  # many short calls of BLAS
+                best, line = self._choose(kept, parts, whole, first, lines)
+            if tau is None:
+                self.tau_edge_ = {line[0]: "smallest", line[-1]: "largest"}.get(best)
+        else:
+            best = next(lines)[0]
         self.lam_, self.tau_ = best
         problem, eps = self._stated(reduced, best)
         self.result_ = self._solve(problem, tol=None, eps=eps)
-        self.tau_edge_ = self._edge(weights) if tau is None and len(weights) > 1 else None
         self._finish(kept, first)
         return self
 
-    def _candidates(
+    def _lines(
         self, reduced: Reduced, lam: float | None, tau: float | None, *, few: bool
-    ) -> list[Weights]:
-        """Weights and radii to try, radii ascending."""
-        lams = [lam] if lam is not None else [FEW[0]] if few else list(LAMS)
-        found: list[Weights] = []
+    ) -> Iterator[list[Weights]]:
+        """Radii to try for each weight in turn, ascending; one candidate if there are few."""
+        lams = [lam] if lam is not None else [FEW[0]] if few else LAMS
+        simplest = not few  # every node by itself
         for weight in lams:
             if tau is not None:
                 taus = [tau]
             else:
                 problem, eps = self._stated(reduced, Weights(weight, np.inf), LOOSE)
-                free = self._unproved(problem, eps=eps)
-                norm = free.low_rank.nuclear_norm
+                norm = self._unproved(problem, eps=eps).low_rank.nuclear_norm
                 taus = [max(x * norm, FLOOR) for x in ([FEW[1]] if few else SHARES)]
-                if not few and not found:  # the simplest model: every node by itself
-                    taus = list(dict.fromkeys([FLOOR, *taus]))
-            found += [Weights(weight, radius) for radius in taus]
-        return found
-
-    def _edge(self, weights: list[Weights]) -> str | None:
-        """At which end of the radii tried tau lies, if at one."""
-        tried = [radius for weight, radius in weights if weight == self.lam_]
-        ends = {min(tried): "smallest", max(tried): "largest"}
-        return ends.get(self.tau_)
+                taus = list(dict.fromkeys([FLOOR, *taus])) if simplest else taus
+            simplest = False
+            yield [Weights(weight, radius) for radius in taus]
 
     def _choose(
         self,
@@ -266,11 +266,13 @@ class HawkesInfectivity(Certified):
         parts: list[process.Contrast],
         whole: process.Contrast,
         first: Pilot,
-        weights: list[Weights],
-    ) -> Weights:
-        """The candidate of largest likelihood on pieces of time that are left out.
+        lines: Iterator[list[Weights]],
+    ) -> tuple[Weights, list[Weights]]:
+        """The candidate of largest likelihood on the pieces of time left out, and its line.
 
-        Weights are tried from 0 upwards, each with all radii, until two bring no gain.
+        Weights are tried from 0 upwards until two bring no gain. The radii of a weight are
+        searched from the best one of the weight before; of the first weight, both ends are
+        tried, too, since these are the simplest models.
         """
         events, free = kept.events, self.self_excitation
         every = np.sum(kept.exposures, axis=0)
@@ -296,21 +298,21 @@ class HawkesInfectivity(Certified):
             return -found * len(parts) / len(events.times), result
 
         data = [prepare(k) for k in range(len(parts))]
-        search: Search[Weights] = self._search(data, trial)
-        rows = [
-            [one for one in weights if one.lam == lam]
-            for lam in dict.fromkeys(one.lam for one in weights)
-        ]
-        best, waited = np.inf, 0
-        for row in rows:
-            search.grid(row)
-            before, best = best, min(search.mean(one) for one in search.losses)
-            waited = 0 if best < before else waited + 1
+        search: Search[Weights] = self._search(data, trial, first=FIRST)
+        line = next(lines)
+        best = search.along(line, line[len(line) // 2])
+        best = search.best_of([best, line[0], line[-1]])
+        waited, own, place = 0, line, line.index(best) - len(line)
+        for line in lines:
             if waited == PATIENCE or self._search_end.passed:
                 break
-        found = search.scores()
-        self.cv_results_ = found.table()
-        return found.best()  # type: ignore[no-any-return]
+            place = max(place, -len(line))
+            found = search.along(line, line[place])
+            place, waited = line.index(found) - len(line), waited + 1
+            if search.best_of([best, found]) == found:
+                best, own, waited = found, line, 0
+        self.cv_results_ = search.scores().finite().table()
+        return best, own
 
     def _finish(self, kept: Pieces, first: Pilot) -> None:
         """Refine baselines, diagonal and row factors, and set what was learnt."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -14,13 +16,16 @@ from weakprox.errors import InputError
 from weakprox.estimators._base import Certified
 from weakprox.estimators._gaussian_columns import Filled, GaussianColumns, some_rows
 from weakprox.estimators._nearest_rows import NearestRows
+from weakprox.linalg import decompositions
+from weakprox.linalg.gram_svd import squared
 from weakprox.linalg.lowrank import LowRank
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Completion
 from weakprox.penalties import ElasticNet
 from weakprox.problem import Problem
 from weakprox.result import Result
 from weakprox.selection._observed_path import path_point
-from weakprox.selection.search import Search, least, stream
+from weakprox.selection.search import Search, least, limit, stream
 from weakprox.solvers import DavisYin
 from weakprox.spectral import NuclearBall, NuclearNorm
 
@@ -36,12 +41,12 @@ SHRINKAGES = (0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003, 0.001)  # of cor
 FOLDS = 5  # of the hidden entries, by which weights of models are judged
 MODELS = ("low-rank", "conditional", "neighbours")  # that the answer may consist of
 HALVINGS = 12  # of the weight of the nuclear norm, from the one at which X is zero
-PATIENCE = 3  # halvings without a gain after which the search ends
+PATIENCE = 2  # halvings without a gain after which the search ends
 SHARES = (1 / 16, 1 / 4, 1.0)  # of the largest lam, tried as long as they help
 RIDGE = 3e-4  # if lam is positive
 GAIN = 1e-3  # of the error, relative to it, by which a candidate must be better
 ROUGH = 1e-2  # relative accuracy of the fits of the search
-STEADY = 1e-3  # the same without lam, where nothing is proved
+STEADY = 1e-2  # the same without lam, where nothing is proved
 FULL = 4000  # size up to which all singular values are computed: fewer and surer steps
 KEPT = 1 << 20  # entries of a table up to which it is kept, filled, for a report
 LEAST = 1e-3  # least bound, relative to the largest singular value
@@ -128,7 +133,7 @@ class Scaled:
     def __init__(self, X: Vector, scaling: Scaling) -> None:
         self.scale = Scale.of(X, scaling)
         self.Z = self.scale.apply(X)
-        self.top = float(np.linalg.norm(np.nan_to_num(self.Z), 2))
+        self.top = largest_value(np.nan_to_num(self.Z))
         self.loss = Completion.from_dense(self.Z)
 
     def weights(
@@ -139,6 +144,13 @@ class Scaled:
         noise = float(np.sum(np.sqrt(self.Z.shape)))
         lam = candidate.share * weight / noise if lam is None else lam
         return lam, NuclearNorm(weight) if tau is None else NuclearBall(tau)
+
+
+def largest_value(Z: Vector) -> float:
+    """The largest singular value, from the smaller Gram matrix."""
+    unit = float(np.abs(Z).max(initial=0.0)) or 1.0  # squares must not overflow
+    tall = (Z if Z.shape[0] >= Z.shape[1] else Z.T) / unit
+    return unit * math.sqrt(max(0.0, float(decompositions.eigvalsh(squared(tall))[-1])))
 
 
 def has_spread(X: Vector) -> Vector:
@@ -249,7 +261,11 @@ class RowSpace:
         B, size = self.B, np.sum(self.B**2, axis=0)  # B'B is diagonal
         seen = ~np.isnan(Z)
         known = np.where(seen, Z, 0.0) @ B
-        H = np.stack([B[row].T @ B[row] for row in seen])
+        H = np.empty((len(Z), len(size), len(size)))
+        for row, product in zip(seen, H, strict=True):
+            most = 2 * np.count_nonzero(row) > len(row)
+            part = B[~row if most else row]  # the fewer ones
+            product[...] = np.diag(size) - part.T @ part if most else part.T @ part
         H += np.diag(self.ridge * size + self.multiplier)
         if self.lam == 0.0 or B.shape[1] == 0:
             return np.linalg.solve(H, known[..., None])[..., 0] @ B.T
@@ -395,7 +411,8 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         X = self._read(X, reset=True)[1]
         if np.isnan(X).all():
             raise InputError("X", "no observed entry", "at least one")
-        best, start = self._choose(X, lam, tau)
+        with one_thread(X.size):  # many short calls of BLAS
+            best, start = self._choose(X, lam, tau)
         data = Scaled(X, best.scaling)
         self.scaling_, self._scale = best.scaling, data.scale
         self._means = Scale.of(X, "center").centre
@@ -452,13 +469,18 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
 
         rounds = HiddenEntries.several(X, self._seed)
         search: Search[Candidate] = self._search(rounds, trial)
-        paths = []
+        paths: list[Candidate] = []
+
+        def loses(tried: Sequence[Candidate]) -> bool:
+            """Whether a scaling tends to a larger error than another one has reached."""
+            others = [search.mean(each, 1) for each in paths if each in search.losses]
+            return limit([search.mean(each, 1) for each in tried]) > min(others, default=np.inf)
+
+        how: Any = {"start": "before", "patience": PATIENCE, "gain": GAIN, "until": loses}
         for scaling in scalings:
             first = Candidate(scaling, share=0.0)
             halved = [first._replace(nuclear=2.0**-k) for k in range(1, HALVINGS + 1)]
-            line = halved if tau is None else [first]
-            found = search.best_of(line, start="before", patience=PATIENCE, gain=GAIN)
-            paths.append(found)
+            paths.append(search.best_of(halved if tau is None else [first], **how))
         tried = [each for each in paths if each in search.losses]
         best = min(tried, key=lambda each: search.mean(each, 1))
         if tau is None:

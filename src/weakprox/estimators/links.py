@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,13 +22,16 @@ from weakprox.estimators._events import Events
 from weakprox.estimators._graphs import Graph, Vector
 from weakprox.linalg.lowrank import LowRank
 from weakprox.linalg.simplex import threshold
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Denoising
 from weakprox.penalties import L1
 from weakprox.problem import Problem
 from weakprox.protocols import SpectralTerm
 from weakprox.result import Result
+from weakprox.selection.path import rough
 from weakprox.selection.search import Search, stream
 from weakprox.solvers import DavisYin
+from weakprox.solvers.base import Warmth
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 HIDDEN_SHARE = 0.1  # of the edges, hidden at a time
@@ -127,6 +130,11 @@ class Decomposed:
             most = min(MOST, max(FIRST, HELD // min(self.N.shape)))
             self._leading = graphs.Leading(self.N, most)
             self.triplets = self._leading.extended(FIRST, NEAR)
+
+    @cached_property
+    def dense(self) -> Vector:
+        """N as an array, for graphs that are small enough for an l1 norm."""
+        return self.N.dense()
 
     @property
     def least(self) -> float:
@@ -543,7 +551,8 @@ class LinkPredictor(Certified):
             _check_no_pairs(X)
         X = validate_data(self, X, dtype=np.float64, **read)
         graph, self.kind_ = graphs.read_graph(X, kind)
-        chosen = self._choose(graph, prepare, lam, tau)
+        with one_thread(math.prod(graph.A.shape)):  # many short calls of BLAS
+            chosen = self._choose(graph, prepare, lam, tau)
         self.adjacency_, self.log_counts_ = graph.A, False
         repeated = graphs.has_repeated(graph) or (events is not None and events.repeated)
         if lam is None and tau is None and repeated:
@@ -557,8 +566,7 @@ class LinkPredictor(Certified):
         point, cut, self.lam_ = data.resolved(best)
         if tau is None:
             if self.lam_ > 0.0:
-                spectral = data.spectral(cut, None)
-                point = self._fitted(data, self.lam_, spectral, trial=True).low_rank
+                point = self._rough(data, self.lam_, data.spectral(cut, None), point)
             tau = max(point.nuclear_norm, LEAST)
         self.tau_ = tau
         self.result_ = self._fitted(data, self.lam_, data.spectral(cut, tau))
@@ -632,8 +640,7 @@ class LinkPredictor(Certified):
             part, found = data
             X, cut, price = found.resolved(candidate)
             if price > 0.0:
-                spectral = found.spectral(cut, tau)
-                X = self._fitted(found, price, spectral, trial=True).low_rank
+                X = self._rough(found, price, found.spectral(cut, tau), X)
                 at = graphs.entries(graphs.unshrunk(X, found.N), *part.pairs.T)
             else:
                 s = found.triplets.s[: X.s.size]
@@ -703,19 +710,35 @@ class LinkPredictor(Certified):
         found = search.best_of([soft._replace(zeroed=option) for option in ZEROED])
         return search.best_of([best, found]) if found in search.losses else best
 
-    def _fitted(
-        self, data: Decomposed, lam: float, spectral: SpectralTerm, *, trial: bool = False
-    ) -> Result:
-        """Solve the problem, roughly in trials."""
-        settings: dict[str, Any] = {"tol": ROUGH} if trial else {}
+    def _fitted(self, data: Decomposed, lam: float, spectral: SpectralTerm) -> Result:
+        """Solve the problem."""
         if lam == 0.0 and not data.whole:
             problem = Problem(Denoising(data.N), None, spectral)
-            return self._solve(problem, trial=trial, start=data.triplets, **settings)
+            return self._solve(problem, start=data.triplets)
         N: Any = data.N
+        settings: dict[str, Any] = {}
         if min(N.shape) <= SPLIT:  # full decompositions: few steps, and sharper bounds
             settings["solver"] = DavisYin(first_rank=min(N.shape))
-            N = N.dense()
-        return self._solve(Problem(Denoising(N), L1(lam), spectral), trial=trial, **settings)
+            N = data.dense
+        return self._solve(Problem(Denoising(N), L1(lam), spectral), **settings)
+
+    def _rough(
+        self, data: Decomposed, lam: float, spectral: SpectralTerm, point: LowRank
+    ) -> LowRank:
+        """Solve the problem of a trial, from the answer at lam = 0.
+
+        The first target of the splitting is N with its entries cut off by lam, whose singular
+        vectors are near those of N: no full decomposition is needed.
+        """
+        N, penalty = data.dense, L1(lam)
+        if lam == 0.0:
+            return point
+        size = penalty.value(point.dense())
+        pull, block = np.clip(N, -lam, lam), data.triplets.Vt.T
+        start = Warmth(point, pull, size, 1.0, point.rank, np.ascontiguousarray(block))
+        problem = Problem(Denoising(N), penalty, spectral)
+        how: Any = {"seed": self._seed, "deadline": self._search_end}
+        return rough(problem, start, tol=ROUGH, not_low=True, **how).low_rank
 
     def score_pairs(self, pairs: Any) -> Vector:
         """How likely pairs of nodes are to be joined: the larger, the likelier.

@@ -22,6 +22,7 @@ from weakprox import arguments
 from weakprox.errors import InputError, ShapeError
 from weakprox.estimators._base import DEPRECATED, Certified, at_most
 from weakprox.linalg import LowRank, decompositions
+from weakprox.linalg.threads import one_thread
 from weakprox.losses import Logistic, Sensing
 from weakprox.losses.entry_losses import Logistic as LogisticEntry
 from weakprox.losses.inputs import as_shape
@@ -42,7 +43,7 @@ CLASS_RIDGES = 2.0 ** np.arange(-11, 6, 2)  # relative to the curvature
 LESS = 0.1  # of that weight, the smaller one that is tried, too
 CLASS_FOLDS = 5
 MOST = 2000  # rows or columns up to which it does
-LOOSE = 10.0  # factor by which the solves of the search are less accurate
+LOOSE = 30.0  # factor by which the solves of the search are less accurate
 TINY = 1e-12
 READ: Any = {"accept_sparse": "csr", "dtype": np.float64}  # how X is read
 Matrix: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
@@ -115,6 +116,17 @@ class Design:
             left = self.b @ self.b - float(np.sum((2 - kept) * kept * along**2))
             errors.append(left / max(n - 1 - float(kept.sum()), 1e-3) ** 2)
         return [least, float(self.curvature * RIDGES[int(np.argmin(errors))])]
+
+    def ridge_solution(self, weight: float) -> Matrix | None:
+        """Coefficients of a plain ridge regression; None if it takes long."""
+        n, size = self.A.shape
+        if min(n, size) > MOST or not weight:
+            return None
+        A = self.A.toarray() if issparse(self.A) else self.A
+        if n < size:
+            gram = A @ A.T + 2 * n * weight * np.eye(n)
+            return np.asarray(A.T @ np.linalg.solve(gram, self.b))
+        return np.linalg.solve(A.T @ A + 2 * n * weight * np.eye(size), A.T @ self.b)
 
     @property
     def largest(self) -> float:
@@ -209,6 +221,16 @@ class Classes(Design):
         best = float(weights[int(np.argmin(mean))])
         return sorted({max(LESS * best, float(weights[0])), best})
 
+    def ridge_solution(self, weight: float) -> Matrix | None:
+        """Coefficients of a plain ridge logistic regression; None if there is no weight."""
+        if not weight:
+            return None
+        C = 1.0 / (2.0 * len(self.b) * weight)
+        with warnings.catch_warnings():  # a rough solution is enough for its norm
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            plain = LogisticRegression(C=C, fit_intercept=self.with_intercept)
+            return np.asarray(plain.fit(self.A, self.b).coef_[0])
+
     def intercept(self, coef: Matrix) -> float:
         """The best intercept."""
         return self.loss.intercept(coef)
@@ -260,7 +282,8 @@ class _TraceModel(Certified, ABC):
             wanted = f"(m, d) with m d = {A.shape[1]} features"
             raise ShapeError("shape", self._shape, wanted)
         design = self._design.of(A, b, self._shape, self.fit_intercept)
-        chosen = self._choose(A, b, design, lams, taus)
+        with one_thread(A.shape[0] * A.shape[1]):  # many short calls of BLAS
+            chosen = self._choose(A, b, design, lams, taus)
         self.lam_, self.lam2_, self.tau_ = chosen
         problem = self._problem(design, chosen)
         self.result_ = self._solve(problem, tol=None, eps=self.tol * design.size)
@@ -327,8 +350,7 @@ class _TraceModel(Certified, ABC):
         for squares in design.ridges(self._search_end) if lam2 is None else [lam2]:
             radii = taus
             if radii is None:
-                free = self._rough(design, Setting(0.0, squares, np.inf))
-                norm = free.low_rank.nuclear_norm
+                norm = self._free_norm(design, squares)
                 radii = [max(share * norm, TINY) for share in design.taus]
             settings += [Setting(lam, squares, tau) for lam in lams for tau in radii]
 
@@ -373,6 +395,13 @@ class _TraceModel(Certified, ABC):
         if self._refits:
             best, self._share = best_refit(search, best)
         return best
+
+    def _free_norm(self, design: Design, squares: float) -> float:
+        """Nuclear norm of the solution without a bound and with lam = 0."""
+        plain = design.ridge_solution(squares)
+        if plain is None:
+            return self._rough(design, Setting(0.0, squares, np.inf)).low_rank.nuclear_norm
+        return float(np.sum(decompositions.svdvals(plain.reshape(design.shape))))
 
     def _rough(self, design: Design, setting: Setting, start: Any = None) -> Result:
         """Solve the certified problem less accurately, for the search."""

@@ -191,8 +191,11 @@ def best_intercept(t: Array, y: Array) -> float:
         low, high = (low, c) if slope > 0.0 else (c, high)
         bend = float(xp.mean(p * (1.0 - p)))
         step = c - slope / bend if bend > 0.0 else low
+        near = 1e-14 * max(1.0, abs(c))
+        if bend > 0.0 and abs(step - c) <= near:  # before the bracket, which may end at c
+            break
         new = step if low < step < high else 0.5 * (low + high)
-        if abs(new - c) <= 1e-14 * max(1.0, abs(c)):
+        if abs(new - c) <= near:
             break
         c = new
     return c

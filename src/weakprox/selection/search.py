@@ -123,6 +123,11 @@ class Scores:
             keys = [simplicity(candidate) for candidate in self.candidates]
         return self.candidates[least(self.losses, keys)]
 
+    def finite(self) -> Scores:
+        """The candidates whose losses are finite on all folds."""
+        kept = np.flatnonzero(np.isfinite(self.losses).all(axis=0)).tolist()
+        return Scores([self.candidates[i] for i in kept], self.losses[:, kept])
+
     def table(self, **more: Any) -> dict[str, Any]:
         """A column per quantity, named as in scikit-learn; scores are minus losses."""
         scores = -self.losses
@@ -210,13 +215,15 @@ class Search(Generic[C]):
         patience: int | None = None,
         last_of_equals: bool = False,
         gain: float = 0.0,
+        until: Callable[[Sequence[C]], bool] | None = None,
     ) -> C:
         """Try candidates one after the other; return the one of least mean (first) loss.
 
         Those already tried are not tried again; the first is returned if there is no time. A
         trial starts from the answers of the candidate `start` names: the one before it, or the
         best so far. The search ends after `patience` candidates in a row that are no better,
-        that is, that do not lower the loss by the share `gain`.
+        that is, that do not lower the loss by the share `gain`, or if `until` says so of those
+        tried.
         """
         best: C | None = None
         before, waited = best, 0
@@ -237,10 +244,24 @@ class Search(Generic[C]):
                 top = f"{scored(candidate, here)} (best {-self.mean(best):.4g})"
                 display.advance(bar, note=top)
                 self._forget(candidates[: k + 1], {best, before})
-                if waited == patience:
+                if waited == patience or (until is not None and until(candidates[: k + 1])):
                     break
         self._forget(candidates, {best})
         return candidates[0] if best is None else best
+
+    def along(self, line: Sequence[C], at: C, leap: int = 1) -> C:
+        """A candidate on a line that neither neighbour beats, from `at` by ever smaller leaps.
+
+        A trial starts from the answers of the best candidate so far.
+        """
+        i = line.index(at)
+        while leap:
+            beside = [line[k] for k in (i, i - leap, i + leap) if 0 <= k < len(line)]
+            better = line.index(self.best_of(beside, start="best"))
+            if better == i:
+                leap //= 2
+            i = better
+        return line[i]
 
     def _show(
         self, display: Progress, bar: int, k: int, fold: Any, candidate: C, loss: Loss | None
@@ -297,6 +318,19 @@ class Search(Generic[C]):
         known = self.losses[best]
         away = [_columns(loss)[0] - _columns(known[k])[0] for k, (loss, _) in enumerate(done)]
         return bool(clearly_positive(np.array(away)))
+
+
+def limit(losses: Sequence[float]) -> float:
+    """About the least loss that a falling sequence tends to; minus infinity if it is unclear.
+
+    That of a geometric series with the last two differences.
+    """
+    if len(losses) < 3:
+        return -math.inf
+    before, last = losses[-3] - losses[-2], losses[-2] - losses[-1]
+    if last <= 0.0:
+        return losses[-1]
+    return losses[-1] - last * last / (before - last) if before > last else -math.inf
 
 
 def named(candidate: Any) -> str:

@@ -67,8 +67,11 @@ class Side(NamedTuple):
         rank = A.shape[1]
         Z = np.hstack([B, np.ones((len(B), 1))]) if self.free else B
         width = Z.shape[1]
-        pairs = (Z[:, :, None] * Z[:, None, :]).astype(np.float32).reshape(len(Z), -1)
-        G = (self.seen @ pairs).reshape(-1, width, width)
+        i, j = np.tril_indices(width)
+        low = Z.astype(np.float32)
+        sums = self.seen @ (low[:, i] * low[:, j])
+        G = np.empty((len(sums), width, width), np.float32)
+        G[:, i, j] = G[:, j, i] = sums
         k = np.arange(rank)
         G[:, k, k] += ridge
         if self.free:

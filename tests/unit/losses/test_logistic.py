@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 import weakprox as wp
 from weakprox.errors import InputError, ShapeError
 from weakprox.losses import Logistic
+from weakprox.losses.entry_losses import Logistic as OfEntries
 from weakprox.losses.logistic import best_intercept
 from weakprox.proofs.proof import verify_data
 
@@ -98,3 +99,16 @@ def test_a_proof_can_be_verified_with_the_problem_or_the_data(tmp_path):
 def test_bad_input_is_named(A, y, settings, name):
     with pytest.raises((InputError, ShapeError), match=name):
         Logistic(A, y, **settings)
+
+
+def test_the_intercept_is_found_in_few_steps(monkeypatch):
+    """Newton's method ends where it stands still, at whichever end of its bracket."""
+    calls = []
+    plain = OfEntries.mean
+    monkeypatch.setattr(OfEntries, "mean", lambda self, x: calls.append(1) or plain(self, x))
+    rng = np.random.default_rng(0)
+    for size in (0.1, 1.0, 10.0):
+        t, y = size * rng.standard_normal(50), (rng.random(50) < 0.3).astype(float)
+        c = best_intercept(t, y)
+        assert np.mean(1.0 / (1.0 + np.exp(-t - c))) == pytest.approx(y.mean(), abs=1e-12)
+    assert len(calls) <= 3 * 15
