@@ -408,3 +408,16 @@ def test_a_dual_point_that_rounding_took_out_of_the_domain_is_shortened():
     (inside, _), (outside, length) = best(q), best(q * (1 + 2e-6))
     assert 0.9 < length < 1.0
     assert outside == pytest.approx(inside, rel=1e-2)
+
+
+@pytest.mark.parametrize("lam", [0.1, 1.0])
+def test_one_observation_in_each_row_and_column(lam):
+    """S is diagonal, X is too, and nothing else of a correction is determined."""
+    y = np.random.default_rng(0).standard_normal(9) + 3.0
+    rows = np.arange(9)
+    result = wp.minimize(wp.Problem(Completion(rows, rows, y, (9, 9)), None, NuclearNorm(lam)))
+    size = np.abs(y)
+    best = np.where(size > lam, lam * size - 0.5 * lam**2, 0.5 * size**2).sum()
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=2e-4)
+    assert result.certificate.lower_bound <= best
