@@ -70,6 +70,13 @@ def test_leading_values_of_large_matrices():
     np.testing.assert_allclose(values, np.linalg.eigvalsh(S)[::-1][:4], rtol=1e-3)
 
 
+def test_leading_values_of_small_matrices_are_all_of_them():
+    """In any units; negative eigenvalues of a semidefinite signal are noise."""
+    A = 1e-3 * (M[:50] + M[:50].T)
+    values = np.linalg.eigvalsh(A)[::-1]
+    np.testing.assert_allclose(leading_values(A, 0.0, psd=True), np.maximum(values, 0.0))
+
+
 def test_a_grid_given_is_put_in_order():
     grid = as_grid([0.1, 0.3, 0.2], [[3.0, 1.0], [30.0, 10.0], [20.0, 2.0]])
     assert isinstance(grid, Grid)

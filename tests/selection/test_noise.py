@@ -92,6 +92,7 @@ def test_shrunk_values_give_the_better_estimate():
     plain = np.linalg.norm((U[:, :3] * s[:3]) @ Vt[:3] - signal)
     assert np.linalg.norm((U[:, :3] * found) @ Vt[:3] - signal) < 0.95 * plain
     assert s[3] < 1.05 * noise_edge((200, 120), 1.0)
+    np.testing.assert_allclose(shrunk_values(0.1 * s, (200, 120), 0.1), 0.1 * found)
 
 
 def test_samples_show_the_noise_of_their_mean():

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from weakprox import InputError
-from weakprox.selection.search import Deadline, Scores, Search, Weights, least, limit, near
+from weakprox.selection.search import (
+    Deadline,
+    Scores,
+    Search,
+    Weights,
+    clearly_positive,
+    least,
+    limit,
+    near,
+)
 
 LOSSES = {1: 5.0, 2: 3.0, 3: 4.0, 4: 3.0, 5: 9.0}
 
@@ -223,3 +232,12 @@ def test_tables_are_named_as_in_scikit_learn():
     assert table["more"] == [7, 8]
     assert found.best() == Weights(0.2, 3.0)
     assert found.best(lambda each: each.tau) == Weights(0.1, 2.0)
+
+
+def test_what_leaves_no_doubt_is_ten_standard_errors_from_zero():
+    """Sixteen folds of which half are 1 above the mean and half 1 below."""
+    spread = np.tile([1.0, -1.0], 8)[:, None] * np.sqrt(15 / 16)  # variance 1, error 1/4
+    away = spread + np.array([2.4, 2.6, -2.6])
+    assert clearly_positive(away).tolist() == [False, True, False]
+    away[0, 0] = np.inf
+    assert clearly_positive(away)[0]

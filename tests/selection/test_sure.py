@@ -100,3 +100,11 @@ def test_bad_input(call, argument):
     with pytest.raises(wp.InputError) as caught:
         call()
     assert caught.value.argument == argument
+
+
+def test_probes_are_symmetric_only_if_all_answers_are():
+    """M is symmetric but X is not bound to be: X = M has a divergence of one per entry."""
+    A = np.random.default_rng(0).standard_normal((30, 30))
+    A, grid = A + A.T, Grid(np.zeros(1), np.array([[1e4]]))
+    found = sure_over_grid(A, grid, 1.0, tol=1e-8)  # -n + 2 n
+    assert found[0, 0] == pytest.approx(A.size, rel=0.2)

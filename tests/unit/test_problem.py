@@ -8,6 +8,7 @@ from registry import MATRICES, MEASURED, NOISY, SHAPE, numbers
 import weakprox as wp
 from weakprox.losses import Completion, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, Zero
+from weakprox.resources.memory import limited
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 M = numbers(*SHAPE)
@@ -20,6 +21,17 @@ def test_value_is_the_sum_of_the_terms():
     wanted = 0.5 * ((X - M) ** 2).sum() + 0.5 * np.abs(X).sum() + 0.3 * 2.0
     assert problem.value(POINT) == pytest.approx(wanted)
     assert problem.smooth_value(X) == pytest.approx(wanted - 0.6)
+
+
+def test_values_of_factors_are_those_of_the_matrix():
+    """X is made dense unless memory is limited."""
+    problem = wp.Problem(Denoising(M), L1(0.5), NuclearNorm(0.3))
+    wanted = pytest.approx(problem.smooth_value(POINT.dense()))
+    assert problem.smooth_value(POINT) == wanted
+    assert not problem.by_passes
+    with limited(1 << 40):
+        assert problem.by_passes
+        assert problem.smooth_value(POINT) == wanted
 
 
 @pytest.mark.parametrize(

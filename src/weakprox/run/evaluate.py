@@ -94,6 +94,12 @@ def _accuracy(
     return tol * max(abs(value), SMALL * half * (X if isinstance(X, float) else X.sqnorm))
 
 
+def _diverged(problem: Problem, value: float) -> bool:
+    """Whether a value is above that at zero."""
+    zero = LowRank.zero(problem.shape, problem.loss.reference)
+    return value > problem.value(zero) * (1 + 1e-6)
+
+
 Looked = tuple[State, Look | None, Status | None]
 
 
@@ -317,6 +323,8 @@ def finish(state: State, status: Status) -> Result:
     else:
         value, rounding = measured(state, answer)
         eps = _accuracy(problem, *aim, value, answer)
+        if settings.tol and eps > settings.tol * abs(value) and _diverged(problem, value):
+            eps = settings.tol * abs(value)  # the size of such a point means nothing
         state = replace(state, tracker=replace(state.tracker, best_value=value))
         short = value + rounding - state.tracker.lower > eps
         if short and (problem.observed is not None or problem.cells is not None):

@@ -58,6 +58,7 @@ UNKNOWNS = 4  # observations for each number of a correction
 GROUP = 0.25  # of the largest excess: directions of the correction at the start
 LEFT = 0.2  # of what the norm of S adds to a gap: left by a second correction (0.1 to 0.3)
 TENFOLD = 8  # steps that are expected to reduce the gap tenfold
+SOLVED, FREE = 1e-20, 1e-12  # relative squared residual and curvature that are rounding
 EARLY, WORTH = 8, 1e-4  # later corrections are kept if they gain this share of the gap
 TRIES = 64  # lengths of a step, each half of the one before, if smoothness is unbounded
 GROWTH, SHORTER = 2.0, 40  # of the loss in a correction, and lengths that are tried then
@@ -517,16 +518,20 @@ class Steps:
         data = self.data
         r = np.diag(excess)
         M, p, square = np.zeros_like(r), r, float((r * r).sum())
-        moved = 0.0 * h
+        moved, solved = 0.0 * h, SOLVED * square
+        steepest = float(namespace(h).max(h))  # the map of M is bent by no more than this
         for _ in range(CONJUGATE):
             at = data.sampled(u @ like(p, u), v)
             product = host(u.T @ data.times(h * at, v))
             bend = float((p * product).sum())
-            if not bend > 0.0:
+            # few observations leave parts of M free: steps along them would be of any length
+            if not bend > FREE * steepest * float((p * p).sum()):
                 break
             length = square / bend
             M, moved, r = M + length * p, moved + length * at, r - length * product
             before, square = square, float((r * r).sum())
+            if square <= solved:
+                break
             p = r + (square / before) * p
         return like(M, u), moved
 

@@ -5,7 +5,7 @@ import pytest
 from registry import DOUBLE, MATRICES, MEASURED, OFFSETS, PIECES, SHAPE, numbers
 
 import weakprox as wp
-from weakprox.certificates.split import lower_bound
+from weakprox.certificates.split import FixedDual, lower_bound
 from weakprox.linalg.simplex import project_capped
 from weakprox.losses import Completion, Custom, Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, GroupL2, MaxAffine, Smoothed
@@ -143,3 +143,15 @@ def test_torch_agrees():
     same = wp.Problem(Denoising(DOUBLE[1].array(M)), None, NuclearBall(2.0))
     a, b = bound(problem, best)[0], bound(same, DOUBLE[1].array(best))[0]
     assert a == pytest.approx(b, rel=1e-9)
+
+
+def test_rounding_only_lowers_a_bound():
+    """M is in the ball, so the optimum is 0; far from M, large terms cancel in the bound."""
+    M = np.outer([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0])
+    problem = wp.Problem(Denoising(M), None, NuclearBall(100.0))
+    dual = FixedDual(problem.penalty, 0.0 * M)
+    bound, _ = lower_bound(problem, 0.0 * M, dual, rank=3, rng=np.random.default_rng(0))
+    prox = problem.spectral.weak_prox(M, weight=1.0, rank=3, certify=True)
+    size = float(np.sum(M * M))
+    assert prox.lower <= 0.0
+    assert -1e-12 * size < bound <= prox.lower - 64 * np.finfo(float).eps * size

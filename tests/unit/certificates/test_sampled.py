@@ -9,6 +9,7 @@ from registry import MATRICES, MEASURED, NUMPY, NUMPY32, PENALTIES, SHAPE, SPECT
 from scipy.stats import binom
 
 import weakprox as wp
+from weakprox.certificates import sampled
 from weakprox.certificates.sampled import (
     SEEN,
     Noise,
@@ -130,6 +131,7 @@ def test_the_samples_needed_are_the_fewest(noise, allowed):
     need = noise.needed(allowed, 0.95)
     assert noise.error(need, 0.95) <= allowed
     assert need == 1 or noise.error(need - 1, 0.95) > allowed
+    assert noise.needed(noise.error(need, 0.95), 0.95) == need  # as much as is allowed
 
 
 def test_the_reach_is_that_of_single_samples():
@@ -197,11 +199,14 @@ def test_fresh_samples_contradict_a_proof():
     assert not contradicted(*proofs(**nothing, further=1e-14))  # rounding
 
 
-def test_group_sizes():
+def test_group_sizes(monkeypatch):
     assert even_sizes(10, 4) == [3, 3, 2, 2]
     assert even_sizes(3, 16) == [1, 1, 1]
     assert groups_that_fit(np.zeros(1), 100) == 16
     assert groups_that_fit(np.zeros(1), 1 << 50) == 2
+    monkeypatch.setattr(sampled, "room", lambda: 4 * 100 * 8 * 5)  # five arrays and spare ones
+    assert groups_that_fit(np.zeros(1), 100) == 5
+    assert groups_that_fit(np.zeros(1, np.float32), 100) == 10
 
 
 def test_more_batches_than_groups_are_joined():

@@ -8,9 +8,12 @@ import pytest
 import torch
 
 import weakprox as wp
-from weakprox.losses import Denoising
+from weakprox.linalg.simplex import ValueForm
+from weakprox.losses import Completion, Denoising
 from weakprox.penalties import L1, ElasticNet
+from weakprox.penalties.fixed import _radius
 from weakprox.penalties.proximal import proximal_dual
+from weakprox.protocols import loss_capabilities
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
 
 rng = np.random.default_rng(0)
@@ -206,6 +209,15 @@ def test_infinite_weights_without_a_known_slope_are_refused():
     affine = wp.penalties.MaxAffine(np.ones((1, 9, 9)), np.zeros(1))
     with pytest.raises(wp.InputError, match="no known bound"):
         wp.Problem(Denoising(M), L1(0.4, HELD) + affine, NuclearBall(3.0))
+
+
+def test_a_solution_is_no_larger_than_its_value_at_zero_allows():
+    """lam |X|_* <= f(X) <= f(0) bounds X if G is not strongly convex."""
+    rows, columns = np.nonzero(np.eye(9))
+    loss = Completion(rows, columns, np.diag(M), M.shape)
+    radius = _radius(loss, loss_capabilities(loss), ValueForm(lam=0.1), 1.0)
+    zero = loss.value(0.0 * M, loss.everything())
+    assert radius == pytest.approx(zero / 0.1)
 
 
 def test_everything_fixed_is_zero():

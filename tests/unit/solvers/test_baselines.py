@@ -619,3 +619,11 @@ def test_the_users_start_is_where_the_run_begins_and_is_not_written_to(name):
     first = [run[0] for run in runs]
     if name not in forgets:
         assert np.abs(first[0] - first[1]).max() > 1e-6
+
+
+def test_the_halving_bound_allows_for_inexact_vertices():
+    """After epoch t, exact vertices would give L D^2 / 2^(t+1); inexact ones give no less."""
+    hand = Hand("ball")
+    memory = wp.minimize(BALL, eps=EPS, solver=SVRF(), max_svds=1).checkpoint.memory
+    exact = hand.L * hand.D**2 * 0.5 ** (memory.epoch + 1)
+    assert exact <= SVRF().promised(memory) - EPS / 2 <= 1.05 * exact

@@ -9,9 +9,12 @@ import pytest
 import torch
 
 import weakprox as wp
+from weakprox.certificates import cells as certificate
+from weakprox.certificates.cells import CellsDual
 from weakprox.losses import Denoising, Huber
 from weakprox.losses.cells import Cells
 from weakprox.losses.entry_losses import Logistic
+from weakprox.passes import ValueForm
 from weakprox.spectral import NuclearBall, NuclearNorm
 
 rng = np.random.default_rng(0)
@@ -140,6 +143,41 @@ def test_bounds_need_no_gram_matrix(monkeypatch):
     monkeypatch.setattr("weakprox.certificates.cells.GRAM", 10)
     assert min(M.shape) < 10 < max(M.shape)
     assert wp.minimize(problem, tol=1e-4).certificate.rests_on == "exact"
+
+
+@pytest.mark.parametrize("shape", [(40, 3), (3, 40)])
+def test_norms_come_from_the_gram_matrix_of_the_shorter_side(shape, monkeypatch):
+    sizes = []
+
+    def seen(G):
+        sizes.append(G.shape)
+        return np.linalg.eigvalsh(G)
+
+    monkeypatch.setattr(certificate, "eigvalsh", seen)
+    A = np.random.default_rng(0).standard_normal(shape)
+    dual = CellsDual(Cells(A, Huber(K)), ValueForm(lam=1.0), wp.LowRank.zero(shape, A))
+    norm, _, _ = dual._norm(np.random.default_rng(0))
+    assert sizes == [(3, 3)]
+    assert norm == pytest.approx(np.linalg.norm(np.clip(A, -K, K), 2), rel=1e-9)
+
+
+class Outside(Logistic):
+    """Slopes that rounding has taken out of the domain of the conjugate."""
+
+    def derivative(self, y, x):
+        return super().derivative(y, x) * (1 + 1e-13)
+
+
+def test_dual_points_that_rounding_took_out_of_the_domain_are_shortened():
+    """Slopes in the first row are 1 and -1, where the domain ends; other cells prove log 2."""
+    y = (np.random.default_rng(0).random((6, 4)) < 0.5).astype(float)
+    at = np.zeros_like(y)
+    at[0] = 50.0 * (1.0 - 2.0 * y[0])
+    X = wp.LowRank(*np.linalg.svd(at, full_matrices=False))
+    dual = CellsDual(Cells(y, Outside()), ValueForm(lam=10.0), X)
+    lower, length, _, _ = dual.proved(np.random.default_rng(0))
+    assert 0.0 < 1.0 - length < 1e-8
+    assert lower == pytest.approx(20 * np.log(2.0), abs=1e-6)
 
 
 def test_sums_tell_the_dual_function():

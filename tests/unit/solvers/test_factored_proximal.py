@@ -6,11 +6,14 @@ import tracemalloc
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.special import eval_chebyt
 
 import weakprox as wp
+from weakprox.certificates.observed import FILTER, ObservedDual, filtered
 from weakprox.linalg import LowRank
 from weakprox.losses import Completion, Huber, Penalised
 from weakprox.metering import Budget, Meter
+from weakprox.passes import ValueForm
 from weakprox.penalties import L1
 from weakprox.result import Counts
 from weakprox.solvers import DavisYin, FactoredProximal
@@ -380,3 +383,41 @@ def test_few_observations_never_become_an_array(monkeypatch):
     monkeypatch.setattr(Steps, "_prox_of_array", None)
     problem = wp.Problem(completion("squared", (60, 50), share=0.2), None, NuclearNorm(0.3))
     assert wp.minimize(problem).status.name == "CERTIFIED"
+
+
+def test_the_filter_is_a_chebyshev_polynomial():
+    """It leaves values below the cut-off within [-1, 1] and amplifies those above."""
+    data = completion("squared").observed()
+    q, least = np.random.default_rng(0).standard_normal(data.size), 1.5
+    S = data.times(q, np.eye(SHAPE[1]))
+    s, Vt = np.linalg.svd(S)[1:]
+    found = filtered(data, q, Vt.T, least)
+    np.testing.assert_allclose(found, Vt.T * eval_chebyt(FILTER, 2 * (s / least) ** 2 - 1))
+
+
+def test_a_dual_point_that_rounding_took_out_of_the_domain_is_shortened():
+    """Huber's slopes end at k; whatever exceeds it by rounding is no dual point."""
+    data = completion("huber").observed()
+    q = np.clip(10.0 * data.values, -0.5, 0.5)
+    norm = np.linalg.norm(data.times(q, np.eye(SHAPE[1])), 2)
+    form = ValueForm(lam=norm * (1 - 1e-6))  # the norm asks for a shorter q, and by little
+
+    def best(dual):
+        return ObservedDual(data, dual, form, None, data.zero()).best(norm)
+
+    (inside, _), (outside, length) = best(q), best(q * (1 + 2e-6))
+    assert 0.9 < length < 1.0
+    assert outside == pytest.approx(inside, rel=1e-2)
+
+
+@pytest.mark.parametrize("lam", [0.1, 1.0])
+def test_one_observation_in_each_row_and_column(lam):
+    """S is diagonal, X is too, and nothing else of a correction is determined."""
+    y = np.random.default_rng(0).standard_normal(9) + 3.0
+    rows = np.arange(9)
+    result = wp.minimize(wp.Problem(Completion(rows, rows, y, (9, 9)), None, NuclearNorm(lam)))
+    size = np.abs(y)
+    best = np.where(size > lam, lam * size - 0.5 * lam**2, 0.5 * size**2).sum()
+    assert result.certified
+    assert result.value == pytest.approx(best, rel=2e-4)
+    assert result.certificate.lower_bound <= best

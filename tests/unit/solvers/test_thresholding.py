@@ -191,3 +191,38 @@ def test_other_problems_are_refused():
     ):
         with pytest.raises(InputError, match="sparse"):
             wp.minimize(problem, Thresholding())
+
+
+def proof_of(C, form, count, aim=0.0):
+    """The dual point from the leading triplets of a dense matrix."""
+    U, s, Vt = np.linalg.svd(C, full_matrices=False)
+    kept = U[:, :count], s[:count], Vt[:count].T, form.prox(s[:count], 1.0)
+    return replace(ThresholdedDual.of(SparseTiles(csr_array(C)), *kept, form), aim=aim)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_the_parts_of_a_proof_do_not_depend_on_units(unit):
+    """The norm `enough` gives away the same share of the accuracy, whatever the size of X."""
+    C, lam = unit * sparse().toarray(), 4.0 * unit
+    dual = proof_of(C, ValueForm(lam=lam), 20, aim=1e-5 * unit**2)
+    X = dual.point.dense()
+    assert dual.value == pytest.approx(0.5 * np.sum((C - X) ** 2), rel=1e-12, abs=0.0)
+    lost = dual.value + lam * dual.values.sum() - dual.at(dual.enough)
+    assert lost == pytest.approx(0.8 * dual.aim, rel=1e-3, abs=0.0)
+
+
+def test_a_matrix_inside_the_ball_is_not_bounded_above_zero():
+    """X = C leaves no dual point, and the optimum is 0: rounding may only lower the bound."""
+    one, form = np.eye(2), ValueForm(tau=20.0)
+    values = np.array([4.0, 3.0])
+    C = SparseTiles(csr_array(np.diag(values)))
+    dual = ThresholdedDual.of(C, one, values, one, values, form)
+    assert dual.square == 0.0
+    assert -1e-12 < dual.bound(np.random.default_rng(0))[0] < 0.0
+
+
+def test_rounding_of_the_largest_value_is_allowed_for():
+    """The norm of Y is much less than that of C, whose products round."""
+    dual = proof_of(np.diag([1e6, 3.0]), ValueForm(lam=1.5), 2)
+    allowed = 64 * np.finfo(float).eps * 1e6
+    assert allowed <= dual.norm(np.random.default_rng(0)) - 1.5 < 2 * allowed

@@ -8,9 +8,10 @@ from weakprox.errors import ShapeError
 from weakprox.linalg import LowRank, thin_eigh
 from weakprox.linalg.arrays import to_numpy
 from weakprox.linalg.simplex import project_capped
+from weakprox.protocols import Tolerance
 from weakprox.spectral import TracePSD
 from weakprox.spectral.singular import ball_lower
-from weakprox.spectral.trace_psd import _spectrum, symmetric_part
+from weakprox.spectral.trace_psd import _largest_deflated, _spectrum, symmetric_part
 
 G = numbers(9, 9, seed=160)
 A = G + G.T
@@ -122,6 +123,41 @@ def test_bounds_from_an_iteration_that_was_cut_short():
             tau = float(rng.exponential(5.0))
             minimum = 0.5 * ((project_capped(w, tau) - w) ** 2).sum()
             assert ball_lower(spec, 1.0, tau) <= minimum + 1e-9
+
+
+def test_the_rest_of_small_matrices_is_small():
+    """Bounds on what is left out are in the units of the matrix."""
+    w = 1e-3 * np.linspace(3.0, -2.0, 40)
+    B, rng = spectrum(w), np.random.default_rng(0)
+    spec, _ = _spectrum(B, thin_eigh(B, 5, full=False, rng=rng), False, rng)
+    rest = float(w[5:] @ w[5:])
+    assert rest <= spec.energy <= rest * (1 + 1e-6)
+    assert w[5] <= spec.tail <= np.sqrt(rest) * (1 + 1e-6)
+
+
+def test_a_deflated_bound_ignores_what_couples_kept_vectors_to_the_rest():
+    """V is far from invariant: A V has large parts outside of V, which deflation removes."""
+    n, kept = 60, 2
+    V = np.linalg.qr(numbers(n, n, seed=3))[0]
+    block = np.diag(np.linspace(1.0, -3.0, n))
+    block[:kept, kept:] = 1e8
+    block[kept:, :kept] = 1e8
+    bound = _largest_deflated(V @ block @ V.T, V[:, :kept], np.random.default_rng(0))
+    largest = block[kept, kept]
+    assert largest <= bound <= 3.0 * largest
+
+
+def test_certificates_do_not_rest_on_a_few_power_steps():
+    """A poor start does not show, except to a caller that measures what it costs."""
+    w = np.concatenate([[9.0, 8.0, 7.0], np.linspace(2.0, -2.0, 697)])
+    B, start = spectrum(w), numbers(700, 40, seed=4)
+    tau, tolerance = 12.0, Tolerance(powers=1)
+    how = {"weight": 1.0, "rank": 3, "start": start, "tolerance": tolerance}
+    rough = TracePSD(tau).weak_prox(B, rng=np.random.default_rng(0), **how)
+    sure = TracePSD(tau).weak_prox(B, rng=np.random.default_rng(0), certify=True, **how)
+    minimum = 0.5 * float(((project_capped(w, tau) - w) ** 2).sum())
+    assert minimum * (1 - 1e-9) <= sure.lower <= minimum
+    assert rough.passes < sure.passes
 
 
 def test_conjugate_is_tau_times_the_largest_eigenvalue():

@@ -53,3 +53,10 @@ def test_a_row_prints_as_a_line(settings):
     line = str(complexity(settings, tau=3.0, rank=2)[0])
     assert line.startswith("SFW")
     assert "\n" not in line
+
+
+def test_an_accuracy_above_the_first_gap_takes_one_round(settings):
+    rows = complexity(replace(settings, eps=settings.C0), tau=3.0, rank=2)
+    condition = settings.beta / settings.alpha
+    assert rows[2].svds == pytest.approx(condition)
+    assert rows[3].exact_gradients == 1.0

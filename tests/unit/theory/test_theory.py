@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from weakprox.losses import Denoising, Sensing
 from weakprox.penalties import L1, ElasticNet, MaxAffine
 from weakprox.solvers.paper.svrgcg import scheduled
 from weakprox.spectral import Exact, NuclearBall, NuclearNorm, TracePSD
+from weakprox.theory._theorems import estimate_sigma
 
 M = numbers(*SHAPE)
 MD = SHAPE[0] * SHAPE[1]
@@ -183,3 +185,20 @@ def test_an_epoch_leaves_an_eighth():
         assert (1.0 - share) ** inner <= 1 / 8
         if inner == 100:
             assert (1.0 - share) ** inner == pytest.approx(1 / 8, rel=0.03)
+
+
+def test_noise_that_is_not_declared_is_the_largest_seen():
+    """Samples scatter more the further X is from zero, so zero alone would show none."""
+    seen = []
+
+    def spread(X, batch):
+        seen.append(float(np.sum(X * X)))
+        return seen[-1]
+
+    loss = SimpleNamespace(sigma=None, samples_cancel=False, reference=M, spread=spread)
+    loss.draw = lambda rng, k: k
+    problem = SimpleNamespace(loss=loss, shape=SHAPE, spectral=BALL)
+    found = estimate_sigma(problem, loss, np.random.default_rng(0))
+    assert min(seen) == 0.0
+    assert found == pytest.approx(math.sqrt(max(seen)))
+    assert found > 0.0

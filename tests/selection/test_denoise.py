@@ -1,0 +1,29 @@
+"""Choice of a model for a noisy matrix: copies of counts, and the simplest of two folds."""
+
+import numpy as np
+import pytest
+
+from weakprox.selection._held_out import HeldOut
+from weakprox.selection.denoise import BOTH, SOFT, Candidate, NoisyMatrix, Tried
+
+
+@pytest.mark.parametrize("psd", [False, True])
+def test_copies_of_counts_are_counts_whose_mean_is_the_matrix(psd):
+    counts = np.random.default_rng(0).poisson(4.0, (6, 6)).astype(float)
+    M = np.triu(counts) + np.triu(counts, 1).T if psd else counts
+    copies = NoisyMatrix(M, counts=True, psd=psd).copies(0.0, 3)
+    np.testing.assert_allclose(copies.means.mean(axis=0), M)
+    assert (copies.means >= 0.0).all()
+    symmetric = [np.array_equal(copy, copy.T) for copy in copies.means]
+    assert symmetric == [psd] * 3
+
+
+def test_two_folds_are_enough_for_a_standard_error():
+    """The simpler model is worse by less than the standard error of the difference."""
+    points = [Candidate(BOTH, 0, 0.1, 1.0), Candidate(SOFT, 0, 0.2, 2.0)]
+    errors = np.array([[1.0, 1.1], [3.0, 2.95]])[:, :, None]  # with answers of length zero
+    held_out = HeldOut(np.zeros_like(errors), errors, np.zeros(2), entries=1)
+    choice = Tried(False, points, [held_out]).choice()
+    assert (choice.kind, choice.lam, choice.tau) == ("sparse", 0.2, 2.0)
+    one = Tried(False, points, [held_out.first(1)]).choice()
+    assert one.kind == "both"
