@@ -16,7 +16,7 @@ from weakprox.metering import Budget, Meter
 from weakprox.passes import ValueForm
 from weakprox.penalties import L1
 from weakprox.result import Counts
-from weakprox.solvers import DavisYin, FactoredProximal
+from weakprox.solvers import DavisYin, FactoredProximal, factored_proximal
 from weakprox.solvers.base import Tools
 from weakprox.solvers.factored_proximal import Steps
 from weakprox.spectral import NuclearBall, NuclearNorm, TracePSD
@@ -421,3 +421,15 @@ def test_one_observation_in_each_row_and_column(lam):
     assert result.certified
     assert result.value == pytest.approx(best, rel=2e-4)
     assert result.certificate.lower_bound <= best
+
+
+def test_a_diverged_run_is_not_certified(monkeypatch):
+    """An accuracy relative to the size of X means nothing if f is larger than at zero."""
+    monkeypatch.setattr(factored_proximal, "SOLVED", 0.0)  # as if corrections had no end
+    monkeypatch.setattr(factored_proximal, "FREE", -math.inf)
+    y = np.random.default_rng(1).standard_normal(7) * 3.0
+    rows, cols = np.arange(7), np.random.default_rng(2).permutation(7)
+    problem = wp.Problem(Completion(rows, cols, y, (7, 7)), None, NuclearNorm(0.3))
+    result = wp.minimize(problem, tol=1e-6, progress=False)
+    assert result.value > 1e6
+    assert result.status.name == "FINISHED"
