@@ -208,7 +208,7 @@ def test_lengths_and_rotations_do_not_matter(fitted):
     rng = np.random.default_rng(0)
     turned = X @ np.linalg.qr(rng.standard_normal((30, 30)))[0]
     turned *= rng.uniform(0.1, 10.0, (len(X), 1))
-    model = SubspaceClustering(random_state=0).fit(turned)
+    model = SubspaceClustering(3, random_state=0).fit(turned)
     assert accuracy(fitted.labels_, model.labels_) == 1.0
 
 
@@ -278,7 +278,7 @@ def test_tiny_and_constant_data_have_an_answer(A):
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_keep_their_labels(frame, fitted):
     names = [f"f{i}" for i in range(X.shape[1])]
-    model = SubspaceClustering(random_state=0).fit(frame(dict(zip(names, X.T, strict=True))))
+    model = SubspaceClustering(3, random_state=0).fit(frame(dict(zip(names, X.T, strict=True))))
     assert list(model.feature_names_in_) == names
     np.testing.assert_array_equal(model.labels_, fitted.labels_)
 

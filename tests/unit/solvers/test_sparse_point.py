@@ -41,7 +41,6 @@ FORMS = {
     "norm": {"spectral": NuclearNorm(4.0)},
     "signed": {"penalty": SignedL1(2.0, 3.0)},
     "wide": {"m": 402, "d": 450},
-    "tall": {"m": 450, "d": 402},
 }
 
 
