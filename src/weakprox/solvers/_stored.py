@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from weakprox.solvers.davis_yin import Memory
 
 APART = 4.0  # largest ratio of the halves of the gap
-# When Y may be the answer: size of the problem, below which a lower rank is worth more than the
-# time; rank of X relative to its size; gap at X relative to the accuracy; gap at Y relative to
-# that at X; and after a failed proof, the next gap at Y relative to the last.
-LARGE, HIGH, DISTANT, SMALLER, AGAIN = 1000, 0.1, 10.0, 1 / 3, 0.7
+# When Y may be the answer: size of the problem, below which a low rank is worth the time of so
+# many steps; rank of X relative to its size; gap at X relative to the accuracy; gap at Y
+# relative to that at X; and after a failed proof, the next gap at Y relative to the last.
+LARGE, LONG, HIGH, DISTANT, SMALLER, AGAIN = 1000, 20, 0.1, 10.0, 1 / 3, 0.7
 STALLING = 8  # iterations without progress after which decompositions are more accurate
 NEXT = 1.3  # multiple of the accuracy from which the next iteration is likely to reach it
 FULL = 3  # power steps from which full decompositions are in float64
@@ -229,15 +229,15 @@ class Stored:
         point = SplitDual(problem.penalty, z, 1.0 / gamma, prox, parts.y)
         lost = near + far + prox.delta_estimate / (2 * gamma)
         state = judged(replace(state, y=parts.y, last=value), value, value - lost, point, k)
-        if self._sparse_pays(state, near > APART * far):
+        if self._sparse_pays(state, near > APART * far, k):
             state = self._at_sparse(state, math.sqrt(parts.length), k)
             near = max(0.0, state.sparse_gap - far) if math.isfinite(state.spread) else near
         return state, near, far
 
-    def _sparse_pays(self, state: Memory, uneven: bool) -> bool:
+    def _sparse_pays(self, state: Memory, uneven: bool, k: int) -> bool:
         """Whether f may be much smaller at Y, since X is not low-rank and far from optimal."""
         form, least = self.problem.of_spectral.form, min(self.problem.shape)
-        if form is None or form.symmetric or self.cap is not None or least < LARGE:
+        if form is None or form.symmetric or self.cap is not None or least < SMALLEST:
             return False
         if not (state.parameters.alpha > 0.0 and math.isfinite(state.bound)):
             return False
@@ -245,6 +245,8 @@ class Stored:
             return False
         if not math.isnan(state.spread):
             return math.isfinite(state.spread)
+        if least < LARGE and k <= LONG:
+            return False
         assert state.V is not None
         distant = state.gap > DISTANT * self.tools.accuracy(state.value, 0.0)
         return uneven and distant and state.V.rank > HIGH * least

@@ -48,7 +48,7 @@ FORMS = {
 def test_fewer_steps_to_the_same_optimum(form, monkeypatch):
     one = problem(**FORMS[form])
     found = wp.minimize(one, DavisYin(), tol=1e-5, progress=False)
-    monkeypatch.setattr(_stored, "LARGE", 10 * D)  # switched off
+    monkeypatch.setattr(_stored, "HIGH", 2.0)  # switched off
     plain = wp.minimize(one, DavisYin(), tol=1e-5, progress=False)
     assert found.status.name == plain.status.name == "CERTIFIED"
     assert found.counts.full_gradients < plain.counts.full_gradients
@@ -161,3 +161,15 @@ def test_groups_are_as_before():
     one = problem(penalty=GroupL2(40.0, "rows"))
     found = wp.minimize(one, DavisYin(), tol=1e-4, progress=False)
     assert found.status.name == "CERTIFIED"
+
+
+def test_smaller_problems_keep_a_lower_rank_unless_the_run_is_long(monkeypatch):
+    monkeypatch.setattr(_stored, "LARGE", 1000)
+    one = problem()
+    short = wp.minimize(one, DavisYin(), tol=1e-4, progress=False)
+    assert short.counts.full_gradients <= _stored.LONG
+    assert short.low_rank.rank <= 150
+    monkeypatch.setattr(_stored, "LONG", 4)
+    found = wp.minimize(one, DavisYin(), tol=1e-5, progress=False)
+    assert found.status.name == "CERTIFIED"
+    assert found.low_rank.rank > 250
