@@ -512,3 +512,14 @@ def test_copies_of_rows_do_not_raise_the_number_of_clusters():
     model = SubspaceClustering(random_state=0).fit(np.repeat(X, 2, axis=0))
     assert model.n_clusters_ == 3
     assert adjusted_rand_score(np.repeat(truth, 2), model.labels_) == 1.0
+
+
+def test_messages_of_a_model_that_solved_nothing():
+    """It is fitted, but there is no result to draw."""
+    clouds, _ = make_blobs(60, 5, centers=3, random_state=0)
+    model = SubspaceClustering(3, random_state=0).fit(clouds)
+    assert model.graph_ == "neighbors"
+    with pytest.raises(AttributeError, match=r"no attribute 'other_'$"):
+        model.other_  # noqa: B018
+    with pytest.raises(AttributeError, match="graph="):
+        model.plot()

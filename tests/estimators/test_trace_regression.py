@@ -564,3 +564,16 @@ def test_attributes_before_a_fit_say_so():
     for name in ("coef_", "refit_", "certificate_"):
         with pytest.raises(NotFittedError):
             getattr(TraceRegression(), name)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_dependent_columns_and_a_tiny_weight_of_squares(wide):
+    """The Gram matrix is singular to rounding."""
+    rng = np.random.default_rng(0)
+    A = rng.integers(-2, 3, (8 if wide else 40, 12)).astype(float)
+    A[:, 1] = A[:, 2] = A[:, 0]
+    A[1] = A[0]
+    y = A @ rng.standard_normal(12)
+    model = TraceRegression(shape=(3, 4), lam2=1e-18).fit(A, y)
+    assert np.isfinite(model.coef_).all()
+    assert model.score(A, y) > 0.9

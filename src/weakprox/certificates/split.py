@@ -47,11 +47,6 @@ class FixedDual:
 
 
 @dataclass(frozen=True)
-class ValuesDual(FixedDual):
-    """A dual point whose bound is computed from all singular values, without vectors."""
-
-
-@dataclass(frozen=True)
 class SplitDual:
     """The dual points of a splitting: w (A - V) for h, V proximal at A, and y for R.
 
@@ -75,6 +70,16 @@ class SplitDual:
         if y is None:
             y = reflected_dual(self.penalty, X, G, self.A, self.weight)
         return FixedDual(self.penalty, y).target(X, G, weight)
+
+
+@dataclass(frozen=True)
+class ValuesDual(FixedDual):
+    """A dual point whose bound is computed from all singular values, without vectors.
+
+    It comes from a step of a splitting, and `split` has the dual points of that step.
+    """
+
+    split: SplitDual | None = None
 
 
 def factored_prox(

@@ -121,7 +121,7 @@ class Coefficients:
         rows = U * np.sqrt(s)
         length = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.where(length > 0.0, length, 1.0)
-        how: Any = {"size": size, "most": SPARE * most}
+        how: Any = {"size": size, "most": SPARE * max(most, NEAREST)}
         cosines = Ranked.of(
             lambda some: np.minimum(np.abs(rows[some] @ rows.T), 1.0) ** power, **how
         )

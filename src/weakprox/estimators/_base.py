@@ -164,7 +164,8 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         if hasattr(type(self), name):  # a property that raised: let it say why
             return object.__getattribute__(self, name)
         said = f"{type(self).__name__!r} object has no attribute {name!r}"
-        if name.endswith("_") and not name.startswith("_") and "result_" not in vars(self):
+        learnt = any(x.endswith("_") and not x.startswith("_") for x in vars(self))
+        if name.endswith("_") and not name.startswith("_") and not learnt:
             raise NotFittedError(f"{said} before it is fitted: call fit first")
         if name == "predict" and hasattr(type(self), "transform"):
             said += "; use transform, or fit_transform"

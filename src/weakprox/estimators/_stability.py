@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.sparse.csgraph import connected_components, laplacian
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from weakprox.estimators._affinities import Graph
 from weakprox.linalg import decompositions, sparse_eigh
@@ -72,8 +73,11 @@ def clustered(W: Any, count: int, seed: int) -> Any:
     """Labels of spectral clustering: k-means of the embedding (Shi & Malik 2000)."""
     if count in (1, W.shape[0]):  # nothing to find
         return np.arange(W.shape[0], dtype=np.int32) % count
-    model = KMeans(count, n_init=STARTS, random_state=seed)
-    return model.fit_predict(eigenpairs(W, count)[1])
+    model, points = KMeans(count, n_init=STARTS, random_state=seed), eigenpairs(W, count)[1]
+    with threadpool_limits(
+        1, user_api="openmp"
+    ):  # starts are short, and threads wait for each other
+        return model.fit_predict(points)
 
 
 def normalized_cut(W: Any, labels: Any) -> float:

@@ -234,7 +234,8 @@ class HawkesInfectivity(Certified):
             with one_thread(pulls.size):  # many short calls of BLAS
                 best, line = self._choose(kept, parts, whole, first, lines)
             if tau is None:
-                self.tau_edge_ = {line[0]: "smallest", line[-1]: "largest"}.get(best)
+                ends = {line[0]: "smallest", line[-1]: "largest"} if len(line) > 1 else {}
+                self.tau_edge_ = ends.get(best)
         else:
             best = next(lines)[0]
         self.lam_, self.tau_ = best
@@ -303,8 +304,9 @@ class HawkesInfectivity(Certified):
         best = search.along(line, line[len(line) // 2])
         best = search.best_of([best, line[0], line[-1]])
         waited, own, place = 0, line, line.index(best) - len(line)
-        for line in lines:
-            if waited == PATIENCE or self._search_end.passed:
+        while waited < PATIENCE and not self._search_end.passed:
+            line = next(lines, [])
+            if not line:
                 break
             place = max(place, -len(line))
             found = search.along(line, line[place])

@@ -731,8 +731,6 @@ class LinkPredictor(Certified):
         vectors are near those of N: no full decomposition is needed.
         """
         N, penalty = data.dense, L1(lam)
-        if lam == 0.0:
-            return point
         size = penalty.value(point.dense())
         pull, block = np.clip(N, -lam, lam), data.triplets.Vt.T
         start = Warmth(point, pull, size, 1.0, point.rank, np.ascontiguousarray(block))

@@ -123,10 +123,12 @@ class Design:
         if min(n, size) > MOST or not weight:
             return None
         A = self.A.toarray() if issparse(self.A) else self.A
+        values, Q = decompositions.eigh(A @ A.T if n < size else A.T @ A)
+        seen = values > len(values) * np.finfo(float).eps * values[-1]  # others are rounding
+        inverse = np.where(seen, 1.0 / (np.maximum(values, 0.0) + 2 * n * weight), 0.0)
         if n < size:
-            gram = A @ A.T + 2 * n * weight * np.eye(n)
-            return np.asarray(A.T @ np.linalg.solve(gram, self.b))
-        return np.linalg.solve(A.T @ A + 2 * n * weight * np.eye(size), A.T @ self.b)
+            return np.asarray(A.T @ (Q @ (inverse * (Q.T @ self.b))))
+        return np.asarray(Q @ (inverse * (Q.T @ (A.T @ self.b))))
 
     @property
     def largest(self) -> float:

@@ -61,6 +61,8 @@ class ResultDisplay(Display):
 
 def fitted_result(model: Any) -> Any:
     result = getattr(model, "result_", None)
+    if result is None and hasattr(model, "labels_"):
+        return model.result_  # the model says how to get one
     if result is None:
         what = f"{type(model).__name__} without result_"
         raise InputError("estimator", what, "a fitted model of weakprox.estimators")

@@ -25,7 +25,7 @@ from weakprox.certificates.sampled import (
     even_sizes,
     groups_that_fit,
 )
-from weakprox.certificates.split import SplitDual, lower_bound, split_bound
+from weakprox.certificates.split import SplitDual, ValuesDual, lower_bound, split_bound
 from weakprox.certificates.thresholded import ThresholdedDual
 from weakprox.errors import SamplerError
 from weakprox.linalg.arrays import DOUBLE, Array, contiguous, eps_of, namespace, sqnorm, wide
@@ -97,7 +97,8 @@ def _accuracy(
 def _diverged(problem: Problem, value: float) -> bool:
     """Whether a value is above that at zero."""
     zero = LowRank.zero(problem.shape, problem.loss.reference)
-    return value > problem.value(zero) * (1 + 1e-6)
+    there = problem.value(zero)
+    return value > there + 1e-6 * abs(there)
 
 
 Looked = tuple[State, Look | None, Status | None]
@@ -303,6 +304,13 @@ def prove(state: State, candidate: Candidate, *, ending: bool = False) -> State:
     return _bounded(state, bound, rests_on, Evidence(problem, dual, X, bound))
 
 
+def _continuable(dual: DualPoint | None) -> DualPoint | None:
+    """Return the dual points from which another run can start."""
+    if isinstance(dual, ValuesDual):
+        return dual.split
+    return None if isinstance(dual, (CellsDual, ObservedDual)) else dual
+
+
 def finish(state: State, status: Status) -> Result:
     """Return the best answer, with every number computed anew; the checkpoint is left out."""
     fixed, problem, solver = state.fixed, state.problem, state.solver
@@ -373,7 +381,7 @@ def finish(state: State, status: Status) -> Result:
         iterate_value=unit**2 * iterate_value,
         reason=_reason(state, doubled=_doubled(state)),
         # other runs are in the dtype of the data; a dual point on entries holds the data
-        dual=None if doubled or isinstance(dual, (CellsDual, ObservedDual)) else dual,
+        dual=_continuable(None if doubled else dual),
         unit=unit,
         evidence=None if state.evidence is None else _kept(state.evidence),
     )

@@ -51,20 +51,24 @@ def scaled(Y: Array, X: LowRank, form: ValueForm) -> tuple[LowRank, float]:
         first = _far(B, near[:, : leading + BESIDE])
         BV = B @ first
         rest = B - BV @ first.T
+        del B  # these arrays are as large as Y
         squares, W = decompositions.eigh(squared(rest))
         s = _roots(squares)[::-1]
-        others = xp.flip(W, axis=1)[:, : int((s > SEEN * s[0]).sum())]
-        others = others[:, : int(B.shape[1]) - int(first.shape[1])]
+        kept = min(int((s > SEEN * s[0]).sum()), int(W.shape[1]) - int(first.shape[1]))
+        others = xp.flip(W, axis=1)[:, :kept]
+        U = xp.concat([BV, rest @ others], axis=1)
+        del BV, rest
         V = xp.concat([first, others - first @ (first.T @ others)], axis=1)
-        BV = xp.concat([BV, rest @ others], axis=1)
-        lengths = xp.linalg.vector_norm(BV, axis=0)
-        U = BV / lengths
+        del W, others
+        lengths = xp.linalg.vector_norm(U, axis=0)
+        U /= lengths
     sizes = np.asarray(to_numpy(lengths), dtype=float)
     size = float(sizes.sum())
     values = rounded_on_host(sizes * scale_within(form, size), form.tau, Y)
-    order = np.argsort(-values, kind="stable").tolist()
-    U, V = (xp.astype(x[:, order], Y.dtype, copy=False) for x in (U, V))
-    s = like(values[order], Y)
+    order = np.argsort(-values, kind="stable")
+    if np.any(np.diff(order) != 1):
+        values, U, V = values[order], U[:, order.tolist()], V[:, order.tolist()]
+    U, V, s = *(xp.astype(x, Y.dtype, copy=False) for x in (U, V)), like(values, Y)
     return (LowRank(V, s, U.T) if flat else LowRank(U, s, V.T)), size
 
 

@@ -241,7 +241,10 @@ class Stored:
             return False
         if not (state.parameters.alpha > 0.0 and math.isfinite(state.bound)):
             return False
-        if not on_cpu(state.z):  # full decompositions cost more than the steps saved
+        z = cast(Array, state.z)
+        if not on_cpu(z):  # full decompositions cost more than the steps saved
+            return False
+        if z.dtype.itemsize == 4:  # it would be copied to float64
             return False
         if not math.isnan(state.spread):
             return math.isfinite(state.spread)
@@ -265,14 +268,16 @@ class Stored:
             spread = (nuclear_norm(Y) / size - 1.0) / apart
         larger = size * (1.0 + spread * apart)
         share = scale_within(form, larger)
-        gap = problem.smooth_value(share * Y) + form.lam * share * larger - state.bound
-        first = math.isnan(state.spread)
-        if first and gap > SMALLER * (cast(float, state.last) - state.bound):
+        Y *= share
+        gap = problem.smooth_value(Y) + form.lam * share * larger - state.bound
+        share = SMALLER if math.isnan(state.spread) else 1.0
+        if gap > share * (cast(float, state.last) - state.bound):
             return replace(state, spread=math.inf)
         state = replace(state, spread=spread, sparse_gap=gap)
         aim = tools.accuracy(state.value, 0.0)
         if gap > min(aim, state.offer_below):
             return state
+        Y /= share
         found, larger = self._offered(state, Y, form, k)
         # if it was small enough, the proof failed: repeat it for a much smaller gap only
         below = AGAIN * found if found <= aim else math.inf
@@ -291,7 +296,9 @@ class Stored:
         if y is None:
             G = tools.loss.grad(state.X, tools.loss.everything(), out=tools.arena.like(Y))
             y = reflected_dual(problem.penalty, state.X, G, state.z, 1.0 / state.gamma)
-        gap, dual = value - state.bound, ValuesDual(problem.penalty, y, V)
+        assert self._prox is not None
+        split = SplitDual(problem.penalty, state.z, 1.0 / state.gamma, self._prox, state.y)
+        gap, dual = value - state.bound, ValuesDual(problem.penalty, y, V, split)
         tools.tick(Candidate(X, point, h, state.epoch, k, gap=gap, dual=dual, value=value))
         return gap, size
 
