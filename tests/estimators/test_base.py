@@ -232,7 +232,7 @@ def test_random_state_follows_scikit_learn():
 
 
 def test_an_unfitted_model_has_no_certificate():
-    with pytest.raises(ValueError, match="not fitted"):
+    with pytest.raises(ValueError, match="before it is fitted"):
         _ = SparseLowRank(random_state=0).certificate_
 
 

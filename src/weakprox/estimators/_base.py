@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from weakprox._minimize import minimize
 from weakprox.arguments import integer, is_integer
@@ -156,7 +155,6 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
     @property
     def certificate_(self) -> Certificate:
         """How far from the optimum of its own problem the fitted model can be."""
-        check_is_fitted(self, "result_")
         return self.result_.certificate
 
     def __getattr__(self, name: str) -> Any:

@@ -39,7 +39,6 @@ from weakprox.penalties import ElasticNet
 from weakprox.penalties.separable import Separable
 from weakprox.problem import Problem
 from weakprox.protocols import Geometry, LossCapabilities, Penalty
-from weakprox.result import Certificate
 from weakprox.selection.noise import Values, noise_edge, noise_level
 from weakprox.spectral import NuclearNorm
 
@@ -464,11 +463,6 @@ class SubspaceClustering(ClusterMixin, Certified):
             W = graph.affinity(np.arange(size), kept)
             cuts.append(normalized_cut(W, clustered(W, one.count, self._seed)) + SMALL)
         return cuts[0] < CHEAPER * cuts[1]
-
-    @property
-    def certificate_(self) -> Certificate:
-        """How far from the optimum C can be."""
-        return self.result_.certificate
 
     def __getattr__(self, name: str) -> Any:
         """Say why a fitted model has no coefficients."""
