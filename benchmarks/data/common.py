@@ -91,3 +91,15 @@ def timed(times: list[float]) -> Iterator[None]:
     begin = time.process_time()
     yield
     times.append(time.process_time() - begin)
+
+
+def union(
+    count: int, dim: int, ambient: int, each: int, noise: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Samples of unit length with a little noise, and which subspace each is of."""
+    rng = np.random.default_rng(seed)
+    bases = [np.linalg.qr(rng.standard_normal((ambient, dim)))[0] for _ in range(count)]
+    X = np.vstack([rng.standard_normal((each, dim)) @ Q.T for Q in bases])
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X += noise * rng.standard_normal(X.shape) / np.sqrt(ambient)
+    return X, np.repeat(np.arange(count), each)

@@ -9,6 +9,7 @@ The three weightings have the same total weight, and the graph is |C| + |C'| as 
 
 from __future__ import annotations
 
+import common
 import numpy as np
 from clusters import accuracy, k_means
 from common import Row, Tally
@@ -28,13 +29,8 @@ WEIGHTS = {
 
 
 def union(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Samples of unit length with a little noise, and which subspace each is of."""
-    rng = np.random.default_rng(seed)
-    bases = [np.linalg.qr(rng.standard_normal((AMBIENT, DIM)))[0] for _ in range(COUNT)]
-    X = np.vstack([rng.standard_normal((EACH, DIM)) @ Q.T for Q in bases])
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    X += NOISE * rng.standard_normal(X.shape) / np.sqrt(AMBIENT)
-    return X, np.repeat(np.arange(COUNT), EACH)
+    """Samples of the subspaces, and which subspace each is of."""
+    return common.union(COUNT, DIM, AMBIENT, EACH, NOISE, seed)
 
 
 def violation(C: np.ndarray, truth: np.ndarray) -> float:
