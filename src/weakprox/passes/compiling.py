@@ -25,7 +25,7 @@ from pathlib import Path
 
 # kinds: modules with compiled passes
 DENSE, ENTRIES, CELLS = "compiled", "entries_compiled", "cells_compiled"
-COMPILED_FROM = 2_000_000  # entries from which compiled passes repay their loading time
+COMPILED_FROM = 250_000  # entries from which compiled passes are faster
 AT_ONCE = 200_000_000  # entries from which one run repays compilation
 REPAID = 6.0  # seconds of runs in NumPy after which compilation is repaid
 # The same for loading numba and stored passes (benchmarks/first_call.py).
