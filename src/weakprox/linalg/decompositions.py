@@ -20,6 +20,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+
+# The public `eigh` computes in float64 for every dtype, its ufunc does not. SciPy's routine
+# belongs to another copy of OpenBLAS, whose threads would compete with those of NumPy.
+from numpy.linalg._umath_linalg import eigh_lo
 from scipy.linalg import lapack
 
 from weakprox.errors import DecompositionError
@@ -29,8 +33,10 @@ Matrix = np.ndarray[Any, np.dtype[Any]]
 Triplets = tuple[Array, Array, Array]
 
 SMALL = 64  # rows up to which NumPy's overhead exceeds the time spent in LAPACK
-# Block, number of products, and ratio of values, for pairs far above the others.
-FAR_COLUMNS, FAR_STEPS, FAR = 32, 4, 100.0
+# For pairs far above the others: least block, largest block as a share of all columns, number of
+# products from a random and from a near block, and ratio of their values to the mean of the others.
+FAR_COLUMNS, FAR_SHARE, FAR_STEPS, FAR_STEPS_NEAR, FAR = 32, 0.3, 4, 2, 30.0
+CLEAR = 3e-3  # the same, for columns that become orthonormal to 1e-10
 DEPENDENT = 1e-5  # squaring a block loses columns that are less independent
 TINY = float(np.finfo(float).tiny)
 SWEEPS = 40  # limit on Jacobi sweeps; they converge quadratically, in about ten
@@ -75,36 +81,59 @@ def eigh(A: Array) -> tuple[Array, Array]:
     return values, V
 
 
-def rough_eigh(A: Matrix) -> tuple[Matrix, Matrix, Matrix] | None:
+def rough_eigh(
+    A: Matrix, near: Callable[[int], Matrix] | None = None
+) -> tuple[Matrix, Matrix, Matrix] | None:
     """Eigenpairs of a positive semidefinite matrix on the host, by LAPACK in single precision.
 
     Return all values in descending order, the vectors of the first few, and the others in
     float32. It takes about half the time of `eigh`. Errors are relative to the largest value,
-    so pairs far above the others are computed in float64 and removed first. None if these are
-    too many, or if a routine fails.
+    so pairs far above the others are computed in float64 and removed first. `near(k)` is an
+    approximation of the first k vectors, if there is one. None if the far pairs are too many,
+    or if a routine fails.
     """
-    Q = np.random.default_rng(0).standard_normal((len(A), FAR_COLUMNS))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(FAR_STEPS):
-                Q = np.linalg.qr(A @ Q)[0]
-            B = A @ Q
-            values, W = eigh(Q.T @ B)
-        values, W = values[::-1], W[:, ::-1]
-        far = int((values > FAR * max(float(values[-1]), 0.0)).sum())
-        if far == len(values):
-            return None
-        values, V, AV = values[:far], Q @ W[:, :far], B @ W[:, :far]
-        half = AV - 0.5 * V * values
-        rest = A - np.hstack([half, V]) @ np.vstack([V.T, half.T]) if far else A
-        below, others = scipy.linalg.eigh(
-            rest.astype(np.float32), driver="evd", overwrite_a=True, check_finite=False
-        )
+            values, V, AV = _far_pairs(A, near)
+            half = AV - 0.5 * V * values
+            rest = A - np.hstack([half, V]) @ np.vstack([V.T, half.T]) if len(values) else A
+            below, others = eigh_lo(rest.astype(np.float32), signature="f->ff")
     except (np.linalg.LinAlgError, DecompositionError):
         return None
+    far = len(values)
     if not _fine(below):
         return None
     return np.concatenate([values, below[far:][::-1]]), V, others[:, far:][:, ::-1]
+
+
+def _far_pairs(A: Matrix, near: Callable[[int], Matrix] | None) -> tuple[Matrix, ...]:
+    """Values far above the mean of the others, their vectors V, and A V."""
+    n, width = len(A), FAR_COLUMNS
+    most = int(FAR_SHARE * n)
+    if near is not None:  # begin with a width whose last value is probably not far
+        widths = [w for w in (32, 64, 128, 256, 512) if w < most]
+        sizes = np.linalg.norm(A @ near(most)[:, [*(w - 1 for w in widths), most - 1]], axis=0)
+        width = next((w for w, x in zip(widths, sizes, strict=False) if x <= FAR * sizes[-1]), n)
+    while width <= most:
+        random = near is None
+        Q = np.random.default_rng(0).standard_normal((n, width)) if random else near(width)
+        for _ in range(FAR_STEPS if random else FAR_STEPS_NEAR):
+            Q = _orthonormal(A @ Q)
+        B = A @ Q
+        values, W = eigh(Q.T @ B)
+        values, W = values[::-1], W[:, ::-1]
+        others = max(0.0, float(np.trace(A)) - float(values.sum())) / (n - width)
+        far = int((values > FAR * others).sum())
+        if far < width:
+            return values[:far], Q @ W[:, :far], B @ W[:, :far]
+        width *= 2
+    raise np.linalg.LinAlgError
+
+
+def _orthonormal(Y: Matrix) -> Matrix:
+    """Orthonormal columns; by Cholesky QR, which takes less time, if it is accurate."""
+    turn = orthonormaliser(Y.T @ Y, CLEAR)
+    return np.linalg.qr(Y)[0] if turn is None else Y @ turn
 
 
 def eigvalsh(A: Array) -> Array:

@@ -36,7 +36,8 @@ DIGITS_LEFT = 1e5  # kept squares are at least this many roundings of the larges
 SINGLE = float(np.finfo(np.float32).eps)
 SINGLE_LEFT = 1e3  # the same in single precision
 SINGLE_ERROR = 16  # roundings by which its eigenvectors may miss
-ROUGH = 1500  # columns from which single precision is faster
+ROUGH = 900  # columns from which single precision is faster
+NEAR = 0.3  # share of all columns that a basis must have to show the far values
 ROWS = 512  # rows multiplied at once
 
 
@@ -47,6 +48,7 @@ def gram_svd(
     width: Callable[[Vector], int] | None = None,
     *,
     rough: bool = False,
+    near: Array | None = None,
 ) -> ThinSVD | None:
     """The triplets that `active` counts, at most `most`; None if squaring is unsafe.
 
@@ -54,20 +56,22 @@ def gram_svd(
 
     All computation is in float64. The squares of the singular values (before rounding to the
     dtype of A) have an error of at most `square_error`, which bounds based on them take into
-    account. `rough` triplets are computed on the host from eigenvectors in single precision,
-    if that is faster.
+    account. `rough` triplets have estimated residuals, and on the host they are computed from
+    eigenvectors in single precision if that is faster; `near` is a right basis of a nearby
+    matrix, in descending order of its values.
     """
     flat = int(A.shape[0]) < int(A.shape[1])
     B = wide(A.T if flat else A)
     n = int(B.shape[1])
     with all_threads(n):
         G = squared(B)
-        solved = _single(G) if rough and is_numpy(B) and n >= ROUGH else None
+        single = rough and is_numpy(B) and n >= ROUGH
+        solved = _single(G, _first(A, near)) if single else None
         found = None if solved is None else _triplets(A, B, solved, active, most, width)
         if found is not None:
             return found
         try:
-            return _triplets(A, B, _double(G), active, most, width)
+            return _triplets(A, B, _double(G), active, most, width, rough=rough)
         except DecompositionError:  # squares overflow or underflow
             return None
 
@@ -90,8 +94,16 @@ def _double(G: Array) -> _Solved:
     return _Solved(values, lambda k: xp.flip(W[:, -k:], axis=1), DIGITS_LEFT * DOUBLE)
 
 
-def _single(G: Array) -> _Solved | None:
-    found = decompositions.rough_eigh(G)
+def _first(A: Array, near: Array | None) -> Callable[[int], Array] | None:
+    """Approximations of the first right vectors of A, of the left ones if A is flat."""
+    if near is None or int(near.shape[1]) < NEAR * min(A.shape):
+        return None
+    flat = int(A.shape[0]) < int(A.shape[1])
+    return lambda k: A @ near[:, :k] if flat else near[:, :k]
+
+
+def _single(G: Array, near: Callable[[int], Array] | None) -> _Solved | None:
+    found = decompositions.rough_eigh(G, near)
     if found is None:
         return None
     squares, first, others = found
@@ -111,6 +123,8 @@ def _triplets(
     active: Active,
     most: int,
     width: Callable[[Vector], int] | None,
+    *,
+    rough: bool = False,
 ) -> ThinSVD | None:
     """Triplets of A from the eigenvectors of B'B, B being A or its transpose in float64."""
     xp, flat, exact = namespace(A), int(A.shape[0]) < int(A.shape[1]), solved.exact
@@ -126,7 +140,10 @@ def _triplets(
         V, top = W[:, :kept], like(s[:kept], B)
         BV = B @ V if BW is None else BW[:, :kept]
         U = upright(BV / top)
-        residuals = both_residuals(LowRank(U, top, V.T), BV, B.T @ U)
+        if rough:  # of the eigenvectors of the Gram matrix, divided by the values
+            residuals = error / top
+        else:
+            residuals = both_residuals(LowRank(U, top, V.T), BV, B.T @ U)
     else:
         V = upright(W[:, :kept])
         BV = B @ V

@@ -126,7 +126,8 @@ class Factored:
             if doubtful and self.thin() and self._buried(found, shift):
                 raise self.handed_over(replace(state, ritz=found), early=True)
             lost = slow and (stuck if self._outweighed(found, shift) else crowded)
-            if lost and k > EARLY and self.thin():
+            wide = kept > WIDEST * min(shape)
+            if lost and (k > EARLY or wide) and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             spare = SPARE
             if crowded:  # without the fallback, wide blocks take too long

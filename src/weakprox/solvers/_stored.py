@@ -50,7 +50,7 @@ APART = 4.0  # largest ratio of the halves of the gap
 # relative to that at X; and after a failed proof, the next gap at Y relative to the last.
 LARGE, LONG, HIGH, DISTANT, SMALLER, AGAIN = 1000, 20, 0.1, 10.0, 1 / 3, 0.7
 STALLING = 8  # iterations without progress after which decompositions are more accurate
-NEXT = 1.3  # multiple of the accuracy from which the next iteration is likely to reach it
+NEXT = 1.2  # multiple of the accuracy up to which an expected gap may reach it
 FULL = 3  # power steps from which full decompositions are in float64
 POWERS = 5  # power steps from which decompositions are exact
 STEADY = 0.01  # relative change below which two moves count as equal
@@ -197,7 +197,7 @@ class Stored:
             return max(state.powers, POWERS - 1)
         if state.gap <= aim:  # but it was not proved
             return min(POWERS, state.powers + 1)
-        if state.gap <= NEXT * aim and self._is_full(state):
+        if state.gap * state.ratio <= NEXT * aim and self._is_full(state):
             return max(state.powers, FULL)
         return max(state.powers, 2) if state.gap <= SOON * aim else state.powers
 
@@ -228,7 +228,9 @@ class Stored:
             far = self._flat_half(state, prox.V, min(value, state.value), tools.rng(k, 1))
         point = SplitDual(problem.penalty, z, 1.0 / gamma, prox, parts.y)
         lost = near + far + prox.delta_estimate / (2 * gamma)
+        before = state.gap
         state = judged(replace(state, y=parts.y, last=value), value, value - lost, point, k)
+        state = replace(state, ratio=state.gap / before if 0.0 < before < math.inf else 1.0)
         if self._sparse_pays(state, near > APART * far, k):
             state = self._at_sparse(state, math.sqrt(parts.length), k)
             near = max(0.0, state.sparse_gap - far) if math.isfinite(state.spread) else near

@@ -197,7 +197,8 @@ def decompose(
         svd = thick_svd(A, active, level, min(shape), start, rng, powers)
         if svd is None:  # a larger share of all triplets
             width = lambda s: columns_for(s, level(s))  # noqa: E731
-            svd = gram_svd(A, active, min(shape), width, rough=powers <= ROUGH_POWERS)
+            single = powers <= ROUGH_POWERS
+            svd = gram_svd(A, active, min(shape), width, rough=single, near=start)
     if svd is None and (small or gram_is_cheaper(shape, rank, start is not None)):
         svd = gram_svd(A, active, rank)
     if svd is None:
