@@ -201,7 +201,7 @@ class DeviceEngine(Engine):
         self._own = None
         if solved is None:
             return None
-        s, W, upright = solved
+        s, W, upright, _ = solved
         if upright:
             return self._turned(s, W / s, W)
         self._send_turns(s, W / s, W)

@@ -42,7 +42,9 @@ GRADED = 1e-3
 CLEAR = 3e-3  # least pivot of columns that must become orthonormal to 1e-10
 LEAST = 1e-6  # share of the largest value that can be recovered from the squares
 SHIFT = 1e-11  # of Gram matrices of unit columns; above their rounding errors
+SLIGHTLY = 1e-5  # as GRADED, for columns that need not be orthogonal to the last digits
 ASKEW = 2e-6  # as GRADED, for columns that only need to span a space
+STRAIGHTENED = 64  # columns from which straightening in each iteration would take too long
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Ritz:
 
     For a symmetric matrix these may be eigenpairs: U is V, values may be negative, and
     A V = U diag(s) holds up to a residual orthogonal to V. `exact` tells whether the products
-    with A were also in float64. `damping` is 1/s^2 on the device of U, if it is already there.
+    with A were also in float64 and U is orthonormal to the last digits. `damping` is 1/s^2 on the device of U, if it is already there.
     """
 
     U: Array
@@ -181,7 +183,7 @@ def _triplets(
     solved = turned(squares[0], squares[1], needed)
     if solved is None:
         return None
-    s, W, upright = solved
+    s, W, upright, nearly = solved
     k = len(s)
     if is_numpy(W) and not is_numpy(B):
         packed = like(np.hstack([W, 1.0 / s[:, None]]), B)  # in one transfer
@@ -189,8 +191,8 @@ def _triplets(
     else:
         inverse = like(1.0 / s, B)
     U, V = B @ (W * inverse), Y @ W
-    if upright:
-        return Ritz(U, s, V, A.exact, inverse * inverse)
+    if upright or (nearly and k > STRAIGHTENED):
+        return Ritz(U, s, V, A.exact and upright, inverse * inverse)
     again = straightened(gram(U), s)
     if again is None:
         return None
@@ -201,16 +203,17 @@ def _triplets(
 
 def turned(
     squares: Any, norms: Any, needed: int | None = None
-) -> tuple[Vector, Any, bool] | None:
+) -> tuple[Vector, Any, bool, bool] | None:
     """Singular values s and W with Y W orthonormal, (A Y W)'(A Y W) = s^2, from squares.
 
     `squares` is (AY)'(AY) and `norms` is Y'Y; W is on their device. Return None if the columns
     of Y are not clearly independent, or if the values differ too much for their squares.
 
-    Squares lose values that are small relative to the largest, and more if Y is skew. The last
+    Squares lose values that are small relative to the largest, and more if Y is skew. The third
     part of the result tells whether the columns of A Y W / s are orthogonal in spite of that:
     the first `needed` (all if None) to 1e-10, the others to 1e-4. Otherwise they must be
-    `straightened`.
+    `straightened`. The fourth tells whether the first are orthogonal to 1e-6, which suffices for
+    iterations but not for proofs.
     """
     root = orthonormaliser(norms, CLEAR)
     if root is None:
@@ -227,7 +230,8 @@ def turned(
     scaled = W * (norms.diagonal() ** 0.5)[:, None]
     skew = to_numpy((scaled * scaled).sum(0) ** 0.5)  # 1 if orthonormal
     kept = s / (skew * s[0])
-    return s, W, bool(kept[:needed].min() > GRADED and kept.min() > ASKEW)
+    least, span = kept[:needed].min(), bool(kept.min() > ASKEW)
+    return s, W, bool(span and least > GRADED), bool(span and least > SLIGHTLY)
 
 
 def straightened(G: Vector, s: Vector) -> tuple[Vector, Vector, Vector] | None:

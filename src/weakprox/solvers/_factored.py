@@ -240,6 +240,8 @@ class Factored:
         found, r, z, engine = state.ritz, state.rank, self.engine.z, self.engine
         step = self.step(state.gamma)
         assert found is not None
+        if not found.exact and engine.products.exact:  # its vectors are not straight
+            found = engine.in_float64(found)
         # a long lower end of a symmetric z is not part of the remainder
         shift = max(0.0, float(found.s[0] - state.values[0]))
         last = int((found.s[r:] < -0.9 * shift).sum()) if engine.symmetric else 0

@@ -6,7 +6,7 @@ import torch
 
 from weakprox.linalg import arrays
 from weakprox.passes import ritz as subspace
-from weakprox.passes.engine import products_for
+from weakprox.passes.engine import Engine, products_for
 from weakprox.passes.ritz import Ritz, refined, spanned, stepped, straightened, turned
 
 SHAPE, WIDTH = (60, 40), 8
@@ -143,3 +143,24 @@ def test_wide_blocks_of_devices_are_factored_where_they_are(last, monkeypatch):
     check(A, stepped(products_for(T), found, T @ found.V), s)
     dependent = torch.hstack([start, start])
     assert subspace.orthonormaliser(dependent.T @ dependent) is None
+
+
+def test_wide_blocks_are_straightened_for_proofs_only(monkeypatch):
+    """An iteration accepts vectors that are slightly skew, and says that they prove nothing."""
+    rng, width = np.random.default_rng(8), 80
+    s = np.geomspace(1.0, 1e-4, width)
+    U, _ = np.linalg.qr(rng.standard_normal((120, width)))
+    V, _ = np.linalg.qr(rng.standard_normal((100, width)))
+    A = (U * s) @ V.T
+    near = Ritz(U, s, V, exact=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(subspace, "straightened", lambda *_: pytest.fail("straightened"))
+        found = stepped(products_for(A), near, A @ V)
+    assert not found.exact
+    np.testing.assert_allclose(found.s, s, rtol=1e-5)
+    skew = np.abs(found.U.T @ found.U - np.eye(width)).max()
+    assert 1e-12 < skew < 1e-6
+    engine = Engine(A, A.copy())
+    exact = engine.in_float64(found)
+    assert exact.exact
+    assert np.abs(exact.U.T @ exact.U - np.eye(width)).max() < 1e-12
