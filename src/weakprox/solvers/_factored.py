@@ -126,7 +126,7 @@ class Factored:
             if doubtful and self.thin() and self._buried(found, shift):
                 raise self.handed_over(replace(state, ritz=found), early=True)
             lost = slow and (stuck if self._outweighed(found, shift) else crowded)
-            wide = kept > WIDEST * min(shape)
+            wide = kept > WIDEST * min(shape) and not engine.symmetric
             if lost and (k > EARLY or wide) and self.thin():
                 raise self.handed_over(replace(state, ritz=found))
             spare = SPARE
