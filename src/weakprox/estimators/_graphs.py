@@ -23,11 +23,11 @@ from weakprox.linalg.tiled import LowRankPlusSparse
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 KINDS = ("auto", "undirected", "directed", "bipartite")
-PAIRS = 1 << 16  # whose entries are computed at a time
+PAIRS = 1 << 16  # pairs whose entries are computed at a time
 THIN = 64  # usual width of blocks, for the number of threads
-BLOCK = 16  # vectors that N is multiplied with at a time
-KEPT = 0.625  # of the vectors of a Krylov space, as singular vectors
-TINY = 1e-300  # a square that no singular value has
+BLOCK = 16  # vectors that N is multiplied by at a time
+KEPT = 0.625  # share of the vectors of a Krylov space that may be used as singular vectors
+TINY = 1e-300  # smaller than the square of any singular value
 TIES = 0.01  # weight of the degrees in a score: enough to order pairs where X is zero
 
 

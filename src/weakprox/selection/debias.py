@@ -41,7 +41,7 @@ def refitting(argument: str, value: Any) -> bool:
 
 
 def undone_by(scale: float, share: float) -> str:
-    """What undid the shrinkage of scale X + share R: "none", "scale" or "refit"."""
+    """How the shrinkage of scale X + share R was undone: "none", "scale" or "refit"."""
     if share:
         return "refit"
     return "none" if scale == 1.0 else "scale"

@@ -17,7 +17,7 @@ from weakprox.progress import Progress
 from weakprox.selection.noise import Values
 
 SURE = 10.0  # standard errors by which a candidate must be worse to be given up early
-SEARCH_SHARE = 0.75  # of the seconds of a fit, what its search may use
+SEARCH_SHARE = 0.75  # share of the seconds of a fit that its search may use
 
 C = TypeVar("C", bound=Hashable)
 Loss = float | tuple[float, ...]
@@ -82,10 +82,10 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
 
 
 def clearly_positive(away: Values) -> Any:
-    """Whether differences of losses, a row per fold, leave no doubt about their sign.
+    """Whether the mean difference of losses, a row per fold, is clearly positive.
 
-    Even the differences of two folds exceed so many standard errors only one time in thirty
-    if there is nothing to tell. Infinite ones do.
+    Without a true difference, even two folds exceed so many standard errors only one time in
+    thirty. Infinite differences are clear.
     """
     error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if np.isfinite(away).all() else 0.0
     return away.mean(axis=0) > SURE * error
@@ -155,9 +155,9 @@ class Search(Generic[C]):
     `prepare(fold)` makes the data of a trial, once per fold. `trial(data, candidate, start)`
     fits a candidate to the data that are kept, from the answer `start` or from nothing (None),
     and returns the loss on the data that are left out (several losses if a model compares by
-    more than one) and the answer. No candidate is begun after the deadline, except the first.
+    more than one) and the answer. No candidate is started after the deadline, except the first.
     `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. The
-    progress display shows the candidate at work, and what `describe(fold, candidate, loss)`
+    progress display shows the current candidate, and what `describe(fold, candidate, loss)`
     says of one that was tried. With `first`, `best_of` gives up a candidate that is clearly
     worse than the best on so many folds; its losses on the others are infinite.
     """
@@ -321,7 +321,7 @@ class Search(Generic[C]):
 
 
 def limit(losses: Sequence[float]) -> float:
-    """About the least loss that a falling sequence tends to; minus infinity if it is unclear.
+    """Approximate limit of a falling sequence of losses; minus infinity if it is unclear.
 
     That of a geometric series with the last two differences.
     """
