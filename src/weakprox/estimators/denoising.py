@@ -231,7 +231,7 @@ class _Denoiser(OneToOneFeatureMixin, TransformerMixin, Certified, ABC):
             text = (
                 f"{type(self).__name__} returned its input unchanged: at the noise level "
                 f"{self.noise_:.3g}, no entry and no singular value was found to be noise. "
-                "Pass noise=... if you know better, or lam and tau."
+                "Pass noise= if you know the level, or pass lam and tau."
             )
             warnings.warn(text, UserWarning, stacklevel=6)
 

@@ -122,8 +122,8 @@ class Keeper:
     """Writes the latest state to a file at intervals, and the last one at the end.
 
     A run does not fail because a state cannot be written: it warns, leaves the file as it
-    is, and tries the next state. Only what can never be written, such as samples of an
-    unknown kind, is an error, at the first state.
+    is, and tries the next state. Only a state that can never be written, such as one with
+    samples of an unknown kind, is an error, when the first state is written.
 
     A solver that was chosen automatically is stored too: the choice depends on the memory
     that is free, and may differ next time.
