@@ -76,7 +76,7 @@ def main():
         f"sparsity  {share_of_zeros(result.X):.1%} zeros, against {share_of_zeros(C):.1%} in "
         f"the data (zero: at most {ZERO:.0%} of the largest entry)"
     )
-    print(f"gap       {result.gap:.3g}, asked for {eps:.3g}: {result.status.label}")
+    print(f"gap       {result.gap:.3g}, requested {eps:.3g}: {result.status.label}")
     print(f"          {result.certificate}")
     print(f"work      {result.counts.svds} thin SVDs, {result.seconds:.1f} s")
 

@@ -1,4 +1,4 @@
-"""The front door: check the arguments, choose solver and accuracy, run, return.
+"""`minimize`: check the arguments, choose solver and accuracy, run, return.
 
 Data of extreme size are solved in another unit. With X = u X', every term of f in the
 library has a twin with f(X) = u^2 f'(X'): G and the quadratic parts of R keep their constants,
@@ -83,15 +83,18 @@ def minimize(
     solver : Method, class or str, optional
         An object such as `SVRGCG(rank=10)`, a class, or a name such as "svrgcg" or
         "davis-yin" in any case. By default ("auto"), the solver that is expected to prove
-        its accuracy soonest: `SampleAverage` if G is known through samples only,
-        `LeanSplitting` for large, float32 or GPU data with a squared distance, an entrywise
-        penalty and a nuclear ball, `DualAscent` for a squared distance with `MaxAffine`,
-        otherwise `DavisYin`; `SVRGCG` if memory is short. `result.explain()` says why.
+        its accuracy soonest. Without a penalty these are `Thresholding` for sparse matrices,
+        `FactoredProximal` or `FilledProximal` for `Completion`, and `DenseProximal` for
+        `Denoising` with weights or a robust loss. Otherwise they are `LeanSplitting` for
+        large, float32 or GPU data with a squared distance and a separable penalty,
+        `SampleAverage` if G is known through samples only, `DualAscent` for a squared
+        distance with `MaxAffine`, `AdaptiveSVRGCG` if memory is short, and `DavisYin` in all
+        other cases. `result.explain()` gives the reason.
     tol : float, optional
         Accuracy relative to max(|f|, s), s = 1e-5 smoothness/2 |X|_F^2 at the answer X: the
-        second counts only where f nearly vanishes. Less than 1. 1e-4 if neither it nor `eps`
-        is given, and at least 1.2e-7 for float32 and 1e-14 for float64 data. Solvers that plan
-        for an absolute accuracy get one from a rough run.
+        second counts only where f nearly vanishes. The default is 1e-4 if `eps` is not given.
+        It must be less than 1, and at least 1.2e-7 for float32 and 1e-14 for float64 data.
+        Solvers that plan for an absolute accuracy get one from a rough run.
     eps : float, optional
         Accuracy in the value of f (absolute), instead of `tol`.
     rank : int, optional
@@ -179,7 +182,7 @@ def minimize(
     method.check(problem)
     if budget() is not None:
         check_room(problem, method)
-        proof = bool(proof)  # the dual point is not kept unless that is asked for
+        proof = bool(proof)  # the dual point is kept only on request
     aim = 0.0 if eps is None else arguments.positive("eps", eps) / unit**2
     relative = 0.0
     if eps is None:

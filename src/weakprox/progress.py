@@ -1,4 +1,4 @@
-"""The progress display: bars on a terminal, lines elsewhere if they are asked for."""
+"""The progress display: bars on a terminal, lines elsewhere on request."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ END = object()
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of the source, to be raised when the next item is asked for."""
+    """An error of the source, to be raised when the next item is requested."""
 
     error: BaseException
 

@@ -159,7 +159,7 @@ def _show(
         ("optimum", optimum if proof.proves else "no lower bound found"),
     ]
     if feasible and proof.proves:
-        lines.append(("gap", f"{proof.gap:.3g}   (accuracy asked for: {eps:.3g})"))
+        lines.append(("gap", f"{proof.gap:.3g}   (requested accuracy: {eps:.3g})"))
     if reached:
         show(f"{name}: within {eps:.3g} of the optimum, proved", lines)
         return

@@ -263,7 +263,7 @@ def _show(
     lines = [
         *case.lines(),
         *([("solver", f"{result.solver}: {result.reason}")] if automatic else []),
-        ("value", f"{result.value:.6g}   (accuracy asked for: {result.eps:.3g})"),
+        ("value", f"{result.value:.6g}   (requested accuracy: {result.eps:.3g})"),
         ("proof", str(result.certificate)),
         ("rank", f"{result.rank}; {nonzeros}"),
         ("feasible", f"to {result.violation:.1e}"),

@@ -91,7 +91,7 @@ def _together(out: Path, known: list[str], new: dict[str, Any]) -> dict[str, Any
 
 
 def _names(what: list[str], known: list[str]) -> list[str]:
-    """The experiments asked for, once each, the paper's first."""
+    """The requested experiments, once each, the paper's first."""
     unknown = [name for name in what if name not in (*known, "all")]
     if unknown:
         message = f"{', '.join(unknown)}; choose from {', '.join(known)} or all"

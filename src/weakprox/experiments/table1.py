@@ -215,7 +215,7 @@ class Table:
         }
 
     def gaps(self) -> list[Record]:
-        """Return the gap asked for and the largest one proved, for each tau and lam."""
+        """Return the requested gap and the largest one proved, for each tau and lam."""
         every = [draw["low_rank_sparse"] for draws in self.draws.values() for draw in draws]
         found = []
         for tau, q in product(self.taus, LAMS):

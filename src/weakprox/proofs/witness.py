@@ -103,7 +103,7 @@ def made(result: Any, evidence: Evidence, told: Description) -> Proof:
     rho = reach(statement, value)
     spare = max(0.0, float(result.eps) - gap)
     certified = gap <= float(result.eps)
-    # the file may prove a little less than the run, but what was asked for: this saves bytes
+    # the file may prove less than the run, but not less than requested: this saves bytes
     most = min(LARGER * gap, SPARE * spare) if certified else SHARE * gap
     lost = Loss()
     extent = float(np.linalg.norm(X.s)) if w > 0.0 else rho

@@ -150,7 +150,7 @@ class Keeper:
         """Raise if the file exists, rather than overwrite an earlier run."""
         if self.path.exists():
             wanted = "to resume from it, or another name"
-            raise FileError(self.path, "a file that is there already", wanted)
+            raise FileError(self.path, "a file that already exists", wanted)
 
     def reopened(self, problem: Problem, call: Call, *besides: str) -> Checkpoint | None:
         """Return the state in the file; None if there is no file yet.

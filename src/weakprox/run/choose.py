@@ -28,7 +28,7 @@ from weakprox.solvers.base import ARRAYS, Method, array_bytes, as_method, thin_b
 
 LEAN_FROM = 200  # size from which passes over memory cost more than Python does
 SMALL = 64 << 20  # bytes that a run may take without asking the system
-ASKED = "it was asked for"
+ASKED = "it was requested"
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def parameters(
         Values to use instead of the theorems': smoothing, bound on the initial gap, gradient
         noise, oracle accuracy delta1, step.
     delta2 : float
-        What the rank asked for may cost in value (Definition 2 of the paper).
+        What the requested rank may cost in value (Definition 2 of the paper).
     start : array, optional
         First point, zero by default; C0 refers to it.
     seed : int, Generator or None
@@ -384,7 +384,7 @@ def complexity(p: Parameters, *, tau: float, rank: int) -> tuple[Complexity, ...
     tau : float
         Radius of the nuclear-norm ball, or bound on the trace.
     rank : int
-        Rank of the optimum, which Algorithms 1 and 2 ask of their SVDs.
+        Rank of the optimum, which is that of the SVDs of Algorithms 1 and 2.
     """
     if not isinstance(p, Parameters):
         raise InputError("p", type(p).__name__, "what weakprox.theory.parameters returned")
