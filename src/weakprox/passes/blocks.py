@@ -22,10 +22,10 @@ from weakprox.linalg.arrays import Array
 from weakprox.passes.pattern import Index, Pattern
 
 BLOCK = 1 << 22  # positions of a block: enough work for a pass, and little memory
-LEAST = 1 << 14  # the same if memory is short
+LEAST = 1 << 14  # positions of a block if memory is short
 POSITION = 12  # bytes in files for each position, beside its value
 HELD = 160  # bytes for each position of the block that a pass reads, with its temporaries
-SHOWN = 16  # different values that are kept to tell classes apart
+SHOWN = 16  # different values that are kept to distinguish classes
 
 _tokens = count()
 

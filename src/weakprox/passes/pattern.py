@@ -25,7 +25,7 @@ Index = np.ndarray[Any, np.dtype[Any]]
 
 
 class Positions(Protocol):
-    """Passes over positions in a matrix: a `Pattern`, or a `BlockPattern` that has no room.
+    """Passes over positions in a matrix: a `Pattern`, or a `BlockPattern` beyond memory.
 
     Vectors of values have the order of rows, then that of columns.
     """

@@ -114,7 +114,7 @@ def table_html(
 ) -> str:
     """A table that scrolls inside itself, columns of numbers to the right.
 
-    If `stacked`, each cell knows the name of its column, which stands beside it on a phone.
+    If `stacked`, each cell carries the name of its column, which a phone shows beside it.
     """
     written = typeset if math else escape
     mark = [

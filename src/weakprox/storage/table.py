@@ -33,7 +33,7 @@ KINDS = {
 }
 
 
-# where missing values are welcome
+# commands and models for missing values
 FILLED_BY = (
     "; for missing ones use weakprox impute (tables) or weakprox complete (ratings), in Python "
     "SparseLowRankImputer or Completion.from_dense"
@@ -41,13 +41,13 @@ FILLED_BY = (
 
 
 class Contents(NamedTuple):
-    """What a file holds, and what a reader should know about how it was found."""
+    """What a file holds, and how it was read."""
 
     values: Any
     rows: Labels | None = None
     columns: Labels | None = None
     notes: tuple[str, ...] = ()  # how text was read, if the suffix does not say so
-    doubts: tuple[str, ...] = ()  # what may have been misunderstood
+    doubts: tuple[str, ...] = ()  # what may have been misread
 
 
 class FileError(InputError):

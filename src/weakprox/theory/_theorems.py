@@ -34,7 +34,7 @@ from weakprox.theory.gradients import mean_gradient
 ConstantSet = Literal["paper", "repaired", "practical"]
 PILOT = 64  # samples for sigma and C0 where G is only sampled
 LN8, LN16 = math.log(8.0), math.log(16.0)
-MORE_EPOCHS = 2  # of a practical run, if the planned ones do not prove eps
+MORE_EPOCHS = 2  # further epochs of a practical run, if the planned ones do not prove eps
 SNAPSHOT = 32.0  # k_s = SNAPSHOT sigma^2 / (alpha C0) 2^(s - 1), Theorem 1
 FRESH = 15.0 / 7.0  # the same for every step without variance reduction, see `k_fresh`
 
