@@ -31,7 +31,7 @@ class InputError(WeakproxError, ValueError):
         super().__init__(f"{argument}: got {shortened(given)}; wanted {wanted}.")
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, object, str]]:
-        """Rebuild from the three parts, so the error survives process borders."""
+        """Rebuild from the three parts, so that the error can be pickled."""
         return type(self), (self.argument, self.given, self.wanted)
 
 

@@ -137,9 +137,9 @@ class Certificate:
     Attributes
     ----------
     value, lower_bound : float
-        f at the answer, and a number that f exceeds everywhere; minus infinity if nothing
-        is proved. If G is sampled, the value is an estimate and the statement is about the
-        gap alone: the bound lies that far below the estimate.
+        f at the answer, and a lower bound on f; minus infinity if nothing is proved. If G is
+        sampled, the value is an estimate and the statement is about the gap alone: the bound
+        lies that far below the estimate.
     rests_on : {"exact", "high-probability", "sampled"}
         "high-probability" if a randomised bound on singular values was used (wrong with
         probability at most 1e-10), "sampled" if G is known through samples.
@@ -152,9 +152,9 @@ class Certificate:
     samples : int
         Samples that the statement rests on, if G is sampled.
     rarest : float
-        If G is sampled, values that at least this share of the draws has are accounted for.
-        Rarer values that no sample showed are assumed not to move the mean further than the
-        largest value seen would.
+        If G is sampled, values that occur in at least this share of the draws are accounted
+        for. Rarer values that were not observed are assumed not to move the mean further than
+        the largest observed value would.
     """
 
     value: float
@@ -734,10 +734,10 @@ def _open_questions(result: Result, alpha: float | None) -> list[str]:
     if proof.rests_on == "sampled":
         left.insert(
             0,
-            f"The other {100 * (1 - proof.confidence):.3g} % of cases. Values that fewer than "
-            f"one draw in {1 / proof.rarest:.0f} has and that none of {proof.samples} samples "
-            "showed: they are assumed not to move the mean further than the largest value "
-            "seen would.",
+            f"The other {100 * (1 - proof.confidence):.3g} % of cases. Values that occur in "
+            f"fewer than one draw in {1 / proof.rarest:.0f} and in none of {proof.samples} "
+            "samples: they are assumed not to move the mean further than the largest "
+            "observed value would.",
         )
     if not result.certified:
         left.insert(0, f"The requested accuracy, {result.eps:.3g}, is not proved.")

@@ -33,10 +33,10 @@ from weakprox.storage.matrices import write_factors, write_matrix, write_text
 ELSEWHERE = {
     "factoredproximal": "is for observed entries: see weakprox complete",
     "filledproximal": "is for observed entries: see weakprox complete",
-    "denseproximal": "is for losses other than the square, while this one is the square",
-    "thresholding": "is for a sparse matrix without a penalty, while this one is the l1 norm",
-    "dualascent": "is for the penalty MaxAffine, while this one is the l1 norm",
-    "sampleaverage": "is for a loss known through samples, while a file is known whole",
+    "denseproximal": "is for losses other than the squared distance, which this command uses",
+    "thresholding": "is for a sparse matrix without a penalty; this command uses the l1 norm",
+    "dualascent": "is for the penalty MaxAffine; this command uses the l1 norm",
+    "sampleaverage": "is for a loss known through samples, but a file holds all data",
 }
 
 
@@ -47,7 +47,7 @@ def estimate(
     tau: options.Tau = None,
     rank: Annotated[
         int | None,
-        unset("Largest rank of the answer. Default: as large as it turns out to be."),
+        unset("Largest rank of the answer. Default: not limited."),
     ] = None,
     psd: options.Psd = False,
     solver: Annotated[
@@ -172,7 +172,7 @@ def estimate(
     elif not quiet:
         _show(case, result, found, outputs, automatic=method == "auto")
         if command is not None:
-            typer.echo(f"To prove it again:\n  {command}")
+            typer.echo(f"To certify it again:\n  {command}")
     raise ended(result, found)
 
 

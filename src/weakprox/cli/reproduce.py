@@ -42,9 +42,9 @@ def reproduce(
             min=1, help="Worker processes. Default: one per CPU it may use.", show_default=False
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do finished jobs again.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished jobs.")] = False,
 ) -> None:
-    """Compute tables and figures of the paper again; a stopped run continues."""
+    """Reproduce tables and figures of the paper; a stopped run continues."""
     from weakprox.experiments import ALL, Interrupted, run
     from weakprox.experiments.harness import write_json
 

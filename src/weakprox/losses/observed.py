@@ -359,7 +359,8 @@ class Observed:
     def _two_signed(self, q: Array, h: Array) -> tuple[Array, Array]:
         """Return q and h with zeros in rows and columns where all of q has one sign.
 
-        Such a sum vanishes only if all its terms do. The best intercept of such a row is infinite.
+        Such a sum vanishes only if all its terms do. The best intercept of such a row is
+        infinite.
         """
         P, xp = self.pattern, namespace(q)
         for _ in range(SIGNS):

@@ -150,11 +150,10 @@ class SampleAverage(Method):
     confidence : float
         Of the certificate, at least 0.8.
     rarest : float
-        Values that at least this share of the draws has are accounted for, which takes
-        4/rarest samples (400 by default). Rarer values that no sample showed are assumed
-        not to move the mean further than the largest value seen would. If samples are
-        expensive and their noise is known to have no rare values, raise it: 0.1 needs 40
-        samples.
+        Values that occur in at least this share of the draws are accounted for, which takes
+        4/rarest samples (400 by default). Rarer values that were not observed are assumed not
+        to move the mean further than the largest observed value would. If samples are expensive
+        and their noise is known to have no rare values, raise it: 0.1 needs 40 samples.
     """
 
     rank: int | None = None
