@@ -128,8 +128,9 @@ def minimize(
         A progress bar on stderr; "auto" shows it on a terminal only. With True, lines are
         printed instead where there is no terminal, such as in a notebook.
     look_every : int, optional
-        Evaluate f every so many inner steps; by default at every step first, then at
-        growing intervals (a tenth of the steps so far), and at epoch ends.
+        Number of inner steps between evaluations of f. By default f is evaluated at every
+        step at first, then at growing intervals (a tenth of the steps so far), and at epoch
+        ends.
     stop_when_certified : bool
         End as soon as the duality gap proves eps (finite sums only).
     evaluation_samples : int
@@ -280,7 +281,7 @@ def _planned(
         batch = loss.draw(np.random.default_rng([seed, SCALE]), samples)
         pool = Empirical(loss, [(batch, samples)])
         if not pool.strong_convexity + problem.penalty.curvature > 0.0:
-            # so few samples may be flat: for a size, unlike a proof, G's own constant will do
+            # so few samples may be flat: for a size, unlike a proof, G's own constant is enough
             known = loss.strong_convexity
             pool = Empirical(loss, [(batch, samples)], strong_convexity=known)
         rough = minimize(Problem(pool, problem.penalty, problem.spectral), tol=ROUGH, **quiet)

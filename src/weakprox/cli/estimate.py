@@ -65,7 +65,7 @@ def estimate(
         typer.Option(help="Time limit in seconds, for the choice of lam and tau as well."),
     ] = 300.0,
     max_memory: options.MaxMemory = None,
-    max_svds: Annotated[int | None, unset("Stop after so many thin SVDs.")] = None,
+    max_svds: Annotated[int | None, unset("Stop after this number of thin SVDs.")] = None,
     output: Annotated[
         Path | None, unset(f"Write X: {options.FORMATS}.", "--output", "-o")
     ] = None,
@@ -275,5 +275,5 @@ def _show(
     if not found["reached"]:
         warning = f"Accuracy not confirmed. {found['advice']}"
         if "SVRGCG" in result.solver and "--rank" not in warning:
-            warning += " A larger --rank may help, too."
+            warning += " A larger --rank may also help."
     show(f"{title}: {result.status.label}", lines, warning)

@@ -620,7 +620,7 @@ class SparseLowRankCovariance(EmpiricalCovariance, Certified):
         """Ledoit and Wolf's estimate, unless another kind is better by a standard error.
 
         By distance the best kind is taken: most of a distance is the noise of the samples left
-        out, so that its standard error hardly tells kinds apart. The standard error is that
+        out, so that its standard error hardly distinguishes kinds. The standard error is that
         of one set of folds, since further sets add no samples.
         """
         simplicity = None

@@ -273,7 +273,7 @@ class HawkesInfectivity(Certified):
 
         Weights are tried from 0 upwards until two bring no gain. The radii of a weight are
         searched from the best one of the weight before; of the first weight, both ends are
-        tried, too, since these are the simplest models.
+        tried as well, since these are the simplest models.
         """
         events, free = kept.events, self.self_excitation
         every = np.sum(kept.exposures, axis=0)

@@ -369,7 +369,7 @@ class ReducedRankRegressor(MultiOutputMixin, RegressorMixin, Certified):
             bounds.append(math.sqrt(min(loss.shape) * 2.0 * most / convexity))
         if not bounds:
             given = f"{self.ridge!r}, with lam = 0 and {counted(loss.shape[0], 'feature')}"
-            raise InputError("ridge", given, "a number > 0 if there are so many features")
+            raise InputError("ridge", given, "a number > 0 with this many features")
         return ROOM * min(bounds) or 1.0, first
 
 

@@ -155,8 +155,8 @@ def optimum(
     with constant 1, so accelerated ascent S <- clip(S^ + X) solves it; the momentum restarts
     whenever it points downhill. X gives a value, S a lower bound. Projections are full
     decompositions: slow at large sizes, but nothing is approximate. After `max_steps` of them
-    the ascent gives up. M must be symmetric for `TracePSD`. With a positive mu, |x| becomes
-    the paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
+    the ascent ends. M must be symmetric for `TracePSD`. With a positive mu, |x| becomes the
+    paper's Huber function: x^2 / (2 mu) up to |x| = mu, and |x| - mu/2 beyond.
     """
     positive("gap", gap)
     spectral.check((M.shape[0], M.shape[1]))

@@ -17,7 +17,7 @@ ARRAYS = 3  # arrays of the size of M that must fit if the matrix is to stay on 
 
 
 def on_device(name: str, M: Any, device: Any, memory: Any) -> tuple[Array, Any]:
-    """M on the device; if it does not fit in so many bytes there, M itself and its tiles."""
+    """M on the device; if it does not fit in this many bytes there, M itself and its tiles."""
     try:
         import torch
 

@@ -245,7 +245,7 @@ class BlockPattern:
         return HELD * largest if self.blocks.here else 0
 
     def file_bytes(self, vectors: float) -> int:
-        """Bytes of files with the positions, and so many vectors."""
+        """Bytes of files with the positions and this many vectors."""
         return int((POSITION + 8 * vectors) * self.size) if self.blocks.here else 0
 
     @property
@@ -311,7 +311,7 @@ class BlockPattern:
 
 
 def row_edges(pointers: Index, most: int) -> Index:
-    """Return edges of blocks of whole rows with at most so many positions, if rows allow.
+    """Return edges of blocks of whole rows with at most `most` positions, if rows allow.
 
     No block is empty.
     """

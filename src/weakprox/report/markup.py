@@ -75,7 +75,7 @@ def slug(text: str) -> str:
 
 
 def rounded(matrix: np.ndarray[Any, Any], digits: int) -> list[list[float | int | None]]:
-    """Round to so many significant digits; whole numbers become integers, NaN None."""
+    """Round to this many significant digits; whole numbers become integers, NaN None."""
 
     def entry(number: float) -> float | int | None:
         if not math.isfinite(number):

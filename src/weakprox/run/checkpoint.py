@@ -85,7 +85,7 @@ class Checkpoint:
     origin: Origin
     data: Data | None = None  # None: not computed yet
     restated: float | None = None  # strong convexity, if the declared one was wrong
-    solver: Method | None = None  # that runs now, if the first one handed over
+    solver: Method | None = None  # that runs now, if a fallback took over
     first: Array | LowRank | None = None  # the user's first point
     stream: int | None = None  # position of a stream of samples
 

@@ -34,7 +34,7 @@ WITHOUT_ARRAYS = (
     *(L1, Box, ElasticNet, GroupL2, SignedL1, Zero),
     *(NuclearBall, NuclearNorm, TracePSD),
 )
-STALLED = 12  # iterations without progress after which float32 is given up
+STALLED = 12  # iterations without progress after which a run changes to float64
 # Shares of the accuracy to aim at in float64; the rest is for rounding the answer to float32.
 SHARE, LEAST_SHARE, ROUNDED = 0.8, 0.5, 3e-7
 

@@ -135,7 +135,7 @@ def look(
     latest: Candidate | None = None,
     **seen: Any,
 ) -> Looked:
-    """Evaluate and record the candidate after so many seconds, and prove if a proof is due.
+    """Evaluate and record the candidate at this time, and attempt a proof if one is due.
 
     Returns the new state, what the user's callback sees (None without a callback), and the
     status if the accuracy is proved. With a callback, the evidence is yet to be `settled`.

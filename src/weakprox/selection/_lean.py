@@ -2,7 +2,7 @@
 
 On a path a point takes an iteration or two, and the rest of a run of `minimize` (looks, traces,
 proofs, checkpoints) would cost several times as much. The iteration is that of
-`solvers.LeanSplitting`. It gives up where an answer turns out not to be low-rank, and its gap
+`solvers.LeanSplitting`. It stops if an answer turns out not to be low-rank, and its gap
 is an estimate: singular values that its block does not show count as small.
 """
 

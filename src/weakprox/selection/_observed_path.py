@@ -259,7 +259,7 @@ def observed_path(
     cv : int or float
         Number of folds, or the share of the observations that is held out once.
     patience : int, optional
-        End after so many weights in a row that are no better; None tries all.
+        Number of weights in a row without a gain after which the path ends; None tries all.
     one_standard_error : bool
         Take the largest weight whose error exceeds the least by at most one standard error
         of their difference. It needs two folds or more.

@@ -67,7 +67,7 @@ def relaxed(towards: Values, length: Values) -> Values:
     return np.clip(share, 0.0, 1.0)
 
 
-# fits that predict: folds tell how much of a refit is best
+# fits that predict: folds show how much of a refit is best
 
 
 def refit_to(predictions: Values, answers: Values) -> Values:

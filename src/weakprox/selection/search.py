@@ -16,7 +16,7 @@ from weakprox.errors import InputError
 from weakprox.progress import Progress
 from weakprox.selection.noise import Values
 
-SURE = 10.0  # standard errors by which a candidate must be worse to be given up early
+SURE = 10.0  # standard errors by which a candidate must be worse to be dropped early
 SEARCH_SHARE = 0.75  # share of the seconds of a fit that its search may use
 
 C = TypeVar("C", bound=Hashable)
@@ -45,7 +45,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """The time in so many seconds; `max_seconds` of the caller."""
+        """The time after this many seconds, `max_seconds` of the caller."""
         if seconds is None:
             return cls()
         return cls(time.monotonic() + nonnegative("max_seconds", seconds))
@@ -66,7 +66,7 @@ class Deadline:
 
 
 def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
-    """Which candidates are worse than the best by at most so many standard errors.
+    """Which candidates are worse than the best by at most `errors` standard errors.
 
     `losses` has the shape (folds, candidates), NaN if not tried. The error is that of the
     difference, fold by fold, since candidates share the noise of a fold. If the folds are
@@ -84,7 +84,7 @@ def near(losses: Any, errors: float = 1.0, repeats: int = 1) -> Values:
 def clearly_positive(away: Values) -> Any:
     """Whether the mean difference of losses, a row per fold, is clearly positive.
 
-    Without a true difference, even two folds exceed so many standard errors only one time in
+    Without a true difference, even two folds exceed `SURE` standard errors only one time in
     thirty. Infinite differences are clear.
     """
     error = away.std(axis=0, ddof=1) / math.sqrt(len(away)) if np.isfinite(away).all() else 0.0
@@ -158,8 +158,8 @@ class Search(Generic[C]):
     more than one) and the answer. No candidate is started after the deadline, except the first.
     `n_jobs` folds are worked on at a time by joblib, each with one thread of BLAS. The
     progress display shows the current candidate, and what `describe(fold, candidate, loss)`
-    says of one that was tried. With `first`, `best_of` gives up a candidate that is clearly
-    worse than the best on so many folds; its losses on the others are infinite.
+    says of one that was tried. With `first`, `best_of` drops a candidate that is clearly worse
+    than the best on that number of folds; its losses on the others are infinite.
     """
 
     folds: Sequence[Any]

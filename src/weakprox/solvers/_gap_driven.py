@@ -186,8 +186,7 @@ def adaptive_prox(
     The rank grows until the truncation costs at most a share of the gap (by the oracle's
     own estimate), or until it reaches the cap. It decreases slowly, since a rank that is
     too small costs a second decomposition. The guess replaces the value of f while there is
-    none. Many triplets come from so many `powers` steps, or from a full decomposition if
-    `powers` is 0.
+    none. Many triplets come from `powers` power steps, or from a full decomposition if it is 0.
     """
     gap, rank, start = state.value - state.bound, state.rank, state.basis
     allowed = SHARE * max(tools.accuracy(state.value, guess), gap if gap < math.inf else 0.0)

@@ -218,7 +218,7 @@ def nonsmooth(penalty: Penalty, X: Array) -> float:
 
 
 def fits(problem: Problem, needed: float) -> bool:
-    """Return True if so many bytes fit in memory, or on the device of the problem."""
+    """Return True if this many bytes fit in memory, or on the device of the problem."""
     reference = problem.loss.reference
     return needed <= (room() if on_cpu(reference) else device_room(reference))
 

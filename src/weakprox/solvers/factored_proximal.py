@@ -49,7 +49,7 @@ SHARE = 0.1  # accuracy of intercepts, as a share of the relative gap
 NARROW = 0.2  # share of triplets in a block: see _as_array
 FIRST_WIDTH = 16  # width of the block of the first decomposition
 CONJUGATE = 3  # steps for the size of a correction; more would fit noise
-SPARE, EIGHTH = 16, 8  # random columns of a block: at least so many, and a share of the others
+SPARE, EIGHTH = 16, 8  # random columns of a block: at least 16, and an eighth of the others
 WIDEST = 192  # width of the blocks of the first two corrections at most
 KEPT = 0.85  # triplets of S with values above this share of the largest are kept
 SECOND, FIRST = 2, 7  # steps before the corrections that follow the one at the start
@@ -473,7 +473,7 @@ class Steps:
         return self._shown(q, start, level, EIGHTH, self._most(state))
 
     def _most(self, state: Memory) -> int:
-        """Largest width of a block; less at the start, where S changes by much."""
+        """Largest width of a block; less at the start, where S changes considerably."""
         widest = self.widest if self.most is None else min(self.widest, self.most)
         return widest if state.tried > 1 else min(widest, WIDEST + state.rank)
 

@@ -127,7 +127,7 @@ def is_number(text: str | bytes) -> bool:
 def claim(
     path: Path, wanted: int, max_bytes: int | None, what: str, *, packed: bool = False
 ) -> None:
-    """Raise unless so many bytes may be allocated.
+    """Raise unless this many bytes may be allocated.
 
     A small `packed` file must not unpack to an implausible size either. There is no such limit
     below 256 MiB, or if the user has set `max_bytes`.

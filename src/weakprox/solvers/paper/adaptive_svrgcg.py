@@ -371,7 +371,7 @@ class Rank:
     idle: int = 0
 
     def follow(self, used: int, lost: float, allowed: float) -> None:
-        """Adjust after a step that used so many triplets and lost so much by omission."""
+        """Adjust after a step that used this many triplets and lost this much by omission."""
         self.idle = self.idle + 1 if used + 2 < self.now else 0
         if lost > allowed and self.now < self.most:
             self.now = self.least = min(2 * self.now, self.now + 10, self.most)

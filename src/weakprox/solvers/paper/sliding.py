@@ -53,7 +53,7 @@ def slide(
 ) -> Memory:
     """Take the outer steps k of `steps` from (x, memory.X), the method's two sequences.
 
-    `gradient(z, k, size, rng)` estimates that of f_mu at z from so many samples.
+    `gradient(z, k, size, rng)` estimates that of f_mu at z from `size` samples.
     """
     y, basis, epoch = memory.X * 1.0, memory.basis, memory.epoch + 1
     for k in steps:
