@@ -101,7 +101,7 @@ def loss_capabilities(loss: Any) -> LossCapabilities:
 
 
 def penalty_capabilities(penalty: Any) -> PenaltyCapabilities:
-    """What a penalty declares, or nothing.
+    """Capabilities that a penalty declares; empty if none.
 
     A form is the class's own: a subclass that inherits it may compute another penalty.
     """

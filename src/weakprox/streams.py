@@ -157,7 +157,7 @@ class Stream:
         return Batch.joined(parts).given
 
     def __iter__(self) -> Iterator[Any]:
-        """All that is left, in batches; ends with the source."""
+        """All remaining samples, in batches; ends with the source."""
         while True:
             try:
                 first = self._next(self._batch)

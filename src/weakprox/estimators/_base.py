@@ -193,11 +193,11 @@ class Certified(Shared, CallbackSupportMixin, BaseEstimator):
         return f"{picture}<p class='weakprox-certificate'>{text}</p>"
 
     def _repr_html_inner(self) -> str:
-        """scikit-learn's picture of the model, with the certificate."""
+        """scikit-learn's diagram of the model, with the certificate."""
         return self._with_certificate(super()._repr_html_inner())
 
     def _repr_mimebundle_(self, **named: Any) -> dict[str, str]:
-        """The same for notebooks, which prefer this one."""
+        """The representation that notebooks prefer."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**named)
         if "text/html" in bundle:
             bundle["text/html"] = self._with_certificate(bundle["text/html"])

@@ -56,7 +56,7 @@ class Graph:
         return half.row, half.col, half.data
 
     def without(self, hidden: Vector, edges: tuple[Vector, Vector, Vector]) -> Graph:
-        """The same less some of its `edges`, given by their positions."""
+        """The graph without some of its `edges`, given by their positions."""
         rows, cols, weights = edges
         keep = np.ones(rows.size, dtype=bool)
         keep[hidden] = False
@@ -165,7 +165,7 @@ class Degrees:
         return self.scores_of(entries(X, *pairs.T), pairs)
 
     def scores_of(self, at: Vector, pairs: Vector) -> Vector:
-        """The same for known entries of X."""
+        """The scores for known entries of X."""
         size = self.left[pairs[:, 0]] * self.right[pairs[:, 1]]
         found: Vector = np.maximum(size * at, 0.0)
         found += TIES * size**2 / float(self.left @ self.left)
@@ -239,7 +239,7 @@ def refitted(X: LowRank, N: LowRankPlusSparse) -> LowRank:
 
 
 def scaled(X: LowRank, product: float) -> LowRank:
-    """The same, for a known inner product of X and N."""
+    """X times the factor that brings it nearest to N, for a known inner product of both."""
     factor = product / X.sqnorm if X.sqnorm > 0.0 else 1.0
     return LowRank(X.U, factor * X.s, X.Vt)
 

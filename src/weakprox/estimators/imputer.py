@@ -257,7 +257,7 @@ class RowSpace:
         return filled
 
     def _some(self, Z: Vector) -> Vector:
-        """The same for a few rows, by alternating directions where lam is not zero."""
+        """Complete a few rows, by alternating directions where lam is not zero."""
         B, size = self.B, np.sum(self.B**2, axis=0)  # B'B is diagonal
         seen = ~np.isnan(Z)
         known = np.where(seen, Z, 0.0) @ B
@@ -530,7 +530,7 @@ class SparseLowRankImputer(OneToOneFeatureMixin, TransformerMixin, Certified):
         self.shrinkage_ = chosen.shrinkage
 
     def transform(self, X: Any) -> Vector:
-        """The same rows with their missing entries filled.
+        """Return rows with their missing entries filled.
 
         Parameters
         ----------

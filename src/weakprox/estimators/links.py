@@ -158,7 +158,7 @@ class Decomposed:
             self.triplets = self._leading.extended(2 * self._leading.space.width, NEAR)
 
     def start(self, candidate: Candidate) -> Start | None:
-        """What to start from for this candidate, if the graph changes slightly."""
+        """Starting vectors for this candidate, if the graph changes slightly."""
         if self.whole:
             return None
         s, cut = self.triplets.s, max(self._cut(candidate), self.least)

@@ -241,7 +241,7 @@ class RobustPCA(OneToOneFeatureMixin, TransformerMixin, Certified):
 
         candidates = [Candidate(multiple) for multiple in MULTIPLES]
         search: Search[Candidate] = self._search(folds, trial)
-        # large weights that all give zero are equal, and the search must go on
+        # large weights that all give zero are equal, and the search must continue
         search.best_of(candidates, start="before", patience=PATIENCE, last_of_equals=True)
         found = search.scores()
         self.cv_results_ = found.table()
@@ -336,7 +336,7 @@ class _Scaled:
         return max(float(np.nanmax(np.abs(Z[rows]), initial=0.0)) for rows in row_blocks(Z))
 
     def on(self, X: Any) -> _Scaled:
-        """The same with a copy that is a tensor like X, or X itself."""
+        """These data with a copy that is a tensor like X, or X itself."""
         plain = X.dtype in (namespace(X).float32, namespace(X).float64)
         if plain and (self.weights == 1.0).all():
             return replace(self, there=X)
@@ -433,7 +433,7 @@ class _Fits:
         return level, start
 
     def without(self, places: Any) -> _Fits:
-        """The same with the entries at these places hidden."""
+        """These fits with the entries at these places hidden."""
         Z = self.data.Z.copy()
         Z[places] = np.nan
         there = None if self.data.there is None else like(Z, self.data.there)

@@ -55,7 +55,7 @@ def ritz(ops: Products, V: Tile, *, quick: bool = False) -> LowRank:
 
 
 def _from_grams(ops: Products, V: Tile) -> LowRank | None:
-    """The same, or None if it would not be accurate."""
+    """Ritz triplets from Gram matrices, or None if they would not be accurate."""
     sizes = np.linalg.norm(V, axis=0)
     if not sizes.min() > 0.0:
         return None

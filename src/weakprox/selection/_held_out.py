@@ -84,7 +84,7 @@ class HeldOut:
         return replace(self._each(lambda part: part[:folds]), constants=self.constants[:folds])
 
     def flat(self) -> HeldOut:
-        """The same with the points along one axis."""
+        """These comparisons with the points along one axis."""
         return self._each(lambda part: part.reshape(len(part), -1, 1))
 
     def some(self, points: list[int]) -> HeldOut:

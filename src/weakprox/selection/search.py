@@ -286,7 +286,7 @@ class Search(Generic[C]):
         return float(np.mean([_columns(loss)[column] for loss in self.losses[candidate]]))
 
     def scores(self, column: int = 0) -> Scores:
-        """Everything that was tried, by one of the losses."""
+        """All candidates that were tried, by one of the losses."""
         tried = list(self.losses)
         found = [[_columns(x)[column] for x in self.losses[c]] for c in tried]
         return Scores(tried, np.array(found, dtype=float).T)

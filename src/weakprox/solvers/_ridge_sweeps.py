@@ -108,7 +108,7 @@ class RidgeSweeps:
 
     @property
     def needed(self) -> bool:
-        """Whether some row or column has so few entries that a sweep should follow each step."""
+        """Whether some row or column has so few entries that sweeps should follow steps."""
         (m, d), (long, short) = self.filled.values.shape, self.filled.lengths
         least = min(float(long.min()) ** 2 / d, float(short.min()) ** 2 / m)
         return bool(least < SPARSE)
